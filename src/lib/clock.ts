@@ -1,0 +1,48 @@
+/** A running timer. `cancel` is idempotent. */
+export interface Timer {
+  cancel(): void;
+}
+
+/**
+ * The only source of time in the program: tests hand in a clock they turn by hand.
+ * `now` is wall-clock milliseconds since the epoch, `monotonic` never goes backwards.
+ */
+export interface Clock {
+  now(): number;
+  monotonic(): number;
+  /** Calls `fn` once after `ms` milliseconds (at most 2^31-1); does not keep the process alive by itself. */
+  setTimer(ms: number, fn: () => void): Timer;
+}
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** The machine's clock. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  setTimer(ms, fn) {
+    const handle = setTimeout(fn, Math.min(Math.max(ms, 0), LONGEST_TIMER_MS));
+    return { cancel: () => clearTimeout(handle) };
+  },
+};
+
+/** Resolves after `ms` milliseconds, or at once (without an error) when `signal` is aborted. */
+export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const finish = (): void => {
+      timer.cancel();
+      signal?.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = clock.setTimer(ms, finish);
+    signal?.addEventListener("abort", finish, { once: true });
+  });
+}
+
+/** Lets I/O callbacks run before going on: for long loops that must not block the event loop. */
+export function breathe(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

@@ -1,0 +1,33 @@
+import { createHash } from "node:crypto";
+
+import type { Json } from "../model/index.ts";
+
+/** Version of every digest scheme we write to the cluster; a new one re-labels, it never upgrades. */
+export const DIGEST_SCHEME = "v1";
+
+/** `v1-` and 40 hex digits of the SHA-256 of `parts`, in order (design: "Labels on helm's release Secrets"). */
+export function digest(...parts: readonly (string | Uint8Array)[]): string {
+  const hash = createHash("sha256");
+  for (const part of parts) {
+    hash.update(String(part.length)).update(":").update(part);
+  }
+  return `${DIGEST_SCHEME}-${hash.digest("hex").slice(0, 40)}`;
+}
+
+/** The digest of a JSON value; independent of the order of object keys. */
+export function digestJson(value: Json | undefined): string {
+  return digest(canonicalJson(value));
+}
+
+/** JSON text with sorted object keys and no white space; `undefined` gives the empty string. */
+export function canonicalJson(value: Json | undefined): string {
+  if (value === undefined) return "";
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  const members: string[] = [];
+  for (const key of Object.keys(value).sort()) {
+    const member = value[key];
+    if (member !== undefined) members.push(`${JSON.stringify(key)}:${canonicalJson(member)}`);
+  }
+  return `{${members.join(",")}}`;
+}

@@ -1,0 +1,34 @@
+type Release = () => void | Promise<void>;
+
+/**
+ * Releases what was acquired, last in first out, exactly once. Every release runs even when one fails;
+ * the first error is thrown at the end.
+ */
+export class Scope {
+  #releases: Release[] = [];
+  #closed: Promise<void> | undefined;
+
+  /** Registers the release of something just acquired. */
+  add(release: Release): void {
+    this.#releases.push(release);
+  }
+
+  /** Runs all releases; a second call returns the first one's promise. */
+  close(): Promise<void> {
+    this.#closed ??= this.#run();
+    return this.#closed;
+  }
+
+  async #run(): Promise<void> {
+    const errors: unknown[] = [];
+    for (const release of this.#releases.reverse()) {
+      try {
+        await release();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    this.#releases = [];
+    if (errors.length > 0) throw errors[0];
+  }
+}

@@ -1,0 +1,121 @@
+import type { Json, JsonObject } from "./json.ts";
+
+/** Bindings that run at a fixed place of the life cycle; their value is the ORDER (HOOKS "Bindings"). */
+export const LIFECYCLE_BINDINGS = [
+  "onStartup",
+  "beforeAll",
+  "afterAll",
+  "beforeHelm",
+  "afterHelm",
+  "beforeDeleteHelm",
+  "afterDeleteHelm",
+] as const;
+export type LifecycleBinding = (typeof LIFECYCLE_BINDINGS)[number];
+
+/** Name of the queue that everything runs in which does not name another one. */
+export const MAIN_QUEUE = "main";
+
+/** What both event bindings share. `id` is unique within the hook; `name` is what the hook sees as `binding`. */
+interface EventBinding {
+  readonly id: string;
+  readonly name: string;
+  readonly allowFailure: boolean;
+  readonly queue: string;
+  readonly group: string | undefined;
+  /** Effective list: the binding's own names, then those of its group (hook-contract §1.4 "group"). */
+  readonly includeSnapshotsFrom: readonly string[];
+}
+
+/** One `schedule` item. */
+export interface ScheduleBinding extends EventBinding {
+  readonly type: "schedule";
+  readonly crontab: string;
+}
+
+export type WatchEvent = "Added" | "Modified" | "Deleted";
+
+/** A Kubernetes label selector. */
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+    readonly values?: readonly string[];
+  }[];
+}
+
+/** One `kubernetes` (v1) or `onKubernetesEvent` (v0) item, normalised. */
+export interface KubernetesBinding extends EventBinding {
+  readonly type: "kubernetes";
+  readonly apiVersion: string | undefined;
+  readonly kind: string;
+  readonly events: readonly WatchEvent[];
+  readonly executeOnSynchronization: boolean;
+  readonly waitForSynchronization: boolean;
+  readonly keepFullObjects: boolean;
+  readonly jqFilter: string | undefined;
+  /** Object names to match; undefined = all. */
+  readonly names: readonly string[] | undefined;
+  readonly labelSelector: LabelSelector | undefined;
+  /** Field selector in the API's syntax, e.g. `status.phase=Running,metadata.name!=x`. */
+  readonly fieldSelector: string | undefined;
+  /** Namespaces to match by name; undefined = all (or cluster-scoped). */
+  readonly namespaces: readonly string[] | undefined;
+  readonly namespaceLabels: LabelSelector | undefined;
+}
+
+/** `settings` of a hook: a token bucket over its runs (hook-contract §1.4). */
+export interface HookSettings {
+  readonly minIntervalMs: number;
+  readonly burst: number;
+}
+
+/** What a hook printed for `--config`, validated and normalised. */
+export interface HookConfig {
+  readonly version: "v0" | "v1";
+  readonly lifecycle: Readonly<Partial<Record<LifecycleBinding, number>>>;
+  readonly schedules: readonly ScheduleBinding[];
+  readonly kubernetes: readonly KubernetesBinding[];
+  readonly settings: HookSettings | undefined;
+}
+
+/** A hook file on disk, not yet asked for its configuration. */
+export interface HookFile {
+  /** Name in logs, metrics and statuses: from `hooks/` on when the path has it, else relative to the root. */
+  readonly name: string;
+  /** Absolute path. */
+  readonly path: string;
+  /** The hooks root it was found in (value of WORKING_DIR where no working directory is configured). */
+  readonly root: string;
+  /** Changes when the file's bytes or mode change. */
+  readonly signature: string;
+}
+
+/** A configured hook. `module` is undefined for global hooks. `id` is unique in the operator. */
+export interface Hook extends HookFile {
+  readonly id: string;
+  readonly module: string | undefined;
+  readonly config: HookConfig;
+}
+
+/** One item of snapshots or of a Synchronization: what a binding kept of an object. */
+export interface SnapshotItem {
+  readonly object?: JsonObject;
+  readonly filterResult?: Json;
+}
+
+/** What is known of one cluster object at the moment of an event. */
+export interface ObjectEvent {
+  readonly watchEvent: WatchEvent;
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly item: SnapshotItem;
+}
+
+/** Why a hook runs: the kind of each element of its binding context file (hook-contract §2). */
+export type HookTrigger =
+  | { readonly type: "lifecycle"; readonly binding: LifecycleBinding }
+  | { readonly type: "schedule"; readonly binding: ScheduleBinding }
+  | { readonly type: "synchronization"; readonly binding: KubernetesBinding }
+  | { readonly type: "event"; readonly binding: KubernetesBinding; readonly event: ObjectEvent };

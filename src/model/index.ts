@@ -1,0 +1,4 @@
+export * from "./binding.ts";
+export * from "./json.ts";
+export * from "./module.ts";
+export * from "./problem.ts";

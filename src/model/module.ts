@@ -1,0 +1,70 @@
+import type { HookFile } from "./binding.ts";
+import type { Json, JsonObject } from "./json.ts";
+import type { Problem } from "./problem.ts";
+
+/** A section of values: a map or a list (VALUES "Values storage"). */
+export type Section = JsonObject | Json[];
+
+/** One OpenAPI schema file as read. */
+export interface SchemaFile {
+  readonly file: string;
+  readonly text: string;
+}
+
+/** The schema files of `global` or of a module. */
+export interface SchemaFiles {
+  readonly config?: SchemaFile;
+  readonly values?: SchemaFile;
+}
+
+/** What one `values.yaml` says about a module: its section and its `<camel>Enabled` flag. */
+export interface StaticValues {
+  readonly file: string;
+  readonly section: Section | undefined;
+  readonly enabled: boolean | undefined;
+}
+
+/** How the module's chart is had: its own Chart.yaml, a made one for bare `templates/`, or none at all. */
+export type ChartKind = "own" | "synthetic" | "none";
+
+/** One module directory as read from disk (MODULES "Structure of a module"). */
+export interface Module {
+  readonly name: string;
+  /** Key of its section in every values source: the name in camelCase. */
+  readonly valuesKey: string;
+  readonly order: number;
+  readonly dir: string;
+  readonly chart: ChartKind;
+  readonly chartVersion: string | undefined;
+  readonly enabledScript: string | undefined;
+  readonly hookFiles: readonly HookFile[];
+  readonly crdFiles: readonly string[];
+  /** From `<modules dir>/values.yaml`. */
+  readonly common: StaticValues;
+  /** From the module's own `values.yaml`. */
+  readonly own: StaticValues;
+  readonly schemas: SchemaFiles;
+  /** Set when a file of the module is broken; it is then Invalid: neither run, deleted nor purged. */
+  readonly problem: Problem | undefined;
+  readonly warnings: readonly string[];
+}
+
+/** Everything the modules directories and the global hooks directory say. */
+export interface Tree {
+  /** By order, then name. Broken ones included. */
+  readonly modules: readonly Module[];
+  /** `global` of all `modules/values.yaml` merged, the first directory's leaf wins. */
+  readonly globalValues: JsonObject | undefined;
+  readonly globalSchemas: SchemaFiles;
+  readonly globalHookFiles: readonly HookFile[];
+  /** Problems of `modules/values.yaml`, global hooks or schemas: fatal at start, logged at a reload. */
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+  /**
+   * Why nothing may be purged now: a directory yields no module, cannot be read, or holds a dangling or
+   * invalid entry. Empty when purging is safe.
+   */
+  readonly purgeHolds: readonly string[];
+}
+
+export type EnabledBy = "values" | "module-values" | "hook" | "configmap" | "script" | "none";

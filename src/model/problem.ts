@@ -1,0 +1,27 @@
+/**
+ * Something a person has to mend: what is wrong, where, and how to put it right.
+ * `file` is a path on disk or `ConfigMap <name>`; `key` is a key, path or line within it.
+ */
+export interface Problem {
+  readonly file: string;
+  readonly key?: string;
+  readonly message: string;
+  readonly remedy?: string;
+}
+
+/** A problem in one line: `file: key: message (remedy)`. */
+export function describeProblem(problem: Problem): string {
+  const where = problem.key === undefined ? problem.file : `${problem.file}: ${problem.key}`;
+  return `${where}: ${problem.message}${problem.remedy === undefined ? "" : ` (${problem.remedy})`}`;
+}
+
+/** An error that carries one or more problems; its message has one line for each. */
+export class ProblemError extends Error {
+  readonly problems: readonly Problem[];
+
+  constructor(problems: readonly Problem[]) {
+    super(problems.map(describeProblem).join("\n"));
+    this.name = "ProblemError";
+    this.problems = problems;
+  }
+}

@@ -1,0 +1,128 @@
+import type { EnabledBy, Json, Module, Problem, Tree } from "../model/index.ts";
+
+/** How far start-up is (LIFECYCLE-STEPS 1–2); `converging` until the first reload has ended, then `running`. */
+export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
+
+/** Phase of *reload all modules* (LIFECYCLE-STEPS 3–8). */
+export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "crds" | "modules" | "afterAll";
+
+/** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
+export type ConfigCondition = "ok" | "invalid" | "missing";
+
+export interface ConfigView {
+  readonly condition: ConfigCondition;
+  readonly problems: readonly Problem[];
+  /** resourceVersion of the ConfigMap last looked at. */
+  readonly resourceVersion: string | undefined;
+  /** Keys that match no module. */
+  readonly unknownKeys: readonly string[];
+  /** Digest of the content in force. */
+  readonly digest: string;
+}
+
+export interface ConvergeView {
+  readonly phase: ConvergePhase;
+  /** Why the running (or last) reload was started. */
+  readonly cause: string;
+  readonly startedAt: number | undefined;
+  readonly finishedAt: number | undefined;
+  /** Modules still to run in the reload under way. */
+  readonly remaining: number;
+}
+
+/** How far a module's first run since it became enabled is; `ready` = later runs start from beforeHelm. */
+export type ModulePhase = "new" | "onStartup" | "synchronization" | "ready";
+
+/** What is going on with a module right now. */
+export type ModuleActivity = "none" | "running" | "healing" | "deleting";
+
+export type RetryReason =
+  | "HookFailed"
+  | "HelmFailed"
+  | "ScriptFailed"
+  | "ValuesIncomplete"
+  | "Unstable"
+  | "ApiFailed";
+
+export interface RetryView {
+  readonly reason: RetryReason;
+  readonly message: string;
+  readonly failures: number;
+  /** Milliseconds since the epoch; undefined while the retry is being executed. */
+  readonly nextAt: number | undefined;
+}
+
+/** The last run of a module, for people (design: AddonModule `status.lastRun`). Times in ms since the epoch. */
+export interface LastRun {
+  readonly trigger: string;
+  readonly startedAt: number;
+  readonly finishedAt: number | undefined;
+  readonly result: "Succeeded" | "Failed" | undefined;
+  /** onStartup | synchronization | beforeHelm | helm | afterHelm | beforeDeleteHelm | uninstall | afterDeleteHelm | enabled */
+  readonly step: string;
+  readonly hook: string | undefined;
+  readonly message: string | undefined;
+  readonly attempts: number;
+}
+
+/** What the release Secrets say (design: AddonModule `status.release`). */
+export interface ReleaseView {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly chartVersion: string | undefined;
+  readonly manifestChecksum: string | undefined;
+  readonly lastDeployed: number | undefined;
+}
+
+/** Everything known of one module directory. */
+export interface ModuleView {
+  readonly name: string;
+  readonly module: Module;
+  readonly enabled: boolean;
+  readonly enabledBy: EnabledBy;
+  readonly enabledReason: string | undefined;
+  readonly phase: ModulePhase;
+  readonly activity: ModuleActivity;
+  /** `<camel>Maintenance: NoResourceReconciliation`: helm is left alone. */
+  readonly suspended: boolean;
+  /** `<camel>Protected: "true"`: never deleted or purged. */
+  readonly protected: boolean;
+  /** Set when a person is needed: state Invalid. */
+  readonly problem: Problem | undefined;
+  readonly retry: RetryView | undefined;
+  readonly lastRun: LastRun | undefined;
+  readonly release: ReleaseView | undefined;
+  /** Objects of the release that are gone, as `namespace/Kind/name`. */
+  readonly absent: readonly string[];
+  /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
+  readonly configDigest: string;
+  /** The configDigest (and below the requested token) that the last finished run or decision started with. */
+  readonly handledConfigDigest: string | undefined;
+  readonly requestedToken: string | undefined;
+  readonly handledToken: string | undefined;
+  /** Digest of the merged values, and of those the last helm step used. */
+  readonly valuesDigest: string;
+  readonly appliedDigest: string | undefined;
+  /** Merged values for the mirror; computed on demand. */
+  readonly values: () => Json;
+  /** Why it does not run now, in words; undefined when nothing is owed. */
+  readonly hold: string | undefined;
+}
+
+/** The read-only record of what is known. */
+export interface View {
+  readonly boot: BootPhase;
+  readonly config: ConfigView;
+  readonly converge: ConvergeView;
+  readonly tree: Tree;
+  readonly modules: ReadonlyMap<string, ModuleView>;
+  /** Names of enabled modules, in order. */
+  readonly enabledModules: readonly string[];
+  /** Why a purge or a delete is held, in words. */
+  readonly holds: readonly string[];
+  /** API rights the operator misses, as `verb resource.group`. */
+  readonly missingRights: readonly string[];
+  readonly requestedToken: string | undefined;
+  readonly handledToken: string | undefined;
+}

@@ -1,0 +1,63 @@
+import type { Clock, Timer } from "../../src/lib/index.ts";
+
+interface Pending {
+  readonly at: number;
+  readonly seq: number;
+  readonly fn: () => void;
+}
+
+/** A clock that only moves when a test turns it. Timers run in order of their time, then of their making. */
+export class ManualClock implements Clock {
+  #now: number;
+  #seq = 0;
+  readonly #pending = new Set<Pending>();
+
+  constructor(startMs = Date.UTC(2026, 0, 1)) {
+    this.#now = startMs;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  monotonic(): number {
+    return this.#now;
+  }
+
+  setTimer(ms: number, fn: () => void): Timer {
+    const pending: Pending = { at: this.#now + Math.max(0, ms), seq: this.#seq++, fn };
+    this.#pending.add(pending);
+    return { cancel: () => this.#pending.delete(pending) };
+  }
+
+  /** Time of the next timer, in ms since the epoch. */
+  get nextTimerAt(): number | undefined {
+    return this.#earliest()?.at;
+  }
+
+  /** Moves time by `ms`, running every timer that falls due and what follows from it. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    await settle();
+    for (let next = this.#earliest(); next !== undefined && next.at <= end; next = this.#earliest()) {
+      this.#now = Math.max(this.#now, next.at);
+      this.#pending.delete(next);
+      next.fn();
+      await settle();
+    }
+    this.#now = end;
+  }
+
+  #earliest(): Pending | undefined {
+    return [...this.#pending].toSorted((a, b) => a.at - b.at || a.seq - b.seq)[0];
+  }
+}
+
+/** Lets promise chains and immediates that are ready run to their end. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) {
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  }
+}
