@@ -1,0 +1,87 @@
+import type { QueueTask } from "./types.ts";
+
+/** One place in a queue: usually one task, more where neighbours of the same batch were folded together. */
+export interface Entry<T extends QueueTask> {
+  tasks: T[];
+  readonly enqueuedAt: number;
+  failures: number;
+  message: string | undefined;
+  /** Not to be run before this time (back-off or rate limit); 0 = at once. */
+  notBefore: number;
+  running: boolean;
+}
+
+/** A queue that is longer than this is searched for tasks that can be folded although they are no neighbours. */
+const FLOOD = 100;
+
+/** The ordered content of one named queue. The running entry, if any, is always the first. */
+export class Lane<T extends QueueTask> {
+  entries: Entry<T>[] = [];
+
+  get head(): Entry<T> | undefined {
+    return this.entries[0];
+  }
+
+  get length(): number {
+    return this.entries.reduce((sum, entry) => sum + entry.tasks.length, 0);
+  }
+
+  /** Whether a task with this key waits or runs. */
+  has(key: string): boolean {
+    return this.entries.some((entry) => entry.tasks.some((task) => task.key === key));
+  }
+
+  append(task: T, now: number): void {
+    this.entries.push(newEntry(task, now));
+    if (this.entries.length > FLOOD && this.entries.length % FLOOD === 0) this.#compact();
+  }
+
+  /** Puts tasks before everything that is not running, in the order given. */
+  prepend(tasks: readonly T[], now: number): void {
+    const at = this.head?.running === true ? 1 : 0;
+    this.entries.splice(at, 0, ...tasks.map((task) => newEntry(task, now)));
+  }
+
+  /** Folds the entries that directly follow the head and belong to its batch into the head. */
+  foldIntoHead(): void {
+    const head = this.head;
+    const batch = head?.tasks[0]?.batch;
+    if (head === undefined || batch === undefined) return;
+    let end = 1;
+    while (this.entries[end]?.tasks[0]?.batch === batch) end++;
+    for (const entry of this.entries.splice(1, end - 1)) head.tasks.push(...entry.tasks);
+  }
+
+  /** Takes waiting tasks out; a running entry stays. Returns what was taken. */
+  remove(match: (task: T) => boolean): T[] {
+    const removed: T[] = [];
+    for (const entry of this.entries) {
+      if (entry.running) continue;
+      const kept = entry.tasks.filter((task) => !match(task));
+      removed.push(...entry.tasks.filter(match));
+      entry.tasks = kept;
+    }
+    this.entries = this.entries.filter((entry) => entry.tasks.length > 0);
+    return removed;
+  }
+
+  /** Under a flood, all waiting tasks of one batch move to its first place (hook-contract §2.7). */
+  #compact(): void {
+    const first = new Map<string, Entry<T>>();
+    this.entries = this.entries.filter((entry) => {
+      const batch = entry.tasks[0]?.batch;
+      if (entry.running || batch === undefined) return true;
+      const target = first.get(batch);
+      if (target === undefined) {
+        first.set(batch, entry);
+        return true;
+      }
+      target.tasks.push(...entry.tasks);
+      return false;
+    });
+  }
+}
+
+function newEntry<T extends QueueTask>(task: T, now: number): Entry<T> {
+  return { tasks: [task], enqueuedAt: now, failures: 0, message: undefined, notBefore: 0, running: false };
+}

@@ -1,0 +1,215 @@
+import { retryDelay, sleep, toError } from "../lib/index.ts";
+import type { Clock, RetryBounds, Timer } from "../lib/index.ts";
+import { Lane } from "./lane.ts";
+import type { Entry } from "./lane.ts";
+import type { Outcome, Place, QueueTask, QueueView, RunContext } from "./types.ts";
+
+export interface QueuesOptions<T extends QueueTask> {
+  readonly clock: Clock;
+  readonly bounds: RetryBounds;
+  /** In [0, 1): jitter of the back-off. */
+  readonly random: () => number;
+  /** Runs a batch; anything thrown counts as a failure. */
+  readonly run: (batch: readonly T[], context: RunContext) => Promise<Outcome<T>>;
+  /** Milliseconds the head must still wait before it may start (rate limits); 0 = none. */
+  readonly delay?: (task: T) => number;
+  /** Told after every change of any queue, in the same turn. */
+  readonly onChange?: (queue: string) => void;
+  /** Told when a run has ended, before the next one starts. */
+  readonly onSettled?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
+}
+
+interface Worker<T extends QueueTask> {
+  readonly lane: Lane<T>;
+  timer: Timer | undefined;
+  abort: AbortController | undefined;
+}
+
+/**
+ * Named FIFO queues with one worker each (LIFECYCLE "Task queues"). The head is retried with a growing delay and
+ * blocks its queue; nothing polls: a worker wakes when a task is offered, a run ends or a delay is over.
+ */
+export class Queues<T extends QueueTask> {
+  readonly #options: QueuesOptions<T>;
+  readonly #workers = new Map<string, Worker<T>>();
+  #stopped = false;
+  #idle: (() => void)[] = [];
+
+  constructor(options: QueuesOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Adds a task to a queue, which is made on first use. Returns false when its key is already there. */
+  offer(queue: string, task: T, place: Place = "back"): boolean {
+    const worker = this.#worker(queue);
+    if (task.key !== undefined && worker.lane.has(task.key)) return false;
+    const now = this.#options.clock.now();
+    if (place === "front") worker.lane.prepend([task], now);
+    else worker.lane.append(task, now);
+    this.#changed(queue);
+    this.#wake(queue, worker);
+    return true;
+  }
+
+  /** Takes waiting tasks out of all queues (or of one); running ones are left. Returns how many. */
+  remove(match: (task: T) => boolean, queue?: string): number {
+    let removed = 0;
+    for (const [name, worker] of this.#workers) {
+      if (queue !== undefined && queue !== name) continue;
+      const taken = worker.lane.remove(match).length;
+      if (taken === 0) continue;
+      removed += taken;
+      this.#changed(name);
+      this.#wake(name, worker);
+    }
+    return removed;
+  }
+
+  /** Ends the back-off of heads that match, so that they run now. */
+  hurry(match: (task: T) => boolean): void {
+    for (const [name, worker] of this.#workers) {
+      const head = worker.lane.head;
+      if (head === undefined || head.running || !head.tasks.some(match)) continue;
+      head.notBefore = 0;
+      this.#wake(name, worker);
+    }
+  }
+
+  /** Aborts the signal of running batches that match. */
+  interrupt(match: (task: T) => boolean): void {
+    for (const worker of this.#workers.values()) {
+      const head = worker.lane.head;
+      if (head?.running === true && head.tasks.some(match)) worker.abort?.abort();
+    }
+  }
+
+  /** Whether a task with this key waits or runs in any queue. */
+  has(key: string): boolean {
+    return [...this.#workers.values()].some((worker) => worker.lane.has(key));
+  }
+
+  /** The queues as they stand, `main` first, the others by name. */
+  views(): QueueView<T>[] {
+    return [...this.#workers]
+      .map(([name, worker]) => ({ name, length: worker.lane.length, tasks: worker.lane.entries.map(viewOf) }))
+      .sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
+  }
+
+  /** Starts nothing more, gives what runs `graceMs` to end, then aborts it and waits for it. */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopped = true;
+    for (const worker of this.#workers.values()) worker.timer?.cancel();
+    if (this.#running() === 0) return;
+    const idle = new Promise<void>((resolve) => {
+      this.#idle.push(resolve);
+    });
+    const over = new AbortController();
+    const grace = sleep(this.#options.clock, graceMs, over.signal).then(() => {
+      if (!over.signal.aborted) this.interrupt(() => true);
+    });
+    await idle;
+    over.abort();
+    await grace;
+  }
+
+  #worker(queue: string): Worker<T> {
+    let worker = this.#workers.get(queue);
+    if (worker === undefined) {
+      worker = { lane: new Lane<T>(), timer: undefined, abort: undefined };
+      this.#workers.set(queue, worker);
+    }
+    return worker;
+  }
+
+  #running(): number {
+    return [...this.#workers.values()].filter((worker) => worker.lane.head?.running === true).length;
+  }
+
+  #changed(queue: string): void {
+    this.#options.onChange?.(queue);
+  }
+
+  /** Starts the head if it may start now, or sets the timer for when it may. */
+  #wake(queue: string, worker: Worker<T>): void {
+    worker.timer?.cancel();
+    worker.timer = undefined;
+    const head = worker.lane.head;
+    if (this.#stopped || head === undefined || head.running) return;
+    const wait = this.#waitMs(head);
+    if (wait <= 0) return this.#start(queue, worker, head);
+    worker.timer = this.#options.clock.setTimer(wait, () => this.#wake(queue, worker));
+  }
+
+  #waitMs(head: Entry<T>): number {
+    const backoff = head.notBefore - this.#options.clock.now();
+    const first = head.tasks[0];
+    const limited = first === undefined ? 0 : (this.#options.delay?.(first) ?? 0);
+    return Math.max(backoff, limited);
+  }
+
+  #start(queue: string, worker: Worker<T>, head: Entry<T>): void {
+    worker.lane.foldIntoHead();
+    head.running = true;
+    head.notBefore = 0;
+    worker.abort = new AbortController();
+    const context: RunContext = {
+      queue,
+      failures: head.failures,
+      waitedMs: this.#options.clock.now() - head.enqueuedAt,
+      signal: worker.abort.signal,
+    };
+    this.#changed(queue);
+    // A task taken in the same turn it was offered would run inside its caller; the next turn is soon enough.
+    void Promise.resolve()
+      .then(() => this.#options.run(head.tasks, context))
+      .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }))
+      .then((outcome) => this.#settle(worker, { head, outcome, context }));
+  }
+
+  #settle(worker: Worker<T>, run: { head: Entry<T>; outcome: Outcome<T>; context: RunContext }): void {
+    const { head, outcome, context } = run;
+    const batch = [...head.tasks];
+    head.running = false;
+    worker.abort = undefined;
+    this.#apply(worker.lane, head, outcome);
+    this.#options.onSettled?.(batch, outcome, context);
+    this.#changed(context.queue);
+    if (this.#stopped && this.#running() === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    this.#wake(context.queue, worker);
+  }
+
+  /** The one place that retries. */
+  #apply(lane: Lane<T>, head: Entry<T>, outcome: Outcome<T>): void {
+    const { clock, bounds, random } = this.#options;
+    switch (outcome.kind) {
+      case "done":
+      case "cancelled":
+        lane.entries.shift();
+        return;
+      case "expand":
+        head.failures = 0;
+        head.message = undefined;
+        lane.prepend(outcome.tasks, clock.now());
+        return;
+      case "retry":
+        head.failures += 1;
+        head.message = outcome.message;
+        head.notBefore = clock.now() + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
+    }
+  }
+}
+
+function viewOf<T extends QueueTask>(entry: Entry<T>): QueueView<T>["tasks"][number] {
+  return {
+    task: entry.tasks[0] as T,
+    count: entry.tasks.length,
+    failures: entry.failures,
+    message: entry.message,
+    nextAt: entry.notBefore > 0 ? entry.notBefore : undefined,
+    running: entry.running,
+  };
+}
+
+function rank(name: string): number {
+  return name === "main" ? 0 : 1;
+}

@@ -1,0 +1,48 @@
+/** What the queues need to know of a task; they have never heard of modules. */
+export interface QueueTask {
+  /** Tasks with a key fold: a second one is not taken while the first waits or runs. */
+  readonly key?: string;
+  /** Neighbours of the same batch are handed to the runner together (hook-contract §2.7). */
+  readonly batch?: string;
+}
+
+/**
+ * What became of a run (LIFECYCLE "Task queues"):
+ * `done` leaves the queue; `expand` puts `tasks` in front and runs this one again after them;
+ * `retry` stays at the head and backs off (`delayMs` replaces the growing delay); `cancelled` leaves silently.
+ */
+export type Outcome<T> =
+  | { readonly kind: "done" }
+  | { readonly kind: "expand"; readonly tasks: readonly T[] }
+  | { readonly kind: "retry"; readonly message: string; readonly delayMs?: number }
+  | { readonly kind: "cancelled" };
+
+/** Where an offered task goes: behind all others, or before everything that is not running. */
+export type Place = "back" | "front";
+
+/** What the runner is told about a run. */
+export interface RunContext {
+  readonly queue: string;
+  /** Failures in a row before this run. */
+  readonly failures: number;
+  /** Milliseconds the oldest task of the batch has waited. */
+  readonly waitedMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** A task as a debug view shows it. */
+export interface TaskView<T> {
+  readonly task: T;
+  readonly count: number;
+  readonly failures: number;
+  readonly message: string | undefined;
+  /** Milliseconds since the epoch of the next try; undefined when it waits for its turn or runs. */
+  readonly nextAt: number | undefined;
+  readonly running: boolean;
+}
+
+export interface QueueView<T> {
+  readonly name: string;
+  readonly length: number;
+  readonly tasks: readonly TaskView<T>[];
+}
