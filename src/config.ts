@@ -1,0 +1,192 @@
+import { parseDuration } from "./lib/index.ts";
+import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS } from "./settings.ts";
+import type { SettingRow, Settings } from "./settings.ts";
+
+export type { SettingRow, Settings } from "./settings.ts";
+
+/** The process environment as the rest of the program may see it. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface ParsedSettings {
+  readonly settings: Settings;
+  readonly warnings: readonly string[];
+  /** Arguments that are no flags. */
+  readonly rest: readonly string[];
+}
+
+/** Wrong usage: exit code 2. Each line names the setting, the value and what is accepted. */
+export class UsageError extends Error {
+  readonly lines: readonly string[];
+
+  constructor(lines: readonly string[]) {
+    super(lines.join("\n"));
+    this.name = "UsageError";
+    this.lines = lines;
+  }
+}
+
+/** The environment of this process; the only place that reads it. */
+export function environment(): Environment {
+  return process.env;
+}
+
+interface Flags {
+  readonly values: Map<string, string>;
+  readonly rest: string[];
+  readonly errors: string[];
+  readonly warnings: string[];
+}
+
+/**
+ * Settings from arguments and environment. Unknown flags are errors; `extra` names flags that a sub-command reads
+ * itself and finds in `rest` unchanged. Throws UsageError with all problems.
+ */
+export function parseSettings(
+  args: readonly string[],
+  env: Environment,
+  extra: readonly string[] = [],
+): ParsedSettings {
+  const flags = readFlags(args, extra);
+  const errors = [...flags.errors];
+  const warnings = [...flags.warnings, ...environmentWarnings(env)];
+  const values: Record<string, unknown> = {};
+  for (const setting of SETTINGS) {
+    const source = lookUp(setting, flags.values, env);
+    const parsed = source.text === undefined ? undefined : convert(setting, source.text);
+    if (parsed instanceof Error) errors.push(`${source.name}: ${parsed.message}`);
+    values[setting.key] = parsed instanceof Error ? undefined : parsed;
+  }
+  if (env["HELM_DRIVER"] !== undefined && !["", "secret", "secrets"].includes(env["HELM_DRIVER"])) {
+    errors.push(`HELM_DRIVER: "${env["HELM_DRIVER"]}" is not supported; only "secret" is, unset it`);
+  }
+  if (errors.length > 0) throw new UsageError(errors);
+  const settings = values as unknown as Settings;
+  return {
+    settings: Object.freeze(settings.debug ? { ...settings, logLevel: "debug" as const } : settings),
+    warnings,
+    rest: flags.rest,
+  };
+}
+
+function readFlags(args: readonly string[], extra: readonly string[]): Flags {
+  const flags: Flags = { values: new Map(), rest: [], errors: [], warnings: [] };
+  const queue = [...args];
+  for (let arg = queue.shift(); arg !== undefined; arg = queue.shift()) {
+    if (arg === "--") {
+      flags.rest.push(...queue.splice(0));
+    } else if (!arg.startsWith("-") || arg === "-" || extra.includes(flagName(arg))) {
+      flags.rest.push(arg);
+    } else {
+      readFlag(arg, queue, flags);
+    }
+  }
+  return flags;
+}
+
+function flagName(arg: string): string {
+  return arg.replace(/=.*$/s, "");
+}
+
+function readFlag(arg: string, queue: string[], flags: Flags): void {
+  const name = flagName(arg).replace(/^--?/, "");
+  const inline = arg.includes("=") ? arg.slice(arg.indexOf("=") + 1) : undefined;
+  const setting = SETTINGS.find((each) => each.flags.includes(name));
+  if (setting === undefined) return unknownFlag(name, inline === undefined ? queue : [], flags);
+  const value = inline ?? nextValue(setting, queue);
+  if (value === undefined) flags.errors.push(`--${name}: needs a value: ${accepted(setting)}`);
+  else flags.values.set(setting.key, value);
+}
+
+/** The value that follows a flag; a boolean flag may stand alone. */
+function nextValue(setting: SettingRow, queue: string[]): string | undefined {
+  if (setting.kind === "boolean" && !/^(true|false|yes|no)$/.test(queue[0] ?? "")) return "true";
+  return queue.shift();
+}
+
+function unknownFlag(name: string, queue: string[], flags: Flags): void {
+  if (!IGNORED_SETTINGS.includes(name)) {
+    flags.errors.push(`--${name}: unknown flag; see addon-operator --help`);
+    return;
+  }
+  if (queue[0]?.startsWith("-") === false) queue.shift();
+  flags.warnings.push(`--${name} has no meaning here and is ignored`);
+}
+
+function lookUp(
+  setting: SettingRow,
+  flags: Map<string, string>,
+  env: Environment,
+): { name: string; text: string | undefined } {
+  const flag = flags.get(setting.key);
+  if (flag !== undefined) return { name: `--${setting.flags[0]}`, text: flag };
+  for (const name of environmentNames(setting)) {
+    const value = env[name];
+    if (value !== undefined && value !== "") return { name, text: value };
+  }
+  return { name: `--${setting.flags[0]}`, text: setting.default };
+}
+
+/** Names without a prefix that are too common to be taken for ours. */
+const PREFIX_ONLY = new Set([
+  "WORKING_DIR",
+  "TMP_DIR",
+  "NAMESPACE",
+  "CONFIG_MAP",
+  "CONFIG_OVERLAY",
+  "LISTEN_ADDRESS",
+  "LISTEN_PORT",
+  "PROMETHEUS_METRICS_PREFIX",
+  "HA",
+  "POD",
+  "PURGE",
+]);
+
+/** Every environment variable a setting answers to, in order of precedence. */
+export function environmentNames(setting: SettingRow): string[] {
+  const plain = setting.env.filter((name) => !PREFIX_ONLY.has(name));
+  return [...plain, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];
+}
+
+function environmentWarnings(env: Environment): string[] {
+  return IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(
+    (name) => `${name} has no meaning here and is ignored`,
+  );
+}
+
+function accepted(setting: SettingRow): string {
+  switch (setting.kind) {
+    case "choice":
+      return (setting.choices ?? []).join(", ");
+    case "boolean":
+      return "true or false";
+    case "duration":
+      return "a duration such as 90s or 1m30s";
+    case "integer":
+      return "a whole number, 0 or more";
+    case "number":
+      return "a number, 0 or more";
+    case "string":
+      return "text";
+  }
+}
+
+function convert(setting: SettingRow, value: string): unknown {
+  const parsed = CONVERTERS[setting.kind](value, setting);
+  return parsed === undefined ? new Error(`"${value}" is not accepted; use ${accepted(setting)}`) : parsed;
+}
+
+const CONVERTERS: Readonly<Record<SettingRow["kind"], (value: string, setting: SettingRow) => unknown>> = {
+  string: (value) => value,
+  integer: (value) => (/^\d+$/.test(value) ? Number(value) : undefined),
+  number: (value) => (/^\d+(\.\d+)?$/.test(value) ? Number(value) : undefined),
+  boolean: (value) =>
+    ({ true: true, yes: true, "1": true, false: false, no: false, "0": false })[value.toLowerCase()],
+  duration: (value) => {
+    const ms = parseDuration(value);
+    return ms === undefined || ms < 0 ? undefined : ms;
+  },
+  choice: (value, setting) => {
+    const wanted = value.toLowerCase();
+    return setting.choices?.includes(wanted) === true ? wanted : undefined;
+  },
+};

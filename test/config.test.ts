@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+
+import { UsageError, parseSettings } from "../src/config.ts";
+
+describe("settings (design: Settings)", () => {
+  it("takes flag over environment over default", () => {
+    expect(parseSettings([], {}).settings.listenPort).toBe(9115);
+    const env = { ADDON_OPERATOR_LISTEN_PORT: "9650" };
+    expect(parseSettings([], env).settings.listenPort).toBe(9650);
+    expect(parseSettings(["--listen-port=1"], env).settings.listenPort).toBe(1);
+    expect(parseSettings(["--prometheus-listen-port", "2"], env).settings.listenPort).toBe(2);
+  });
+
+  it("knows the old and the prefixed names", () => {
+    expect(parseSettings([], { MODULES_DIR: "/a" }).settings.modulesDir).toBe("/a");
+    expect(parseSettings([], { ADDON_OPERATOR_MODULES_DIR: "/b" }).settings.modulesDir).toBe("/b");
+    expect(parseSettings([], { RLOG_LOG_LEVEL: "DEBUG" }).settings.logLevel).toBe("debug");
+    expect(parseSettings(["--debug=yes"], {}).settings.logLevel).toBe("debug");
+    expect(parseSettings([], { NAMESPACE: "not-ours" }).settings.namespace).toBeUndefined();
+  });
+
+  it("reads durations, numbers, booleans", () => {
+    const { settings } = parseSettings(["--helm-timeout", "1m30s", "--ha", "--kube-client-qps=2.5"], {});
+    expect(settings).toMatchObject({ helmTimeoutMs: 90_000, ha: true, kubeClientQps: 2.5 });
+  });
+
+  it("names setting, value and what is accepted, for every problem at once", () => {
+    const wrong = (): unknown => parseSettings(["--listen-port=x", "--purge=all!", "--nope"], { HOOK_TIMEOUT: "5" });
+    expect(wrong).toThrow(UsageError);
+    expect(wrong).toThrow(/--nope: unknown flag/);
+    expect(wrong).toThrow(/--listen-port: "x" is not accepted; use a whole number/);
+    expect(wrong).toThrow(/--purge: "all!" is not accepted; use owned, all, off/);
+    expect(wrong).toThrow(/HOOK_TIMEOUT: "5" is not accepted; use a duration/);
+  });
+
+  it("accepts settings of the Go operator that mean nothing here, with a warning", () => {
+    const parsed = parseSettings(["--crd-filters", "doc-", "queue"], { USE_NELM: "true" });
+    expect(parsed.warnings).toEqual([
+      "--crd-filters has no meaning here and is ignored",
+      "USE_NELM has no meaning here and is ignored",
+    ]);
+    expect(parsed.rest).toEqual(["queue"]);
+  });
+
+  it("refuses helm storage other than secrets", () => {
+    expect(() => parseSettings([], { HELM_DRIVER: "sql" })).toThrow(/HELM_DRIVER/);
+  });
+});
