@@ -1,0 +1,137 @@
+import { systemClock } from "../lib/index.ts";
+import { launch, type Child, type Exit } from "./child.ts";
+import { remember } from "./children.ts";
+import { Ending, signalGroup } from "./group.ts";
+import { Tail } from "./kept.ts";
+import { LineSplitter } from "./lines.ts";
+import { explainStart } from "./start-problem.ts";
+
+/** A helper program that lives long and answers lines with lines. */
+export interface CoprocessOptions {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  /** The whole environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Called for each line of stdout, without its line end; blank lines are dropped. */
+  readonly onLine: (line: string) => void;
+  /** Characters of a line after which it is cut (and ends in `:truncated`); default 64 Mi. */
+  readonly maxLine?: number;
+}
+
+/** How a coprocess ended, or why it never began. */
+export interface CoprocessExit {
+  readonly started: boolean;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  /** The end of stderr. */
+  readonly stderr: string;
+  /** One line for people. */
+  readonly message: string;
+}
+
+const MAX_ANSWER = 64 * 1024 * 1024;
+const STDERR_LIMIT = 16 * 1024;
+
+/**
+ * A long-lived child: newline-delimited requests in, newline-delimited answers out, in order. It starts at once;
+ * `exited` resolves (it never rejects) when it has ended for any reason, after its last line was handed over.
+ */
+export class Coprocess {
+  readonly exited: Promise<CoprocessExit>;
+  readonly #child: Child;
+  readonly #stderr = new Tail(STDERR_LIMIT);
+  #alive: boolean;
+
+  constructor(options: CoprocessOptions) {
+    this.#child = launch({ ...options, stdin: "pipe" });
+    this.#alive = this.#child.pid !== undefined;
+    const lines = new LineSplitter(options.onLine, options.maxLine ?? MAX_ANSWER);
+    this.#listen(lines);
+    this.exited = this.#end(options, lines);
+    this.#remember();
+  }
+
+  /** False as soon as the end of the child is known. */
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Bytes of requests that the child has not taken yet. */
+  get pendingBytes(): number {
+    return this.#child.stdin?.writableLength ?? 0;
+  }
+
+  /** Sends one line; a line end is added. Lost without notice when the child is gone: `exited` tells. */
+  send(line: string | Uint8Array): void {
+    if (!this.#alive) return;
+    this.#child.stdin?.write(line);
+    this.#child.stdin?.write("\n");
+  }
+
+  /** Closes stdin: a well-behaved child answers what it has and ends. */
+  close(): void {
+    this.#child.stdin?.end();
+  }
+
+  /** Ends the child's whole process group at once. */
+  kill(): void {
+    if (this.#alive && this.#child.pid !== undefined) signalGroup(this.#child.pid, "SIGKILL");
+  }
+
+  #listen(lines: LineSplitter): void {
+    const { stdin, stdout, stderr } = this.#child;
+    stdout?.on("data", (chunk: Buffer) => lines.push(chunk));
+    stderr?.on("data", (chunk: Buffer) => this.#stderr.push(chunk));
+    // EPIPE and the like: the exit says the same, with the reason.
+    for (const stream of [stdin, stdout, stderr]) stream?.on("error", () => {});
+  }
+
+  async #end(options: CoprocessOptions, lines: LineSplitter): Promise<CoprocessExit> {
+    const exit = await this.#child.exit;
+    this.#alive = false;
+    await ends(this.#child.stdout);
+    lines.flush();
+    this.#child.stdin?.destroy();
+    this.#child.stderr?.destroy();
+    const stderr = this.#stderr.text();
+    if (exit.kind === "notStarted") {
+      return { started: false, stderr, message: await explainStart(options, exit.error) };
+    }
+    return { started: true, ...facts(exit), stderr, message: describe(exit, stderr) };
+  }
+
+  #remember(): void {
+    const { pid } = this.#child;
+    if (pid === undefined) return;
+    const ending = new Ending(pid, systemClock);
+    const ended = this.exited.then(() => ending.finish());
+    remember({ end: (graceMs) => ending.begin("cancelled", graceMs), ended });
+  }
+}
+
+function ends(stream: Child["stdout"]): Promise<void> {
+  return new Promise((resolve) => {
+    if (stream === undefined || stream.readableEnded || stream.destroyed) return resolve();
+    stream.once("end", resolve).once("close", resolve);
+  });
+}
+
+type Exited = Extract<Exit, { kind: "exited" }>;
+
+function facts(exit: Exited): { exitCode?: number; signal?: string } {
+  return {
+    ...(exit.code === undefined ? {} : { exitCode: exit.code }),
+    ...(exit.signal === undefined ? {} : { signal: exit.signal }),
+  };
+}
+
+function describe(exit: Exited, stderr: string): string {
+  const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
+  const last = stderr.trimEnd().split("\n").at(-1) ?? "";
+  return last === "" ? how : `${how}: ${last}`;
+}

@@ -1,0 +1,6 @@
+export { endChildren } from "./children.ts";
+export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
+export { MAX_LINE, TRUNCATED } from "./lines.ts";
+export { run, type RunRequest } from "./run.ts";
+export type { RunOutcome, RunResult, Stream } from "./result.ts";
+export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";

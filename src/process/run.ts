@@ -1,0 +1,136 @@
+import type { Readable } from "node:stream";
+
+import { type Clock, systemClock } from "../lib/index.ts";
+import { launch, type Child, type Exit } from "./child.ts";
+import { remember } from "./children.ts";
+import { drain } from "./drain.ts";
+import { Ending } from "./group.ts";
+import { Head, Tail } from "./kept.ts";
+import { LineSplitter } from "./lines.ts";
+import { toResult, type RunResult, type Stream } from "./result.ts";
+import { explainStart } from "./start-problem.ts";
+
+/** One child process, from start to end. */
+export interface RunRequest {
+  /** A path, or a name that is looked up on PATH. */
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  /** The whole environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** From SIGTERM to SIGKILL, for the whole process group; default 3000. */
+  readonly graceMs?: number | undefined;
+  /** Called for each line as it comes; long lines are cut, blank ones dropped (`LineSplitter`). */
+  readonly onLine?: ((stream: Stream, line: string) => void) | undefined;
+  /** Bytes kept of stdout (its beginning); default 1 MiB. */
+  readonly stdoutLimit?: number | undefined;
+  /** Bytes kept of stderr (its end); default 64 KiB. */
+  readonly stderrLimit?: number | undefined;
+  /** Text for stdin; /dev/null without it. */
+  readonly input?: string | Uint8Array | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+const STDOUT_LIMIT = 1024 * 1024;
+const STDERR_LIMIT = 64 * 1024;
+const GRACE_MS = 3000;
+
+/**
+ * Runs a child in its own process group and resolves when it has ended; never throws. A time-out or an abort ends
+ * the whole group. What the child left running in the background does not hold up the result, and its output is
+ * bounded in memory however much there is.
+ */
+export async function run(request: RunRequest): Promise<RunResult> {
+  const clock = request.clock ?? systemClock;
+  const startedAt = clock.monotonic();
+  if (request.signal?.aborted) return cancelled();
+  const { input: text } = request;
+  const child = launch({ ...request, stdin: text === undefined ? undefined : { text } });
+  const output = collect(child, request);
+  const { exit, ending } = await ended(child, request, clock);
+  await drain(output.streams, clock);
+  output.flush();
+  return toResult({
+    exit,
+    reason: ending?.reason,
+    timeoutMs: request.timeoutMs,
+    durationMs: clock.monotonic() - startedAt,
+    stdout: output.stdout.text(),
+    stdoutTruncated: output.stdout.truncated,
+    stderr: output.stderr.text(),
+    startProblem: exit.kind === "notStarted" ? await explainStart(request, exit.error) : undefined,
+  });
+}
+
+function cancelled(): RunResult {
+  return {
+    outcome: "cancelled",
+    stdout: "",
+    stdoutTruncated: false,
+    stderr: "",
+    durationMs: 0,
+    message: "cancelled",
+  };
+}
+
+interface Output {
+  readonly stdout: Head;
+  readonly stderr: Tail;
+  readonly streams: readonly Readable[];
+  flush(): void;
+}
+
+function collect(child: Child, request: RunRequest): Output {
+  const stdout = new Head(request.stdoutLimit ?? STDOUT_LIMIT);
+  const stderr = new Tail(request.stderrLimit ?? STDERR_LIMIT);
+  const flushes = [
+    listen({ readable: child.stdout, kept: stdout, name: "stdout" }, request.onLine),
+    listen({ readable: child.stderr, kept: stderr, name: "stderr" }, request.onLine),
+  ];
+  const streams = [child.stdout, child.stderr].filter((stream) => stream !== undefined);
+  return { stdout, stderr, streams, flush: () => flushes.forEach((flush) => flush()) };
+}
+
+interface Source {
+  readonly readable: Readable | undefined;
+  readonly kept: Head | Tail;
+  readonly name: Stream;
+}
+
+function listen({ readable, kept, name }: Source, onLine: RunRequest["onLine"]): () => void {
+  const lines = onLine === undefined ? undefined : new LineSplitter((line) => onLine(name, line));
+  readable?.on("data", (chunk: Buffer) => {
+    kept.push(chunk);
+    lines?.push(chunk);
+  });
+  // A read error means the same as the end: there is no more output.
+  readable?.on("error", () => {});
+  return () => lines?.flush();
+}
+
+/** Waits for the leader's end, ending the group on time-out, abort or shutdown. */
+async function ended(
+  child: Child,
+  request: RunRequest,
+  clock: Clock,
+): Promise<{ exit: Exit; ending: Ending | undefined }> {
+  if (child.pid === undefined) return { exit: await child.exit, ending: undefined };
+  const ending = new Ending(child.pid, clock);
+  const graceMs = request.graceMs ?? GRACE_MS;
+  const timer =
+    request.timeoutMs === undefined
+      ? undefined
+      : clock.setTimer(request.timeoutMs, () => ending.begin("timedOut", graceMs));
+  const abort = (): void => ending.begin("cancelled", graceMs);
+  request.signal?.addEventListener("abort", abort, { once: true });
+  const over = child.exit.then(async (exit) => {
+    timer?.cancel();
+    request.signal?.removeEventListener("abort", abort);
+    await ending.finish();
+    return { exit, ending };
+  });
+  remember({ end: (ms) => ending.begin("cancelled", ms), ended: over });
+  return over;
+}

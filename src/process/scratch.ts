@@ -1,0 +1,127 @@
+import { mkdir, mkdtemp, open, readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+
+import { oneLine } from "../lib/index.ts";
+
+/** What may be written to a scratch file; iterables are written piece by piece, each waited for. */
+export type ScratchData =
+  | string
+  | Uint8Array
+  | Iterable<string | Uint8Array>
+  | AsyncIterable<string | Uint8Array>;
+
+/** The temp directory cannot be used: full, read-only, not ours. Names the directory and the setting. */
+export class ScratchError extends Error {
+  readonly dir: string;
+
+  constructor(dir: string, cause: unknown) {
+    const message = `cannot use the temp directory ${dir} (--tmp-dir): ${describe(cause)}`;
+    super(message, { cause });
+    this.name = "ScratchError";
+    this.dir = dir;
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: "no space left on the device",
+  EDQUOT: "the disk quota is used up",
+  EROFS: "it is on a read-only file system",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  ENOTDIR: "a part of the path is not a directory",
+  EEXIST: "a part of the path is not a directory",
+};
+
+function describe(cause: unknown): string {
+  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  return REASONS[code] ?? oneLine(cause);
+}
+
+const FILE_MODE = 0o600;
+const DIR_MODE = 0o700;
+/** `<prefix>.<pid>-<start time>.<random>`: tells whether its process still lives. */
+const NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
+
+/** A private directory (0700) with private files (0600) that goes away with `dispose`. */
+export class Scratch {
+  readonly dir: string;
+  readonly #root: string;
+  readonly #keep: boolean;
+
+  private constructor(root: string, dir: string, keep: boolean) {
+    this.#root = root;
+    this.dir = dir;
+    this.#keep = keep;
+  }
+
+  /** Makes the directory under `tmpDir`, which is made as well where it is missing. Throws ScratchError. */
+  static async open(tmpDir: string, prefix: string, options: { keep?: boolean } = {}): Promise<Scratch> {
+    const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
+    const start = join(tmpDir, `${safe}.${process.pid}-${await ownStart}.`);
+    try {
+      const dir = await mkdtemp(start).catch(async () => {
+        await mkdir(tmpDir, { recursive: true, mode: DIR_MODE });
+        return mkdtemp(start);
+      });
+      return new Scratch(tmpDir, dir, options.keep ?? false);
+    } catch (error) {
+      throw new ScratchError(tmpDir, error);
+    }
+  }
+
+  /** Removes what processes that are gone have left under `tmpDir`; says how many directories. Never throws. */
+  static async cleanStale(tmpDir: string): Promise<number> {
+    const names = await readdir(tmpDir).catch((): string[] => []);
+    const removed = await Promise.all(names.map((name) => removeIfStale(tmpDir, name)));
+    return removed.filter(Boolean).length;
+  }
+
+  path(name: string): string {
+    return join(this.dir, name);
+  }
+
+  /** Writes a file and returns its path. Throws ScratchError when the disk says no. */
+  async write(name: string, data: ScratchData): Promise<string> {
+    const path = this.path(name);
+    const file = await open(path, "w", FILE_MODE).catch((error: unknown) => this.#fail(error));
+    try {
+      for await (const piece of pieces(data)) {
+        await file.writeFile(piece).catch((error: unknown) => this.#fail(error));
+      }
+    } finally {
+      await file.close();
+    }
+    return path;
+  }
+
+  /** Removes the directory and everything in it, unless it is to be kept. Never throws. */
+  async dispose(): Promise<void> {
+    if (!this.#keep) await rm(this.dir, { recursive: true, force: true, maxRetries: 2 }).catch(() => {});
+  }
+
+  #fail(error: unknown): never {
+    throw new ScratchError(this.#root, error);
+  }
+}
+
+function pieces(data: ScratchData): Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array> {
+  return typeof data === "string" || data instanceof Uint8Array ? (data.length === 0 ? [] : [data]) : data;
+}
+
+async function removeIfStale(tmpDir: string, name: string): Promise<boolean> {
+  const [, pid, start] = NAME.exec(name) ?? [];
+  if (pid === undefined || (await startOf(Number(pid))) === start) return false;
+  return rm(join(tmpDir, name), { recursive: true, force: true }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Start time of a process in ticks since boot (proc(5), field 22); `0` where it does not exist or has no /proc. */
+async function startOf(pid: number): Promise<string> {
+  const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  // The command in the second field may hold spaces and brackets.
+  return text.slice(text.lastIndexOf(")") + 2).split(" ")[19] ?? "0";
+}
+
+const ownStart = startOf(process.pid);
