@@ -5,4 +5,6 @@ export * from "./errors.ts";
 export * from "./hash.ts";
 export * from "./log.ts";
 export * from "./names.ts";
+export * from "./redact.ts";
 export * from "./scope.ts";
+export * from "./yaml.ts";

@@ -1,0 +1,126 @@
+import { createHash } from "node:crypto";
+
+import type { Json, JsonObject } from "../model/index.ts";
+
+/** Longer strings are shown as a hash: nobody reads them, and they may be keys or certificates. */
+const LONGEST_SHOWN = 256;
+
+/** Words that make a key secret wherever they stand in it. */
+const SECRET_ANYWHERE = new Set([
+  ...["password", "passwords", "passwd", "passwds", "passphrase", "pwd", "pass", "secret", "secrets"],
+  ...["token", "tokens", "credential", "credentials", "creds", "cred", "dsn", "apikey", "apikeys"],
+  ...["privatekey", "cert", "certs", "certificate", "certificates", "crt", "pem", "pfx", "keystore", "jwt"],
+  ...["kubeconfig", "dockerconfigjson", "htpasswd", "authorization", "cookie", "session", "salt", "bearer"],
+  ...["hmac", "signature", "connectionstring", "accesskey", "secretkey", "license"],
+]);
+/** Words that make a key secret as its last word: `tlsKey`, but not `keyName`. */
+const SECRET_AT_END = new Set(["key", "keys", "auth"]);
+/** A last word that says the value only names or describes the secret: `secretName`, `tokenTTL`, `publicKeyName`. */
+const ONLY_ABOUT = new Set([
+  ...[
+    "name",
+    "names",
+    "namespace",
+    "ref",
+    "refs",
+    "path",
+    "file",
+    "dir",
+    "enabled",
+    "disabled",
+    "ttl",
+    "expiry",
+  ],
+  ...[
+    "duration",
+    "length",
+    "size",
+    "type",
+    "kind",
+    "count",
+    "days",
+    "hours",
+    "seconds",
+    "minutes",
+    "version",
+  ],
+  ...["algorithm", "manager", "issuer", "class", "mode", "policy", "rotation", "timeout", "interval", "url"],
+]);
+/** Texts in which lower-case letters run together: `dbpassword`, `authtoken`. */
+const SECRET_PART = /passw(?:or)?d|passphrase|secret|token|credential|privatekey|apikey|accesskey/;
+const PEM = /-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|$)/g;
+const URL_USER = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)([^\s/?#@"'<>]*)@/gi;
+
+/** What stands in for a secret: the same text always gives the same stand-in, and tells nothing else. */
+function standIn(text: string): string {
+  return `<redacted:sha256:${createHash("sha256").update(text).digest("hex").slice(0, 8)}>`;
+}
+
+function words(key: string): string[] {
+  return key
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .replaceAll(/([A-Z]+)([A-Z][a-z])/g, "$1 $2")
+    .split(/[^A-Za-z0-9]+/)
+    .filter((word) => word !== "")
+    .map((word) => word.toLowerCase());
+}
+
+/**
+ * True when a value under this key must not be shown (design: "Redaction"): passwords, tokens, keys,
+ * certificates and the like. Keys that only name or describe a secret (`secretName`, `tokenTTL`) are shown.
+ */
+export function looksSecret(key: string): boolean {
+  const parts = words(key);
+  const last = parts.at(-1) ?? "";
+  if (parts.length > 1 && ONLY_ABOUT.has(last)) return false;
+  if (SECRET_AT_END.has(last)) return parts.at(-2) !== "public";
+  return parts.some((word) => SECRET_ANYWHERE.has(word) || SECRET_PART.test(word));
+}
+
+/** A free text (log line, stderr, error) without PEM blocks and without user info in URLs. */
+export function redactText(text: string): string {
+  const plain = text.includes("-----BEGIN ") ? text.replaceAll(PEM, standIn) : text;
+  if (!plain.includes("://")) return plain;
+  return plain.replaceAll(URL_USER, (_, scheme: string, user: string) => `${scheme}${standIn(user)}@`);
+}
+
+/**
+ * `value` without secrets (design: "Redaction"): values under secret-looking keys, at `secretPaths` (JSON
+ * pointers relative to `value`, `*` for any member or item), PEM blocks, user info in URLs, and strings over
+ * 256 characters become a short hash. Booleans and null stay. Shares what needs no change.
+ */
+export function redactValues(value: Json, secretPaths: ReadonlySet<string> = new Set()): Json {
+  return redact(
+    value,
+    [...secretPaths].map((path) => path.split("/").slice(1)),
+  );
+}
+
+function redact(value: Json, paths: readonly (readonly string[])[]): Json {
+  if (paths.some((path) => path.length === 0)) return hide(value);
+  if (typeof value === "string") return value.length > LONGEST_SHOWN ? standIn(value) : redactText(value);
+  if (Array.isArray(value)) return value.map((item, index) => redact(item, below(paths, String(index))));
+  return value !== null && typeof value === "object" ? redactMembers(value, paths) : value;
+}
+
+function redactMembers(value: JsonObject, paths: readonly (readonly string[])[]): JsonObject {
+  const entries = Object.entries(value).map(([key, member]) => {
+    const shown = member ?? null;
+    return [key, looksSecret(key) ? hide(shown) : redact(shown, below(paths, key))] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+function below(paths: readonly (readonly string[])[], key: string): (readonly string[])[] {
+  if (paths.length === 0) return [];
+  const name = key.replaceAll("~", "~0").replaceAll("/", "~1");
+  return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));
+}
+
+/** Everything below a secret is secret, but its shape is shown. */
+function hide(value: Json): Json {
+  if (value === null || typeof value === "boolean" || value === "") return value;
+  if (typeof value !== "object") return standIn(String(value));
+  if (Array.isArray(value)) return value.map(hide);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, hide(member ?? null)]));
+}
