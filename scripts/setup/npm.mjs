@@ -1,0 +1,44 @@
+// The npm dependencies: installed when they are not what package-lock.json says.
+import { readFileSync } from "node:fs";
+import { delimiter, join, sep } from "node:path";
+import { say, step } from "./progress.mjs";
+import { onPath } from "./tools.mjs";
+
+/** True when every package the lock file asks for is installed in that version (optional ones may be absent). */
+export function dependenciesCurrent(root) {
+  const wanted = packagesOf(join(root, "package-lock.json"));
+  const installed = packagesOf(join(root, "node_modules", ".package-lock.json"));
+  if (!wanted || !installed) return false;
+  return Object.entries(wanted).every(([path, entry]) => {
+    if (path === "") return true;
+    const have = installed[path];
+    return have ? have.version === entry.version : entry.optional === true || entry.devOptional === true;
+  });
+}
+
+function packagesOf(file) {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")).packages;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The environment for npm: no download of a jq that is there already, and not the node that is about to be replaced. */
+export function npmEnv(env) {
+  const path = (env.PATH ?? "").split(delimiter).filter((dir) => !dir.endsWith(`node_modules${sep}.bin`));
+  const own = { ...env, PATH: path.join(delimiter) };
+  return onPath("jq", own) ? { ...own, NODE_JQ_SKIP_INSTALL_BINARY: "true" } : own;
+}
+
+/** `npm ci` where needed. Throws with the end of npm's output when it fails. */
+export async function installDependencies(root, env) {
+  if (dependenciesCurrent(root)) return;
+  const args = ["ci", "--no-audit", "--no-fund"];
+  const { ok, output } = await step("npm ci", "npm", { args, cwd: root, env: npmEnv(env) });
+  if (!ok)
+    throw new Error(
+      `npm ci failed:\n${output}\nIt needs the package registry: check the network and run again.`,
+    );
+  if (!onPath("jq", env)) say("no jq on PATH: the one of node-jq is used where its download was possible");
+}

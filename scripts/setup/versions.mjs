@@ -1,0 +1,23 @@
+// What the tests, the demo and the benchmark run against, and where it is kept. Plain Node 20, no dependencies.
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const versions = { kubernetes: "1.36.3", etcd: "3.6.9", helm: "4.3.1", helm3: "3.22.0" };
+
+/** The tools by the name of their file in the cache. */
+export const toolNames = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "helm", "helm3"];
+
+/** The top of this checkout. */
+export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/** One directory per user, shared by every checkout. */
+export function cacheRoot(env = process.env) {
+  return join(env.XDG_CACHE_HOME || join(env.HOME || homedir(), ".cache"), "addon-operator");
+}
+
+/** The directory of the binaries; another version of any of them is another directory. */
+export function cacheDir(env = process.env) {
+  const { kubernetes, etcd, helm, helm3 } = versions;
+  return join(cacheRoot(env), `bin-k${kubernetes}-e${etcd}-h${helm}-h${helm3}`);
+}
