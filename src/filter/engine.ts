@@ -1,0 +1,148 @@
+import type { Clock, Logger } from "../lib/index.ts";
+import type { Json, JsonObject } from "../model/index.ts";
+import { FilterError } from "./errors.ts";
+import { compileSubset } from "./evaluate.ts";
+import { findJq, type Jq } from "./jq.ts";
+import { checkSyntax, runOnce } from "./once.ts";
+import { resultOf } from "./outputs.ts";
+import { parseSubset } from "./parser.ts";
+import { screen } from "./screen.ts";
+import { JqWorker } from "./worker.ts";
+
+export interface FilterEngineOptions {
+  /** `--jq-bin`; undefined = `jq` on PATH, else node-jq's. */
+  readonly jqBin: string | undefined;
+  /** The operator's environment: PATH, TZ and node-jq's variables are read from it; filters do not see it. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** For one evaluation; default 5 s. */
+  readonly timeLimitMs?: number;
+  /** jq processes kept for filters that are idle; default 32. */
+  readonly maxIdle?: number;
+}
+
+/** A compiled jq filter. */
+export interface Filter {
+  readonly text: string;
+  /** True when the text speaks of managedFields, which are else dropped before. */
+  readonly namesManagedFields: boolean;
+  /**
+   * The filter's result: no output → null, one → it, more → an array; keys sorted. Parts of the input may be shared:
+   * do not change either. At once where the filter runs in JavaScript. Fails with FilterError (thrown or rejected).
+   */
+  evaluate(object: JsonObject): Json | Promise<Json>;
+}
+
+const TIME_LIMIT_MS = 5000;
+const MAX_IDLE = 32;
+const MAX_CACHED = 1000;
+
+/** Compiles and runs jq filters (hook-contract §2.3): plain paths in JavaScript, all else in long-lived jq processes. */
+export class FilterEngine {
+  readonly #options: FilterEngineOptions;
+  /** Compiled filters by text, the latest used last. */
+  readonly #filters = new Map<string, Promise<Filter>>();
+  /** Workers with a process, the latest started or used last. */
+  readonly #workers = new Set<JqWorker>();
+  #jq: Promise<Jq> | undefined;
+  #closed = false;
+
+  constructor(options: FilterEngineOptions) {
+    this.#options = options;
+  }
+
+  /** Checks and compiles a filter; equal texts share one. Rejects with FilterError. */
+  compile(text: string): Promise<Filter> {
+    const known = this.#filters.get(text);
+    const filter = known ?? this.#compile(text);
+    this.#filters.delete(text);
+    this.#filters.set(text, filter);
+    if (known === undefined) {
+      this.#trim();
+      // A filter that did not compile is looked at again next time: jq may have been missing.
+      filter.catch(() => this.#forget(text, filter));
+    }
+    return filter;
+  }
+
+  /** Evaluates a filter once, in a process of its own where it needs jq (JQPatch). Rejects with FilterError. */
+  async evaluateOnce(text: string, value: Json): Promise<Json> {
+    const subset = subsetOf(text);
+    if (subset !== undefined) return resultOf(subset(value));
+    const timeLimitMs = this.#options.timeLimitMs ?? TIME_LIMIT_MS;
+    return resultOf(await runOnce(await this.#findJq(), { text, value, timeLimitMs }));
+  }
+
+  /** Ends every jq process; evaluations under way fail. */
+  close(): void {
+    this.#closed = true;
+    for (const worker of this.#workers) worker.close();
+    this.#workers.clear();
+    this.#filters.clear();
+  }
+
+  async #compile(text: string): Promise<Filter> {
+    const namesManagedFields = text.includes("managedFields");
+    const subset = subsetOf(text);
+    if (subset !== undefined) {
+      return { text, namesManagedFields, evaluate: (object) => resultOf(subset(object)) };
+    }
+    const jq = await this.#findJq();
+    await checkSyntax(jq, text, this.#options.env);
+    const worker = this.#worker(jq, text);
+    const evaluate = async (object: JsonObject): Promise<Json> => {
+      if (this.#closed) throw new FilterError("engine", "the filter engine is closed");
+      return resultOf(await worker.evaluate(object));
+    };
+    return { text, namesManagedFields, evaluate };
+  }
+
+  #worker(jq: Jq, text: string): JqWorker {
+    const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
+    return new JqWorker({ jq, text, clock, timeLimitMs, onStart: (worker) => this.#started(worker) });
+  }
+
+  #started(worker: JqWorker): void {
+    this.#workers.delete(worker);
+    this.#workers.add(worker);
+    let excess = this.#workers.size - (this.#options.maxIdle ?? MAX_IDLE);
+    for (const other of this.#workers) {
+      if (excess <= 0) return;
+      if (other.busy || other === worker) continue;
+      other.park();
+      this.#workers.delete(other);
+      excess--;
+    }
+  }
+
+  async #findJq(): Promise<Jq> {
+    const { jqBin, env, logger } = this.#options;
+    this.#jq ??= findJq(jqBin, env).then((jq) => {
+      logger.debug("jq found", { file: jq.file, version: jq.version });
+      return jq;
+    });
+    try {
+      return await this.#jq;
+    } catch (error) {
+      this.#jq = undefined;
+      throw error;
+    }
+  }
+
+  #trim(): void {
+    const [oldest] = this.#filters.keys();
+    if (this.#filters.size > MAX_CACHED && oldest !== undefined) this.#filters.delete(oldest);
+  }
+
+  #forget(text: string, filter: Promise<Filter>): void {
+    if (this.#filters.get(text) === filter) this.#filters.delete(text);
+  }
+}
+
+/** The filter as a function when it needs no jq. Throws FilterError for what no filter may contain. */
+function subsetOf(text: string): ((input: Json) => Json[]) | undefined {
+  const tokens = screen(text);
+  const tree = tokens === undefined ? undefined : parseSubset(tokens);
+  return tree === undefined ? undefined : compileSubset(tree);
+}

@@ -1,0 +1,140 @@
+import { isJsonObject, type Json } from "../model/index.ts";
+import { FilterError } from "./errors.ts";
+import type { Node } from "./parser.ts";
+
+type Emit = (value: Json) => void;
+/** Hands each output for `input` to `emit`, in jq's order. */
+type Step = (input: Json, emit: Emit) => void;
+
+/** The tree as a function from an input to all of its outputs. It throws FilterError where jq reports an error. */
+export function compileSubset(node: Node): (input: Json) => Json[] {
+  const step = compile(node);
+  return (input) => collect(step, input);
+}
+
+function collect(step: Step, input: Json): Json[] {
+  const outputs: Json[] = [];
+  step(input, (value) => outputs.push(value));
+  return outputs;
+}
+
+function compile(node: Node): Step {
+  if ("left" in node) return COMBINE[node.op](compile(node.left), compile(node.right));
+  if ("of" in node) return access(node.of, stepOf(node));
+  switch (node.op) {
+    case "identity":
+      return (input, emit) => emit(input);
+    case "literal":
+      return (_input, emit) => emit(node.value);
+    case "try":
+      return attempt(compile(node.body));
+    case "array":
+      return arrayOf(node.body);
+    case "object":
+      return objectOf(node.entries);
+  }
+}
+
+const COMBINE = { pipe, comma, default: defaulted };
+
+function stepOf(node: Extract<Node, { of: Node }>): Step {
+  if (node.op === "field") return fieldOf(node.key, node.optional);
+  if (node.op === "index") return itemOf(node.index, node.optional);
+  return node.optional ? eachIfAny : each;
+}
+
+function access(of: Node, step: Step): Step {
+  return of.op === "identity" ? step : pipe(compile(of), step);
+}
+
+function pipe(left: Step, right: Step): Step {
+  return (input, emit) => left(input, (value) => right(value, emit));
+}
+
+function comma(left: Step, right: Step): Step {
+  return (input, emit) => {
+    left(input, emit);
+    right(input, emit);
+  };
+}
+
+function defaulted(left: Step, right: Step): Step {
+  return (input, emit) => {
+    const truthy = collect(left, input).filter((value) => value !== null && value !== false);
+    if (truthy.length === 0) return right(input, emit);
+    for (const value of truthy) emit(value);
+  };
+}
+
+/** What came before an error counts; errors of later steps are not caught (as in jq 1.7 and gojq). */
+function attempt(body: Step): Step {
+  return (input, emit) => {
+    const outputs: Json[] = [];
+    try {
+      body(input, (value) => outputs.push(value));
+    } catch (error) {
+      if (!(error instanceof FilterError)) throw error;
+    }
+    for (const value of outputs) emit(value);
+  };
+}
+
+function arrayOf(body: Node | undefined): Step {
+  if (body === undefined) return (_input, emit) => emit([]);
+  const step = compile(body);
+  return (input, emit) => emit(collect(step, input));
+}
+
+function objectOf(entries: readonly (readonly [string, Node])[]): Step {
+  let build: (input: Json, made: readonly (readonly [string, Json])[], emit: Emit) => void;
+  build = (_input, made, emit) => emit(Object.fromEntries(made));
+  for (const [key, value] of entries.toReversed()) {
+    const step = compile(value);
+    const rest = build;
+    build = (input, made, emit) => step(input, (one) => rest(input, [...made, [key, one]], emit));
+  }
+  const start = build;
+  return (input, emit) => start(input, [], emit);
+}
+
+function fieldOf(key: string, optional: boolean): Step {
+  return (input, emit) => {
+    if (input === null) return emit(null);
+    if (isJsonObject(input)) return emit(Object.hasOwn(input, key) ? (input[key] ?? null) : null);
+    if (!optional)
+      throw new FilterError("runtime", `Cannot index ${typeName(input)} with ${JSON.stringify(key)}`);
+  };
+}
+
+function itemOf(index: number, optional: boolean): Step {
+  return (input, emit) => {
+    if (input === null) return emit(null);
+    if (Array.isArray(input)) return emit(input.at(index) ?? null);
+    if (!optional) throw new FilterError("runtime", `Cannot index ${typeName(input)} with number`);
+  };
+}
+
+const each: Step = (input, emit) => {
+  const members = membersOf(input);
+  // The value is left out, unlike in jq's message: it may be a secret.
+  if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${typeName(input)}`);
+  for (const member of members) emit(member ?? null);
+};
+
+const eachIfAny: Step = (input, emit) => {
+  for (const member of membersOf(input) ?? []) emit(member ?? null);
+};
+
+/** Items, or members in the order of their keys: that is how jq gets them too (`JqWorker`), and gojq's own order. */
+function membersOf(input: Json): readonly (Json | undefined)[] | undefined {
+  if (Array.isArray(input)) return input;
+  if (!isJsonObject(input)) return undefined;
+  const keys = Object.keys(input).sort();
+  return keys.filter((key) => input[key] !== undefined).map((key) => input[key]);
+}
+
+function typeName(value: Json): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return typeof value;
+}

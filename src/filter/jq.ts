@@ -1,0 +1,68 @@
+import { constants } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { delimiter, join, resolve } from "node:path";
+
+import { run } from "../process/index.ts";
+import { FilterError } from "./errors.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** A jq program that was found. */
+export interface Jq {
+  /** Absolute path. */
+  readonly file: string;
+  /** As it tells itself, e.g. `jq-1.7.1` or `gojq 0.12.17`. */
+  readonly version: string;
+  readonly gojq: boolean;
+  /** The environment filters run in: no variables of the operator but its time zone (hook-contract §2.3). */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const VERSION_TIMEOUT_MS = 10_000;
+
+/** Finds jq: the setting, else `jq` on PATH, else node-jq's own. Throws FilterError `engine`. */
+export async function findJq(jqBin: string | undefined, env: Env): Promise<Jq> {
+  const file = await locate(jqBin, env);
+  const childEnv = env["TZ"] === undefined ? {} : { TZ: env["TZ"] };
+  const asked = await run({
+    file,
+    args: ["--version"],
+    cwd: "/",
+    env: childEnv,
+    timeoutMs: VERSION_TIMEOUT_MS,
+  });
+  if (asked.outcome !== "succeeded") throw new FilterError("engine", `${file} --version: ${asked.message}`);
+  const version = asked.stdout.trim();
+  return { file, version, gojq: version.startsWith("gojq"), env: childEnv };
+}
+
+async function locate(jqBin: string | undefined, env: Env): Promise<string> {
+  if (jqBin?.includes("/")) return resolve(jqBin);
+  const name = jqBin ?? "jq";
+  const onPath = (env["PATH"] ?? "").split(delimiter).map((dir) => join(resolve(dir), name));
+  const candidates = jqBin === undefined ? [...onPath, ...nodeJqFile()] : onPath;
+  for (const file of candidates) if (await executable(file)) return file;
+  throw new FilterError(
+    "engine",
+    `${name} not found on PATH: install jq, or name one with --jq-bin (JQ_PATH)`,
+  );
+}
+
+/** Where node-jq keeps the jq that its installation fetched; empty without the package. */
+export function nodeJqFile(): readonly string[] {
+  try {
+    return [resolve(createRequire(import.meta.url).resolve("node-jq"), "..", "..", "bin", "jq")];
+  } catch {
+    return [];
+  }
+}
+
+async function executable(file: string): Promise<boolean> {
+  try {
+    await access(file, constants.X_OK);
+    return (await stat(file)).isFile();
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,94 @@
+export type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "sign";
+
+/** A token of jq's language. `nested` are the tokens inside a string's `\(…)`. */
+export interface Token {
+  readonly kind: TokenKind;
+  readonly text: string;
+  readonly nested?: readonly Token[];
+}
+
+/** Text that this lexer does not read as jq would, or not as every jq would. */
+export class UnreadableText extends Error {}
+
+const BLANK = /[ \t\r\n]+/y;
+const COMMENT = /#[^\n]*/y;
+const RULES: readonly (readonly [TokenKind, RegExp])[] = [
+  ["field", /\.[A-Za-z_]\w*/y],
+  ["number", /(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/y],
+  ["variable", /\$(?:[A-Za-z_]\w*::)*[A-Za-z_]\w*/y],
+  ["format", /@[A-Za-z0-9_]+/y],
+  ["word", /(?:[A-Za-z_]\w*::)*[A-Za-z_]\w*/y],
+  ["sign", /\?\/\/=?|\/\/=?|\.\.|[|+\-*/%=!<>]=|[.?=;,:|+\-*/%$()[\]{}<>]/y],
+];
+const STRING_PART = /[^"\\]+|\\[^(]/y;
+
+/** The tokens of a filter, comments left out. Throws UnreadableText. */
+export function tokenize(text: string): readonly Token[] {
+  return new Lexer(text).tokens(false);
+}
+
+class Lexer {
+  readonly #text: string;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Reads to the end, or, `inString`, up to and over the parenthesis that ends an interpolation. */
+  tokens(inString: boolean): Token[] {
+    const found: Token[] = [];
+    let depth = 0;
+    for (this.#skip(); this.#at < this.#text.length; this.#skip()) {
+      const token = this.#next();
+      if (token.kind === "sign" && token.text === "(") depth++;
+      if (token.kind === "sign" && token.text === ")" && depth-- === 0 && inString) return found;
+      found.push(token);
+    }
+    if (inString) throw new UnreadableText("unterminated interpolation");
+    return found;
+  }
+
+  #skip(): void {
+    for (;;) {
+      const comment = this.#take(COMMENT);
+      // jq 1.7.1 goes on with the comment on the next line, others do not.
+      if (comment !== undefined && /\\\r?$|\r(?!$)/.test(comment)) throw new UnreadableText("comment");
+      if (comment === undefined && this.#take(BLANK) === undefined) return;
+    }
+  }
+
+  #next(): Token {
+    if (this.#text[this.#at] === '"') return this.#string();
+    for (const [kind, rule] of RULES) {
+      const text = this.#take(rule);
+      if (text !== undefined) return { kind, text };
+    }
+    throw new UnreadableText(`unexpected character at ${this.#at}`);
+  }
+
+  #string(): Token {
+    const start = this.#at++;
+    const nested: Token[] = [];
+    while (this.#text[this.#at] !== '"') {
+      if (this.#text.startsWith("\\(", this.#at)) {
+        this.#at += 2;
+        nested.push(...this.tokens(true));
+      } else if (this.#take(STRING_PART) === undefined) {
+        throw new UnreadableText("unterminated string");
+      }
+    }
+    this.#at++;
+    const text = this.#text.slice(start, this.#at);
+    return nested.length === 0 && !text.includes("\\(")
+      ? { kind: "string", text }
+      : { kind: "string", text, nested };
+  }
+
+  #take(rule: RegExp): string | undefined {
+    rule.lastIndex = this.#at;
+    const found = rule.exec(this.#text)?.[0];
+    if (found !== undefined) this.#at += found.length;
+    return found;
+  }
+}

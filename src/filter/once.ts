@@ -1,0 +1,114 @@
+import { canonicalJson, oneLine } from "../lib/index.ts";
+import type { Json } from "../model/index.ts";
+import { run, type RunResult } from "../process/index.ts";
+import { FilterError } from "./errors.ts";
+import { type Jq, nodeJqFile } from "./jq.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+const CHECK_TIMEOUT_MS = 30_000;
+const OUTPUT_LIMIT = 64 * 1024 * 1024;
+/** jq's exit code for a program that does not compile. */
+const NOT_COMPILED = 3;
+const MESSAGE_LIMIT = 300;
+
+/**
+ * Asks jq whether the text is a whole, correct program by itself: it gets no input, so nothing is evaluated.
+ * node-jq does it where it would start the same jq. Throws FilterError `syntax` with jq's words in one line.
+ */
+export async function checkSyntax(jq: Jq, text: string, env: Env): Promise<void> {
+  const nodeJq = nodeJqStarts(env) === jq.file ? await loadNodeJq() : undefined;
+  const problem = nodeJq === undefined ? await askJq(jq, text) : await askNodeJq(nodeJq, text);
+  if (problem !== undefined) throw new FilterError("syntax", tidy(problem));
+}
+
+async function askJq(jq: Jq, text: string): Promise<string | undefined> {
+  const { file, env } = jq;
+  const result = await run({
+    file,
+    args: ["-c", asArgument(text)],
+    cwd: "/",
+    env,
+    timeoutMs: CHECK_TIMEOUT_MS,
+  });
+  if (result.outcome === "succeeded") return undefined;
+  if (result.exitCode === undefined) throw new FilterError("engine", `${file}: ${result.message}`);
+  return result.stderr;
+}
+
+/** A filter may begin with a minus sign, which is no option. */
+function asArgument(text: string): string {
+  return ` ${text}`;
+}
+
+/** The file node-jq starts; it reads the variables itself, when it is loaded. */
+function nodeJqStarts(env: Env): string | undefined {
+  return env["JQ_PATH"] ?? env["npm_config_jq_path"] ?? nodeJqFile()[0];
+}
+
+interface NodeJq {
+  run(filter: string, json: string, options: object, cwd?: string): Promise<unknown>;
+}
+
+async function loadNodeJq(): Promise<NodeJq | undefined> {
+  try {
+    // Loaded when first needed: it costs tens of milliseconds, and is optional.
+    return await import("node-jq");
+  } catch {
+    return undefined;
+  }
+}
+
+async function askNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefined> {
+  try {
+    // A blank, not nothing: node-jq closes jq's stdin only when it has something to write.
+    await nodeJq.run(asArgument(text), " ", { input: "string", output: "string" }, "/");
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** One evaluation in a process of its own: all outputs. For rare filters (JQPatch); node-jq could not be stopped. */
+export async function runOnce(jq: Jq, request: OnceRequest): Promise<Json[]> {
+  const { file, env } = jq;
+  const input = canonicalJson(request.value);
+  const args = ["-c", asArgument(request.text)];
+  const result = await run({
+    file,
+    args,
+    cwd: "/",
+    env,
+    input,
+    timeoutMs: request.timeLimitMs,
+    stdoutLimit: OUTPUT_LIMIT,
+  });
+  if (result.outcome !== "succeeded") throw failureOf(result);
+  if (result.stdoutTruncated) throw new FilterError("runtime", "the filter's output is over 64 MiB");
+  return result.stdout
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line): Json => JSON.parse(line));
+}
+
+export interface OnceRequest {
+  readonly text: string;
+  readonly value: Json;
+  readonly timeLimitMs: number;
+}
+
+function failureOf(result: RunResult): FilterError {
+  if (result.outcome === "timedOut") return new FilterError("timeout", `the filter ${result.message}`);
+  if (result.exitCode === NOT_COMPILED) return new FilterError("syntax", tidy(result.stderr));
+  if (result.exitCode === undefined) return new FilterError("engine", `jq: ${result.message}`);
+  return new FilterError("runtime", tidy(result.stderr));
+}
+
+/** jq's and gojq's messages over several lines (with the program between) as one line. */
+export function tidy(stderr: string): string {
+  const lines = stderr.split("\n").map((line) => line.trimEnd());
+  const first = (lines[0] ?? "").replace(/^(?:go)?jq: (?:error(?: \(at [^)]*\))?: )?/, "");
+  const caret = lines.find((line) => /^\s*\^/.test(line))?.replace(/^\s*\^\s*/, "");
+  const words = first.replace(" (Unix shell quoting issues?)", "").replace(/:$/, "");
+  return oneLine(caret === undefined ? words : `${words}: ${caret}`, MESSAGE_LIMIT);
+}
