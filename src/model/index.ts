@@ -2,3 +2,4 @@ export * from "./binding.ts";
 export * from "./json.ts";
 export * from "./module.ts";
 export * from "./problem.ts";
+export * from "./task.ts";

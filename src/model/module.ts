@@ -47,6 +47,16 @@ export interface Module {
   /** Set when a file of the module is broken; it is then Invalid: neither run, deleted nor purged. */
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
+  /** Set while files of the module, or the whole directory, are missing and no second read has confirmed it. */
+  readonly vanished?: Vanished;
+}
+
+/** What was there at the last read and is not now; the previous content stays in force until confirmed. */
+export interface Vanished {
+  /** When it was first missed, in ms since the epoch. */
+  readonly since: number;
+  /** Paths below the module's directory; `.` is the directory itself. */
+  readonly what: readonly string[];
 }
 
 /** Everything the modules directories and the global hooks directory say. */
@@ -65,6 +75,10 @@ export interface Tree {
    * invalid entry. Empty when purging is safe.
    */
   readonly purgeHolds: readonly string[];
+  /** Directories that are no module because of their name; each also is a warning and a purge hold. */
+  readonly refused?: readonly Problem[];
+  /** When a further read would confirm what vanished, in ms since the epoch; undefined when nothing did. */
+  readonly recheckAt?: number;
 }
 
 export type EnabledBy = "values" | "module-values" | "hook" | "configmap" | "script" | "none";

@@ -4,7 +4,7 @@ import type { EnabledBy, Json, Module, Problem, Tree } from "../model/index.ts";
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 
 /** Phase of *reload all modules* (LIFECYCLE-STEPS 3–8). */
-export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "crds" | "modules" | "afterAll";
+export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
 
 /** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
 export type ConfigCondition = "ok" | "invalid" | "missing";
@@ -28,6 +28,24 @@ export interface ConvergeView {
   readonly finishedAt: number | undefined;
   /** Modules still to run in the reload under way. */
   readonly remaining: number;
+  /** What the running (or last) reload took into account; undefined before its discovery. */
+  readonly covered: Coverage | undefined;
+  /** Reloads in a row that afterAll hooks asked for by changing globals (livelock guard). */
+  readonly rounds: number;
+}
+
+/** Digests of everything a reload depends on (LIFECYCLE-STEPS 13, 16). */
+export interface Coverage {
+  /** `global` section and flags as the ConfigMap has them. */
+  readonly config: string;
+  /** Merged global values and merged flags; undefined until discovery. */
+  readonly globals: string | undefined;
+}
+
+/** Why something is owed, and where in `main` it goes: configuration goes to the front. */
+export interface Cause {
+  readonly text: string;
+  readonly place: "front" | "back";
 }
 
 /** How far a module's first run since it became enabled is; `ready` = later runs start from beforeHelm. */
@@ -106,6 +124,17 @@ export interface ModuleView {
   readonly appliedDigest: string | undefined;
   /** Merged values for the mirror; computed on demand. */
   readonly values: () => Json;
+  /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
+  readonly sectionDigest: string;
+  /** What the last run started with, whether it succeeded or not; and the last one that was worked on. */
+  readonly attemptedSectionDigest: string | undefined;
+  readonly handledSectionDigest: string | undefined;
+  /** The last thing that changed its values, for the reason of the run that follows. */
+  readonly cause: Cause | undefined;
+  /** Runs in a row that its own afterHelm hooks asked for (livelock guard). */
+  readonly rounds: number;
+  /** The release on the server is not as its last run left it (deleted, rolled back, failed by hand). */
+  readonly releaseMoved: boolean;
   /** Why it does not run now, in words; undefined when nothing is owed. */
   readonly hold: string | undefined;
 }
@@ -117,6 +146,12 @@ export interface View {
   readonly converge: ConvergeView;
   readonly tree: Tree;
   readonly modules: ReadonlyMap<string, ModuleView>;
+  /** What a reload would have to cover now. */
+  readonly coverage: { readonly config: string; readonly globals: string };
+  /** The last thing that changed globals or flags, for the reason of the reload that follows. */
+  readonly globalCause: Cause | undefined;
+  /** The directories are to be read once more: something was missed a first time. */
+  readonly secondLook: boolean;
   /** Names of enabled modules, in order. */
   readonly enabledModules: readonly string[];
   /** Why a purge or a delete is held, in words. */

@@ -1,0 +1,61 @@
+import type { Task } from "../model/index.ts";
+import { moduleOf } from "../model/index.ts";
+import { CONVERGE_KEY, converge, plan } from "../plan/index.ts";
+import type { Plan } from "../plan/index.ts";
+import type { Queues } from "../queue/index.ts";
+import type { State } from "../state/index.ts";
+
+const MAIN = "main";
+
+/**
+ * The loop: whatever was recorded or ended, look at the whole, plan, offer. It acts on nothing but the view, so
+ * that looking once more is always harmless and a lost wake-up is healed by the next one.
+ */
+export class Engine {
+  readonly #state: State;
+  readonly #queues: Queues<Task>;
+  #stopped = false;
+
+  constructor(state: State, queues: Queues<Task>) {
+    this.#state = state;
+    this.#queues = queues;
+  }
+
+  /** Looks at the world and offers what follows. */
+  look(): void {
+    if (this.#stopped) return;
+    const planned = plan(this.#state.view);
+    if (planned.restart !== undefined) return this.#restart(planned.restart);
+    for (const { task, place } of planned.offers) this.#offer(task, place);
+    this.#hurry(planned);
+  }
+
+  /** Plans nothing more. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** A configuration change moves what already waits to the front; everything else folds. */
+  #offer(task: Task, place: "front" | "back"): void {
+    if (place === "front" && task.key === CONVERGE_KEY) {
+      this.#queues.remove((waiting) => waiting.key === CONVERGE_KEY, MAIN);
+    }
+    this.#queues.offer(MAIN, task, place);
+  }
+
+  #restart(cause: NonNullable<Plan["restart"]>): void {
+    this.#queues.remove((task) => task.group === "converge" || task.kind === "converge");
+    this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module");
+    this.#state.recordConverge({ phase: "idle", remaining: 0 });
+    const offer = converge(cause);
+    this.#queues.offer(MAIN, offer.task, offer.place);
+  }
+
+  #hurry(planned: Plan): void {
+    if (planned.hurry.length === 0) return;
+    const names = new Set(planned.hurry);
+    const ofThem = (task: Task): boolean => names.has(moduleOf(task) ?? "") && task.kind === "run-module";
+    this.#queues.hurry(ofThem);
+    this.#queues.interrupt(ofThem);
+  }
+}

@@ -1,0 +1,103 @@
+import type { Hook, HookTrigger } from "./binding.ts";
+
+/** Parts of a reload carry this mark: a ConfigMap change may replace those that wait. */
+export type TaskGroup = "boot" | "converge";
+
+interface Common {
+  readonly key?: string;
+  readonly batch?: string;
+  readonly group?: TaskGroup;
+}
+
+/** Start-up: global onStartup hooks, bindings, Synchronization, then the first reload (LIFECYCLE-STEPS 1–2). */
+export interface BootTask extends Common {
+  readonly kind: "boot";
+}
+
+/** Reload all modules (LIFECYCLE-STEPS 3–8): stays at the head while its steps run in front of it. */
+export interface ConvergeTask extends Common {
+  readonly kind: "converge";
+  readonly cause: string;
+}
+
+/** One reason for one hook to run; neighbours of the same hook run together. */
+export interface HookTask extends Common {
+  readonly kind: "hook";
+  readonly hook: Hook;
+  readonly trigger: HookTrigger;
+}
+
+/** Module run (LIFECYCLE-STEPS 5). */
+export interface RunModuleTask extends Common {
+  readonly kind: "run-module";
+  readonly module: string;
+  readonly cause: string;
+}
+
+/** Module delete (LIFECYCLE-STEPS 6). */
+export interface DeleteModuleTask extends Common {
+  readonly kind: "delete-module";
+  readonly module: string;
+}
+
+/** Removal of a release that has no module directory (LIFECYCLE-STEPS 7). */
+export interface PurgeTask extends Common {
+  readonly kind: "purge-release";
+  readonly release: string;
+}
+
+/** Creates and upgrades the CRDs of modules about to run. */
+export interface EnsureCrdsTask extends Common {
+  readonly kind: "ensure-crds";
+  readonly modules: readonly string[];
+}
+
+export type Task =
+  | BootTask
+  | ConvergeTask
+  | HookTask
+  | RunModuleTask
+  | DeleteModuleTask
+  | PurgeTask
+  | EnsureCrdsTask;
+
+export const runModuleKey = (module: string): string => `run-module/${module}`;
+export const deleteModuleKey = (module: string): string => `delete-module/${module}`;
+
+/** The module a task works for, if any. */
+export function moduleOf(task: Task): string | undefined {
+  switch (task.kind) {
+    case "hook":
+      return task.hook.module;
+    case "run-module":
+    case "delete-module":
+      return task.module;
+    default:
+      return undefined;
+  }
+}
+
+/** What the hook sees as its binding, for logs, metrics and queue views. */
+export function bindingName(trigger: HookTrigger): string {
+  return trigger.type === "lifecycle" ? trigger.binding : trigger.binding.name;
+}
+
+/** A task in one line, e.g. `run-module ingress: ConfigMap section changed`. */
+export function describeTask(task: Task): string {
+  switch (task.kind) {
+    case "boot":
+      return "start-up";
+    case "converge":
+      return `reload all modules: ${task.cause}`;
+    case "hook":
+      return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${bindingName(task.trigger)}`;
+    case "run-module":
+      return `run-module ${task.module}: ${task.cause}`;
+    case "delete-module":
+      return `delete-module ${task.module}`;
+    case "purge-release":
+      return `purge-release ${task.release}`;
+    case "ensure-crds":
+      return `ensure-crds of ${task.modules.join(", ")}`;
+  }
+}

@@ -1,0 +1,3 @@
+export * from "./plan.ts";
+export * from "./reload.ts";
+export * from "./run.ts";

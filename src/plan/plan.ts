@@ -1,0 +1,69 @@
+import { runModuleKey } from "../model/index.ts";
+import type { Task } from "../model/index.ts";
+import type { Cause, ModuleView, View } from "../state/index.ts";
+import { reloadOwed, restartOwed } from "./reload.ts";
+import { runOwed } from "./run.ts";
+
+/** Key of the reload task: there is one at most. */
+export const CONVERGE_KEY = "converge";
+
+/** A task to put into `main`. */
+export interface Offer {
+  readonly task: Task;
+  readonly place: Cause["place"];
+}
+
+/** What follows from a view of the world. */
+export interface Plan {
+  readonly offers: readonly Offer[];
+  /** The reload under way can no longer be right: its waiting steps go, a fresh one comes. */
+  readonly restart: Cause | undefined;
+  /** Modules whose configuration moved since their failed run began: their back-off ends, a long step too. */
+  readonly hurry: readonly string[];
+}
+
+const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
+
+/**
+ * View in, tasks out; pure (LIFECYCLE-STEPS 9–16). Tasks are named by keys, so that planning twice is harmless:
+ * what waits or runs already is not taken again.
+ */
+export function plan(view: View): Plan {
+  if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
+  const restart = restartOwed(view);
+  if (restart !== undefined) return { ...NOTHING, restart };
+  const reload = view.converge.phase === "idle" ? reloadOwed(view) : undefined;
+  const runs = [...view.modules.values()].flatMap((module) => offerRun(module, view));
+  return {
+    // What a reload is about to run anyway is left to it, unless configuration asks for it at once.
+    offers: reload === undefined ? runs : [...runs.filter((run) => run.place === "front"), converge(reload)],
+    restart: undefined,
+    hurry: [...view.modules.values()].filter(outdatedAttempt).map((module) => module.name),
+  };
+}
+
+/** The offer of a reload. */
+export function converge(cause: Cause): Offer {
+  return { task: { kind: "converge", key: CONVERGE_KEY, cause: cause.text }, place: cause.place };
+}
+
+function offerRun(module: ModuleView, view: View): Offer[] {
+  const cause = runOwed(module, view);
+  if (cause === undefined) return [];
+  return [{ task: runModuleTask(module.name, cause.text), place: cause.place }];
+}
+
+/** The task of a module run; folds with one that waits. */
+export function runModuleTask(module: string, cause: string): Task {
+  return { kind: "run-module", key: runModuleKey(module), module, cause };
+}
+
+/** A run began with configuration that is no longer in force. */
+function outdatedAttempt(module: ModuleView): boolean {
+  return (
+    module.enabled &&
+    module.attemptedSectionDigest !== undefined &&
+    module.attemptedSectionDigest !== module.sectionDigest &&
+    module.attemptedSectionDigest !== module.handledSectionDigest
+  );
+}

@@ -1,0 +1,48 @@
+import type { Cause, View } from "../state/index.ts";
+
+/** Five reloads in a row that afterAll hooks asked for themselves are a livelock (README "Queues"). */
+export const MAX_ROUNDS = 5;
+
+const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };
+const GLOBALS: Cause = { text: "global values changed", place: "back" };
+const REQUESTED: Cause = { text: "requested", place: "front" };
+
+/** Whether the reload under way took a ConfigMap into account that is no longer in force. */
+export function restartOwed(view: View): Cause | undefined {
+  const { phase, covered } = view.converge;
+  if (phase === "idle" || covered === undefined) return undefined;
+  return covered.config === view.coverage.config ? undefined : CONFIG;
+}
+
+/** Whether a reload is owed while none runs: rules 9, 11, 13 and 16, and a request by token. */
+export function reloadOwed(view: View): Cause | undefined {
+  return firstReload(view) ?? requested(view) ?? configMoved(view) ?? globalsMoved(view) ?? secondLook(view);
+}
+
+function firstReload(view: View): Cause | undefined {
+  return view.converge.covered === undefined ? { text: "start-up", place: "front" } : undefined;
+}
+
+function secondLook(view: View): Cause | undefined {
+  return view.secondLook ? { text: "second look at the directories", place: "back" } : undefined;
+}
+
+function requested(view: View): Cause | undefined {
+  return view.requestedToken !== undefined && view.requestedToken !== view.handledToken
+    ? REQUESTED
+    : undefined;
+}
+
+function configMoved(view: View): Cause | undefined {
+  const covered = view.converge.covered;
+  return covered !== undefined && covered.config !== view.coverage.config
+    ? (view.globalCause ?? CONFIG)
+    : undefined;
+}
+
+function globalsMoved(view: View): Cause | undefined {
+  const covered = view.converge.covered?.globals;
+  return covered !== undefined && covered !== view.coverage.globals
+    ? (view.globalCause ?? GLOBALS)
+    : undefined;
+}

@@ -1,0 +1,54 @@
+import type { Cause, ModuleView, View } from "../state/index.ts";
+
+type Rule = (module: ModuleView, view: View) => Cause | undefined;
+
+/** In the order in which they are told to people; the first that fires gives the reason. */
+const RULES: readonly Rule[] = [
+  requested,
+  configMoved,
+  valuesMoved,
+  objectsAbsent,
+  releaseMoved,
+  firstRunOwed,
+];
+
+/** Why a module run is owed now (LIFECYCLE-STEPS 10, 12, 14, 15, 16); undefined when nothing is. */
+export function runOwed(module: ModuleView, view: View): Cause | undefined {
+  if (!module.enabled || module.problem !== undefined) return undefined;
+  for (const rule of RULES) {
+    const cause = rule(module, view);
+    if (cause !== undefined) return cause;
+  }
+  return undefined;
+}
+
+function requested(module: ModuleView): Cause | undefined {
+  const asked = module.requestedToken !== undefined && module.requestedToken !== module.handledToken;
+  return asked && module.phase === "ready" ? { text: "requested", place: "front" } : undefined;
+}
+
+function configMoved(module: ModuleView): Cause | undefined {
+  if (module.phase !== "ready" || module.sectionDigest === module.handledSectionDigest) return undefined;
+  return { text: "ConfigMap section changed", place: "front" };
+}
+
+function valuesMoved(module: ModuleView): Cause | undefined {
+  if (module.phase !== "ready" || module.valuesDigest === module.appliedDigest) return undefined;
+  return module.cause ?? { text: "module values changed", place: "back" };
+}
+
+function objectsAbsent(module: ModuleView): Cause | undefined {
+  if (module.phase !== "ready" || module.absent.length === 0 || module.suspended) return undefined;
+  return { text: `absent ${module.absent[0]}`, place: "back" };
+}
+
+function releaseMoved(module: ModuleView): Cause | undefined {
+  if (!module.releaseMoved || module.suspended) return undefined;
+  return { text: `release is ${module.release?.status ?? "gone"}`, place: "back" };
+}
+
+/** A first run that was cut short; while a reload runs it is the reload's business. */
+function firstRunOwed(module: ModuleView, view: View): Cause | undefined {
+  if (module.phase === "ready" || view.converge.phase !== "idle") return undefined;
+  return { text: "first run", place: "back" };
+}

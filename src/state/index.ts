@@ -1,0 +1,4 @@
+export * from "./module-record.ts";
+export * from "./state.ts";
+export * from "./values-store.ts";
+export * from "./view.ts";

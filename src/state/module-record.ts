@@ -1,0 +1,100 @@
+import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
+import type { Cause, LastRun, ModuleActivity, ModulePhase, ReleaseView, RetryView } from "./view.ts";
+
+/** What is recorded of one module; everything derivable is left out. */
+export interface ModuleRecord {
+  module: Module;
+  hooks: readonly Hook[];
+  /** Set when hooks could not be configured or schemas compiled. */
+  loadProblem: Problem | undefined;
+  /** Set by discovery: protected but switched off, a foreign release, values refused. */
+  decisionProblem: Problem | undefined;
+  enabled: boolean;
+  enabledBy: EnabledBy;
+  enabledReason: string | undefined;
+  phase: ModulePhase;
+  activity: ModuleActivity;
+  retry: RetryView | undefined;
+  lastRun: LastRun | undefined;
+  release: ReleaseView | undefined;
+  /** Revision the last run of ours left behind; undefined before the first. */
+  settledRevision: number | undefined;
+  absent: readonly string[];
+  /** Own part of the ConfigMap that the last run started with, whether it succeeded or not. */
+  attemptedSectionDigest: string | undefined;
+  handledSectionDigest: string | undefined;
+  handledConfigDigest: string | undefined;
+  appliedDigest: string | undefined;
+  requestedToken: string | undefined;
+  handledToken: string | undefined;
+  cause: Cause | undefined;
+  rounds: number;
+  /** Ids of bindings whose Synchronization succeeded in this first run: not repeated when it is retried. */
+  synchronized: Set<string>;
+  /** Hooks whose watches and schedules are at work, by id. */
+  active: Map<string, Hook>;
+  /** A hook or helm of this module ran in this process: deletion owes its hooks. */
+  ranHere: boolean;
+  /** Whether discovery has decided about it at all. */
+  decided: boolean;
+}
+
+export function newModuleRecord(module: Module): ModuleRecord {
+  return {
+    module,
+    hooks: [],
+    loadProblem: undefined,
+    decisionProblem: undefined,
+    enabled: false,
+    enabledBy: "none",
+    enabledReason: undefined,
+    phase: "new",
+    activity: "none",
+    retry: undefined,
+    lastRun: undefined,
+    release: undefined,
+    settledRevision: undefined,
+    absent: [],
+    attemptedSectionDigest: undefined,
+    handledSectionDigest: undefined,
+    handledConfigDigest: undefined,
+    appliedDigest: undefined,
+    requestedToken: undefined,
+    handledToken: undefined,
+    cause: undefined,
+    rounds: 0,
+    synchronized: new Set(),
+    active: new Map(),
+    ranHere: false,
+    decided: false,
+  };
+}
+
+/** Back to the state before a first run: after a delete, and when the module becomes enabled again. */
+export function resetRun(record: ModuleRecord): void {
+  record.phase = "new";
+  record.activity = "none";
+  record.retry = undefined;
+  record.appliedDigest = undefined;
+  record.settledRevision = undefined;
+  record.absent = [];
+  record.rounds = 0;
+  record.cause = undefined;
+  record.synchronized = new Set();
+}
+
+/** A person is needed: broken files, or a decision that cannot be carried out. */
+export function problemOf(record: ModuleRecord): Problem | undefined {
+  return record.module.problem ?? record.loadProblem ?? record.decisionProblem;
+}
+
+/** The release on the server is newer than what our last run left, not deployed, or gone (issue: by hand). */
+export function releaseMoved(record: ModuleRecord): boolean {
+  if (record.settledRevision === undefined || record.phase !== "ready") return false;
+  const release = record.release;
+  if (release === undefined) return true;
+  return (
+    release.revision > record.settledRevision ||
+    (release.revision === record.settledRevision && release.status !== "deployed")
+  );
+}

@@ -1,0 +1,180 @@
+import { digestJson } from "../lib/index.ts";
+import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
+import { compact, compileSchemas, effective } from "../values/index.ts";
+import type { Effective, ParsedConfig, PatchOperation, Schemas } from "../values/index.ts";
+
+/** Merged values of one section with their digest. */
+export interface Merged extends Effective {
+  readonly digest: string;
+}
+
+/** Key of the global section in every table. */
+export const GLOBAL = "global";
+
+const NO_PATCHES: readonly PatchOperation[] = [];
+
+/**
+ * Raw layers of values and what is derived from them (README "Values"). Derived values are kept until one of
+ * their layers changes; `version` moves with every change of any layer.
+ */
+export class ValuesStore {
+  #tree: Tree | undefined;
+  #config: ParsedConfig | undefined;
+  #overlay: ParsedConfig | undefined;
+  readonly #patches = new Map<string, readonly PatchOperation[]>();
+  readonly #hookFlags = new Map<string, boolean>();
+  readonly #merged = new Map<string, Merged>();
+  readonly #modules = new Map<string, Module>();
+  /** Digests derived from any layer; cleared with every change. */
+  readonly #digests = new Map<string, string>();
+
+  /** The ConfigMap content in force, if any was seen. */
+  get config(): ParsedConfig | undefined {
+    return this.#config;
+  }
+
+  get overlay(): ParsedConfig | undefined {
+    return this.#overlay;
+  }
+
+  setTree(tree: Tree): void {
+    this.#tree = tree;
+    this.#modules.clear();
+    for (const module of tree.modules) this.#modules.set(module.valuesKey, module);
+    this.#merged.clear();
+    this.#digests.clear();
+  }
+
+  /** Takes new ConfigMap content (and overlay) into force; sections that did not change keep their merge. */
+  setConfig(config: ParsedConfig, overlay: ParsedConfig | undefined): void {
+    for (const key of this.#merged.keys()) {
+      const same =
+        sectionOf(config, key) === sectionOf(this.#config, key) &&
+        sectionOf(overlay, key) === sectionOf(this.#overlay, key);
+      if (!same) this.#merged.delete(key);
+    }
+    this.#config = config;
+    this.#overlay = overlay;
+    this.#digests.clear();
+  }
+
+  /** Adds fresh, already validated patches of a hook to what is stored for `key`. */
+  addPatches(key: string, operations: readonly PatchOperation[]): void {
+    if (operations.length === 0) return;
+    this.#patches.set(key, compact([...this.patches(key), ...operations]));
+    this.#merged.delete(key);
+    this.#digests.clear();
+  }
+
+  patches(key: string): readonly PatchOperation[] {
+    return this.#patches.get(key) ?? NO_PATCHES;
+  }
+
+  /** Flags patched by global hooks; undefined removes the hooks' opinion. */
+  setHookFlag(valuesKey: string, enabled: boolean | undefined): void {
+    if (enabled === undefined) this.#hookFlags.delete(valuesKey);
+    else this.#hookFlags.set(valuesKey, enabled);
+    this.#digests.clear();
+  }
+
+  /** The merged values of `global` or of a module's key. */
+  merged(key: string): Merged {
+    let merged = this.#merged.get(key);
+    if (merged === undefined) {
+      merged = this.merge(key, this.patches(key), sectionOf(this.#config, key));
+      this.#merged.set(key, merged);
+    }
+    return merged;
+  }
+
+  /** As `merged`, with other patches or another ConfigMap section: to judge a change before it is made. */
+  merge(key: string, patches: readonly PatchOperation[], config: Section | undefined): Merged {
+    const module = this.#modules.get(key);
+    const result = effective({
+      schemas: this.schemas(key),
+      common: key === GLOBAL ? this.#tree?.globalValues : module?.common.section,
+      own: module?.own.section,
+      config,
+      overlay: sectionOf(this.#overlay, key),
+      patches,
+    });
+    return { ...result, digest: digestJson(result.helmValues) };
+  }
+
+  /** The schemas of `global` or of a module's key; broken ones were refused when the tree was read. */
+  schemas(key: string): Schemas {
+    const files = key === GLOBAL ? this.#tree?.globalSchemas : this.#modules.get(key)?.schemas;
+    return compileSchemas(files ?? {});
+  }
+
+  /** The ConfigMap's own section for `key` (with overlay merged in), as CONFIG_VALUES_PATH shows it. */
+  configSection(key: string): Section | undefined {
+    return sectionOf(this.#config, key);
+  }
+
+  overlaySection(key: string): Section | undefined {
+    return sectionOf(this.#overlay, key);
+  }
+
+  /** Merged flag of a module, and who had the last word (README "Values": Flags). */
+  flag(module: Module): { enabled: boolean; by: EnabledBy } {
+    const opinions: readonly (readonly [EnabledBy, boolean | undefined])[] = [
+      ["configmap", this.#config?.flags.get(module.valuesKey)],
+      ["hook", this.#hookFlags.get(module.valuesKey)],
+      ["module-values", module.own.enabled],
+      ["values", module.common.enabled],
+    ];
+    for (const [by, enabled] of opinions) {
+      if (enabled !== undefined) return { enabled, by };
+    }
+    return { enabled: false, by: "none" };
+  }
+
+  /** Digest of merged global values and merged flags (LIFECYCLE-STEPS 13). */
+  globalsDigest(): string {
+    return this.#digest("globals", () => [
+      this.merged(GLOBAL).digest,
+      this.#flags((module) => this.flag(module).enabled),
+    ]);
+  }
+
+  /** Digest of the `global` section and the flags of the ConfigMap in force (LIFECYCLE-STEPS 16). */
+  globalConfigDigest(): string {
+    return this.#digest("config", () => [
+      this.#sectionDigest(GLOBAL),
+      this.#flags((module) => this.#config?.flags.get(module.valuesKey)),
+    ]);
+  }
+
+  /** Digest of a module's own part of the ConfigMap: section, maintenance, protection. */
+  moduleConfigDigest(module: Module): string {
+    const key = module.valuesKey;
+    return this.#digest(`module ${key}`, () => [
+      this.#sectionDigest(key),
+      this.#config?.maintenance.has(key) ?? false,
+      this.#config?.protected.has(key) ?? false,
+    ]);
+  }
+
+  #flags(of: (module: Module) => boolean | undefined): JsonObject {
+    return Object.fromEntries([...this.#modules.values()].map((module) => [module.valuesKey, of(module)]));
+  }
+
+  #digest(name: string, parts: () => Json[]): string {
+    let known = this.#digests.get(name);
+    if (known === undefined) {
+      known = digestJson(parts());
+      this.#digests.set(name, known);
+    }
+    return known;
+  }
+
+  #sectionDigest(key: string): string {
+    const overlay: Json | undefined = sectionOf(this.#overlay, key);
+    return digestJson([sectionOf(this.#config, key) ?? null, overlay ?? null]);
+  }
+}
+
+function sectionOf(config: ParsedConfig | undefined, key: string): Section | undefined {
+  return key === GLOBAL ? config?.global : config?.sections.get(key);
+}

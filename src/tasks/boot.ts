@@ -1,0 +1,30 @@
+import type { Task } from "../model/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import type { Hands } from "./hands.ts";
+import { hooksOf } from "./lifecycle-hooks.ts";
+import { synchronize } from "./synchronize.ts";
+
+/**
+ * Start-up (LIFECYCLE-STEPS 1–2): global onStartup hooks by ORDER, then name; then the global hooks' watches and
+ * their Synchronization; then global schedules. The first reload follows from the plan.
+ */
+export async function boot(hands: Hands, context: RunContext): Promise<Outcome<Task>> {
+  const { state } = hands;
+  if (state.view.boot === "onStartup") {
+    state.recordBoot("synchronization");
+    const trigger = { type: "lifecycle", binding: "onStartup" } as const;
+    const hooks = hooksOf(state.globalHooks, "onStartup");
+    return {
+      kind: "expand",
+      tasks: hooks.map((hook): Task => ({ kind: "hook", group: "boot", hook, trigger })),
+    };
+  }
+  for (const hook of state.globalHooks) hands.schedules.enable(hook);
+  await synchronize(hands, state.globalHooks, {
+    queue: context.queue,
+    signal: context.signal,
+    done: state.globalSynchronized,
+  });
+  state.recordBoot("converging");
+  return { kind: "done" };
+}

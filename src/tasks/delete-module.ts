@@ -1,0 +1,118 @@
+import { oneLine } from "../lib/index.ts";
+import type { DeleteModuleTask, LifecycleBinding, Task } from "../model/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import type { Hands } from "./hands.ts";
+import { HookFailure } from "./hook-run.ts";
+import { runLifecycle } from "./lifecycle-hooks.ts";
+
+/**
+ * Module delete (LIFECYCLE-STEPS 6): beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks
+ * (which still get snapshots), then watches and the record go. Whatever was done is seen in the release's record, so
+ * that a retry or a restart goes on where it stopped.
+ */
+export async function deleteModule(
+  hands: Hands,
+  task: DeleteModuleTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const name = task.module;
+  const record = hands.state.module(name);
+  if (record === undefined || record.enabled) return { kind: "done" };
+  const startedAt = hands.clock.now();
+  hands.state.update(name, (each) => {
+    each.activity = "deleting";
+    each.lastRun = {
+      trigger: "disabled",
+      startedAt,
+      finishedAt: undefined,
+      result: undefined,
+      step: "",
+      hook: undefined,
+      message: undefined,
+      attempts: context.failures + 1,
+    };
+  });
+  try {
+    await steps(hands, name, context);
+    finish(hands, name);
+    return { kind: "done" };
+  } catch (error) {
+    if (context.signal.aborted) return { kind: "cancelled" };
+    return fail(hands, name, { error, context });
+  }
+}
+
+async function steps(hands: Hands, name: string, context: RunContext): Promise<void> {
+  const record = hands.state.module(name);
+  if (record === undefined) return;
+  const status = hands.releases.get(name)?.status;
+  // A module disabled while the operator was down has its watches opened for the hooks' snapshots only.
+  for (const hook of record.hooks) if (hook.config.kubernetes.length > 0) await hands.bindings.enable(hook);
+  if (status !== undefined && status !== "uninstalled") {
+    await hooks(hands, name, { binding: "beforeDeleteHelm", context });
+    setStep(hands, name, "uninstall");
+    await hands.releases.uninstall(name, context.signal);
+  }
+  await hooks(hands, name, { binding: "afterDeleteHelm", context });
+  for (const hook of record.hooks) hands.bindings.disable(hook);
+  hands.state.update(name, (each) => each.active.clear());
+  await hands.releases.forget(name);
+}
+
+async function hooks(
+  hands: Hands,
+  name: string,
+  run: { binding: LifecycleBinding; context: RunContext },
+): Promise<void> {
+  setStep(hands, name, run.binding);
+  await runLifecycle(hands, hands.state.module(name)?.hooks ?? [], {
+    binding: run.binding,
+    queue: run.context.queue,
+    signal: run.context.signal,
+    onStart: (hook) => setStep(hands, name, run.binding, hook.name),
+  });
+}
+
+function setStep(hands: Hands, name: string, step: string, hook?: string): void {
+  hands.state.update(name, (record) => {
+    if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, step, hook };
+  });
+}
+
+function finish(hands: Hands, name: string): void {
+  hands.state.update(name, (record) => {
+    record.activity = "none";
+    record.phase = "new";
+    record.retry = undefined;
+    record.release = undefined;
+    record.settledRevision = undefined;
+    record.ranHere = false;
+    record.appliedDigest = undefined;
+    record.absent = [];
+    if (record.lastRun !== undefined) {
+      record.lastRun = {
+        ...record.lastRun,
+        finishedAt: hands.clock.now(),
+        result: "Succeeded",
+        hook: undefined,
+      };
+    }
+  });
+  hands.witness.removed(name);
+  hands.logger.info("Module deleted", { module: name });
+}
+
+function fail(hands: Hands, name: string, run: { error: unknown; context: RunContext }): Outcome<Task> {
+  const message = oneLine(run.error);
+  const reason = run.error instanceof HookFailure ? "HookFailed" : "HelmFailed";
+  hands.state.update(name, (record) => {
+    record.retry = { reason, message, failures: run.context.failures + 1, nextAt: undefined };
+    if (record.lastRun !== undefined) {
+      record.lastRun = { ...record.lastRun, finishedAt: hands.clock.now(), result: "Failed", message };
+    }
+  });
+  hands.witness.moduleDeleteFailed(name);
+  hands.witness.failed(name, reason, message);
+  hands.logger.error("Module delete failed", { module: name, error: message });
+  return { kind: "retry", message };
+}

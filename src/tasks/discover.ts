@@ -1,0 +1,197 @@
+import type { Module, Task } from "../model/index.ts";
+import { deleteModuleKey, moduleOf, runModuleKey } from "../model/index.ts";
+import type { Decision, ModuleRecord } from "../state/index.ts";
+import { problemOf } from "../state/index.ts";
+import { moduleConfigFile, moduleValuesFile } from "./files.ts";
+import type { Hands } from "./hands.ts";
+import { purges } from "./purge.ts";
+
+/** An `enabled` script failed: discovery is repeated as a whole. */
+class ScriptFailure extends Error {}
+
+/**
+ * Modules discovery (LIFECYCLE-STEPS 4): flags, then `enabled` scripts with the modules enabled before; records the
+ * decisions and returns what follows, in order: CRDs, deletes (reverse order), purges, module runs.
+ */
+export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[]> {
+  const { state } = hands;
+  state.coverGlobals();
+  const decisions = await decideAll(hands, signal);
+  for (const [module, decision] of decisions) announce(hands, module, decision);
+  const deletes = deletions(hands, [...decisions.keys()]);
+  dropDisabled(hands);
+  const runs = state.enabledModules().filter((name) => isRunnable(hands, name));
+  // A run that waits already would come a second time behind the reload.
+  const covered = new Set(runs.map(runModuleKey));
+  hands.queues.remove((task) => task.kind === "run-module" && covered.has(task.key ?? ""));
+  return [
+    ...crds(hands, runs),
+    ...deletes,
+    ...purges(hands),
+    ...runs.map((module): Task => ({
+      kind: "run-module",
+      key: runModuleKey(module),
+      module,
+      cause: state.view.converge.cause,
+    })),
+  ];
+}
+
+async function decideAll(hands: Hands, signal: AbortSignal): Promise<Map<Module, Decision>> {
+  const decisions = new Map<Module, Decision>();
+  const enabled: string[] = [];
+  for (const module of hands.state.tree.modules) {
+    const decision = await decide(hands, module, { enabled, signal });
+    if (decision.enabled) enabled.push(module.name);
+    decisions.set(module, decision);
+  }
+  return decisions;
+}
+
+interface Context {
+  readonly enabled: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+async function decide(hands: Hands, module: Module, context: Context): Promise<Decision> {
+  const record = hands.state.module(module.name);
+  if (record !== undefined && brokenFiles(record)) return keep(hands, record);
+  const flag = hands.state.values.flag(module);
+  if (!flag.enabled) return guard(hands, module, { enabled: false, by: flag.by });
+  if (module.enabledScript !== undefined) {
+    const answer = await script(hands, module, context);
+    if (!answer.enabled) return guard(hands, module, { ...answer, by: "script" });
+    return valid(hands, module, { ...answer, by: flag.by });
+  }
+  return valid(hands, module, { enabled: true, by: flag.by });
+}
+
+function brokenFiles(record: Readonly<ModuleRecord>): boolean {
+  return record.module.problem !== undefined || record.loadProblem !== undefined;
+}
+
+/** A module that cannot be read keeps its last state; at start it counts as on if a release of ours exists. */
+function keep(hands: Hands, record: Readonly<ModuleRecord>): Decision {
+  if (record.decided)
+    return { enabled: record.enabled, by: record.enabledBy, ...reason(record.enabledReason) };
+  return { enabled: hands.releases.ownership(record.module.name) === "ours", by: "none" };
+}
+
+function reason(text: string | undefined): { reason?: string } {
+  return text === undefined ? {} : { reason: text };
+}
+
+async function script(
+  hands: Hands,
+  module: Module,
+  { enabled, signal }: Context,
+): Promise<{ enabled: boolean; reason?: string }> {
+  const { values } = hands.state;
+  const answer = await hands.runScript({
+    module,
+    values: moduleValuesFile(values, module, enabled),
+    configValues: moduleConfigFile(values, module),
+    signal,
+  });
+  if (!("failure" in answer)) return { enabled: answer.enabled, ...reason(answer.reason) };
+  hands.state.update(module.name, (record) => {
+    record.retry = {
+      reason: "ScriptFailed",
+      message: answer.failure,
+      failures: (record.retry?.failures ?? 0) + 1,
+      nextAt: undefined,
+    };
+  });
+  throw new ScriptFailure(`enabled script of ${module.name} failed: ${answer.failure}`);
+}
+
+/** A module that goes on must have a valid section (README "Validation"). */
+function valid(hands: Hands, module: Module, decision: Decision): Decision {
+  const { values } = hands.state;
+  const violations = values.schemas(module.valuesKey).validateConfig(values.merged(module.valuesKey).config);
+  if (violations.length === 0) return decision;
+  const message = violations.map((each) => `${module.valuesKey}${each.path}: ${each.message}`).join("; ");
+  return {
+    ...decision,
+    problem: { file: module.own.file, message, remedy: "mend the values in the file or in the ConfigMap" },
+  };
+}
+
+/** A protected module that is switched off is a contradiction only a person can solve. */
+function guard(hands: Hands, module: Module, decision: Decision): Decision {
+  const guarded = hands.state.values.config?.protected.has(module.valuesKey) === true;
+  if (!guarded || hands.releases.ownership(module.name) !== "ours") return decision;
+  const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
+  return {
+    ...decision,
+    problem: { file: module.dir, message: "the module is protected but switched off", remedy },
+  };
+}
+
+function announce(hands: Hands, module: Module, decision: Decision): void {
+  const before = hands.state.module(module.name);
+  if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
+    hands.witness.switched(module.name, decision.enabled, decision.reason ?? decision.by);
+  }
+  hands.state.recordDecision(module.name, decision);
+}
+
+/** Disabled modules that have something to be deleted, in reverse order. */
+function deletions(hands: Hands, modules: readonly Module[]): Task[] {
+  const held = deleteHold(hands);
+  const unreadable = [...hands.state.records()].some(brokenFiles);
+  const due = modules.filter((module) => isDeletable(hands, module, unreadable)).toReversed();
+  if (due.length > 0 && held !== undefined) {
+    hands.state.recordHolds([`not deleted: ${due.map((each) => each.name).join(", ")}: ${held}`]);
+    return [];
+  }
+  return due.map((module) => ({
+    kind: "delete-module",
+    key: deleteModuleKey(module.name),
+    module: module.name,
+  }));
+}
+
+/** Without its ConfigMap the operator deletes nothing (README "ConfigMap"). */
+function deleteHold(hands: Hands): string | undefined {
+  hands.state.recordHolds([]);
+  return hands.state.view.config.condition === "missing" ? "the ConfigMap is missing" : undefined;
+}
+
+function isDeletable(hands: Hands, module: Module, unreadable: boolean): boolean {
+  const record = hands.state.module(module.name);
+  if (record === undefined || record.enabled || problemOf(record) !== undefined) return false;
+  if (unreadable && record.enabledBy === "script") return false;
+  const { config } = hands.state.values;
+  if (config?.protected.has(module.valuesKey) === true || config?.maintenance.has(module.valuesKey) === true)
+    return false;
+  const owner = hands.releases.ownership(module.name);
+  if (owner === "foreign")
+    hands.witness.failed(
+      module.name,
+      "ForeignRelease",
+      "a release of this name is not ours; it is left alone",
+    );
+  return owner === "ours" || record.ranHere;
+}
+
+/** Modules that went off lose their schedules and queued tasks at once; watches stay until afterDeleteHelm. */
+function dropDisabled(hands: Hands): void {
+  const off = new Set<string>();
+  for (const record of hands.state.records()) {
+    if (record.enabled) continue;
+    off.add(record.module.name);
+    for (const hook of record.active.values()) hands.schedules.disable(hook);
+  }
+  hands.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
+}
+
+function isRunnable(hands: Hands, name: string): boolean {
+  const record = hands.state.module(name);
+  return record !== undefined && problemOf(record) === undefined;
+}
+
+function crds(hands: Hands, runs: readonly string[]): Task[] {
+  const modules = runs.filter((name) => (hands.state.module(name)?.module.crdFiles.length ?? 0) > 0);
+  return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
+}

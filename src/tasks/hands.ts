@@ -1,0 +1,153 @@
+import type { Clock, Logger } from "../lib/index.ts";
+import type {
+  Hook,
+  HookFile,
+  HookTask,
+  HookTrigger,
+  Module,
+  Problem,
+  SnapshotItem,
+  Task,
+  Tree,
+} from "../model/index.ts";
+import type { Queues } from "../queue/index.ts";
+import type { ReleaseView, State } from "../state/index.ts";
+import type { PatchOperation } from "../values/index.ts";
+
+/** Snapshots of one hook's kubernetes bindings, as they are at the moment of asking. */
+export interface SnapshotSource {
+  get(bindingName: string): readonly SnapshotItem[];
+  objects(bindingId: string): readonly SnapshotItem[];
+}
+
+/** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
+export interface BindingsPort {
+  /** Opens the watches of a hook; resolves when its objects are listed. Events stay locked. */
+  enable(hook: Hook): Promise<void>;
+  /** Lets the buffered and all later events of these bindings out. */
+  unlock(hook: Hook, bindingIds: readonly string[]): void;
+  disable(hook: Hook): void;
+  snapshots(hook: Hook): SnapshotSource;
+}
+
+export interface SchedulesPort {
+  enable(hook: Hook): void;
+  disable(hook: Hook): void;
+}
+
+/** What one run of a hook left, not yet applied. Patch texts are judged by the task. */
+export interface HookRunPort {
+  (run: {
+    readonly hook: Hook;
+    readonly triggers: readonly HookTrigger[];
+    readonly snapshots: SnapshotSource;
+    readonly values: string;
+    readonly configValues: string;
+    readonly queue: string;
+    readonly signal: AbortSignal;
+  }): Promise<HookLeftovers>;
+}
+
+export interface HookLeftovers {
+  /** Set when the run failed: exit code, time-out, a malformed file. One line. */
+  readonly failure: string | undefined;
+  readonly durationMs: number;
+  readonly configPatch: string;
+  readonly valuesPatch: string;
+  /** Applies object operations; throws with a message when one fails. */
+  applyObjects(): Promise<void>;
+  /** Applies metric operations; throws when one is refused. */
+  applyMetrics(): void;
+}
+
+export type ScriptAnswer =
+  | { readonly enabled: boolean; readonly reason: string | undefined }
+  | { readonly failure: string };
+
+/** What a helm step came to (README "Releases"). */
+export interface ReleaseOutcome {
+  readonly action: "unchanged" | "labelled" | "installed" | "upgraded" | "none";
+  readonly release: ReleaseView | undefined;
+  /** A release was found pending and recovered first. */
+  readonly recovered: boolean;
+}
+
+/** A release under this name belongs to somebody else. */
+export class ForeignReleaseError extends Error {}
+
+export interface ReleasesPort {
+  /** Brings the module's release to its values; throws on failure, ForeignReleaseError for a foreign one. */
+  reconcile(request: {
+    readonly module: Module;
+    readonly values: string;
+    readonly absent: boolean;
+    readonly signal: AbortSignal;
+  }): Promise<ReleaseOutcome>;
+  /** What is known of a release now: a full answer also right after start. */
+  get(name: string): ReleaseView | undefined;
+  /** Whether a release of this name is ours to delete: our label or the Go operator's marks. */
+  ownership(name: string): "ours" | "foreign" | "absent";
+  /** Whether any release of ours exists. */
+  anyOurs(): boolean;
+  /** `helm uninstall --keep-history`: the record stays until the hooks it owes have run. */
+  uninstall(name: string, signal: AbortSignal): Promise<void>;
+  /** Removes the release's records. */
+  forget(name: string): Promise<void>;
+  /** Releases of ours that have no directory in the tree. */
+  purgeable(tree: Tree): readonly string[];
+  ensureCrds(files: readonly string[]): Promise<void>;
+}
+
+/** Writes to the ConfigMap (or the overlay); throws when the write failed. */
+export interface ConfigPort {
+  write(key: string, operations: readonly PatchOperation[]): Promise<void>;
+}
+
+/** Things people should hear of; every method is cheap and never throws. */
+export interface Witness {
+  hookRun(run: {
+    hook: Hook;
+    binding: string;
+    queue: string;
+    seconds: number;
+    result: "success" | "allowed" | "failed";
+  }): void;
+  moduleRun(module: string, seconds: number, failed: boolean): void;
+  moduleDeleteFailed(module: string): void;
+  discoveryFailed(): void;
+  released(module: string, outcome: ReleaseOutcome): void;
+  removed(module: string): void;
+  failed(module: string, reason: string, message: string): void;
+  switched(module: string, enabled: boolean, reason: string): void;
+  converged(seconds: number): void;
+}
+
+/** Everything a task may use; built by hand in `operator.ts`. */
+export interface Hands {
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly retryMinMs: number;
+  readonly bindings: BindingsPort;
+  readonly schedules: SchedulesPort;
+  readonly releases: ReleasesPort;
+  readonly config: ConfigPort;
+  readonly witness: Witness;
+  readonly runHook: HookRunPort;
+  readonly runScript: (script: {
+    readonly module: Module;
+    readonly values: string;
+    readonly configValues: string;
+    readonly signal: AbortSignal;
+  }) => Promise<ScriptAnswer>;
+  readonly loadHook: (
+    file: HookFile,
+    module: string | undefined,
+  ) => Promise<{ readonly hook: Hook } | { readonly problem: Problem }>;
+  readonly readTree: () => Promise<Tree>;
+  /** Asks for another reload in `ms` milliseconds. */
+  readonly lookAgain: (ms: number) => void;
+  /** Offers a hook task to its binding's queue; resolves when it has left the queue, for whatever reason. */
+  readonly awaitTask: (task: HookTask) => Promise<void>;
+}

@@ -1,0 +1,137 @@
+import { oneLine } from "../lib/index.ts";
+import { bindingName } from "../model/index.ts";
+import type { Hook, HookTrigger } from "../model/index.ts";
+import type { Cause } from "../state/index.ts";
+import { GLOBAL } from "../state/index.ts";
+import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
+import type { Hands, HookLeftovers } from "./hands.ts";
+import { judgePatches } from "./patches.ts";
+import type { JudgedPatches } from "./patches.ts";
+
+/** One run of one hook, whatever asked for it. */
+export interface HookRunRequest {
+  readonly hook: Hook;
+  readonly triggers: readonly HookTrigger[];
+  readonly queue: string;
+  readonly signal: AbortSignal;
+}
+
+/** A hook run failed; nothing it left took effect beyond what the message says. */
+export class HookFailure extends Error {
+  readonly hook: string;
+
+  constructor(hook: Hook, message: string) {
+    super(message);
+    this.name = "HookFailure";
+    this.hook = hook.name;
+  }
+}
+
+/**
+ * Runs a hook and lets what it left take effect, in this order: everything is parsed and validated; object patches;
+ * metrics; ConfigMap; memory (README "Hooks"). Throws HookFailure when any step fails; the run is then repeated whole.
+ */
+export async function executeHook(hands: Hands, request: HookRunRequest): Promise<void> {
+  const { hook, triggers, queue } = request;
+  const left = await hands.runHook({
+    ...request,
+    snapshots: hands.bindings.snapshots(hook),
+    ...inputFiles(hands, hook),
+  });
+  const report = (result: "success" | "failed"): void => {
+    const first = triggers[0];
+    const binding = first === undefined ? "" : bindingName(first);
+    const tolerated = result === "failed" && allowsFailure(first) ? "allowed" : result;
+    hands.witness.hookRun({ hook, binding, queue, seconds: left.durationMs / 1000, result: tolerated });
+  };
+  try {
+    await takeEffect(hands, request, left);
+  } catch (error) {
+    report("failed");
+    throw error instanceof HookFailure ? error : new HookFailure(hook, oneLine(error));
+  }
+  report("success");
+}
+
+/** Whether a failure of this trigger is logged and passed over (`allowFailure`). */
+export function allowsFailure(trigger: HookTrigger | undefined): boolean {
+  return trigger !== undefined && trigger.type !== "lifecycle" && trigger.binding.allowFailure;
+}
+
+function inputFiles(hands: Hands, hook: Hook): { values: string; configValues: string } {
+  const { values } = hands.state;
+  const module = hook.module === undefined ? undefined : hands.state.module(hook.module)?.module;
+  if (module === undefined)
+    return { values: globalValuesFile(values), configValues: globalConfigFile(values) };
+  return {
+    values: moduleValuesFile(values, module, hands.state.enabledModules()),
+    configValues: moduleConfigFile(values, module),
+  };
+}
+
+async function takeEffect(hands: Hands, request: HookRunRequest, left: HookLeftovers): Promise<void> {
+  const { hook } = request;
+  if (left.failure !== undefined) throw new HookFailure(hook, left.failure);
+  const key = sectionKey(hands, hook);
+  const patches = judgePatches(hands.state.values, { hook, key, left });
+  for (const warning of patches.warnings)
+    hands.logger.warn(warning, { hook: hook.name, module: hook.module });
+  await left.applyObjects();
+  left.applyMetrics();
+  await remember(hands, request, { key, patches });
+}
+
+function sectionKey(hands: Hands, hook: Hook): string {
+  if (hook.module === undefined) return GLOBAL;
+  return hands.state.module(hook.module)?.module.valuesKey ?? hook.module;
+}
+
+/** ConfigMap first, memory after: what was reported as saved is on the server. */
+async function remember(
+  hands: Hands,
+  request: HookRunRequest,
+  change: { key: string; patches: JudgedPatches },
+): Promise<void> {
+  const { state } = hands;
+  const { key, patches } = change;
+  const before = {
+    config: state.values.globalConfigDigest(),
+    globals: state.values.globalsDigest(),
+    section: digestOf(hands, key),
+  };
+  if (patches.config.length > 0) await hands.config.write(key, patches.config);
+  state.values.addPatches(key, patches.values);
+  for (const [valuesKey, enabled] of patches.flags) state.values.setHookFlag(valuesKey, enabled);
+  const cause = causeOf(request.triggers[0]);
+  if (request.hook.module === undefined) {
+    if (state.values.globalsDigest() !== before.globals) state.recordGlobalCause(cause);
+    if (!startsSomething(request.triggers[0])) state.coverOwnWrite(before.config);
+  } else if (digestOf(hands, key) !== before.section) {
+    state.update(request.hook.module, (record) => void (record.cause = cause));
+  }
+}
+
+function digestOf(hands: Hands, key: string): string {
+  return hands.state.values.merged(key).digest;
+}
+
+/** Bindings whose values changes start something (LIFECYCLE-STEPS 8–12); the others come before what uses them. */
+function startsSomething(trigger: HookTrigger | undefined): boolean {
+  if (trigger === undefined) return false;
+  if (trigger.type === "lifecycle") return trigger.binding === "afterAll" || trigger.binding === "afterHelm";
+  return trigger.type !== "synchronization";
+}
+
+/** The reason people read; an afterHelm hook restarts its module's run at once, everything else queues up. */
+function causeOf(trigger: HookTrigger | undefined): Cause {
+  if (trigger?.type === "lifecycle") {
+    return {
+      text: `${trigger.binding} hooks changed values`,
+      place: trigger.binding === "afterHelm" ? "front" : "back",
+    };
+  }
+  return {
+    text: `${trigger?.type === "schedule" ? "schedule" : "kubernetes"} hook changed values`,
+    place: "back",
+  };
+}

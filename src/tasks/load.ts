@@ -1,0 +1,99 @@
+import type { Hook, HookFile, Module, Problem, Tree } from "../model/index.ts";
+import { ProblemError } from "../model/index.ts";
+import { compileSchemas } from "../values/index.ts";
+import type { Hands } from "./hands.ts";
+
+/**
+ * Reads the directories again and configures the hooks of the modules that may run (LIFECYCLE "Reload all modules").
+ * A module whose files, schemas or hooks are broken keeps its place and what was in force; its problem is recorded.
+ */
+export async function loadTree(hands: Hands): Promise<Tree> {
+  const tree = await hands.readTree();
+  hands.state.recordTree(tree);
+  for (const module of tree.modules) {
+    if (isWanted(hands, module)) await loadModule(hands, module);
+  }
+  return tree;
+}
+
+/** Hooks of a module are asked for their configuration when it is on, or has something to be deleted. */
+function isWanted(hands: Hands, module: Module): boolean {
+  const record = hands.state.module(module.name);
+  if (record?.enabled === true || record?.ranHere === true) return true;
+  return hands.state.values.flag(module).enabled || hands.releases.ownership(module.name) === "ours";
+}
+
+async function loadModule(hands: Hands, module: Module): Promise<void> {
+  const schemas = schemaProblem(module);
+  const loaded = await loadHooks(hands, module.hookFiles, module.name);
+  const problem = schemas ?? loaded.problems[0];
+  hands.state.update(module.name, (record) => {
+    record.loadProblem = problem;
+    if (loaded.problems.length === 0) record.hooks = loaded.hooks;
+  });
+  retireHooks(hands, module.name);
+  if (problem !== undefined) hands.logger.error("Module is invalid", { module: module.name, ...problem });
+}
+
+function schemaProblem(module: Module): Problem | undefined {
+  try {
+    compileSchemas(module.schemas);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ProblemError) return error.problems[0];
+    throw error;
+  }
+}
+
+/** Configures hooks, in the order of their names; all problems are collected. */
+export async function loadHooks(
+  hands: Pick<Hands, "loadHook">,
+  files: readonly HookFile[],
+  module: string | undefined,
+): Promise<{ hooks: Hook[]; problems: Problem[] }> {
+  const answers = await Promise.all(files.map((file) => hands.loadHook(file, module)));
+  const hooks: Hook[] = [];
+  const problems: Problem[] = [];
+  for (const answer of answers) {
+    if ("hook" in answer) hooks.push(answer.hook);
+    else problems.push(answer.problem);
+  }
+  return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
+}
+
+/** Ends the bindings of hooks that are gone or were changed on disk; the next run starts the new ones. */
+function retireHooks(hands: Hands, name: string): void {
+  const record = hands.state.module(name);
+  if (record === undefined) return;
+  for (const hook of record.active.values()) {
+    const now = record.hooks.find((each) => each.id === hook.id);
+    if (now !== undefined && now.signature === hook.signature) continue;
+    deactivate(hands, hook);
+    hands.state.update(name, (each) => void each.active.delete(hook.id));
+  }
+}
+
+/** Ends schedules, watches and waiting runs of a hook. */
+export function deactivate(hands: Hands, hook: Hook): void {
+  hands.schedules.disable(hook);
+  hands.bindings.disable(hook);
+  hands.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
+}
+
+/** Takes changed, new and vanished global hooks over at a reload; returns those that are to be synchronized. */
+export async function reloadGlobalHooks(hands: Hands, tree: Tree): Promise<Hook[]> {
+  const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
+  for (const problem of problems)
+    hands.logger.error("Global hook is invalid; the last good one stays", { ...problem });
+  const before = hands.state.globalHooks;
+  const broken = new Set(problems.map((problem) => problem.file));
+  const kept = before.filter((hook) => broken.has(hook.path));
+  const changed = hooks.filter((hook) =>
+    before.every((old) => old.id !== hook.id || old.signature !== hook.signature),
+  );
+  const gone = before.filter((hook) => !kept.includes(hook) && hooks.every((now) => now.id !== hook.id));
+  for (const hook of [...gone, ...before.filter((old) => changed.some((now) => now.id === old.id))])
+    deactivate(hands, hook);
+  hands.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
+  return changed;
+}

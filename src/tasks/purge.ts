@@ -1,0 +1,46 @@
+import { oneLine } from "../lib/index.ts";
+import type { PurgeTask, Task } from "../model/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import type { Hands } from "./hands.ts";
+
+/** A directory must be missed twice, this long apart, before its release is purged (README "Releases"). */
+export const SECOND_LOOK_MS = 3000;
+
+/** Releases of ours without a module directory (LIFECYCLE-STEPS 7), unless something speaks against it. */
+export function purges(hands: Hands): Task[] {
+  const { state, clock } = hands;
+  const candidates = hands.releases.purgeable(state.tree);
+  const due = state.missedBefore(candidates, clock.now() - SECOND_LOOK_MS);
+  const holds = purgeHolds(hands);
+  if (candidates.length > 0 && holds.length > 0) {
+    state.recordHolds([...state.view.holds, `not purged: ${candidates.join(", ")}: ${holds.join("; ")}`]);
+    return [];
+  }
+  if (due.length < candidates.length) hands.lookAgain(SECOND_LOOK_MS);
+  return due.map((release) => ({ kind: "purge-release", key: `purge-release/${release}`, release }));
+}
+
+function purgeHolds(hands: Hands): readonly string[] {
+  const { view, tree } = hands.state;
+  return view.config.condition === "missing"
+    ? ["the ConfigMap is missing", ...tree.purgeHolds]
+    : tree.purgeHolds;
+}
+
+/** Module purge: the release and its records go; there are no hooks to run (HOOKS "afterDeleteHelm"). */
+export async function purgeRelease(
+  hands: Hands,
+  task: PurgeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  try {
+    await hands.releases.uninstall(task.release, context.signal);
+    await hands.releases.forget(task.release);
+    hands.logger.info("Release purged", { release: task.release });
+    return { kind: "done" };
+  } catch (error) {
+    if (context.signal.aborted) return { kind: "cancelled" };
+    hands.logger.error("Purge failed", { release: task.release, error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
+}

@@ -1,0 +1,265 @@
+import { oneLine } from "../lib/index.ts";
+import type { Hook, RunModuleTask, Task } from "../model/index.ts";
+import { MAX_ROUNDS } from "../plan/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import { GLOBAL } from "../state/index.ts";
+import type { LastRun, ModuleRecord, RetryReason } from "../state/index.ts";
+import { helmValuesFile } from "./files.ts";
+import { ForeignReleaseError } from "./hands.ts";
+import type { Hands, ReleaseOutcome } from "./hands.ts";
+import { HookFailure } from "./hook-run.ts";
+import { runLifecycle } from "./lifecycle-hooks.ts";
+import { synchronize } from "./synchronize.ts";
+
+/** The values are not complete yet; a hook may still fill them in. */
+class IncompleteValues extends Error {}
+
+/** afterHelm hooks change values every time. */
+class UnstableValues extends Error {}
+
+interface Run {
+  readonly hands: Hands;
+  readonly name: string;
+  readonly task: RunModuleTask;
+  readonly context: RunContext;
+  readonly startedAt: number;
+}
+
+/**
+ * Module run (LIFECYCLE-STEPS 5): onStartup and Synchronization the first time, then beforeHelm, helm, afterHelm.
+ * A failure of the first run starts again from onStartup, a later one from beforeHelm.
+ */
+export async function runModule(
+  hands: Hands,
+  task: RunModuleTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const record = hands.state.module(task.module);
+  if (record?.enabled !== true || hands.state.view.modules.get(task.module)?.problem !== undefined)
+    return { kind: "done" };
+  const run: Run = { hands, name: task.module, task, context, startedAt: hands.clock.now() };
+  begin(run);
+  try {
+    await steps(run);
+    succeed(run);
+    return { kind: "done" };
+  } catch (error) {
+    if (context.signal.aborted) return cancelled(run);
+    return fail(run, error);
+  }
+}
+
+async function steps(run: Run): Promise<void> {
+  if (recordOf(run).phase !== "ready") await firstRun(run);
+  await activate(run);
+  await lifecycle(run, "beforeHelm");
+  const { hands, name } = run;
+  const settled = settle(run);
+  const outcome = await helmStep(run);
+  await lifecycle(run, "afterHelm");
+  const changed = hands.state.view.modules.get(name)?.valuesDigest !== settled.values;
+  hands.state.update(name, (record) => {
+    record.phase = "ready";
+    record.appliedDigest = settled.values;
+    record.handledSectionDigest = settled.section;
+    record.handledConfigDigest = settled.config;
+    record.handledToken = settled.token ?? record.handledToken;
+    record.rounds = changed && record.cause?.place === "front" ? record.rounds + 1 : 0;
+  });
+  hands.witness.released(name, outcome);
+  if (recordOf(run).rounds >= MAX_ROUNDS)
+    throw new UnstableValues("afterHelm hooks change values at every run");
+}
+
+/** The first run since the module became enabled. */
+async function firstRun(run: Run): Promise<void> {
+  const { hands, name } = run;
+  hands.state.update(name, (record) => {
+    record.phase = "onStartup";
+    record.ranHere = true;
+  });
+  await lifecycle(run, "onStartup");
+  hands.state.update(name, (record) => void (record.phase = "synchronization"));
+}
+
+/** Opens the watches of hooks that have none yet, runs their Synchronization, then starts their schedules. */
+async function activate(run: Run): Promise<void> {
+  const { hands, name, context } = run;
+  const record = recordOf(run);
+  const idle = record.hooks.filter((hook) => !record.active.has(hook.id));
+  if (idle.length === 0) return;
+  step(run, "synchronization");
+  await synchronize(hands, idle, {
+    queue: context.queue,
+    signal: context.signal,
+    done: record.synchronized,
+    onStart: (hook) => step(run, "synchronization", hook),
+  });
+  for (const hook of idle) hands.schedules.enable(hook);
+  hands.state.update(name, (each) => {
+    for (const hook of idle) each.active.set(hook.id, hook);
+  });
+}
+
+async function lifecycle(run: Run, binding: "onStartup" | "beforeHelm" | "afterHelm"): Promise<void> {
+  step(run, binding);
+  await runLifecycle(run.hands, recordOf(run).hooks, {
+    binding,
+    queue: run.context.queue,
+    signal: run.context.signal,
+    onStart: (hook) => step(run, binding, hook),
+  });
+}
+
+/** What this run will have taken into account: what changes from here on asks for another run. */
+function settle(run: Run): { values: string; section: string; config: string; token: string | undefined } {
+  const view = run.hands.state.view.modules.get(run.name);
+  run.hands.state.update(run.name, (record) => {
+    record.attemptedSectionDigest = view?.sectionDigest;
+    record.cause = undefined;
+  });
+  return {
+    values: view?.valuesDigest ?? "",
+    section: view?.sectionDigest ?? "",
+    config: view?.configDigest ?? "",
+    token: view?.requestedToken,
+  };
+}
+
+const NOTHING_DONE: ReleaseOutcome = { action: "none", release: undefined, recovered: false };
+
+async function helmStep(run: Run): Promise<ReleaseOutcome> {
+  const { hands, name, context } = run;
+  step(run, "helm");
+  const { module, absent } = recordOf(run);
+  checkComplete(run);
+  if (module.chart === "none" || hands.state.values.config?.maintenance.has(module.valuesKey) === true)
+    return NOTHING_DONE;
+  const values = helmValuesFile(hands.state.values, module);
+  const outcome = await hands.releases.reconcile({
+    module,
+    values,
+    absent: absent.length > 0,
+    signal: context.signal,
+  });
+  hands.state.update(name, (record) => {
+    record.ranHere = true;
+    record.absent = [];
+    record.release = outcome.release;
+    record.settledRevision = outcome.release?.revision;
+  });
+  return outcome;
+}
+
+/** Validation before helm, with `x-required-for-helm` (VALUES "Required fields"). */
+function checkComplete(run: Run): void {
+  const { values } = run.hands.state;
+  const { valuesKey } = recordOf(run).module;
+  for (const key of [GLOBAL, valuesKey]) {
+    const violations = values.schemas(key).validateHelm(values.merged(key).values);
+    if (violations.length > 0) {
+      throw new IncompleteValues(violations.map((each) => `${key}${each.path}: ${each.message}`).join("; "));
+    }
+  }
+}
+
+function begin(run: Run): void {
+  const { hands, name, task, context } = run;
+  hands.state.update(name, (record) => {
+    record.activity = record.absent.length > 0 ? "healing" : "running";
+    record.attemptedSectionDigest = hands.state.values.moduleConfigDigest(record.module);
+    record.retry = record.retry === undefined ? undefined : { ...record.retry, nextAt: undefined };
+    record.lastRun = {
+      trigger: task.cause,
+      startedAt: run.startedAt,
+      finishedAt: undefined,
+      result: undefined,
+      step: "",
+      hook: undefined,
+      message: undefined,
+      attempts: context.failures + 1,
+    };
+  });
+}
+
+function step(run: Run, name: string, hook?: Hook): void {
+  editLastRun(run, { step: name, hook: hook?.name });
+}
+
+function editLastRun(run: Run, change: Partial<LastRun>): void {
+  run.hands.state.update(run.name, (record) => {
+    if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, ...change };
+  });
+}
+
+function succeed(run: Run): void {
+  const { hands, name } = run;
+  const now = hands.clock.now();
+  editLastRun(run, { finishedAt: now, result: "Succeeded", hook: undefined });
+  hands.state.update(name, (record) => {
+    record.activity = "none";
+    record.retry = undefined;
+  });
+  hands.witness.moduleRun(name, (now - run.startedAt) / 1000, false);
+  hands.logger.info("Module run succeeded", {
+    module: name,
+    trigger: run.task.cause,
+    ms: now - run.startedAt,
+  });
+}
+
+/** Ended from outside: configuration moved, or the operator stops. What is owed is planned anew. */
+function cancelled(run: Run): Outcome<Task> {
+  editLastRun(run, { finishedAt: run.hands.clock.now(), result: "Failed", message: "interrupted" });
+  run.hands.state.update(run.name, (record) => void (record.activity = "none"));
+  return { kind: "cancelled" };
+}
+
+function fail(run: Run, error: unknown): Outcome<Task> {
+  const { hands, name, context } = run;
+  const message = oneLine(error);
+  const now = hands.clock.now();
+  editLastRun(run, { finishedAt: now, result: "Failed", message });
+  hands.witness.moduleRun(name, (now - run.startedAt) / 1000, true);
+  if (error instanceof ForeignReleaseError) return foreign(run, message);
+  const reason = reasonOf(run, error);
+  hands.state.update(name, (record) => {
+    record.activity = "none";
+    record.retry = { reason, message, failures: context.failures + 1, nextAt: undefined };
+    if (error instanceof UnstableValues) record.rounds = 0;
+  });
+  hands.witness.failed(name, reason, message);
+  hands.logger.error("Module run failed", {
+    module: name,
+    step: recordOf(run).lastRun?.step,
+    error: message,
+  });
+  return { kind: "retry", message };
+}
+
+/** Somebody else's release under this name: only a person can end that. */
+function foreign(run: Run, message: string): Outcome<Task> {
+  run.hands.state.update(run.name, (record) => {
+    record.activity = "none";
+    record.decisionProblem = {
+      file: record.module.dir,
+      message,
+      remedy: "rename the module or remove that release",
+    };
+  });
+  run.hands.witness.failed(run.name, "ForeignRelease", message);
+  return { kind: "done" };
+}
+
+function reasonOf(run: Run, error: unknown): RetryReason {
+  if (error instanceof HookFailure) return "HookFailed";
+  if (error instanceof IncompleteValues) return "ValuesIncomplete";
+  if (error instanceof UnstableValues) return "Unstable";
+  return recordOf(run).lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
+}
+
+function recordOf(run: Run): Readonly<ModuleRecord> {
+  const record = run.hands.state.module(run.name);
+  if (record === undefined) throw new Error(`module ${run.name} is gone`);
+  return record;
+}

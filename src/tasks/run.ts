@@ -1,0 +1,48 @@
+import { oneLine } from "../lib/index.ts";
+import type { EnsureCrdsTask, HookTask, Task } from "../model/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import { boot } from "./boot.ts";
+import { converge } from "./converge.ts";
+import { deleteModule } from "./delete-module.ts";
+import type { Hands } from "./hands.ts";
+import { purgeRelease } from "./purge.ts";
+import { runHookTask } from "./run-hook.ts";
+import { runModule } from "./run-module.ts";
+
+/** Runs a batch of tasks: hook tasks of one hook together, every other kind alone. */
+export function runTask(hands: Hands, batch: readonly Task[], context: RunContext): Promise<Outcome<Task>> {
+  const task = batch[0];
+  if (task === undefined) return Promise.resolve({ kind: "done" });
+  switch (task.kind) {
+    case "boot":
+      return boot(hands, context);
+    case "converge":
+      return converge(hands, task, context);
+    case "hook":
+      return runHookTask(
+        hands,
+        batch.filter((each): each is HookTask => each.kind === "hook"),
+        context,
+      );
+    case "run-module":
+      return runModule(hands, task, context);
+    case "delete-module":
+      return deleteModule(hands, task, context);
+    case "purge-release":
+      return purgeRelease(hands, task, context);
+    case "ensure-crds":
+      return ensureCrds(hands, task);
+  }
+}
+
+async function ensureCrds(hands: Hands, task: EnsureCrdsTask): Promise<Outcome<Task>> {
+  try {
+    await hands.releases.ensureCrds(
+      task.modules.flatMap((name) => hands.state.module(name)?.module.crdFiles ?? []),
+    );
+    return { kind: "done" };
+  } catch (error) {
+    hands.logger.error("CRDs of modules could not be applied", { error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
+}

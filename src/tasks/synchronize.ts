@@ -1,0 +1,107 @@
+import { MAIN_QUEUE } from "../model/index.ts";
+import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
+import type { Hands } from "./hands.ts";
+import { executeHook } from "./hook-run.ts";
+
+interface SyncRun {
+  readonly queue: string;
+  readonly signal: AbortSignal;
+  /** Ids (`hook id/binding id`) that succeeded before: a retried first run does not repeat them. */
+  readonly done: Set<string>;
+  readonly onStart?: (hook: Hook) => void;
+}
+
+/** The id under which a binding's Synchronization is remembered. */
+export const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
+
+/**
+ * Opens the watches of the hooks, in name order, and runs their Synchronization (LIFECYCLE-STEPS 2 and 5). Bindings
+ * of `main` run here; those of named queues are offered there, and waited for unless `waitForSynchronization: false`.
+ */
+export async function synchronize(hands: Hands, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+  const elsewhere: Promise<void>[] = [];
+  for (const hook of hooks.filter((each) => each.config.kubernetes.length > 0)) {
+    await hands.bindings.enable(hook);
+    for (const step of stepsOf(hook)) {
+      if (step.every((binding) => run.done.has(syncId(hook, binding)))) continue;
+      run.signal.throwIfAborted();
+      const first = step[0];
+      if (first === undefined) continue;
+      if (first.queue === MAIN_QUEUE) await synchronizeHere(hands, { hook, step, run });
+      else elsewhere.push(...synchronizeThere(hands, { hook, step, run }));
+    }
+  }
+  await Promise.all(elsewhere);
+}
+
+/** Bindings of one group and queue are synchronized in one run; every other one alone (hook-contract §2.5). */
+function stepsOf(hook: Hook): KubernetesBinding[][] {
+  const steps: KubernetesBinding[][] = [];
+  for (const binding of hook.config.kubernetes) {
+    const last = steps.at(-1)?.[0];
+    const joins =
+      binding.group !== undefined && last?.group === binding.group && last.queue === binding.queue;
+    if (joins) steps.at(-1)?.push(binding);
+    else steps.push([binding]);
+  }
+  return steps;
+}
+
+interface Step {
+  readonly hook: Hook;
+  readonly step: readonly KubernetesBinding[];
+  readonly run: SyncRun;
+}
+
+async function synchronizeHere(hands: Hands, { hook, step, run }: Step): Promise<void> {
+  const last = wanted(hook, step).at(-1);
+  if (last !== undefined) {
+    run.onStart?.(hook);
+    const triggers: HookTrigger[] = [{ type: "synchronization", binding: last }];
+    try {
+      await executeHook(hands, { hook, triggers, queue: run.queue, signal: run.signal });
+    } catch (error) {
+      if (run.signal.aborted || !last.allowFailure) throw error;
+      hands.logger.warn("Hook failed, which is allowed", {
+        hook: hook.name,
+        module: hook.module,
+        binding: last.name,
+      });
+    }
+  }
+  for (const binding of step) run.done.add(syncId(hook, binding));
+  hands.bindings.unlock(
+    hook,
+    step.map((binding) => binding.id),
+  );
+}
+
+/** Bindings that the hook wants to be run for; version 0 knows no Synchronization (hook-contract §2.8). */
+function wanted(hook: Hook, step: readonly KubernetesBinding[]): KubernetesBinding[] {
+  return hook.config.version === "v0" ? [] : step.filter((binding) => binding.executeOnSynchronization);
+}
+
+function synchronizeThere(hands: Hands, { hook, step, run }: Step): Promise<void>[] {
+  const waits: Promise<void>[] = [];
+  for (const binding of step) {
+    if (wanted(hook, [binding]).length === 0) {
+      hands.bindings.unlock(hook, [binding.id]);
+      run.done.add(syncId(hook, binding));
+      continue;
+    }
+    const ended = hands
+      .awaitTask(synchronizationTask(hook, binding))
+      .then(() => void run.done.add(syncId(hook, binding)));
+    if (binding.waitForSynchronization) waits.push(ended);
+  }
+  return waits;
+}
+
+function synchronizationTask(hook: Hook, binding: KubernetesBinding): HookTask {
+  return {
+    kind: "hook",
+    key: `sync/${syncId(hook, binding)}`,
+    hook,
+    trigger: { type: "synchronization", binding },
+  };
+}
