@@ -4,7 +4,8 @@ import type { EnabledBy, Hook, Module, Problem, Tree } from "../model/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { newModuleRecord, problemOf, releaseMoved, resetRun } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import { GLOBAL, ValuesStore } from "./values-store.ts";
+import { GLOBAL } from "./sections.ts";
+import { ValuesStore } from "./values-store.ts";
 import type {
   BootPhase,
   Cause,

@@ -1,15 +1,14 @@
 import { digestJson } from "../lib/index.ts";
+import { ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
 import { compact, compileSchemas, effective } from "../values/index.ts";
-import type { Effective, ParsedConfig, PatchOperation, Schemas } from "../values/index.ts";
+import type { Effective, ParsedConfig, PatchOperation, Schemas, SectionInput } from "../values/index.ts";
+import { GLOBAL, sectionIn } from "./sections.ts";
 
 /** Merged values of one section with their digest. */
 export interface Merged extends Effective {
   readonly digest: string;
 }
-
-/** Key of the global section in every table. */
-export const GLOBAL = "global";
 
 const NO_PATCHES: readonly PatchOperation[] = [];
 
@@ -49,8 +48,8 @@ export class ValuesStore {
   setConfig(config: ParsedConfig, overlay: ParsedConfig | undefined): void {
     for (const key of this.#merged.keys()) {
       const same =
-        sectionOf(config, key) === sectionOf(this.#config, key) &&
-        sectionOf(overlay, key) === sectionOf(this.#overlay, key);
+        sectionIn(config, key) === sectionIn(this.#config, key) &&
+        sectionIn(overlay, key) === sectionIn(this.#overlay, key);
       if (!same) this.#merged.delete(key);
     }
     this.#config = config;
@@ -81,7 +80,7 @@ export class ValuesStore {
   merged(key: string): Merged {
     let merged = this.#merged.get(key);
     if (merged === undefined) {
-      merged = this.merge(key, this.patches(key), sectionOf(this.#config, key));
+      merged = this.merge(key, this.patches(key), sectionIn(this.#config, key));
       this.#merged.set(key, merged);
     }
     return merged;
@@ -89,37 +88,55 @@ export class ValuesStore {
 
   /** As `merged`, with other patches or another ConfigMap section: to judge a change before it is made. */
   merge(key: string, patches: readonly PatchOperation[], config: Section | undefined): Merged {
+    return this.#effective(key, { config, overlay: sectionIn(this.#overlay, key), patches });
+  }
+
+  /** As `merged`, with other sections of ConfigMap and overlay; those in force are not merged again. */
+  mergeSections(key: string, config: Section | undefined, overlay: Section | undefined): Merged {
+    const inForce = config === sectionIn(this.#config, key) && overlay === sectionIn(this.#overlay, key);
+    return inForce ? this.merged(key) : this.#effective(key, { config, overlay, patches: this.patches(key) });
+  }
+
+  #effective(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): Merged {
     const module = this.#modules.get(key);
     const result = effective({
       schemas: this.schemas(key),
       common: key === GLOBAL ? this.#tree?.globalValues : module?.common.section,
       own: module?.own.section,
-      config,
-      overlay: sectionOf(this.#overlay, key),
-      patches,
+      ...layers,
     });
     return { ...result, digest: digestJson(result.helmValues) };
   }
 
-  /** The schemas of `global` or of a module's key; broken ones were refused when the tree was read. */
+  /** All modules of the tree, broken ones included. */
+  modules(): Module[] {
+    return [...this.#modules.values()];
+  }
+
+  /** The schemas of `global` or of a module's key; a broken one validates nothing (its module is Invalid). */
   schemas(key: string): Schemas {
     const files = key === GLOBAL ? this.#tree?.globalSchemas : this.#modules.get(key)?.schemas;
-    return compileSchemas(files ?? {});
+    try {
+      return compileSchemas(files ?? {});
+    } catch (error) {
+      if (error instanceof ProblemError) return compileSchemas({});
+      throw error;
+    }
   }
 
   /** The ConfigMap's own section for `key` (with overlay merged in), as CONFIG_VALUES_PATH shows it. */
   configSection(key: string): Section | undefined {
-    return sectionOf(this.#config, key);
+    return sectionIn(this.#config, key);
   }
 
   overlaySection(key: string): Section | undefined {
-    return sectionOf(this.#overlay, key);
+    return sectionIn(this.#overlay, key);
   }
 
   /** Merged flag of a module, and who had the last word (README "Values": Flags). */
-  flag(module: Module): { enabled: boolean; by: EnabledBy } {
+  flag(module: Module, config = this.#config): { enabled: boolean; by: EnabledBy } {
     const opinions: readonly (readonly [EnabledBy, boolean | undefined])[] = [
-      ["configmap", this.#config?.flags.get(module.valuesKey)],
+      ["configmap", config?.flags.get(module.valuesKey)],
       ["hook", this.#hookFlags.get(module.valuesKey)],
       ["module-values", module.own.enabled],
       ["values", module.common.enabled],
@@ -170,11 +187,7 @@ export class ValuesStore {
   }
 
   #sectionDigest(key: string): string {
-    const overlay: Json | undefined = sectionOf(this.#overlay, key);
-    return digestJson([sectionOf(this.#config, key) ?? null, overlay ?? null]);
+    const overlay: Json | undefined = sectionIn(this.#overlay, key);
+    return digestJson([sectionIn(this.#config, key) ?? null, overlay ?? null]);
   }
-}
-
-function sectionOf(config: ParsedConfig | undefined, key: string): Section | undefined {
-  return key === GLOBAL ? config?.global : config?.sections.get(key);
 }

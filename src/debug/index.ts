@@ -1,0 +1,6 @@
+export * from "./cli.ts";
+export * from "./http.ts";
+export * from "./queue-dump.ts";
+export { serveSocket } from "./server.ts";
+export type { Listening } from "./server.ts";
+export type { Sources } from "./routes.ts";

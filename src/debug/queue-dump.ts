@@ -1,0 +1,90 @@
+import { formatDuration } from "../lib/index.ts";
+import { MAIN_QUEUE, describeTask } from "../model/index.ts";
+import type { Task } from "../model/index.ts";
+import type { QueueView, TaskView } from "../queue/index.ts";
+
+/** JSON shape of `queue list` (operator-behaviour §1.4). */
+export interface QueueDump {
+  readonly active: readonly {
+    readonly name: string;
+    readonly tasksCount: number;
+    readonly status: string;
+    readonly tasks: readonly { readonly index: number; readonly description: string }[];
+  }[];
+  readonly empty?: readonly { readonly name: string; readonly tasksCount: 0 }[];
+  readonly summary: {
+    readonly mainQueueTasks: number;
+    readonly otherQueues: { readonly active: number; readonly empty: number; readonly tasks: number };
+    readonly totalTasks: number;
+  };
+}
+
+/** The queues as data; `now` in ms since the epoch, for countdowns. */
+export function dumpQueues(queues: readonly QueueView<Task>[], now: number, showEmpty = false): QueueDump {
+  const active = queues.filter((queue) => queue.length > 0);
+  const empty = queues.filter((queue) => queue.length === 0);
+  const others = active.filter((queue) => queue.name !== MAIN_QUEUE);
+  const count = (list: readonly QueueView<Task>[]): number =>
+    list.reduce((sum, queue) => sum + queue.length, 0);
+  return {
+    active: active.map((queue) => ({
+      name: queue.name,
+      tasksCount: queue.length,
+      status: statusOf(queue, now),
+      tasks: queue.tasks.map((task, index) => ({ index: index + 1, description: describe(task, now) })),
+    })),
+    ...(showEmpty ? { empty: empty.map(({ name }) => ({ name, tasksCount: 0 as const })) } : {}),
+    summary: {
+      mainQueueTasks: count(active) - count(others),
+      otherQueues: {
+        active: others.length,
+        empty: empty.filter((queue) => queue.name !== MAIN_QUEUE).length,
+        tasks: count(others),
+      },
+      totalTasks: count(active),
+    },
+  };
+}
+
+/** The same as text for people (hook-contract §7.1). */
+export function queueText(dump: QueueDump): string {
+  const blocks = dump.active.map(
+    (queue) =>
+      `Queue '${queue.name}': length ${queue.tasksCount}, status: '${queue.status}'\n\n` +
+      queue.tasks.map((task) => `${String(task.index).padStart(2)}. ${task.description}`).join("\n"),
+  );
+  if (dump.empty !== undefined && dump.empty.length > 0) {
+    blocks.push(
+      `Empty queues (${dump.empty.length}):\n${dump.empty.map((queue) => `- ${queue.name}`).join("\n")}`,
+    );
+  }
+  return `${[...blocks, summary(dump)].join("\n\n")}\n`;
+}
+
+function summary({ summary: sum }: QueueDump): string {
+  const tasks = (count: number): string => `${count} task${count === 1 ? "" : "s"}`;
+  const { active, empty, tasks: waiting } = sum.otherQueues;
+  return [
+    "Summary:",
+    `- 'main' queue: ${sum.mainQueueTasks === 0 ? "empty" : tasks(sum.mainQueueTasks)}.`,
+    `- ${active + empty} other queues (${active} active, ${empty} empty): ${tasks(waiting)}.`,
+    sum.totalTasks === 0 ? "- no tasks to handle." : `- total ${tasks(sum.totalTasks)} to handle.`,
+  ].join("\n");
+}
+
+function statusOf(queue: QueueView<Task>, now: number): string {
+  const head = queue.tasks[0];
+  if (head === undefined) return "empty";
+  if (head.running) return head.failures > 0 ? "repeat head task" : "run first task";
+  if (head.nextAt !== undefined)
+    return `sleep after fail, ${formatDuration(Math.max(0, head.nextAt - now))} left`;
+  return "waiting for task";
+}
+
+function describe(view: TaskView<Task>, now: number): string {
+  const parts = [describeTask(view.task)];
+  if (view.count > 1) parts.push(`in ${view.count} contexts`);
+  if (view.failures > 0) parts.push(`failed ${view.failures} times: ${view.message ?? ""}`);
+  if (view.nextAt !== undefined) parts.push(`next try in ${formatDuration(Math.max(0, view.nextAt - now))}`);
+  return parts.join("; ");
+}

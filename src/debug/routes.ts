@@ -1,0 +1,178 @@
+import type { Clock, LogLevel } from "../lib/index.ts";
+import { LOG_LEVELS, parseDuration } from "../lib/index.ts";
+import type { Json, Module, Task } from "../model/index.ts";
+import type { QueueView } from "../queue/index.ts";
+import { GLOBAL } from "../state/index.ts";
+import type { State } from "../state/index.ts";
+import { dumpQueues } from "./queue-dump.ts";
+import type { QueueDump } from "./queue-dump.ts";
+
+/** Where the debug views get their facts from. */
+export interface Sources {
+  readonly version: string;
+  readonly clock: Clock;
+  readonly state: State;
+  readonly queues: () => readonly QueueView<Task>[];
+  /** Snapshots of a hook for people; keys are binding names. */
+  readonly snapshots: (hookId: string) => Json;
+  readonly render: (module: Module, diff: boolean) => Promise<string>;
+  /** Objects that are watched for a module, as `namespace/Kind/name`; undefined = no release. */
+  readonly objects: (module: string) => readonly string[] | undefined;
+  readonly explain: (module: Module) => Json;
+  /** Why a module is as it is, in sentences. */
+  readonly why: (module: string) => readonly string[];
+  readonly plan: () => Promise<Json>;
+  readonly runNow: (module: string) => void;
+  readonly log: { level: LogLevel };
+}
+
+/** An answer: data (rendered as the client asks) or text as it is. */
+export type Answer =
+  | { readonly status: number; readonly data: Json }
+  | { readonly status: number; readonly text: string }
+  | { readonly status: number; readonly queues: QueueDump };
+
+/** A request on the debug socket, already parsed. */
+export interface Ask {
+  readonly method: string;
+  /** Segments of the path without the format ending. */
+  readonly path: readonly string[];
+  readonly query: URLSearchParams;
+  /** Form fields of a POST. */
+  readonly form: URLSearchParams;
+}
+
+type Handler = (sources: Sources, ask: Ask) => Answer | Promise<Answer>;
+
+const data = (value: Json): Answer => ({ status: 200, data: value });
+const failure = (status: number, text: string): Answer => ({ status, text: `${text}\n` });
+
+/** Routes of the debug socket (operator-behaviour §1.4 and ours beyond it). */
+export async function answer(sources: Sources, ask: Ask): Promise<Answer> {
+  const [room = "", ...rest] = ask.path;
+  const handler = ROOMS[room];
+  if (handler === undefined) return failure(404, `no such path: /${ask.path.join("/")}; see /discovery`);
+  return handler(sources, { ...ask, path: rest });
+}
+
+const ROOMS: Readonly<Record<string, Handler>> = {
+  "": () => ({ status: 200, text: "addon-operator is alive\n" }),
+  version: (sources) => data({ version: sources.version }),
+  discovery: () => data(Object.keys(ROOMS).map((room) => `/${room}`)),
+  queue,
+  config,
+  global,
+  module,
+  plan: async (sources) => data(await sources.plan()),
+};
+
+function queue(sources: Sources, { path, query }: Ask): Answer {
+  const queues =
+    path[0] === "main" ? sources.queues().filter((each) => each.name === "main") : sources.queues();
+  return { status: 200, queues: dumpQueues(queues, sources.clock.now(), query.get("showEmpty") === "true") };
+}
+
+function config(sources: Sources, { method, path, form }: Ask): Answer {
+  if (path[0] === "set" && method === "POST") return setParameter(sources, form);
+  return data({ "log.level": sources.log.level });
+}
+
+/** Runtime parameters; `debug` falls back after 30 minutes by itself, or after the given duration. */
+function setParameter(sources: Sources, form: URLSearchParams): Answer {
+  const [name, value, duration] = [form.get("name"), form.get("value") ?? "", form.get("duration")];
+  if (name !== "log.level") return failure(400, `unknown parameter "${name ?? ""}"; known: log.level`);
+  const level = LOG_LEVELS.find((each) => each === value);
+  if (level === undefined)
+    return failure(400, `log.level: "${value}" is not accepted; use ${LOG_LEVELS.join(", ")}`);
+  const ms =
+    duration === null || duration === ""
+      ? level === "debug"
+        ? 1_800_000
+        : undefined
+      : parseDuration(duration);
+  const before = sources.log.level;
+  sources.log.level = level;
+  if (ms !== undefined) sources.clock.setTimer(ms, () => void (sources.log.level = before));
+  return data({ "log.level": level });
+}
+
+function global(sources: Sources, { path }: Ask): Answer {
+  const { values, globalHooks } = sources.state;
+  switch (path[0]) {
+    case "list":
+      return data(globalHooks.map((hook) => hook.name));
+    case "values":
+      return data(values.merged(GLOBAL).values);
+    case "config":
+      return data(values.configSection(GLOBAL) ?? {});
+    case "patches":
+      return data(values.patches(GLOBAL) as unknown as Json);
+    case "snapshots":
+      return data(Object.fromEntries(globalHooks.map((hook) => [hook.name, sources.snapshots(hook.id)])));
+    default:
+      return failure(404, "global: use list, values, config, patches or snapshots");
+  }
+}
+
+function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
+  const [name = "", what = ""] = ask.path;
+  if (ask.path.length === 1 && name === "list")
+    return data({ enabledModules: sources.state.enabledModules().sort() });
+  if (ask.path.length === 1 && name === "resource-monitor") return monitors(sources);
+  const found = sources.state.module(name);
+  if (found === undefined) return failure(500, `module not found: ${name}`);
+  const handler = MODULE_VIEWS[what];
+  if (handler === undefined) return failure(404, `module: use ${Object.keys(MODULE_VIEWS).join(", ")}`);
+  return handler(sources, found.module, ask);
+}
+
+function monitors(sources: Sources): Answer {
+  const names = sources.state.enabledModules();
+  return data(
+    Object.fromEntries(
+      names
+        .map((name) => [name, [...(sources.objects(name) ?? [])].sort()] as const)
+        .map(([name, objects]) => [name, objects.length === 0 ? "No monitor" : objects]),
+    ),
+  );
+}
+
+type ModuleView = (sources: Sources, module: Module, ask: Ask) => Answer | Promise<Answer>;
+
+const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
+  values(sources, found, { query }) {
+    if (query.get("explain") === "true") return data(sources.explain(found));
+    return withGlobal(found, query, (key) => sources.state.values.merged(key).values);
+  },
+  config: (sources, found, { query }) =>
+    withGlobal(found, query, (key) => sources.state.values.configSection(key) ?? {}),
+  patches: (sources, found) =>
+    data(
+      sources.state.values
+        .patches(found.valuesKey)
+        .map((each) => ({ Operations: [each as unknown as Json] })),
+    ),
+  snapshots: (sources, found) =>
+    data(
+      Object.fromEntries(
+        (sources.state.module(found.name)?.hooks ?? []).map((hook) => [
+          hook.name,
+          sources.snapshots(hook.id),
+        ]),
+      ),
+    ),
+  async render(sources, found, { query }) {
+    return { status: 200, text: await sources.render(found, query.get("diff") === "true") };
+  },
+  why: (sources, found) => ({ status: 200, text: `${sources.why(found.name).join("\n")}\n` }),
+  run(sources, found, { method }) {
+    if (method !== "POST") return failure(405, "module run: use POST");
+    sources.runNow(found.name);
+    return { status: 200, text: `run of ${found.name} asked for\n` };
+  },
+};
+
+function withGlobal(module: Module, query: URLSearchParams, section: (key: string) => Json): Answer {
+  if (query.get("global") !== "true") return data(section(module.valuesKey));
+  return data({ [GLOBAL]: section(GLOBAL), [module.valuesKey]: section(module.valuesKey) });
+}

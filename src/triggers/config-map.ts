@@ -1,0 +1,263 @@
+import { oneLine } from "../lib/index.ts";
+import type { Clock, Logger, Timer } from "../lib/index.ts";
+import { CONFIG_MAPS, create, get, isConflict, isNotFound, mergePatch } from "../kube/index.ts";
+import type { KubeClient, Subscription, WatchHub } from "../kube/index.ts";
+import { ProblemError, describeProblem } from "../model/index.ts";
+import type { JsonObject, Problem } from "../model/index.ts";
+import { checkConfig, sectionIn, withSection } from "../state/index.ts";
+import type { State } from "../state/index.ts";
+import { applyPatch, checkDataSize, parseConfigMap, sectionYaml } from "../values/index.ts";
+import type { ParsedConfig, PatchOperation } from "../values/index.ts";
+
+/** What we read of a ConfigMap object. */
+interface ConfigMapObject {
+  readonly metadata: { readonly resourceVersion: string; readonly uid?: string };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+export interface ConfigMapOptions {
+  readonly client: KubeClient;
+  readonly hub: WatchHub;
+  readonly state: State;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+  readonly name: string;
+  /** Name of the ConfigMap for what hooks write; undefined = hooks write into the ConfigMap itself. */
+  readonly overlay: string | undefined;
+  /** Told when new content was refused, or the ConfigMap went. */
+  readonly onTrouble: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
+}
+
+/** Edits that come within this time are taken together. */
+const BURST_MS = 10;
+const CONFLICT_TRIES = 20;
+
+/**
+ * The ConfigMap as a source of configuration and as the place hooks write to (README "ConfigMap"). What was read is
+ * recorded when it is valid; else the whole last good content stays in force.
+ */
+export class ConfigMapSource {
+  readonly #options: ConfigMapOptions;
+  readonly #subscriptions: Subscription[] = [];
+  #object: ConfigMapObject | undefined;
+  #overlay: ConfigMapObject | undefined;
+  /** Versions older than our own last write are echoes of the past. */
+  readonly #written = new Map<string, bigint>();
+  #timer: Timer | undefined;
+  #writing: Promise<unknown> = Promise.resolve();
+
+  constructor(options: ConfigMapOptions) {
+    this.#options = options;
+  }
+
+  /** Reads both ConfigMaps anew and records what they say; false when the ConfigMap is missing. */
+  async refresh(): Promise<boolean> {
+    const { name, overlay } = this.#options;
+    this.#object = await this.#read(name);
+    if (overlay !== undefined) this.#overlay = await this.#read(overlay);
+    this.#take();
+    return this.#object !== undefined;
+  }
+
+  /** Creates an empty ConfigMap: a first start. */
+  async createEmpty(): Promise<void> {
+    const { client, namespace, name } = this.#options;
+    const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } };
+    this.#object = await create<ConfigMapObject & JsonObject>(
+      client,
+      { resource: CONFIG_MAPS, namespace },
+      { body },
+    );
+    this.#take();
+  }
+
+  /** Follows both ConfigMaps; resolves when they were seen once. */
+  async watch(): Promise<void> {
+    const { name, overlay } = this.#options;
+    this.#subscribe(name, (object) => void (this.#object = object));
+    if (overlay !== undefined) this.#subscribe(overlay, (object) => void (this.#overlay = object));
+    await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    for (const subscription of this.#subscriptions) subscription.close();
+  }
+
+  /**
+   * Applies a hook's patch to exactly one key, over fresh content, and takes it into force. Throws when it could not
+   * be saved: the ConfigMap is missing, its key does not parse, it grows too large, or the server refuses.
+   */
+  write(key: string, operations: readonly PatchOperation[]): Promise<void> {
+    const turn = this.#writing.then(() => this.#write(key, operations));
+    this.#writing = turn.catch(() => {});
+    return turn;
+  }
+
+  async #write(key: string, operations: readonly PatchOperation[]): Promise<void> {
+    const target = this.#options.overlay ?? this.#options.name;
+    for (let tries = 1; ; tries++) {
+      try {
+        const saved = await this.#writeOnce(target, key, operations);
+        this.#written.set(target, BigInt(saved.metadata.resourceVersion));
+        break;
+      } catch (error) {
+        if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
+      }
+    }
+    this.#remember(key, operations);
+  }
+
+  async #writeOnce(
+    target: string,
+    key: string,
+    operations: readonly PatchOperation[],
+  ): Promise<ConfigMapObject> {
+    const { client, namespace } = this.#options;
+    const fresh = (await this.#read(target)) ?? (await this.#missing(target));
+    const data = fresh.data ?? {};
+    const section = applyPatch(sectionIn(this.#parseKey(target, key, data[key]), key), operations);
+    const text = section === undefined ? null : sectionYaml(section);
+    checkDataSize(target, { ...data, [key]: text ?? "" }, key);
+    const body = { metadata: { resourceVersion: fresh.metadata.resourceVersion }, data: { [key]: text } };
+    return mergePatch<ConfigMapObject & JsonObject>(
+      client,
+      { resource: CONFIG_MAPS, namespace, name: target },
+      { body },
+    );
+  }
+
+  /** The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
+  async #missing(target: string): Promise<ConfigMapObject> {
+    const { client, namespace, name } = this.#options;
+    if (target === name)
+      throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
+    const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: target, namespace } };
+    return create<ConfigMapObject & JsonObject>(client, { resource: CONFIG_MAPS, namespace }, { body });
+  }
+
+  #parseKey(name: string, key: string, text: string | undefined): ParsedConfig {
+    const parsed = this.#parse(name, text === undefined ? {} : { [key]: text });
+    if (parsed.problems.length > 0) throw new ProblemError(parsed.problems);
+    return parsed;
+  }
+
+  /** What was saved comes into force at once; the echo on the watch then changes nothing. */
+  #remember(key: string, operations: readonly PatchOperation[]): void {
+    const { state, overlay } = this.#options;
+    const { values, view } = state;
+    const base = (overlay === undefined ? values.config : values.overlay) ?? this.#parse("", {});
+    const next = withSection(base, key, applyPatch(sectionIn(base, key), operations));
+    const { condition, problems, resourceVersion } = view.config;
+    const content = overlay === undefined ? next : (values.config ?? this.#parse("", {}));
+    state.recordConfig(
+      {
+        condition,
+        problems,
+        resourceVersion,
+        content,
+        overlay: overlay === undefined ? values.overlay : next,
+      },
+      { text: "hook changed the ConfigMap", place: "back" },
+    );
+  }
+
+  async #read(name: string): Promise<ConfigMapObject | undefined> {
+    const { client, namespace } = this.#options;
+    try {
+      return await get<ConfigMapObject & JsonObject>(client, { resource: CONFIG_MAPS, namespace, name });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #subscribe(name: string, set: (object: ConfigMapObject | undefined) => void): void {
+    const { hub, namespace, logger } = this.#options;
+    const seen = (object: JsonObject): void => {
+      const seenObject = object as unknown as ConfigMapObject;
+      if (BigInt(seenObject.metadata.resourceVersion) < (this.#written.get(name) ?? 0n)) return;
+      set(seenObject);
+      this.#soon();
+    };
+    let listed = false;
+    this.#subscriptions.push(
+      hub.subscribe(
+        { resource: CONFIG_MAPS, namespace, fieldSelector: `metadata.name=${name}` },
+        {
+          begin: () => void (listed = false),
+          object: (object) => {
+            listed = true;
+            seen(object);
+          },
+          synced: () => {
+            if (!listed) set(undefined);
+            this.#soon();
+          },
+          applied: seen,
+          deleted: () => {
+            set(undefined);
+            this.#soon();
+          },
+          trouble: (error) =>
+            logger.warn("ConfigMap cannot be watched", { configMap: name, error: oneLine(error) }),
+        },
+      ),
+    );
+  }
+
+  #soon(): void {
+    this.#timer ??= this.#options.clock.setTimer(BURST_MS, () => {
+      this.#timer = undefined;
+      this.#take();
+    });
+  }
+
+  /** Judges what was read last and records it. */
+  #take(): void {
+    const { state, name, overlay } = this.#options;
+    const object = this.#object;
+    if (object === undefined) return this.#gone();
+    const config = this.#parse(name, object.data ?? {});
+    const overlayed = overlay === undefined ? undefined : this.#parse(overlay, this.#overlay?.data ?? {});
+    const problems = checkConfig(state.values, { name, config, overlay: overlayed });
+    const { resourceVersion } = object.metadata;
+    if (problems.length > 0) return this.#refuse(problems, resourceVersion);
+    this.#warnUnknown(config);
+    state.recordConfig(
+      { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
+      { text: "ConfigMap changed", place: "front" },
+    );
+  }
+
+  #gone(): void {
+    const { state, name, onTrouble } = this.#options;
+    if (state.view.config.condition !== "missing") {
+      onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; the last good content stays in force`);
+    }
+    state.recordConfig(
+      { condition: "missing", problems: [], resourceVersion: undefined },
+      { text: "", place: "front" },
+    );
+  }
+
+  #refuse(problems: readonly Problem[], resourceVersion: string): void {
+    const { state, onTrouble } = this.#options;
+    const seen = state.view.config;
+    if (seen.condition !== "invalid" || seen.resourceVersion !== resourceVersion) {
+      onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
+    }
+    state.recordConfig({ condition: "invalid", problems, resourceVersion }, { text: "", place: "front" });
+  }
+
+  #warnUnknown(config: ParsedConfig): void {
+    const known = new Set(this.#options.state.view.config.unknownKeys);
+    const fresh = config.unknownKeys.filter((key) => !known.has(key));
+    if (fresh.length > 0) this.#options.logger.warn("ConfigMap keys match no module", { keys: fresh });
+  }
+
+  #parse(name: string, data: Readonly<Record<string, string>>): ParsedConfig {
+    return parseConfigMap(name, data, this.#options.state.values.modules());
+  }
+}
