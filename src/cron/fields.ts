@@ -1,0 +1,121 @@
+import { CrontabError } from "./errors.ts";
+
+/** The values a field allows. `star`: it was `*` or `?`, with or without a step. */
+export interface Field {
+  readonly values: ReadonlySet<number>;
+  readonly star: boolean;
+}
+
+/** The six fields of a line. */
+export interface Fields {
+  readonly second: Field;
+  readonly minute: Field;
+  readonly hour: Field;
+  readonly day: Field;
+  readonly month: Field;
+  /** 0 = Sunday … 6. */
+  readonly weekday: Field;
+}
+
+interface Bounds {
+  readonly name: string;
+  readonly min: number;
+  readonly max: number;
+  /** Highest value of a star and of `N/n`; differs from `max` where 7 is another word for 0. */
+  readonly last: number;
+  readonly names?: readonly string[];
+}
+
+const MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const BOUNDS = {
+  second: { name: "second", min: 0, max: 59, last: 59 },
+  minute: { name: "minute", min: 0, max: 59, last: 59 },
+  hour: { name: "hour", min: 0, max: 23, last: 23 },
+  day: { name: "day of month", min: 1, max: 31, last: 31 },
+  month: { name: "month", min: 1, max: 12, last: 12, names: MONTHS },
+  weekday: { name: "day of week", min: 0, max: 7, last: 6, names: WEEKDAYS },
+} satisfies Record<keyof Fields, Bounds>;
+
+/** Reads 5 fields (second 0) or 6. Throws CrontabError. */
+export function parseFields(text: string, line: string): Fields {
+  const parts = text.split(/\s+/).filter((part) => part !== "");
+  if (parts.length !== 5 && parts.length !== 6) {
+    throw new CrontabError(`Expected 5 or 6 fields, found ${parts.length}`, line);
+  }
+  const [second = "", minute = "", hour = "", day = "", month = "", weekday = ""] =
+    parts.length === 5 ? ["0", ...parts] : parts;
+  return {
+    second: parseField(second, BOUNDS.second, line),
+    minute: parseField(minute, BOUNDS.minute, line),
+    hour: parseField(hour, BOUNDS.hour, line),
+    day: parseField(day, BOUNDS.day, line),
+    month: parseField(month, BOUNDS.month, line),
+    weekday: parseField(weekday, BOUNDS.weekday, line),
+  };
+}
+
+function parseField(text: string, bounds: Bounds, line: string): Field {
+  const parts = text.split(",").filter((part) => part !== "");
+  if (parts.length === 0) throw new CrontabError(`${bounds.name}: nothing in "${text}"`, line);
+  const values = new Set<number>();
+  let star = false;
+  for (const part of parts) {
+    const range = parseRange(part, bounds, line);
+    star ||= range.star;
+    // Sunday is 7 in some lines and 0 in others (HOOKS "schedule").
+    for (let value = range.from; value <= range.to; value += range.step)
+      values.add(value > bounds.last ? 0 : value);
+  }
+  return { values, star };
+}
+
+interface Range {
+  readonly from: number;
+  readonly to: number;
+  readonly step: number;
+  readonly star: boolean;
+}
+
+const RANGE = /^([^-/]+)(?:-([^-/]+))?(?:\/([^-/]+))?$/;
+
+function parseRange(text: string, bounds: Bounds, line: string): Range {
+  const found = RANGE.exec(text);
+  if (found === null) throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
+  const [, low = "", high, stepText] = found;
+  const step = parseStep(stepText, bounds, line);
+  if (low === "*" || low === "?") {
+    if (high !== undefined) throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
+    return { from: bounds.min, to: bounds.last, step, star: true };
+  }
+  const from = parseValue(low, bounds, line);
+  const to = high === undefined ? openEnd(from, stepText, bounds) : parseValue(high, bounds, line);
+  if (from > to) throw new CrontabError(`${bounds.name}: the range ${text} runs backwards`, line);
+  return { from, to, step, star: false };
+}
+
+/** `N/n` goes on to the field's end, a lone `N` does not. */
+function openEnd(from: number, stepText: string | undefined, bounds: Bounds): number {
+  return stepText === undefined ? from : Math.max(from, bounds.last);
+}
+
+function parseStep(text: string | undefined, bounds: Bounds, line: string): number {
+  if (text === undefined) return 1;
+  const step = /^\d+$/.test(text) ? Number(text) : 0;
+  if (step === 0)
+    throw new CrontabError(`${bounds.name}: the step "${text}" is not a number from 1 on`, line);
+  return step;
+}
+
+function parseValue(text: string, bounds: Bounds, line: string): number {
+  const named = bounds.names?.indexOf(text.toUpperCase()) ?? -1;
+  if (named >= 0) return named + bounds.min;
+  const range = `${bounds.min}–${bounds.max}`;
+  if (!/^\d+$/.test(text))
+    throw new CrontabError(`${bounds.name}: "${text}" is not a value in ${range}`, line);
+  const value = Number(text);
+  if (value < bounds.min || value > bounds.max) {
+    throw new CrontabError(`${bounds.name}: ${value} is not in ${range}`, line);
+  }
+  return value;
+}

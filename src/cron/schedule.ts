@@ -1,0 +1,64 @@
+import { nextWall } from "./calendar.ts";
+import type { Fields } from "./fields.ts";
+import { nextTransition, offsetAt, type Transition } from "./zone.ts";
+
+/** How far back a change of offset can still shift what fires now: the longest gap ever was a day. */
+const LOOK_BACK_MS = 2 * 86_400_000;
+
+/**
+ * The first moment after `afterMs` at which the fields match the zone's wall clock. Where the hour is a star, the
+ * wall clock counts as it is: an hour that is repeated fires again, one that is left out does not. Other lines (a
+ * daily job) fire once a day: at a time that the wall clock leaves out, as much later as it jumped; at a time it shows
+ * twice, the first time.
+ */
+export function nextMoment(fields: Fields, afterMs: number, zone: string): number | undefined {
+  const first = nextWall(fields, afterMs + offsetAt(zone, afterMs));
+  if (first === undefined) return undefined;
+  const asIs = !fields.hour.star;
+  const last = asIs ? nextTransition(zone, afterMs - LOOK_BACK_MS, afterMs) : undefined;
+  return search({ fields, zone, daily: asIs }, afterMs, last);
+}
+
+interface Search {
+  readonly fields: Fields;
+  readonly zone: string;
+  readonly daily: boolean;
+}
+
+/** Goes from one stretch of constant offset to the next; `last` is the change before `afterMs`, if it is recent. */
+function search(spec: Search, afterMs: number, last: Transition | undefined): number | undefined {
+  let change = last;
+  let from = afterMs;
+  for (;;) {
+    const offset = change?.after ?? offsetAt(spec.zone, from);
+    const found = within(spec, { from, offset, change });
+    if (found === undefined) return undefined;
+    const next = nextTransition(spec.zone, Math.max(from, change?.at ?? from), found);
+    if (next === undefined) return found;
+    // The moment of the change itself belongs to the new stretch.
+    from = Math.max(from, next.at - 1);
+    change = next;
+  }
+}
+
+interface Stretch {
+  readonly from: number;
+  readonly offset: number;
+  readonly change: Transition | undefined;
+}
+
+function within({ fields, daily }: Search, { from, offset, change }: Stretch): number | undefined {
+  if (!daily || change === undefined) return onWall(fields, from, offset);
+  const jump = change.after - change.before;
+  // Shown for the second time: done already.
+  if (jump < 0) return onWall(fields, Math.max(from, change.at - jump - 1), offset);
+  const regular = onWall(fields, from, offset);
+  const shifted = onWall(fields, Math.max(from, change.at - 1), change.before);
+  const leftOut = shifted !== undefined && shifted < change.at + jump;
+  return leftOut ? Math.min(shifted, regular ?? shifted) : regular;
+}
+
+function onWall(fields: Fields, afterMs: number, offset: number): number | undefined {
+  const wall = nextWall(fields, afterMs + offset);
+  return wall === undefined ? undefined : wall - offset;
+}

@@ -1,0 +1,111 @@
+import type { Clock, Timer } from "../lib/index.ts";
+import { type Crontab, parseCrontab } from "./crontab.ts";
+
+export interface CronTableOptions {
+  readonly clock: Clock;
+  /** The zone of lines that name none, e.g. `Europe/Berlin`. */
+  readonly zone: string;
+}
+
+interface Entry {
+  readonly crontab: Crontab;
+  readonly subscribers: Set<{ readonly fire: () => void }>;
+  due: number | undefined;
+  /** The last tick that was fired or left out. */
+  passed: number;
+  timer: Timer | undefined;
+}
+
+/** The wall clock is looked at again this often, as it may be set or the machine may sleep. */
+const LOOK_MS = 60_000;
+/** A tick found later than this was missed; there is no catching up. */
+const LATE_MS = 30_000;
+/** A clock set back by less repeats nothing; set back by more, it was wrong before. */
+const SET_BACK_MS = 3 * 3_600_000;
+
+/** Fires subscribers at the ticks of crontab lines; one timer for equal lines. */
+export class CronTable {
+  readonly #clock: Clock;
+  readonly #zone: string;
+  readonly #entries = new Map<string, Entry>();
+
+  constructor({ clock, zone }: CronTableOptions) {
+    this.#clock = clock;
+    this.#zone = zone;
+  }
+
+  /**
+   * Calls `fire` at each tick of the line, after those added before for an equal line. It must not throw. Returns what
+   * ends the subscription. Throws CrontabError.
+   */
+  add(line: string, fire: () => void): () => void {
+    const entry = this.#entries.get(line) ?? this.#open(line);
+    const subscriber = { fire };
+    entry.subscribers.add(subscriber);
+    return () => {
+      entry.subscribers.delete(subscriber);
+      if (entry.subscribers.size > 0) return;
+      entry.timer?.cancel();
+      if (this.#entries.get(line) === entry) this.#entries.delete(line);
+    };
+  }
+
+  /** Ends all subscriptions. */
+  close(): void {
+    for (const entry of this.#entries.values()) {
+      entry.timer?.cancel();
+      entry.subscribers.clear();
+    }
+    this.#entries.clear();
+  }
+
+  #open(line: string): Entry {
+    const crontab = parseCrontab(line);
+    const passed = this.#clock.now();
+    const due = crontab.next(passed, this.#zone);
+    const entry: Entry = { crontab, subscribers: new Set(), due, passed, timer: undefined };
+    this.#entries.set(line, entry);
+    this.#arm(entry);
+    return entry;
+  }
+
+  #arm(entry: Entry): void {
+    if (entry.due === undefined) return;
+    const wait = Math.min(Math.max(entry.due - this.#clock.now(), 1), LOOK_MS);
+    entry.timer = this.#clock.setTimer(wait, () => this.#look(entry));
+  }
+
+  #look(entry: Entry): void {
+    const now = this.#clock.now();
+    const { due } = entry;
+    if (due === undefined) return;
+    const late = now - due;
+    if (late < 0) this.#early(entry, now);
+    else this.#pass(entry, now);
+    this.#arm(entry);
+    if (late < 0 || late > LATE_MS) return;
+    for (const subscriber of [...entry.subscribers]) {
+      // One that was removed by another one's work is not called any more.
+      if (entry.subscribers.has(subscriber)) subscriber.fire();
+    }
+  }
+
+  /** Goes on to the first tick after now; `@every` keeps its phase. */
+  #pass(entry: Entry, now: number): void {
+    const { crontab, due = now } = entry;
+    entry.passed = due;
+    const { periodMs } = crontab;
+    entry.due =
+      periodMs === undefined
+        ? crontab.next(now, this.#zone)
+        : due + (Math.floor((now - due) / periodMs) + 1) * periodMs;
+  }
+
+  #early(entry: Entry, now: number): void {
+    const { crontab, passed } = entry;
+    if (now >= passed) return;
+    const from = passed - now > SET_BACK_MS ? now : passed;
+    entry.due = crontab.periodMs === undefined ? crontab.next(from, this.#zone) : now + crontab.periodMs;
+    entry.passed = from;
+  }
+}
