@@ -1,0 +1,72 @@
+import { isJsonObject } from "../model/index.ts";
+import type { Json, JsonObject } from "../model/index.ts";
+
+/** Sets an own property, `__proto__` included. */
+export function setMember(target: JsonObject, key: string, value: Json): void {
+  if (key !== "__proto__") target[key] = value;
+  else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** An own member; never what a prototype holds. */
+export function member(value: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(value, key) ? value[key] : undefined;
+}
+
+/**
+ * `upper` over `lower`: maps merge, everything else is replaced, lists and null included (README "Values").
+ * Neither is changed; what did not change is shared.
+ */
+export function merge(lower: Json | undefined, upper: Json | undefined): Json | undefined {
+  if (upper === undefined || lower === upper) return lower;
+  if (lower === undefined || !isJsonObject(lower) || !isJsonObject(upper)) return upper;
+  const merged: JsonObject = { ...lower };
+  let changed = false;
+  for (const [key, value] of Object.entries(upper)) {
+    const before = member(lower, key);
+    const after = merge(before, value);
+    if (after === undefined || after === before) continue;
+    setMember(merged, key, after);
+    changed = true;
+  }
+  return changed ? merged : lower;
+}
+
+/** All layers merged, the last one strongest; undefined layers say nothing. */
+export function mergeLayers(layers: readonly (Json | undefined)[]): Json | undefined {
+  return layers.reduce<Json | undefined>((lower, upper) => merge(lower, upper), undefined);
+}
+
+/** `value` without the members of maps that are null; items of lists stay as they are. Shares what has none. */
+export function withoutNulls(value: Json): Json {
+  if (!isJsonObject(value)) return value;
+  const kept: JsonObject = {};
+  let changed = false;
+  for (const [key, before] of Object.entries(value)) {
+    const after = before === undefined || before === null ? undefined : withoutNulls(before);
+    changed ||= after !== before;
+    if (after !== undefined) setMember(kept, key, after);
+  }
+  return changed ? kept : value;
+}
+
+/**
+ * `value` with the nulls of `source` put in where `value` has nothing, so that helm drops the chart's own
+ * defaults too (README "Values").
+ */
+export function withNullsOf(value: Json, source: Json | undefined): Json {
+  if (!isJsonObject(value) || !isJsonObject(source)) return value;
+  let result = value;
+  for (const [key, from] of Object.entries(source)) {
+    const before = member(value, key);
+    const after = nullOf(before, from);
+    if (after === undefined || after === before) continue;
+    if (result === value) result = { ...value };
+    setMember(result, key, after);
+  }
+  return result;
+}
+
+function nullOf(before: Json | undefined, from: Json | undefined): Json | undefined {
+  if (before === undefined) return from === null ? null : undefined;
+  return withNullsOf(before, from);
+}
