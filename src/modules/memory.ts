@@ -1,0 +1,74 @@
+import type { HookFile, JsonObject, Module, SchemaFiles, StaticValues, Tree } from "../model/index.ts";
+import type { DirScan } from "./scan-dir.ts";
+
+/** What vanished must have been missed for this long before a read believes it (README "Files on disk"). */
+export const CONFIRM_MS = 2000;
+
+/** A module as accepted by the last read. */
+export interface RememberedModule {
+  readonly module: Module;
+  /** The last content without a problem. */
+  readonly good: Module | undefined;
+  readonly paths: readonly string[];
+  readonly fingerprint: string;
+  /** False when a file had changed so shortly before the read that another change could look the same. */
+  readonly settled: boolean;
+}
+
+/** A parsed `modules/values.yaml`. */
+export interface RememberedValues {
+  readonly signature: string;
+  readonly settled: boolean;
+  readonly doc: JsonObject;
+}
+
+/** What the global hooks directory held. */
+export interface RememberedGlobal {
+  readonly hookFiles: readonly HookFile[];
+  readonly schemas: SchemaFiles;
+  readonly paths: readonly string[];
+}
+
+/** Everything a read leaves for the next one, so that only changed files are opened. */
+export interface Memory {
+  readonly scans: Map<string, DirScan>;
+  readonly values: Map<string, RememberedValues>;
+  readonly commons: Map<string, StaticValues>;
+  readonly modules: Map<string, RememberedModule>;
+  global: RememberedGlobal | undefined;
+  /** When a path was first missed, in ms since the epoch. */
+  readonly missed: Map<string, number>;
+}
+
+const memories = new WeakMap<Tree, Memory>();
+
+/** A memory with nothing in it. */
+export function emptyMemory(): Memory {
+  return {
+    scans: new Map(),
+    values: new Map(),
+    commons: new Map(),
+    modules: new Map(),
+    global: undefined,
+    missed: new Map(),
+  };
+}
+
+/** Keeps `memory` for as long as `tree` lives. */
+export function remember(tree: Tree, memory: Memory): Tree {
+  memories.set(tree, memory);
+  return tree;
+}
+
+/** What the read that made `tree` left behind; a tree from elsewhere still counts as the last good content. */
+export function recall(tree: Tree | undefined): Memory {
+  const known = tree === undefined ? undefined : memories.get(tree);
+  if (known !== undefined || tree === undefined) return known ?? emptyMemory();
+  const memory = emptyMemory();
+  for (const module of tree.modules) {
+    const good = module.problem === undefined ? module : undefined;
+    memory.modules.set(module.name, { module, good, paths: [], fingerprint: "", settled: false });
+  }
+  memory.global = { hookFiles: tree.globalHookFiles, schemas: tree.globalSchemas, paths: [] };
+  return memory;
+}

@@ -1,0 +1,156 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { camelCase, oneLine } from "../lib/index.ts";
+import { describeProblem, ProblemError } from "../model/index.ts";
+import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../model/index.ts";
+import { hookFilesOf, idleHooks } from "./hook-files.ts";
+import { SCHEMA_FILES } from "./listing.ts";
+import type { Listing } from "./listing.ts";
+import type { Found } from "./signature.ts";
+import { parseObject, staticValues } from "./static-values.ts";
+
+/** A module directory that is to be read, and what stands about it elsewhere. */
+export interface ModuleSource {
+  readonly name: string;
+  readonly order: number;
+  readonly dir: string;
+  readonly common: StaticValues;
+  /** A missing values.yaml is an error (`--strict-check-values-mode-enabled`). */
+  readonly strict: boolean;
+}
+
+/**
+ * Reads the files of one module (MODULES "Structure of a module"). Never throws: what is broken is in `problem`,
+ * and the module says as much as its other files do.
+ */
+export function readModule(source: ModuleSource, listing: Listing): Module {
+  const faults: Problem[] = [];
+  const attempt = <T>(fallback: T, read: () => T): T => tryRead(faults, { dir: source.dir, fallback, read });
+  const { name, order, dir, common } = source;
+  const valuesKey = camelCase(name);
+  const script = listing.files.get("enabled");
+  const own = attempt(noValues(dir), () => readOwnValues(source, listing));
+  const schemas = attempt({}, () => readSchemas(listing.files));
+  const chartVersion = attempt(undefined, () => readChartVersion(listing.files.get("Chart.yaml")));
+  return {
+    name,
+    valuesKey,
+    order,
+    dir,
+    common,
+    own,
+    schemas,
+    chartVersion,
+    chart: chartKind(listing),
+    enabledScript: script?.executable === true ? script.path : undefined,
+    hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
+    crdFiles: [...listing.files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path),
+    problem: faults[0],
+    warnings: [...idleWarnings(listing), ...faults.slice(1).map(describeProblem)],
+  };
+}
+
+/** What stands for a module whose directory cannot even be listed. */
+export function unreadableModule(source: ModuleSource, error: unknown): Module {
+  const empty: Listing = {
+    dir: source.dir,
+    files: new Map(),
+    hooks: new Map(),
+    fingerprint: "",
+    changedAt: 0,
+  };
+  return { ...readModule({ ...source, strict: false }, empty), problem: fileProblem(source.dir, error) };
+}
+
+/** The problem of a file or directory that the file system refuses. */
+export function fileProblem(file: string, error: unknown): Problem {
+  return {
+    file,
+    message: `cannot be read: ${oneLine(error)}`,
+    remedy: "check that it exists and its rights",
+  };
+}
+
+/** Reads the OpenAPI schemas among `files`; their text is checked where they are compiled. */
+export function readSchemas(files: ReadonlyMap<string, Found>): SchemaFiles {
+  const read = (rel: string) => {
+    const file = files.get(rel);
+    return file === undefined ? undefined : { file: file.path, text: readText(file.path) };
+  };
+  const config = read(SCHEMA_FILES.config);
+  const values = read(SCHEMA_FILES.values);
+  return { ...(config && { config }), ...(values && { values }) };
+}
+
+/** The text of a file. Throws ProblemError where it cannot be read. */
+export function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new ProblemError([fileProblem(path, error)]);
+  }
+}
+
+function chartKind(listing: Listing): ChartKind {
+  if (listing.files.has("Chart.yaml")) return "own";
+  return listing.files.has("templates") ? "synthetic" : "none";
+}
+
+function noValues(dir: string): StaticValues {
+  return { file: join(dir, "values.yaml"), section: undefined, enabled: undefined };
+}
+
+function readOwnValues(source: ModuleSource, listing: Listing): StaticValues {
+  const file = listing.files.get("values.yaml");
+  if (file !== undefined) {
+    return staticValues(parseObject(readText(file.path), file.path), camelCase(source.name), file.path);
+  }
+  const none = noValues(source.dir);
+  if (!source.strict) return none;
+  throw new ProblemError([
+    {
+      file: none.file,
+      message: "is missing",
+      remedy: "add it, or start without --strict-check-values-mode-enabled",
+    },
+  ]);
+}
+
+/** The name in Chart.yaml is of no concern, also when absent or invalid (README "Releases"). */
+function readChartVersion(file: Found | undefined): string | undefined {
+  if (file === undefined) return undefined;
+  const version = parseObject(readText(file.path), file.path)["version"];
+  return typeof version === "string" || typeof version === "number" ? String(version) : undefined;
+}
+
+function idleWarnings(listing: Listing): string[] {
+  const idle = idleHooks(listing.hooks);
+  const script = listing.files.get("enabled");
+  if (script?.executable === false) idle.push(script);
+  return idle.map(idleWarning);
+}
+
+/** The warning for a file that would run if it were executable. */
+export function idleWarning(file: Found): string {
+  return describeProblem({
+    file: file.path,
+    message: "is not executable and will not run",
+    remedy: `chmod +x ${file.path}`,
+  });
+}
+
+interface Attempt<T> {
+  readonly dir: string;
+  readonly fallback: T;
+  readonly read: () => T;
+}
+
+function tryRead<T>(faults: Problem[], attempt: Attempt<T>): T {
+  try {
+    return attempt.read();
+  } catch (error) {
+    faults.push(...(error instanceof ProblemError ? error.problems : [fileProblem(attempt.dir, error)]));
+    return attempt.fallback;
+  }
+}
