@@ -1,0 +1,62 @@
+import { line, timestamp } from "./text.ts";
+import type { Condition, ConditionStatus, ConditionType, ModuleState } from "./types.ts";
+
+/** What conditions are made from, for both kinds. */
+export interface Judged {
+  readonly state: ModuleState;
+  readonly reason: string;
+  readonly message: string;
+  /** Ready for states that leave it as it was: a healing, a suspension. */
+  readonly before?: ConditionStatus;
+}
+
+/** A condition without its time. */
+export type Aspect = Omit<Condition, "lastTransitionTime">;
+
+const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
+  Pending: "Unknown",
+  Running: "Unknown",
+  Ready: "True",
+  Retrying: "False",
+  Invalid: "False",
+  Disabled: "True",
+  Deleting: "Unknown",
+  Suspended: "True",
+};
+
+/** The one function that computes Ready, for modules and for the operator (design: table of states). */
+export function readyOf(judged: Judged): ConditionStatus {
+  return judged.before ?? READY[judged.state];
+}
+
+/** Ready, and Reconciling or Stalled while they hold: never both, never False (kstatus). */
+export function progress(judged: Judged): Aspect[] {
+  const { state, reason } = judged;
+  const message = line(judged.message);
+  const aspects: Aspect[] = [{ type: "Ready", status: readyOf(judged), reason, message }];
+  if (state === "Invalid") {
+    aspects.push({ type: "Stalled", status: "True", reason, message });
+  } else if (state === "Retrying") {
+    aspects.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });
+  } else if (state === "Pending" || state === "Running" || state === "Deleting") {
+    aspects.push({ type: "Reconciling", status: "True", reason: "Progressing", message });
+  }
+  return aspects;
+}
+
+/** Times by condition type: of the last projection, or of the object that was there at start. */
+export type Transitions = ReadonlyMap<ConditionType, Pick<Condition, "status" | "lastTransitionTime">>;
+
+/** The transition times that a list of conditions carries. */
+export function transitionsOf(conditions: readonly Condition[]): Transitions {
+  return new Map(conditions.map((condition) => [condition.type, condition]));
+}
+
+/** Adds the times: kept where the status of a condition did not change. */
+export function timed(aspects: readonly Aspect[], before: Transitions, now: number): Condition[] {
+  return aspects.map((aspect) => {
+    const old = before.get(aspect.type);
+    const since = old?.status === aspect.status ? old.lastTransitionTime : timestamp(now);
+    return { ...aspect, lastTransitionTime: since };
+  });
+}

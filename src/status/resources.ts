@@ -1,0 +1,83 @@
+import { type ModelData, Model, type TypeMeta } from "@kubernetes-models/base";
+
+import type { ResourceType } from "../kube/index.ts";
+import { API_VERSION } from "./types.ts";
+import type { ModuleSpec, ModuleStatus, OperatorStatus, Stamped } from "./types.ts";
+
+/** The part of object metadata that the operator reads or writes. */
+export interface ObjectMeta {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly generation?: number;
+  readonly resourceVersion?: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+}
+
+/** Who an object goes with when it is deleted. */
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+  readonly blockOwnerDeletion?: boolean;
+}
+
+const place = { group: "addon-operator.io", version: "v1alpha1", namespaced: true };
+/** The resource type of AddonModules, known without discovery. */
+export const ADDON_MODULES: ResourceType = { ...place, plural: "addonmodules" };
+/** The resource type of the AddonOperator, known without discovery. */
+export const ADDON_OPERATORS: ResourceType = { ...place, plural: "addonoperators" };
+
+/** An AddonModule as data. */
+export interface IAddonModule extends TypeMeta {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: "AddonModule";
+  readonly metadata: ObjectMeta;
+  readonly spec?: ModuleSpec;
+  readonly status?: Stamped<ModuleStatus>;
+}
+
+/** One module directory as a Kubernetes object (crds/addonmodules.yaml). */
+export class AddonModule extends Model<IAddonModule> implements IAddonModule {
+  readonly apiVersion: typeof API_VERSION = API_VERSION;
+  readonly kind = "AddonModule" as const;
+  readonly metadata!: ObjectMeta;
+  readonly spec?: ModuleSpec;
+  readonly status?: Stamped<ModuleStatus>;
+
+  constructor(data: ModelData<IAddonModule>) {
+    super();
+    this.setDefinedProps(data);
+  }
+}
+
+/** An AddonOperator as data. */
+export interface IAddonOperator extends TypeMeta {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: "AddonOperator";
+  readonly metadata: ObjectMeta;
+  readonly spec?: { readonly configDigest?: string };
+  readonly status?: Stamped<OperatorStatus>;
+}
+
+/** The summary of all modules as a Kubernetes object (crds/addonoperators.yaml). */
+export class AddonOperator extends Model<IAddonOperator> implements IAddonOperator {
+  readonly apiVersion: typeof API_VERSION = API_VERSION;
+  readonly kind = "AddonOperator" as const;
+  readonly metadata!: ObjectMeta;
+  readonly spec?: { readonly configDigest?: string };
+  readonly status?: Stamped<OperatorStatus>;
+
+  constructor(data: ModelData<IAddonOperator>) {
+    super();
+    this.setDefinedProps(data);
+  }
+}
+
+/** Either kind. */
+export type AddonObject = IAddonModule | IAddonOperator;

@@ -1,0 +1,73 @@
+import { redactValues } from "../lib/index.ts";
+import { type Json, isJsonObject } from "../model/index.ts";
+
+/** `--status-values`. */
+export type StatusValues = "redacted" | "full" | "none";
+
+/** Merged values fit to be shown. */
+export interface ShownValues {
+  readonly values?: Json;
+  readonly valuesTruncated?: boolean;
+}
+
+/** Most bytes of JSON that the values in a status may have. */
+export const VALUES_LIMIT = 32 * 1024;
+
+/**
+ * The merged values as they may be shown (design: Resources, "Redaction"): in mode `redacted` without secrets,
+ * in every mode but `none` cut to 32 KiB, with a note in place of what was cut.
+ */
+export function showValues(values: Json, mode: StatusValues, secretPaths?: ReadonlySet<string>): ShownValues {
+  if (mode === "none") return {};
+  const shown = mode === "full" ? values : redactValues(values, secretPaths);
+  if (sizeOf(shown) <= VALUES_LIMIT) return { values: shown };
+  return { values: cut(shown, VALUES_LIMIT), valuesTruncated: true };
+}
+
+/** Bytes of `value` as JSON. */
+function sizeOf(value: Json): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
+
+/** `value` in at most `budget` bytes: small members whole, then large ones cut, the rest left out. */
+function cut(value: Json, budget: number): Json {
+  const size = sizeOf(value);
+  if (size <= budget) return value;
+  if (Array.isArray(value)) return cutList(value, budget - 2);
+  if (isJsonObject(value)) return cutMap(value, budget - 2);
+  return note(size);
+}
+
+function note(size: number): string {
+  return `<cut: ${size} bytes>`;
+}
+const NOTE_SIZE = 24;
+
+function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: number): Json {
+  const members = Object.entries(value).map(([key, member]) => ({ key, member: member ?? null }));
+  const sized = members.map((member) => ({ ...member, size: sizeOf(member.member) }));
+  const kept = new Map<string, Json>();
+  let left = budget;
+  for (const { key, member, size } of sized.toSorted((a, b) => a.size - b.size)) {
+    const room = left - Buffer.byteLength(JSON.stringify(key)) - 2;
+    if (room < Math.min(size, NOTE_SIZE)) continue;
+    const shown = cut(member, room);
+    kept.set(key, shown);
+    left = room - sizeOf(shown);
+  }
+  // In the order the user knows them by.
+  return Object.fromEntries(
+    members.flatMap(({ key }) => (kept.has(key) ? [[key, kept.get(key) ?? null]] : [])),
+  );
+}
+
+function cutList(value: readonly Json[], budget: number): Json {
+  const kept: Json[] = [];
+  let left = budget - NOTE_SIZE;
+  for (const item of value) {
+    left -= sizeOf(item) + 1;
+    if (left < 0) break;
+    kept.push(item);
+  }
+  return [...kept, `<cut: ${value.length - kept.length} items>`];
+}
