@@ -124,6 +124,8 @@ export interface ModuleView {
   readonly appliedDigest: string | undefined;
   /** Merged values for the mirror; computed on demand. */
   readonly values: () => Json;
+  /** JSON pointers into `values()` that the schemas mark as secret (`writeOnly`, `format: password`, `x-secret`). */
+  readonly secretPaths?: ReadonlySet<string>;
   /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
   readonly sectionDigest: string;
   /** What the last run started with, whether it succeeded or not; and the last one that was worked on. */
