@@ -1,0 +1,64 @@
+import { isJsonObject } from "../model/index.ts";
+import { ApiError, ConnectionError } from "./errors.ts";
+
+/** An answer with an error status, as it came. */
+export interface FailedAnswer {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly text: string;
+  /** `GET https://host/path`, for answers that are no Status object. */
+  readonly what: string;
+  /** The request concerned Secrets: values the server quotes are left out. */
+  readonly secret: boolean;
+}
+
+/** The error for an answer of status 400 and above. */
+export function answerError(answer: FailedAnswer): ApiError {
+  const status = parseStatus(answer.text);
+  const details = isJsonObject(status?.["details"]) ? status["details"] : undefined;
+  const message = text(status?.["message"]) ?? `${answer.what}: the server answered ${answer.status}`;
+  return new ApiError({
+    status: answer.status,
+    reason: text(status?.["reason"]) ?? (answer.status === 410 ? "Expired" : String(answer.status)),
+    message: answer.secret ? hideQuoted(message) : message,
+    retryAfterMs: waitOf(answer.retryAfter ?? details?.["retryAfterSeconds"]),
+    details: answer.secret ? undefined : details,
+  });
+}
+
+/** The error for a request that got no answer. `what` is `GET https://host/path`. */
+export function connectionError(thrown: unknown, what: string): ConnectionError {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const code = codeOf(error) ?? "ECONNECTION";
+  return new ConnectionError(code, `${what}: ${error.message || code}`, { cause: error });
+}
+
+function codeOf(error: Error): string | undefined {
+  const { code } = error as { code?: unknown };
+  if (typeof code === "string") return code;
+  return error.cause instanceof Error ? codeOf(error.cause) : undefined;
+}
+
+function parseStatus(body: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(body);
+    return isJsonObject(value) && value["kind"] === "Status" ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// The server sends seconds; the date form of the header does not occur.
+function waitOf(seconds: unknown): number | undefined {
+  const ms = Number(seconds ?? Number.NaN) * 1000;
+  return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+// Names are quoted too (`secrets "tls" not found`): only what follows a colon is a value.
+function hideQuoted(message: string): string {
+  return message.replaceAll(/: *("(?:[^"\\]|\\.)*"|\{.*\}|\[.*\])/gs, ": (hidden)");
+}

@@ -1,0 +1,67 @@
+import type { JsonObject } from "../model/index.ts";
+
+/** The API server's answer was an error. `message` is the server's own sentence, never a body or a secret. */
+export class ApiError extends Error {
+  /** HTTP status code. */
+  readonly status: number;
+  /** Machine-readable reason of the Status object (`NotFound`, `Conflict` …); the status code where it had none. */
+  readonly reason: string;
+  /** How long the server asks to wait before the next try. */
+  readonly retryAfterMs?: number;
+  /** `details` of the Status object: name, group, kind, causes. */
+  readonly details?: JsonObject;
+
+  constructor(answer: ApiAnswer) {
+    super(answer.message);
+    this.name = "ApiError";
+    this.status = answer.status;
+    this.reason = answer.reason;
+    if (answer.retryAfterMs !== undefined) this.retryAfterMs = answer.retryAfterMs;
+    if (answer.details !== undefined) this.details = answer.details;
+  }
+}
+
+/** What an {@link ApiError} is made of. */
+export interface ApiAnswer {
+  readonly status: number;
+  readonly reason: string;
+  readonly message: string;
+  readonly retryAfterMs?: number | undefined;
+  readonly details?: JsonObject | undefined;
+}
+
+/** No answer came: refused, reset, cut, TLS failure (`code` as Node and undici name it) or `ETIMEDOUT`. */
+export class ConnectionError extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "ConnectionError";
+    this.code = code;
+  }
+}
+
+/** The object, its kind or its namespace is not there (404). */
+export function isNotFound(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 404;
+}
+
+/** A precondition on the resourceVersion failed, or field managers disagree (409, but not "already exists"). */
+export function isConflict(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 409 && error.reason !== "AlreadyExists";
+}
+
+/** Something of that name is there already (409). */
+export function isAlreadyExists(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.reason === "AlreadyExists";
+}
+
+/** The resourceVersion or continue token is too old (410). */
+export function isGone(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 410;
+}
+
+/** Our rights do not reach that far (403). */
+export function isForbidden(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 403;
+}

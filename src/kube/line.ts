@@ -1,0 +1,33 @@
+import type { Access, Credentials } from "./credentials.ts";
+import { ConnectionError } from "./errors.ts";
+import type { Pools } from "./pools.ts";
+import { openPools } from "./pools.ts";
+
+/** Credentials and the pools that go with them. */
+export class Line {
+  readonly credentials: Credentials;
+  #pools: Pools | undefined;
+  #fingerprint = "";
+  #closed = false;
+
+  constructor(credentials: Credentials) {
+    this.credentials = credentials;
+  }
+
+  async open(): Promise<{ access: Access; pools: Pools }> {
+    const access = await this.credentials.access();
+    if (this.#closed) throw new ConnectionError("ECLOSED", "the client is closed");
+    if (this.#pools === undefined || this.#fingerprint !== access.fingerprint) {
+      // Certificates rotated: new requests use new connections, running ones end where they began.
+      void this.#pools?.close();
+      this.#pools = openPools(access);
+      this.#fingerprint = access.fingerprint;
+    }
+    return { access, pools: this.#pools };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#pools?.destroy();
+  }
+}

@@ -1,0 +1,51 @@
+import type { Access } from "./credentials.ts";
+
+/** HTTP methods the API server knows. */
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** One request. `path` starts with `/api` or `/apis`; `query` values that are undefined are left out. */
+export interface ApiRequest {
+  readonly method?: Method;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** Sent as JSON, or as it is when it is a string. */
+  readonly body?: unknown;
+  readonly contentType?: string;
+  readonly accept?: string;
+  readonly signal?: AbortSignal | undefined;
+  /** Time for the whole call, retries included; for `stream` until the headers are there. Default 30 s. */
+  readonly timeoutMs?: number;
+}
+
+/** A request for messages: `GET https://host/path`, without its query. */
+export function nameOf(request: ApiRequest, server: string): string {
+  return `${request.method ?? "GET"} ${server}${request.path}`;
+}
+
+/** The query with its question mark, or nothing. */
+export function queryOf(request: ApiRequest): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(request.query ?? {})) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  return query.size === 0 ? "" : `?${query.toString()}`;
+}
+
+/** All headers but the host. */
+export function headersOf(request: ApiRequest, access: Access, userAgent: string): Record<string, string> {
+  const headers: Record<string, string> = {
+    accept: request.accept ?? "application/json",
+    // The server would otherwise spend its time on compressing lists for a reader next door.
+    "accept-encoding": "identity",
+    "user-agent": userAgent,
+    ...access.headers,
+  };
+  if (request.body !== undefined) headers["content-type"] = request.contentType ?? "application/json";
+  return headers;
+}
+
+/** The body as it is sent. */
+export function bodyOf(request: ApiRequest): string | null {
+  if (request.body === undefined) return null;
+  return typeof request.body === "string" ? request.body : JSON.stringify(request.body);
+}
