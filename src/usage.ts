@@ -1,0 +1,28 @@
+import { environmentNames } from "./config.ts";
+import { SETTINGS } from "./settings.ts";
+
+const COMMANDS: readonly (readonly [string, string])[] = [
+  ["start", "run the operator (the default)"],
+  ["version", "print the version"],
+  ["queue list|main", "show the queues of the running operator"],
+  ["global list|values|config|patches|snapshots", "show what is known globally"],
+  ["module list|resource-monitor", "show enabled modules, or the objects watched for each"],
+  ["module values|config|render|patches|snapshots|why NAME", "show one module; values take --explain and --global"],
+  ["module run NAME", "run a module now"],
+  ["config list|set NAME VALUE [DURATION]", "show or set runtime parameters"],
+  ["plan", "show what a start would install, upgrade, delete and purge"],
+  ["raw PATH", "ask any path of the debug socket"],
+  ["hook run PATH --context FILE [--values FILE]", "run one hook without a cluster and print what it would change"],
+  ["lint DIR…", "check modules and hooks without a cluster"],
+];
+
+/** The help text. */
+export function usage(): string {
+  const commands = COMMANDS.map(([words, help]) => `  ${words}\n      ${help}`);
+  const settings = SETTINGS.map((setting) => {
+    const env = environmentNames(setting).join(", ");
+    const fallback = setting.default === undefined ? "" : ` (default ${setting.default})`;
+    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help}${fallback}`;
+  });
+  return `usage: addon-operator [command] [flags]\n\nCommands:\n${commands.join("\n")}\n\nSettings (flag > environment > default):\n${settings.join("\n")}\n`;
+}
