@@ -96,44 +96,43 @@ function daemon(plane, name, args) {
   return startDaemon({ name, file: bin[name], args, cwd: join(dir, "pki"), log: join(dir, `${name}.log`) });
 }
 
+/** `{a: 1}` → `["--a=1"]`. */
+const flags = (values) => Object.entries(values).map(([name, value]) => `--${name}=${value}`);
+
 function startEtcd(plane) {
   const [client, peer] = plane.ports.map((port) => `http://127.0.0.1:${port}`);
-  plane.running.etcd = daemon(plane, "etcd", [
-    ...["--data-dir", join(plane.dir, "etcd"), "--unsafe-no-fsync", "--log-level", "warn"],
-    ...["--listen-client-urls", client, "--advertise-client-urls", client],
-    ...[
-      "--listen-peer-urls",
-      peer,
-      "--initial-advertise-peer-urls",
-      peer,
-      "--initial-cluster",
-      `default=${peer}`,
-    ],
-  ]);
+  const args = flags({
+    "data-dir": join(plane.dir, "etcd"),
+    "unsafe-no-fsync": true,
+    "log-level": "warn",
+    "listen-client-urls": client,
+    "advertise-client-urls": client,
+    "listen-peer-urls": peer,
+    "initial-advertise-peer-urls": peer,
+    "initial-cluster": `default=${peer}`,
+  });
+  plane.running.etcd = daemon(plane, "etcd", args);
 }
 
 async function startApiServer(plane) {
-  const [etcd, , own] = plane.ports;
+  const args = flags({
+    "etcd-servers": `http://127.0.0.1:${plane.ports[0]}`,
+    "bind-address": "127.0.0.1",
+    "secure-port": plane.ports[2],
+    "tls-cert-file": "apiserver.crt",
+    "tls-private-key-file": "apiserver.key",
+    "client-ca-file": "ca.crt",
+    "service-account-key-file": "sa.pub",
+    "service-account-signing-key-file": "sa.key",
+    "service-account-issuer": "https://kubernetes.default.svc",
+    "service-cluster-ip-range": "10.96.0.0/16",
+    "authorization-mode": "RBAC,Node",
+    "allow-privileged": true,
+    "disable-admission-plugins": "ServiceAccount",
+    "endpoint-reconciler-type": "none",
+  });
   plane.running.apiServer = daemon(plane, "kube-apiserver", [
-    ...["--etcd-servers", `http://127.0.0.1:${etcd}`],
-    ...["--bind-address", "127.0.0.1", "--secure-port", String(own)],
-    ...[
-      "--tls-cert-file",
-      "apiserver.crt",
-      "--tls-private-key-file",
-      "apiserver.key",
-      "--client-ca-file",
-      "ca.crt",
-    ],
-    ...["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"],
-    ...[
-      "--service-account-issuer",
-      "https://kubernetes.default.svc",
-      "--service-cluster-ip-range",
-      "10.96.0.0/16",
-    ],
-    ...["--authorization-mode", "RBAC,Node", "--allow-privileged=true"],
-    ...["--disable-admission-plugins", "ServiceAccount", "--endpoint-reconciler-type", "none"],
+    ...args,
     ...(plane.options.apiServerArgs ?? []),
   ]);
   await answers(plane, plane.running.apiServer, `${serverOf(plane)}/readyz`);
@@ -141,11 +140,16 @@ async function startApiServer(plane) {
 
 async function startControllerManager(plane) {
   const port = plane.ports[3];
-  plane.running.controllerManager = daemon(plane, "kube-controller-manager", [
-    ...["--kubeconfig", join(plane.dir, "kubeconfig"), "--leader-elect=false"],
-    ...["--service-account-private-key-file", "sa.key", "--root-ca-file", "ca.crt"],
-    ...["--bind-address", "127.0.0.1", "--secure-port", String(port), "--cert-dir", join(plane.dir, "kcm")],
-  ]);
+  const args = flags({
+    kubeconfig: join(plane.dir, "kubeconfig"),
+    "leader-elect": false,
+    "service-account-private-key-file": "sa.key",
+    "root-ca-file": "ca.crt",
+    "bind-address": "127.0.0.1",
+    "secure-port": port,
+    "cert-dir": join(plane.dir, "kcm"),
+  });
+  plane.running.controllerManager = daemon(plane, "kube-controller-manager", args);
   await answers(plane, plane.running.controllerManager, `https://127.0.0.1:${port}/healthz`);
 }
 

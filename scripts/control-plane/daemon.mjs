@@ -38,8 +38,11 @@ export function startDaemon({ name, file, args, cwd, log }) {
   };
 }
 
-/** The watcher's standard input is a pipe that only we hold: it ends when we do. */
-function watch(pid) {
+/**
+ * Ends `pid` by SIGKILL when this process is gone, however it went; returns the watching process.
+ * The watcher's standard input is a pipe that only we hold: it ends when we do.
+ */
+export function watch(pid) {
   if (pid === undefined) return undefined;
   const script = 'cat >/dev/null; kill -9 "$1" 2>/dev/null';
   const watcher = spawn("sh", ["-c", script, "sh", String(pid)], {

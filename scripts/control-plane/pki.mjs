@@ -56,7 +56,7 @@ function run(dir, args) {
     execFileSync("openssl", args, { cwd: dir, stdio: ["ignore", "ignore", "pipe"] });
   } catch (error) {
     if (error.code === "ENOENT")
-      throw new Error("openssl is needed for the certificates of the control plane");
-    throw new Error(`openssl ${args[0]}: ${error.stderr}`);
+      throw new Error("openssl is needed for the certificates of the control plane", { cause: error });
+    throw new Error(`openssl ${args[0]}: ${error.stderr}`, { cause: error });
   }
 }

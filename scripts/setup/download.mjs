@@ -79,7 +79,11 @@ export function fetchBytes(url, hops = 5) {
         resolve(fetchBytes(new URL(headers.location, url).href, hops - 1));
         return;
       }
-      if (statusCode !== 200) return void (response.resume(), fail(`HTTP ${statusCode}`));
+      if (statusCode !== 200) {
+        response.resume();
+        fail(`HTTP ${statusCode}`);
+        return;
+      }
       const chunks = [];
       response.on("data", (chunk) => chunks.push(chunk));
       response.on("end", () => resolve(Buffer.concat(chunks)));

@@ -1,0 +1,58 @@
+export interface OperatorOptions {
+  /** A kubeconfig file. */
+  kubeconfig: string;
+  namespace?: string;
+  /** One directory, or several separated by colons. */
+  modulesDir?: string;
+  globalHooksDir?: string;
+  /** Further flags, later than (so before) those set here. */
+  args?: readonly string[];
+  env?: Readonly<Record<string, string>>;
+  /** The helm binary; default helm 4, or the one the variable HELM names (`helm`, `helm3`). */
+  helm?: string;
+  /** Run dist/main.js (true) or this file instead of the sources. */
+  bundle?: boolean | string;
+  /** Called for each line of the log, stdout and stderr. */
+  onLine?: (line: string) => void;
+}
+
+export interface OperatorExit {
+  code: number | null;
+  signal: string | null;
+  error?: string;
+}
+
+export interface Answer {
+  status: number;
+  body: string;
+}
+
+export interface OperatorProcess {
+  pid: number | undefined;
+  /** Its private directory: temp dir `tmp`, debug socket. Removed by `stop` and `kill9`. */
+  dir: string;
+  url: string;
+  socket: string;
+  /** Everything it printed so far. */
+  lines: readonly string[];
+  readonly log: () => string;
+  /** Settles when the process has ended and its last line was read. */
+  exit: Promise<OperatorExit>;
+  /** GET on the HTTP port. */
+  readonly http: (path: string) => Promise<Answer>;
+  /** GET on the debug socket. */
+  readonly debug: (path: string) => Promise<Answer>;
+  /** Resolves when /readyz answers 200; rejects with the log when the process ends or time is up. */
+  readonly waitReady: (timeoutMs?: number) => Promise<void>;
+  /** Runs a sub-command against this operator's debug socket. */
+  cli(args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }>;
+  /** SIGTERM, then waits for the end. */
+  readonly stop: () => Promise<OperatorExit>;
+  /** SIGKILL, then waits for the end. */
+  readonly kill9: () => Promise<OperatorExit>;
+}
+
+export declare function startOperator(options: OperatorOptions): Promise<OperatorProcess>;
+
+/** A helm that appends one line to `file` for each process started. */
+export declare function countingHelm(dir: string, helm: string): { path: string; file: string };

@@ -1,0 +1,164 @@
+// The operator as a user starts it: a process of its own. Used by tests, demo and benchmark.
+import { execFile, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { watch } from "./control-plane/daemon.mjs";
+import { freePorts } from "./control-plane/ports.mjs";
+import { eventually } from "./eventually.mjs";
+import { modernNode, tools } from "./setup/tools.mjs";
+import { root } from "./setup/versions.mjs";
+
+/** What runs: the sources, or the bundle when asked for or named by OPERATOR_BUNDLE. */
+function program(bundle = process.env.OPERATOR_BUNDLE) {
+  if (!bundle) return join(root, "src", "main.ts");
+  return bundle === true || bundle === "true" ? join(root, "dist", "main.js") : bundle;
+}
+
+/**
+ * Starts the operator on free loopback ports with a temp dir of its own. Nothing of it outlives this process.
+ * The environment is ours without the operator's own variables, plus `env`; see operator.d.mts for the options.
+ */
+export async function startOperator(options) {
+  const dir = mkdtempSync(join(tmpdir(), "operator-"));
+  const [port] = await freePorts(1);
+  const socket = join(dir, "debug.socket");
+  const main = program(options.bundle);
+  const args = [main, "start", ...settings({ ...options, dir, port, socket })];
+  const env = environment(options);
+  const child = spawn(modernNode(), args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const watcher = child.pid === undefined ? undefined : watch(child.pid);
+  const lines = [];
+  const heard = [child.stdout, child.stderr].map((stream) => listen(stream, lines, options.onLine));
+  const exit = ended(child, heard).finally(() => watcher?.kill("SIGKILL"));
+  return handle({ child, dir, port, socket, main, env, lines, exit });
+}
+
+function settings({ namespace, modulesDir, globalHooksDir, helm, dir, port, socket, args = [] }) {
+  const flag = (name, value) => (value === undefined ? [] : [`--${name}=${value}`]);
+  return [
+    ...flag("namespace", namespace),
+    ...flag("modules-dir", modulesDir),
+    ...flag("global-hooks-dir", globalHooksDir),
+    ...flag("helm-bin", helm ?? tools()[process.env.HELM || "helm"]),
+    ...flag("tmp-dir", join(dir, "tmp")),
+    ...flag("listen-address", "127.0.0.1"),
+    ...flag("listen-port", port),
+    ...flag("debug-unix-socket", socket),
+    ...args,
+  ];
+}
+
+/** Settings left in the caller's shell must not change what is tested. */
+function environment({ kubeconfig, env = {} }) {
+  const own =
+    /^(ADDON_OPERATOR_|HELM_|KUBE_|MODULES_DIR$|GLOBAL_HOOKS_DIR$|LOG_|RETRY_|DEBUG_|HOOK_TIMEOUT$|KUBECONFIG$|HELM$)/;
+  const inherited = Object.entries(process.env).filter(([name]) => !own.test(name));
+  return { ...Object.fromEntries(inherited), KUBECONFIG: kubeconfig, NODE_NO_WARNINGS: "1", ...env };
+}
+
+function listen(stream, lines, onLine = () => {}) {
+  return new Promise((done) => {
+    const reader = createInterface({ input: stream, crlfDelay: Infinity });
+    reader.on("line", (line) => {
+      lines.push(line);
+      onLine(line);
+    });
+    reader.on("close", done);
+  });
+}
+
+/** Resolves after the last line was heard, unless a grandchild keeps the pipe open: then a second after the end. */
+async function ended(child, heard) {
+  const result = await new Promise((done) => {
+    child.once("error", (error) => done({ code: null, signal: null, error: error.message }));
+    child.once("exit", (code, signal) => done({ code, signal }));
+  });
+  let timer;
+  const patience = new Promise((done) => (timer = setTimeout(done, 1000)));
+  await Promise.race([Promise.all(heard), patience]);
+  clearTimeout(timer);
+  return result;
+}
+
+function handle({ child, dir, port, socket, main, env, lines, exit }) {
+  let over;
+  void exit.then((result) => (over = result));
+  const url = `http://127.0.0.1:${port}`;
+  const http = (path) => get({ host: "127.0.0.1", port, path });
+  const log = () => lines.join("\n");
+  const readiness = async () => {
+    if (over) return { gone: true };
+    const { status, body } = await http("/readyz");
+    if (status !== 200) throw new Error(`/readyz: ${status} ${body.slice(0, 500)}`);
+    return { gone: false };
+  };
+  const finish = async (signal) => {
+    if (!over) child.kill(signal);
+    const result = await exit;
+    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+    return result;
+  };
+  return {
+    pid: child.pid,
+    dir,
+    url,
+    socket,
+    lines,
+    log,
+    exit,
+    http,
+    debug: (path) => get({ socketPath: socket, path }),
+    async waitReady(timeoutMs = 60_000) {
+      const state = await eventually(readiness, "operator ready", {
+        timeoutMs,
+        context: () => log().slice(-6000),
+      });
+      if (state.gone)
+        throw new Error(`the operator ended with ${JSON.stringify(over)}:\n${log().slice(-6000)}`);
+    },
+    cli: (args) => cli({ main, env, socket }, args),
+    stop: () => finish("SIGTERM"),
+    kill9: () => finish("SIGKILL"),
+  };
+}
+
+function get(where) {
+  return new Promise((resolve, reject) => {
+    const call = request({ ...where, agent: false, timeout: 10_000 }, (response) => {
+      let body = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk) => (body += chunk));
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, body }));
+      response.on("error", reject);
+    });
+    call.on("timeout", () => call.destroy(new Error(`no answer from ${where.path} within 10 s`)));
+    call.on("error", reject);
+    call.end();
+  });
+}
+
+/** Runs a sub-command of the same program against its debug socket; resolves with what it printed, whatever its exit code. */
+function cli({ main, env, socket }, args) {
+  const own = { ...env, DEBUG_UNIX_SOCKET: socket };
+  return new Promise((resolve) => {
+    execFile(
+      modernNode(),
+      [main, ...args],
+      { env: own, maxBuffer: 64 * 1024 * 1024 },
+      (error, stdout, stderr) =>
+        resolve({ code: error ? (typeof error.code === "number" ? error.code : 1) : 0, stdout, stderr }),
+    );
+  });
+}
+
+/** A helm that appends its arguments to `file` for each process started, so that runs can be counted. */
+export function countingHelm(dir, helm) {
+  const file = join(dir, "helm-runs");
+  const path = join(dir, "helm");
+  writeFileSync(file, "");
+  writeFileSync(path, `#!/bin/sh\necho "$*" >>'${file}'\nexec '${helm}' "$@"\n`, { mode: 0o755 });
+  return { path, file };
+}

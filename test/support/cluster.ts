@@ -1,0 +1,94 @@
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inject, onTestFinished } from "vitest";
+import { kubectl as runKubectl, startCluster } from "../../scripts/control-plane.mjs";
+import type { ClusterOptions, ControlPlane, Tools } from "../../scripts/control-plane.mjs";
+import { eventually } from "../../scripts/eventually.mjs";
+
+export { eventually };
+export type { ControlPlane, Tools };
+
+/** The control plane all integration tests share, or the user's own cluster (USE_EXISTING_CLUSTER=true). */
+export interface Cluster {
+  /** A kubeconfig file with every right. */
+  readonly kubeconfig: string;
+  readonly bin: Tools;
+  /** Resolves to stdout; rejects with stderr. */
+  readonly kubectl: (args: readonly string[], input?: string) => Promise<string>;
+  /** `kubectl … -o json`, parsed. */
+  readonly json: <T>(args: readonly string[]) => Promise<T>;
+  readonly apply: (...objects: readonly object[]) => Promise<void>;
+}
+
+export function cluster(): Cluster {
+  return clusterOf(inject("cluster"));
+}
+
+/** The same helpers for a control plane of one's own. */
+export function clusterOf({ kubeconfig, bin }: { kubeconfig: string; bin: Tools }): Cluster {
+  const kubectl = (args: readonly string[], input?: string) => runKubectl({ bin, kubeconfig }, args, input);
+  return {
+    kubeconfig,
+    bin,
+    kubectl,
+    json: async <T>(args: readonly string[]) => JSON.parse(await kubectl([...args, "-o", "json"])) as T,
+    apply: async (...objects) => {
+      const list = { apiVersion: "v1", kind: "List", items: objects };
+      await kubectl(["apply", "-f", "-"], JSON.stringify(list));
+    },
+  };
+}
+
+/** The helm under test: helm 4, or what the variable HELM names (`helm3`). */
+export function helmUnderTest(): string {
+  return cluster().bin[process.env["HELM"] === "helm3" ? "helm3" : "helm"];
+}
+
+/** Creates a namespace nobody else uses; it is deleted (not waited for) when the current test ends. */
+export async function freshNamespace(prefix: string): Promise<string> {
+  const name = await makeNamespace(prefix);
+  onTestFinished(() => deleteNamespace(name));
+  return name;
+}
+
+/** The same for `beforeAll`: the caller deletes it with `deleteNamespace`. */
+export async function makeNamespace(prefix: string): Promise<string> {
+  const name = `${prefix}-${randomBytes(4).toString("hex")}`;
+  await cluster().kubectl(["create", "namespace", name]);
+  return name;
+}
+
+export async function deleteNamespace(name: string): Promise<void> {
+  await cluster().kubectl(["delete", "namespace", name, "--wait=false", "--ignore-not-found"]);
+}
+
+/** A control plane of the test's own, to be stopped, restarted and broken; ended with the current test. */
+export async function ownCluster(options?: ClusterOptions): Promise<ControlPlane> {
+  const own = await startCluster(options);
+  onTestFinished(() => own.stop());
+  return own;
+}
+
+/** A kubeconfig that has only the rights of a ServiceAccount, which is created if need be. */
+export async function kubeconfigOf(namespace: string, serviceAccount: string): Promise<string> {
+  const { kubectl, kubeconfig, apply } = cluster();
+  await apply({ apiVersion: "v1", kind: "ServiceAccount", metadata: { name: serviceAccount, namespace } });
+  const token = (await kubectl(["create", "token", serviceAccount, "-n", namespace])).trim();
+  const file = join(mkdtempSync(join(tmpdir(), "kubeconfig-")), "config");
+  writeFileSync(file, await kubectl(["config", "view", "--raw", "--minify", `--kubeconfig=${kubeconfig}`]));
+  await runKubectl({ bin: cluster().bin, kubeconfig: file }, [
+    "config",
+    "set-credentials",
+    "limited",
+    `--token=${token}`,
+  ]);
+  await runKubectl({ bin: cluster().bin, kubeconfig: file }, [
+    "config",
+    "set-context",
+    "--current",
+    "--user=limited",
+  ]);
+  return file;
+}
