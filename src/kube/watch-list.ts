@@ -1,0 +1,100 @@
+import type { JsonObject } from "../model/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import { ApiError, ConnectionError } from "./errors.ts";
+import { ListSplitter } from "./frames.ts";
+import { pathOf } from "./resources.ts";
+import type { ReadOptions } from "./watch-stream.ts";
+import { Breather, readStream } from "./watch-stream.ts";
+import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
+import { parseObject } from "./watch-spec.ts";
+
+const PAGE_SIZE = 500;
+
+/** How to list for a watch. */
+export interface ListOptions extends ReadOptions {
+  /** Ask for everything in one answer: for servers that forget a page before we ask for the next one. */
+  readonly unpaged?: boolean;
+}
+
+/**
+ * Lists everything `spec` selects, page by page, and hands each object to `take` as it arrives; the event loop is
+ * let go every few objects. Returns the resource version the list is true for. Errors as of `readStream`.
+ */
+export async function listForWatch(
+  spec: WatchSpec,
+  options: ListOptions,
+  take: (object: WatchedObject) => Promise<void> | void,
+): Promise<string> {
+  const breather = new Breather(options.clock);
+  const each = async (bytes: Buffer): Promise<void> => {
+    await take(parseObject(bytes, spec));
+    await breather.pause();
+  };
+  let version = "";
+  let next = "";
+  do {
+    const page = await readPage(spec, { ...options, next, each });
+    version = String(page["resourceVersion"] ?? "");
+    next = String(page["continue"] ?? "");
+  } while (next !== "");
+  return version;
+}
+
+interface PageOptions extends ListOptions {
+  readonly next: string;
+  readonly each: (bytes: Buffer) => Promise<void>;
+}
+
+async function readPage(spec: WatchSpec, options: PageOptions): Promise<JsonObject> {
+  const splitter = new ListSplitter();
+  const limit = options.unpaged === true ? undefined : PAGE_SIZE;
+  const query = { ...selectorsOf(spec), limit, continue: options.next || undefined };
+  await readStream(
+    { path: pathOf(spec.resource, spec), query, accept: acceptOf(spec, "List") },
+    options,
+    async (chunk) => {
+      for (const bytes of splitter.push(chunk)) await options.each(bytes);
+    },
+  );
+  return metadataOf(splitter);
+}
+
+function metadataOf(splitter: ListSplitter): JsonObject {
+  let list: JsonObject;
+  try {
+    list = splitter.end();
+  } catch (cause) {
+    throw new ConnectionError("ECUT", "the list ended in the middle", { cause });
+  }
+  if (list["kind"] === "Status") throw statusError(list);
+  return isJsonObject(list["metadata"]) ? list["metadata"] : {};
+}
+
+/** The selectors of `spec` as query parameters. */
+export function selectorsOf(spec: WatchSpec): { labelSelector?: string; fieldSelector?: string } {
+  const { labelSelector, fieldSelector } = spec;
+  return {
+    ...(labelSelector === undefined || labelSelector === "" ? {} : { labelSelector }),
+    ...(fieldSelector === undefined || fieldSelector === "" ? {} : { fieldSelector }),
+  };
+}
+
+/** The Accept header: for metadata only the server drops the rest, where it can. */
+export function acceptOf(spec: WatchSpec, suffix: "List" | ""): string {
+  if (spec.metadataOnly !== true) return "application/json";
+  return `application/json;as=PartialObjectMetadata${suffix};g=meta.k8s.io;v=v1,application/json`;
+}
+
+/** The error a Status object describes (also the object of an ERROR frame). */
+export function statusError(status: JsonObject): ApiError {
+  const details = isJsonObject(status["details"]) ? status["details"] : undefined;
+  const seconds = Number(details?.["retryAfterSeconds"] ?? 0);
+  const code = Number(status["code"] ?? 500);
+  return new ApiError({
+    status: code,
+    reason: String(status["reason"] ?? code),
+    message: String(status["message"] ?? `the server answered ${code}`),
+    ...(seconds > 0 ? { retryAfterMs: seconds * 1000 } : {}),
+    details,
+  });
+}
