@@ -4,6 +4,8 @@ import type { Field, Fields } from "./fields.ts";
 
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
+const MONTH_DAYS = 31;
+const WEEK_DAYS = 7;
 /** Leap days can be eight years apart, and have to meet a weekday. */
 const SEARCH_DAYS = 41 * 366;
 const LONGEST_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -21,31 +23,35 @@ export function nextWall(fields: Fields, wallMs: number): number | undefined {
  * (it takes either, the contract both), and not for days no month has (it refuses them).
  */
 export function isCommon({ day, month, weekday }: Fields): boolean {
-  const starred = (day.star && day.values.size < 31) || (weekday.star && weekday.values.size < 7);
-  const bothMatter = day.values.size < 31 && weekday.values.size < 7;
-  if (starred && bothMatter) return false;
+  const both = day.star || weekday.star;
+  if (both && day.values.size < MONTH_DAYS && weekday.values.size < WEEK_DAYS) return false;
   const longest = Math.max(...[...month.values].map((value) => LONGEST_MONTH[value - 1] ?? 0));
   return Math.min(...day.values) <= longest;
 }
 
 function byCronParser(fields: Fields, wallMs: number): number {
-  const order = [fields.second, fields.minute, fields.hour, fields.day, fields.month, fields.weekday];
-  const expression = order.map(textOf).join(" ");
+  const { second, minute, hour, day, month, weekday } = fields;
+  // Where both day fields must match, a whole one says nothing; else it is what makes every day match.
+  const both = day.star || weekday.star;
+  const days = both && day.values.size === MONTH_DAYS ? "*" : listOf(day);
+  const weekdays = both && weekday.values.size === WEEK_DAYS ? "*" : listOf(weekday);
+  const expression = [...[second, minute, hour].map(textOf), days, textOf(month), weekdays].join(" ");
   return CronExpressionParser.parse(expression, { currentDate: new Date(wallMs), tz: "UTC" })
     .next()
     .getTime();
 }
 
 function textOf(field: Field): string {
-  return field.star && field.values.size > 1 && isFull(field)
-    ? "*"
-    : [...field.values].sort((a, b) => a - b).join(",");
+  return isWhole(field) ? "*" : listOf(field);
 }
 
-function isFull({ values }: Field): boolean {
-  return (
-    values.size === Math.max(...values) - Math.min(...values) + 1 && [60, 24, 31, 12, 7].includes(values.size)
-  );
+function listOf({ values }: Field): string {
+  return [...values].sort((a, b) => a - b).join(",");
+}
+
+/** A star without a step. */
+function isWhole({ star, values }: Field): boolean {
+  return star && values.size > 1 && values.size === Math.max(...values) - Math.min(...values) + 1;
 }
 
 /** Day by day, for every kind of line. */

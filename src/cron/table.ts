@@ -84,7 +84,8 @@ export class CronTable {
     else this.#pass(entry, now);
     this.#arm(entry);
     if (late < 0 || late > LATE_MS) return;
-    for (const subscriber of [...entry.subscribers]) {
+    const called = Array.from(entry.subscribers);
+    for (const subscriber of called) {
       // One that was removed by another one's work is not called any more.
       if (entry.subscribers.has(subscriber)) subscriber.fire();
     }

@@ -1,0 +1,231 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+import { FilterEngine, FilterError } from "../../src/filter/index.ts";
+import { compileSubset } from "../../src/filter/evaluate.ts";
+import { tokenize } from "../../src/filter/lexer.ts";
+import { resultOf } from "../../src/filter/outputs.ts";
+import { parseSubset } from "../../src/filter/parser.ts";
+import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
+import type { Json } from "../../src/model/index.ts";
+import { run } from "../../src/process/index.ts";
+
+const POD = {
+  metadata: { name: "web", labels: { tier: "front", app: "web" }, annotations: { "a.b/c": "1" } },
+  spec: {
+    replicas: 3,
+    containers: [
+      { name: "a", image: "x" },
+      { name: "b", image: "y" },
+    ],
+    paused: false,
+  },
+};
+
+/** The result in JavaScript; undefined where the filter is left to jq. */
+function inJavaScript(text: string, input: Json): Json | undefined {
+  const tree = parseSubset(tokenize(text));
+  return tree === undefined ? undefined : resultOf(compileSubset(tree)(input));
+}
+
+describe("filters that run in JavaScript", () => {
+  test.each([
+    ["", POD],
+    [".", POD],
+    [" . # the object", POD],
+    [".metadata.name", "web"],
+    [".metadata . name", undefined],
+    [".metadata .name", "web"],
+    ['."metadata"."name"', "web"],
+    ['.["metadata"]["name"]', "web"],
+    ['.metadata.annotations."a.b/c"', "1"],
+    ['.metadata.annotations["a.b/c"]', "1"],
+    ['.metadata.["name"]', "web"],
+    [".missing.deeper", null],
+    [".metadata.constructor", null],
+    [".metadata.__proto__", null],
+    [".spec.containers[0].name", "a"],
+    [".spec.containers[-1].name", "b"],
+    [".spec.containers[7]", null],
+    [".spec.containers[].name", ["a", "b"]],
+    [".spec.containers | .[0] | .image", "x"],
+    [
+      "[.spec.containers[] | {name, i: .image}]",
+      [
+        { i: "x", name: "a" },
+        { i: "y", name: "b" },
+      ],
+    ],
+    [
+      "{n: .metadata.name, c: .spec.containers[].name}",
+      [
+        { c: "a", n: "web" },
+        { c: "b", n: "web" },
+      ],
+    ],
+    ["{a: .spec.containers[].name, b: .spec.containers[].name}", undefined],
+    ["{a: .metadata | .name}", { a: "web" }],
+    ["{a: .missing // 1}", { a: 1 }],
+    ["{a: .spec.paused // true}", { a: true }],
+    [".missing // .spec.replicas", 3],
+    ["{}", {}],
+    ["[]", []],
+    ['[.metadata.name, 1, "x", true, null]', ["web", 1, "x", true, null]],
+    [".metadata.name, .spec.replicas", ["web", 3]],
+    [".spec.replicas[]?", null],
+    ["[.spec.replicas[]?]", []],
+    ["[.spec.replicas.x?]", []],
+    ["(.spec.replicas.x.y)?", null],
+    ['{if: 1, "a b": .x}', { "a b": null, if: 1 }],
+    [".metadata.labels | keys", undefined],
+    ["..", undefined],
+    [".spec.containers[0:1]", undefined],
+    [".spec.containers[0.5]", undefined],
+    ['.["a","b"]', undefined],
+    ['"a\\(.b)"', undefined],
+    ["{(.a): 1}", undefined],
+    ["{$x}", undefined],
+    [". as $x | $x", undefined],
+    ["true(1)", undefined],
+    [".a = 1", undefined],
+    [".a + .b", undefined],
+    ["-1", undefined],
+    ["[1,]", undefined],
+    ["(.a", undefined],
+  ])("%s", (text, want) => {
+    expect(inJavaScript(text, POD)).toEqual(want);
+  });
+
+  test("object keys come out sorted at every level, from nested input too", () => {
+    const input = { z: { b: 1, a: [{ d: 1, c: 2 }] }, a: 1 };
+    expect(JSON.stringify(inJavaScript(".", input))).toBe('{"a":1,"z":{"a":[{"c":2,"d":1}],"b":1}}');
+  });
+
+  test("a part of the input is not copied when its keys are in order", () => {
+    const input = { a: { b: [1], c: 2 } };
+    expect(inJavaScript(".a", input)).toBe(input.a);
+  });
+
+  test("a key named __proto__ is a key like any other", () => {
+    const input: Json = JSON.parse('{"x":{"z":1,"__proto__":{"a":1}}}');
+    expect(JSON.stringify(inJavaScript(".x", input))).toBe('{"__proto__":{"a":1},"z":1}');
+    expect(inJavaScript(".x.__proto__.a", input)).toBe(1);
+    expect(JSON.stringify(inJavaScript("{__proto__: .x.z}", input))).toBe('{"__proto__":1}');
+  });
+
+  test.each([
+    [".metadata.name.x", 'Cannot index string with "x"'],
+    [".spec.containers.x", 'Cannot index array with "x"'],
+    [".spec.replicas.x", 'Cannot index number with "x"'],
+    [".spec.paused.x.y?", 'Cannot index boolean with "x"'],
+    [".metadata[0]", "Cannot index object with number"],
+    [".metadata.name[]", "Cannot iterate over string"],
+    [".missing[]", "Cannot iterate over null"],
+    ["[.spec.containers[].name.x]", 'Cannot index string with "x"'],
+    [".metadata.name.x // 1", 'Cannot index string with "x"'],
+    ["(.missing?) | .[]", "Cannot iterate over null"],
+  ])("%s fails: %s", (text, message) => {
+    expect(() => inJavaScript(text, POD)).toThrow(new FilterError("runtime", message));
+  });
+
+  test("a deep filter is no reason to crash", async () => {
+    const engine = new FilterEngine({
+      jqBin: "/nonexistent/jq",
+      env: {},
+      clock: systemClock,
+      logger: silentLogger,
+    });
+    const deep = `${"[".repeat(20_000)}.${"]".repeat(20_000)}`;
+    await expect(engine.compile(deep)).rejects.toThrow(FilterError);
+  });
+});
+
+/** Small filters of the subset. A `?` stands only last: what follows it is caught too by jq 1.6. */
+const KEYS = ["a", "b", "c d"];
+const key = fc.constantFrom(...KEYS);
+const step = fc.oneof(
+  fc.constantFrom(".a", ".b", '."c d"', '["a"]', "[0]", "[-1]", "[]").map((text) => text),
+);
+const path = fc
+  .array(step, { maxLength: 4 })
+  .map((steps) => (steps[0]?.startsWith(".") ? "" : ".") + steps.join(""));
+const scalar = fc.constantFrom("1", '"x"', "true", "false", "null", "2.5", "{}", "[]");
+const term: fc.Arbitrary<string> = fc.letrec<{ term: string }>((tie) => ({
+  term: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    { weight: 6, arbitrary: path },
+    { weight: 1, arbitrary: scalar },
+    { weight: 1, arbitrary: tie("term").map((inner) => `[${inner}]`) },
+    { weight: 1, arbitrary: tie("term").map((inner) => `(${inner})`) },
+    { weight: 1, arbitrary: fc.tuple(tie("term"), tie("term")).map(([a, b]) => `(${a} | ${b})`) },
+    { weight: 1, arbitrary: fc.tuple(tie("term"), tie("term")).map(([a, b]) => `(${a}, ${b})`) },
+    { weight: 1, arbitrary: fc.tuple(tie("term"), tie("term")).map(([a, b]) => `(${a} // ${b})`) },
+    { weight: 1, arbitrary: fc.tuple(key, tie("term")).map(([k, v]) => `{"${k}": ${v}, b, "z": .a}`) },
+  ),
+})).term;
+const filter = fc.tuple(term, fc.boolean()).map(([text, optional]) => (optional ? `(${text})?` : text));
+const value: fc.Arbitrary<Json> = fc.letrec<{ value: Json }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    fc.constantFrom<Json>(null, true, false, 0, -1, 1.5, 1e21, 123456789012, "", "x", 'ü"\\\n\u0001😀'),
+    fc.array(tie("value"), { maxLength: 3 }),
+    fc.dictionary(key, tie("value"), { maxKeys: 3, noNullPrototype: true }),
+    fc.dictionary(fc.constantFrom("b", "a", "Z", "10", "9"), tie("value"), { noNullPrototype: true }),
+  ),
+})).value;
+
+interface Case {
+  readonly text: string;
+  readonly input: Json;
+  readonly ours: string;
+}
+
+function ourAnswer(text: string, input: Json): string {
+  try {
+    const result = inJavaScript(text, input);
+    return result === undefined ? "left to jq" : canonicalJson(result);
+  } catch (error) {
+    if (error instanceof FilterError) return "error";
+    throw error;
+  }
+}
+
+/** Asks one real jq about many cases at once: each filter is one branch of its program. */
+async function jqAnswers(cases: readonly Case[]): Promise<string[]> {
+  const branches = cases.map(({ text }, place) => `(.[${place}] | try {v: [${text}\n]} catch {e: true})`);
+  // Sorted keys, as the jq processes get them.
+  const input = canonicalJson(cases.map((one) => one.input));
+  const program = `[${branches.join(",\n")}]`;
+  const env = { PATH: process.env["PATH"] ?? "" };
+  const result = await run({
+    file: process.env["TEST_JQ"] ?? "jq",
+    args: ["-c", program],
+    cwd: "/",
+    env,
+    input,
+    timeoutMs: 20_000,
+  });
+  expect(result.message).toBe("succeeded");
+  const answers: { v?: Json[]; e?: boolean }[] = JSON.parse(result.stdout);
+  return answers.map(({ v }) => (v === undefined ? "error" : canonicalJson(resultOf(v))));
+}
+
+describe("the same answer as jq", () => {
+  test("for generated filters and inputs, errors included", { timeout: 60_000 }, async () => {
+    const samples = fc.sample(fc.tuple(filter, value), 2000);
+    const cases = samples
+      .map(([text, input]): Case => ({ text, input: JSON.parse(canonicalJson(input)), ours: "" }))
+      .map((one): Case => ({ ...one, ours: ourAnswer(one.text, one.input) }))
+      .filter((one) => one.ours !== "left to jq");
+    expect(cases.length).toBeGreaterThan(1000);
+    const errors = cases.filter((one) => one.ours === "error").length;
+    expect(errors).toBeGreaterThan(100);
+    expect(cases.length - errors).toBeGreaterThan(300);
+    for (let start = 0; start < cases.length; start += 200) {
+      const batch = cases.slice(start, start + 200);
+      const answers = await jqAnswers(batch);
+      const theirs = batch.map((one, place) => ({ ...one, ours: answers[place] }));
+      expect(batch).toEqual(theirs);
+    }
+  });
+});
