@@ -1,0 +1,118 @@
+import type { Timer } from "../lib/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
+import { type Known, stamp } from "./known.ts";
+import type { AddonObject } from "./resources.ts";
+import type { ModuleSpec, ModuleStatus, OperatorStatus } from "./types.ts";
+
+/** Least time between two writes of one object that are no moved digest, and of words only, in milliseconds. */
+export const WRITE_EVERY_MS = 1000;
+const WORDS_EVERY_MS = 30_000;
+
+/** Which object an entry stands for. */
+export type Identity =
+  | { readonly kind: "AddonModule"; readonly name: string }
+  | { readonly kind: "AddonOperator"; readonly name: string };
+
+/** One object of ours: what it should be, what is known of it, and when it may be written. */
+export interface Entry {
+  readonly id: Identity;
+  /** The module's wanted content; undefined for the operator's object and for modules that are gone. */
+  spec: ModuleSpec | undefined;
+  /** The wanted status; undefined = the object is to go. */
+  status: ModuleStatus | OperatorStatus | undefined;
+  /** The status that was last written, before it got its generation. */
+  written: ModuleStatus | OperatorStatus | undefined;
+  known: Known | undefined;
+  /** The generation the status may speak of; undefined = the newest. */
+  acknowledged: number | undefined;
+  /** The last token asked for by annotation. */
+  token: string | undefined;
+  lastWriteAt: number;
+  /** Not to be touched before this time, ms since the epoch: after failures and deletions. */
+  notBefore: number;
+  failures: number;
+  /** Someone deleted the object: it comes back while we run, but not on our way out. */
+  deleted: boolean;
+  /** What a watch saw while a write was under way. */
+  seen: AddonObject | undefined;
+  busy: boolean;
+  queued: boolean;
+  timer: Timer | undefined;
+}
+
+/** A new entry for `id`. */
+export function newEntry(id: Identity): Entry {
+  return {
+    id,
+    spec: undefined,
+    status: undefined,
+    written: undefined,
+    known: undefined,
+    acknowledged: undefined,
+    token: undefined,
+    lastWriteAt: Number.NEGATIVE_INFINITY,
+    notBefore: 0,
+    failures: 0,
+    deleted: false,
+    seen: undefined,
+    busy: false,
+    queued: false,
+    timer: undefined,
+  };
+}
+
+/** What has to be done to an object. */
+export type Need = "none" | "create" | "remove" | "patch" | "status";
+
+/** Identity of our AddonModules on the server. */
+export interface Marks {
+  readonly labels: Readonly<Record<string, string>>;
+  /** uid of the AddonOperator; undefined while it is not there. */
+  readonly ownerUid: string | undefined;
+}
+
+/** The next step that brings the object on the server to what is wanted. */
+export function needOf(entry: Entry, marks: Marks): Need {
+  const { known, status } = entry;
+  if (status === undefined) return known === undefined || !isOurs(known, marks) ? "none" : "remove";
+  if (known === undefined) return "create";
+  if (entry.id.kind === "AddonModule" && !hasMarks(known, entry, marks)) return "patch";
+  return statusPatch(known.status, wantedStatus(entry, known)).length === 0 ? "none" : "status";
+}
+
+/** The status to write, with its generation. */
+export function wantedStatus(entry: Entry, known: Known): JsonObject {
+  return stamp(entry.status ?? { conditions: [] }, entry.acknowledged ?? known.generation);
+}
+
+const OWNER_LABEL = "addon-operator.io/managed-by";
+
+/** Whether this operator made the object. */
+export function isOurs(known: Known, marks: Marks): boolean {
+  return known.labels[OWNER_LABEL] === marks.labels[OWNER_LABEL];
+}
+
+/** Whether another operator made the object. */
+export function isForeign(known: Known, marks: Marks): boolean {
+  const owner = known.labels[OWNER_LABEL];
+  return owner !== undefined && owner !== marks.labels[OWNER_LABEL];
+}
+
+function hasMarks(known: Known, entry: Entry, marks: Marks): boolean {
+  const labelled = Object.entries(marks.labels).every(([key, value]) => known.labels[key] === value);
+  const owned = marks.ownerUid === undefined || known.ownerUid === marks.ownerUid;
+  return labelled && owned && same(known.spec, entry.spec as unknown as JsonObject);
+}
+
+/** When the object may be written, ms since the epoch: a moved spec, a new or a lost object at once. */
+export function dueAt(entry: Entry, need: Need): number {
+  return Math.max(entry.notBefore, need === "status" ? entry.lastWriteAt + pause(entry) : 0);
+}
+
+function pause({ id, written, status }: Entry): number {
+  if (id.kind !== "AddonModule" || written === undefined || status === undefined) return WRITE_EVERY_MS;
+  return differsInWordsOnly(written as ModuleStatus, status as ModuleStatus)
+    ? WORDS_EVERY_MS
+    : WRITE_EVERY_MS;
+}

@@ -1,0 +1,68 @@
+import { digestJson } from "../lib/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import type { AddonObject, ObjectMeta } from "./resources.ts";
+import type { Condition } from "./types.ts";
+
+/** What is known of an object on the server: as much as it takes to write differences and to notice strangers. */
+export interface Known {
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ownerUid: string | undefined;
+  readonly spec: JsonObject | undefined;
+  readonly status: JsonObject | undefined;
+  /** Digest of the status as the server stored it, which may be less than what was sent. */
+  readonly statusDigest: string;
+}
+
+/** An object as an API call or a watch gave it. */
+export function knownFrom(object: AddonObject): Known {
+  const { metadata } = object;
+  const status = object.status as unknown as JsonObject | undefined;
+  return {
+    uid: metadata.uid ?? "",
+    generation: metadata.generation ?? 1,
+    resourceVersion: metadata.resourceVersion ?? "",
+    labels: metadata.labels ?? {},
+    ownerUid: ownerUidOf(metadata),
+    spec: object.spec as JsonObject | undefined,
+    status,
+    statusDigest: digestJson(status),
+  };
+}
+
+function ownerUidOf({ ownerReferences }: ObjectMeta): string | undefined {
+  return ownerReferences?.find((owner) => owner.kind === "AddonOperator")?.uid;
+}
+
+/** Whether an object that was seen tells nothing that is not known: an echo of an own write, or older. */
+export function isEcho(known: Known, object: AddonObject): boolean {
+  if (!isNewer(object.metadata.resourceVersion ?? "", known.resourceVersion)) return true;
+  const seen = knownFrom(object);
+  return (
+    seen.uid === known.uid &&
+    seen.generation === known.generation &&
+    seen.ownerUid === known.ownerUid &&
+    seen.statusDigest === known.statusDigest &&
+    digestJson(seen.labels) === digestJson(known.labels)
+  );
+}
+
+const NUMBER = /^\d+$/;
+
+/** Order of two resourceVersions of one kind; what is no number counts as newer, to be on the safe side. */
+export function isNewer(a: string, b: string): boolean {
+  if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
+  return a.length === b.length ? a > b : a.length > b.length;
+}
+
+/** A status with the generation it speaks of, there and in each condition. */
+export function stamp(status: { readonly conditions: readonly Condition[] }, generation: number): JsonObject {
+  const stamped = {
+    ...status,
+    observedGeneration: generation,
+    conditions: status.conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
+  };
+  return stamped as unknown as JsonObject;
+}

@@ -1,0 +1,265 @@
+import { type Clock, type Logger, type Timer, oneLine } from "../lib/index.ts";
+import type { KubeClient } from "../kube/index.ts";
+import type { View } from "../state/index.ts";
+import type { Entry } from "./entry.ts";
+import { type Known, isEcho, knownFrom } from "./known.ts";
+import { type HelmRelease, type Home, listObjects } from "./objects.ts";
+import { Patience } from "./patience.ts";
+import { type Projection, Projector } from "./projector.ts";
+import type { AddonObject } from "./resources.ts";
+import { type Condition, REQUESTED_AT } from "./types.ts";
+import type { StatusValues } from "./values-mirror.ts";
+import { Writer } from "./writer.ts";
+
+/** Settings of a {@link StatusMirror}. */
+export interface MirrorOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Where the operator lives. */
+  readonly namespace: string;
+  /** Name of the AddonOperator: the ConfigMap's. */
+  readonly operatorName: string;
+  /** `--status-values`, default redacted. */
+  readonly statusValues?: StatusValues;
+  /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
+  readonly helmRelease?: HelmRelease | undefined;
+  /** Writes at the same time, default 6. */
+  readonly parallel?: number;
+  /** Someone set a new token; `module` is undefined for the AddonOperator. Must read the ConfigMap again first. */
+  readonly requested?: (module: string | undefined, token: string) => void;
+  /**
+   * Someone changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum read) and
+   * recorded: only then does the status speak of the new generation.
+   */
+  readonly specChanged?: () => Promise<void>;
+}
+
+/** Least and longest time between two looks at the view, in milliseconds; a look may cost a tenth of the time. */
+const LOOK_EVERY_MS = 20;
+const LOOK_SELDOM_MS = 500;
+/** A deleted AddonOperator comes back after this time: its chart may be on its way out, and the operator with it. */
+const OPERATOR_BACK_MS = 2000;
+const READ_AGAIN_MS = 5000;
+const PARALLEL = 6;
+
+/**
+ * Keeps AddonModules and the AddonOperator as the view tells (design: Resources). Work never waits for it:
+ * `update` only remembers. Never throws; API errors are logged once and tried again with growing delays.
+ */
+export class StatusMirror {
+  readonly #options: MirrorOptions;
+  readonly #home: Home;
+  readonly #projector: Projector;
+  readonly #abort = new AbortController();
+  readonly #patience: Patience;
+  readonly #writer: Writer;
+  readonly #timers = new Map<"look" | "age" | "load" | "read", Timer>();
+  #view: View | undefined;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #lookCostMs = 0;
+  #loaded = false;
+  #loading: Promise<void> | undefined;
+
+  constructor(options: MirrorOptions) {
+    const { client, namespace, operatorName, helmRelease, clock, logger } = options;
+    this.#options = options;
+    this.#home = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
+    this.#projector = new Projector(options.statusValues ?? "redacted");
+    this.#patience = new Patience(clock, logger);
+    this.#writer = new Writer({
+      home: this.#home,
+      clock,
+      logger,
+      patience: this.#patience,
+      parallel: options.parallel ?? PARALLEL,
+      adopt: (entry, known) => this.#adopt(entry, known),
+      observed: (entry) => this.#notice(entry),
+    });
+  }
+
+  /** Notes what is known now; the first change is written at once, later ones at most once a second per object. */
+  update(view: View): void {
+    if (this.#closed) return;
+    this.#view = view;
+    this.#startLoading();
+    this.#lookSoon();
+  }
+
+  /** An own object as a watch sees it, listed or changed: hand edits are put right, tokens handed on. */
+  onObserved(object: AddonObject): void {
+    const entry = this.#entryOf(object);
+    if (this.#closed || entry === undefined) return;
+    this.#noteToken(entry, object);
+    entry.seen = object;
+    if (!entry.busy) this.#notice(entry);
+  }
+
+  /** An own object as a watch saw it go: it comes back while it is wanted. */
+  onDeleted(object: AddonObject): void {
+    const entry = this.#entryOf(object);
+    if (this.#closed || entry === undefined || !this.#loaded) return;
+    if (entry.known !== undefined && entry.known.uid !== object.metadata.uid) return;
+    entry.known = undefined;
+    entry.deleted = true;
+    if (entry === this.#writer.operator) entry.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
+    this.#writer.consider(entry);
+  }
+
+  /** Writes everything that is not written yet, now; resolves when that is done or has failed once. */
+  async flush(): Promise<void> {
+    if (this.#closed || this.#view === undefined) return;
+    this.#startLoading();
+    await this.#loading;
+    if (!this.#loaded) return;
+    this.#look();
+    await this.#writer.drain();
+  }
+
+  /** Ends all work, also calls under way. Idempotent. */
+  close(): void {
+    this.#abort.abort();
+    this.#writer.close();
+    for (const timer of this.#timers.values()) timer.cancel();
+  }
+
+  get #closed(): boolean {
+    return this.#abort.signal.aborted;
+  }
+
+  /** The entry an object belongs to; undefined = an AddonOperator of someone else. */
+  #entryOf({ kind, metadata: { name } }: AddonObject): Entry | undefined {
+    if (kind === "AddonModule") return this.#writer.module(name);
+    return name === this.#home.operatorName ? this.#writer.operator : undefined;
+  }
+
+  #startLoading(): void {
+    if (this.#loaded || this.#loading !== undefined || this.#patience.until > this.#options.clock.now())
+      return;
+    this.#loading = this.#load().finally(() => {
+      this.#loading = undefined;
+    });
+  }
+
+  async #load(): Promise<void> {
+    try {
+      const operators = await listObjects(this.#home, "AddonOperator");
+      const modules = await listObjects(this.#home, "AddonModule");
+      for (const object of [...operators, ...modules]) this.#takeIn(object);
+      this.#loaded = true;
+      this.#patience.succeeded();
+      this.#look(true);
+    } catch (error) {
+      if (this.#closed) return;
+      this.#setTimer("load", this.#patience.failed(error), () => this.#startLoading());
+    }
+  }
+
+  /** An object that was there at start: a base for differences, and its transition times. */
+  #takeIn(object: AddonObject): void {
+    const entry = this.#entryOf(object);
+    if (entry === undefined) return;
+    this.#noteToken(entry, object);
+    this.#adopt(entry, knownFrom(object));
+    const conditions: readonly Condition[] = object.status?.conditions ?? [];
+    this.#projector.seed(entry === this.#writer.operator ? undefined : entry.id.name, conditions);
+  }
+
+  #notice(entry: Entry): void {
+    const object = entry.seen;
+    entry.seen = undefined;
+    // What the watch tells before everything has been listed, the list tells too.
+    if (object === undefined || !this.#loaded) return;
+    if (entry.known !== undefined && isEcho(entry.known, object)) return;
+    this.#adopt(entry, knownFrom(object));
+    this.#writer.consider(entry);
+  }
+
+  #noteToken(entry: Entry, object: AddonObject): void {
+    const token = object.metadata.annotations?.[REQUESTED_AT];
+    if (token === undefined || token === entry.token) return;
+    entry.token = token;
+    this.#options.requested?.(entry === this.#writer.operator ? undefined : entry.id.name, token);
+  }
+
+  /** Takes over what is known of an object, and finds out whether its new generation may be spoken of. */
+  #adopt(entry: Entry, known: Known | undefined): void {
+    const before = entry.known;
+    entry.known = known;
+    if (entry !== this.#writer.operator || known === undefined) return;
+    const { specChanged } = this.#options;
+    if (before === undefined || before.uid !== known.uid || specChanged === undefined) {
+      entry.acknowledged = known.generation;
+    } else if (before.generation !== known.generation) {
+      this.#acknowledge(specChanged, known.generation);
+    }
+  }
+
+  /** Someone changed the summary's spec: its status follows when the ConfigMap has been read again. */
+  #acknowledge(specChanged: () => Promise<void>, generation: number): void {
+    const { operator } = this.#writer;
+    const isNewest = (): boolean => operator.known?.generation === generation && !this.#closed;
+    specChanged().then(
+      () => {
+        if (!isNewest()) return;
+        this.#look();
+        operator.acknowledged = generation;
+        this.#writer.consider(operator);
+      },
+      (error: unknown) => {
+        this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
+        this.#setTimer("read", READ_AGAIN_MS, () => isNewest() && this.#acknowledge(specChanged, generation));
+      },
+    );
+  }
+
+  #lookSoon(): void {
+    if (this.#timers.has("look")) return;
+    const pause = Math.min(LOOK_SELDOM_MS, Math.max(LOOK_EVERY_MS, 10 * this.#lookCostMs));
+    this.#setTimer("look", Math.max(0, this.#lookedAt + pause - this.#options.clock.now()), () =>
+      this.#look(),
+    );
+  }
+
+  /** Projects the view and considers what changed, or everything. */
+  #look(isFirst = false): void {
+    if (this.#view === undefined || !this.#loaded || this.#closed) return;
+    const { clock } = this.#options;
+    const startedAt = clock.monotonic();
+    this.#lookedAt = clock.now();
+    const projection = this.#projector.project(this.#view, this.#lookedAt);
+    const changed = this.#want(projection, this.#view.boot !== "loading");
+    for (const entry of isFirst ? this.#writer.entries() : changed) this.#writer.consider(entry);
+    this.#lookCostMs = clock.monotonic() - startedAt;
+    const again = projection.lookAgainAt;
+    if (again !== undefined) this.#setTimer("age", Math.max(1, again - clock.now()), () => this.#look());
+  }
+
+  /** Sets what is wanted and returns the entries for which it changed. A directory not yet read removes nothing. */
+  #want(projection: Projection, isTreeKnown: boolean): Entry[] {
+    const { operator } = this.#writer;
+    const changed = [operator];
+    operator.status = projection.operator.status;
+    for (const [name, { spec, status }] of projection.modules) {
+      const entry = this.#writer.module(name);
+      if (entry.status === status) continue;
+      Object.assign(entry, { spec, status });
+      changed.push(entry);
+    }
+    for (const [name, entry] of this.#writer.modules) {
+      if (!isTreeKnown || projection.modules.has(name)) continue;
+      entry.status = undefined;
+      changed.push(entry);
+    }
+    return changed;
+  }
+
+  #setTimer(name: "look" | "age" | "load" | "read", ms: number, fn: () => void): void {
+    this.#timers.get(name)?.cancel();
+    const run = (): void => {
+      this.#timers.delete(name);
+      fn();
+    };
+    this.#timers.set(name, this.#options.clock.setTimer(ms, run));
+  }
+}

@@ -1,0 +1,159 @@
+import type { JsonObject } from "../model/index.ts";
+import {
+  type KubeClient,
+  type Target,
+  create,
+  get,
+  isAlreadyExists,
+  isNotFound,
+  jsonPatch,
+  mergePatch,
+  pathOf,
+  remove,
+} from "../kube/index.ts";
+import { type PatchStep, statusPatch } from "./difference.ts";
+import { type Entry, type Identity, type Marks, type Need, wantedStatus } from "./entry.ts";
+import { type Known, knownFrom } from "./known.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./resources.ts";
+import type { AddonObject, IAddonModule, IAddonOperator, ObjectMeta, OwnerReference } from "./resources.ts";
+import { API_VERSION } from "./types.ts";
+
+/** The helm release of the operator's own chart: an AddonOperator we create can then be taken over by it. */
+export interface HelmRelease {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Where the objects are and whom they belong to. */
+export interface Home {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  /** Name of the AddonOperator: the ConfigMap's. */
+  readonly operatorName: string;
+  readonly helmRelease?: HelmRelease | undefined;
+  readonly signal: AbortSignal;
+}
+
+const CALL_TIMEOUT_MS = 10_000;
+
+/** Reads all objects of one kind; a missing CRD is an ApiError with status 404. */
+export async function listObjects(home: Home, kind: Identity["kind"]): Promise<readonly AddonObject[]> {
+  const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
+  const path = pathOf(resource, { namespace: home.namespace });
+  const { client, signal } = home;
+  const list = await client.json<{ items: AddonObject[] }>({ path, signal, timeoutMs: 30_000 });
+  return list.items.map((item) => ({ ...item, kind }) as AddonObject);
+}
+
+/** Takes one step and returns what is known of the object afterwards; undefined = it is gone. Throws API errors. */
+export async function takeStep(
+  home: Home,
+  entry: Entry,
+  step: { need: Exclude<Need, "none">; marks: Marks },
+): Promise<Known | undefined> {
+  const target = targetOf(home, entry.id);
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  switch (step.need) {
+    case "create":
+      return createObject(home, entry, step.marks);
+    case "remove":
+      await remove(home.client, target, options).catch(ignoreNotFound);
+      return undefined;
+    case "patch": {
+      const body = { metadata: ownedMeta(home, step.marks), spec: entry.spec };
+      const answer = await mergePatch<IAddonModule>(home.client, target, { ...options, body });
+      return knownFrom(answer);
+    }
+    case "status":
+      return writeStatus(home, entry, target);
+  }
+}
+
+/** The object as it is on the server now; undefined = none. */
+export async function readObject(home: Home, id: Identity): Promise<Known | undefined> {
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const object = await get<AddonObject>(home.client, targetOf(home, id), options).catch(ignoreNotFound);
+  return object === undefined ? undefined : knownFrom(object);
+}
+
+async function writeStatus(home: Home, entry: Entry, target: Target): Promise<Known> {
+  const { known } = entry;
+  if (known === undefined) throw new Error("a status needs its object");
+  const wanted = wantedStatus(entry, known);
+  const body = statusPatch(known.status, wanted);
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const answer = await jsonPatch<AddonObject>(
+    home.client,
+    { ...target, subresource: "status" },
+    { ...options, body },
+  );
+  const after = knownFrom(answer);
+  return { ...after, status: isTaken(after, wanted, body) ? wanted : after.status };
+}
+
+/**
+ * Whether the server took what was sent. What it dropped (an older CRD) counts as taken, or it would be written
+ * again and again; anything else that differs is a stranger's edit that came in between.
+ */
+function isTaken(after: Known, wanted: JsonObject, sent: readonly PatchStep[]): boolean {
+  const paths = new Set(sent.map((step) => step.path));
+  return paths.has("/status") || statusPatch(after.status, wanted).every((step) => paths.has(step.path));
+}
+
+async function createObject(home: Home, entry: Entry, marks: Marks): Promise<Known | undefined> {
+  const body = entry.id.kind === "AddonModule" ? newModule(home, entry, marks) : newOperator(home);
+  const { name: _, ...collection } = targetOf(home, entry.id);
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  try {
+    return knownFrom(await create<AddonObject>(home.client, collection, { ...options, body }));
+  } catch (error) {
+    if (isAlreadyExists(error)) return readObject(home, entry.id);
+    throw error;
+  }
+}
+
+function newModule(home: Home, entry: Entry, marks: Marks): unknown {
+  const metadata = { name: entry.id.name, namespace: home.namespace, ...ownedMeta(home, marks) };
+  return new AddonModule({ metadata, ...(entry.spec === undefined ? {} : { spec: entry.spec }) }).toJSON();
+}
+
+function newOperator(home: Home): unknown {
+  const release = home.helmRelease;
+  const marks: Pick<ObjectMeta, "labels" | "annotations"> =
+    release === undefined
+      ? { labels: { "app.kubernetes.io/managed-by": "addon-operator" } }
+      : {
+          labels: { "app.kubernetes.io/managed-by": "Helm" },
+          annotations: {
+            "meta.helm.sh/release-name": release.name,
+            "meta.helm.sh/release-namespace": release.namespace,
+          },
+        };
+  const object: Omit<IAddonOperator, "apiVersion" | "kind"> = {
+    metadata: { name: home.operatorName, namespace: home.namespace, ...marks },
+    spec: {},
+  };
+  return new AddonOperator(object).toJSON();
+}
+
+function ownedMeta(home: Home, marks: Marks): Pick<ObjectMeta, "labels" | "ownerReferences"> {
+  if (marks.ownerUid === undefined) return { labels: marks.labels };
+  const owner: OwnerReference = {
+    apiVersion: API_VERSION,
+    kind: "AddonOperator",
+    name: home.operatorName,
+    uid: marks.ownerUid,
+    controller: true,
+    blockOwnerDeletion: false,
+  };
+  return { labels: marks.labels, ownerReferences: [owner] };
+}
+
+function targetOf(home: Home, { kind, name }: Identity): Target {
+  const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
+  return { resource, namespace: home.namespace, name };
+}
+
+function ignoreNotFound(error: unknown): undefined {
+  if (!isNotFound(error)) throw error;
+}

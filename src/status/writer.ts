@@ -1,0 +1,207 @@
+import PQueue from "p-queue";
+
+import { type Clock, type Logger, digest } from "../lib/index.ts";
+import { ApiError, ConnectionError } from "../kube/index.ts";
+import { type Entry, type Marks, type Need, dueAt, isForeign, isOurs, needOf, newEntry } from "./entry.ts";
+import type { Known } from "./known.ts";
+import { type Home, readObject, takeStep } from "./objects.ts";
+import type { Patience } from "./patience.ts";
+
+/** What a {@link Writer} works with. */
+export interface WriterParts {
+  readonly home: Home;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly patience: Patience;
+  /** Writes at the same time. */
+  readonly parallel: number;
+  /** Takes over what is known of an object after a call or a watch event. */
+  readonly adopt: (entry: Entry, known: Known | undefined) => void;
+  /** An object that was seen while a write was under way. */
+  readonly observed: (entry: Entry) => void;
+}
+
+/** Brings objects to what their entries want: one step after the other, bounded, patient with a troubled server. */
+export class Writer {
+  readonly operator: Entry;
+  readonly modules = new Map<string, Entry>();
+  readonly #parts: WriterParts;
+  readonly #queue: PQueue;
+  readonly #labels: Readonly<Record<string, string>>;
+  readonly #warned = new Set<string>();
+
+  constructor(parts: WriterParts) {
+    const { namespace, operatorName } = parts.home;
+    this.#parts = parts;
+    this.#queue = new PQueue({ concurrency: parts.parallel });
+    this.operator = newEntry({ kind: "AddonOperator", name: operatorName });
+    this.#labels = {
+      "app.kubernetes.io/managed-by": "addon-operator",
+      "addon-operator.io/managed-by": digest(`${namespace}/${operatorName}`),
+    };
+  }
+
+  /** The entry of a module, made where there is none. */
+  module(name: string): Entry {
+    let entry = this.modules.get(name);
+    if (entry === undefined) {
+      entry = newEntry({ kind: "AddonModule", name });
+      this.modules.set(name, entry);
+    }
+    return entry;
+  }
+
+  /** All entries, the summary first: modules carry a reference to it. */
+  entries(): Entry[] {
+    return [this.operator, ...this.modules.values()];
+  }
+
+  /** Queues the entry when something is to be done to it, now or as soon as it may be written. */
+  consider(entry: Entry): void {
+    if (this.#closed || entry.busy || entry.queued) return;
+    entry.timer?.cancel();
+    entry.timer = undefined;
+    const need = this.#needOf(entry);
+    if (need === "none") return;
+    const { clock, patience } = this.#parts;
+    const wait = Math.max(dueAt(entry, need), patience.until) - clock.now();
+    if (wait <= 0) this.#enqueue(entry, need);
+    else entry.timer = clock.setTimer(wait, () => this.consider(entry));
+  }
+
+  /** Writes everything that differs without waiting for its turn; resolves when all of it is done or has failed. */
+  async drain(): Promise<void> {
+    for (const entry of this.entries()) {
+      const need = this.#needOf(entry);
+      // A deleted object is not brought back on the way out: its chart may be going too.
+      const isLeft = need === "create" && entry.deleted;
+      if (!entry.busy && !entry.queued && need !== "none" && !isLeft) this.#enqueue(entry, need);
+    }
+    await this.#queue.onIdle();
+  }
+
+  /** Ends all waiting. */
+  close(): void {
+    this.#queue.clear();
+    for (const entry of this.entries()) entry.timer?.cancel();
+  }
+
+  get #closed(): boolean {
+    return this.#parts.home.signal.aborted;
+  }
+
+  get #marks(): Marks {
+    return { labels: this.#labels, ownerUid: this.operator.known?.uid };
+  }
+
+  #needOf(entry: Entry): Need {
+    if (entry.known !== undefined && isForeign(entry.known, this.#marks) && entry !== this.operator) {
+      if (entry.status !== undefined) this.#warnForeign(entry);
+      return "none";
+    }
+    const need = needOf(entry, this.#marks);
+    // Until the summary has its uid (or could not be had), a module would be written twice.
+    return need === "create" && entry !== this.operator && !this.#isOwnerTried ? "none" : need;
+  }
+
+  get #isOwnerTried(): boolean {
+    const { known, failures, deleted } = this.operator;
+    return known !== undefined || failures > 0 || deleted;
+  }
+
+  #warnForeign({ id }: Entry): void {
+    if (this.#warned.has(id.name)) return;
+    this.#warned.add(id.name);
+    this.#parts.logger.warn("AddonModule belongs to another operator and is left alone", { module: id.name });
+  }
+
+  #enqueue(entry: Entry, need: Need): void {
+    entry.queued = true;
+    const priority = need === "patch" || entry === this.operator ? 1 : 0;
+    this.#queue.add(() => this.#run(entry), { priority }).catch(() => {});
+  }
+
+  async #run(entry: Entry): Promise<void> {
+    entry.queued = false;
+    if (this.#closed) return;
+    const { clock, patience } = this.#parts;
+    // Trouble that another write met meanwhile holds this one too.
+    if (patience.until > clock.now()) return this.consider(entry);
+    const owner = this.operator.known?.uid;
+    const wasTried = this.#isOwnerTried;
+    entry.busy = true;
+    try {
+      await this.#write(entry);
+      this.#succeeded(entry);
+    } catch (error) {
+      await this.#failed(entry, error);
+    } finally {
+      entry.busy = false;
+    }
+    const isOwnerNew = owner !== this.operator.known?.uid || wasTried !== this.#isOwnerTried;
+    if (isOwnerNew) for (const other of this.modules.values()) this.consider(other);
+    this.#settle(entry);
+  }
+
+  #settle(entry: Entry): void {
+    if (entry.seen !== undefined) this.#parts.observed(entry);
+    this.consider(entry);
+  }
+
+  #succeeded(entry: Entry): void {
+    entry.failures = 0;
+    entry.notBefore = 0;
+    this.#parts.patience.succeeded();
+  }
+
+  /** Object first, then its status: the answer to the first says which generation the second speaks of. */
+  async #write(entry: Entry): Promise<void> {
+    const { home, adopt, clock } = this.#parts;
+    for (let need = this.#needOf(entry); need !== "none"; need = this.#needOf(entry)) {
+      const { status } = entry;
+      adopt(entry, await takeStep(home, entry, { need, marks: this.#marks }));
+      entry.deleted = false;
+      if (need !== "status") continue;
+      entry.written = status;
+      entry.lastWriteAt = clock.now();
+      return;
+    }
+    this.#dropGone(entry);
+  }
+
+  #dropGone(entry: Entry): void {
+    const isGone =
+      entry.status === undefined && (entry.known === undefined || !isOurs(entry.known, this.#marks));
+    if (isGone && entry !== this.operator) this.modules.delete(entry.id.name);
+  }
+
+  async #failed(entry: Entry, error: unknown): Promise<void> {
+    if (this.#closed) return;
+    const { home, adopt, clock, patience } = this.#parts;
+    entry.failures += 1;
+    if (isShared(error)) {
+      patience.failed(error);
+      return;
+    }
+    entry.notBefore = clock.now() + patience.alone(error, entry.failures);
+    if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
+      // The object is not what we believed it to be: look at it before the next try.
+      await readObject(home, entry.id).then(
+        (known) => adopt(entry, known),
+        () => {},
+      );
+    }
+  }
+}
+
+/** Errors that every other write would meet as well: no answer, a missing kind, a troubled server. */
+function isShared(error: unknown): boolean {
+  if (error instanceof ConnectionError) return true;
+  if (!(error instanceof ApiError)) return false;
+  return isMissingKind(error) || error.status === 429 || error.status >= 500;
+}
+
+/** 404 for the kind, not for an object of it: that answer names no object. */
+export function isMissingKind(error: ApiError): boolean {
+  return error.status === 404 && error.details?.["name"] === undefined;
+}
