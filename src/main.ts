@@ -8,18 +8,34 @@ import { VERSION } from "./version.ts";
 
 const USAGE = 2;
 
+type Command = (args: readonly string[], env: Environment) => number | Promise<number>;
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  start,
+  help: () => print(usage()),
+  version: () => print(`addon-operator ${VERSION}\n`),
+  hook: (args, env) => offline("hook", args, env),
+  lint: (args, env) => offline("lint", args, env),
+  ...Object.fromEntries(
+    DEBUG_COMMANDS.map((name): [string, Command] => [name, (args, env) => debug([name, ...args], env)]),
+  ),
+};
+
 /** Exit codes: 0 stopped on request, 1 refused to start or the call failed, 2 wrong usage (design: Running). */
 async function main(args: readonly string[], env: Environment): Promise<number> {
-  const [command = "start", ...rest] = args[0]?.startsWith("-") === true ? ["start", ...args] : args;
-  if (args.includes("--help") || args.includes("-h") || command === "help") return print(usage());
-  if (command === "version" || command === "--version") return print(`addon-operator ${VERSION}\n`);
-  if (command === "start") return start(rest, env);
-  if (DEBUG_COMMANDS.some((known) => known === command)) return debug([command, ...rest], env);
-  if (command === "hook" || command === "lint") {
-    const { offline } = await import("./offline.ts");
-    return offline(command, rest, env);
-  }
-  throw new UsageError([`"${command}" is not a sub-command; see addon-operator --help`]);
+  if (args.includes("--help") || args.includes("-h")) return print(usage());
+  if (args[0] === "--version") return print(`addon-operator ${VERSION}\n`);
+  // Without a sub-command the operator starts.
+  const [name = "start", ...rest] = args[0]?.startsWith("-") === false ? args : ["start", ...args];
+  const command = COMMANDS[name];
+  if (command === undefined)
+    throw new UsageError([`"${name}" is not a sub-command; see addon-operator --help`]);
+  return command(rest, env);
+}
+
+async function offline(command: "hook" | "lint", args: readonly string[], env: Environment): Promise<number> {
+  const { runOffline } = await import("./offline.ts");
+  return runOffline(command, args, env);
 }
 
 async function start(args: readonly string[], env: Environment): Promise<number> {

@@ -44,43 +44,46 @@ export function callOf(args: readonly string[]): Call & { readonly watch: boolea
 function split(args: readonly string[]): Words {
   const words: string[] = [];
   const flags = new Set<string>();
+  const queue = [...args];
   let output: string | undefined;
-  for (let index = 0; index < args.length; index++) {
-    const arg = args[index] ?? "";
+  for (let arg = queue.shift(); arg !== undefined; arg = queue.shift()) {
     const [name = "", inline] = arg.split("=", 2);
-    if (name === "-o" || name === "--output") output = inline ?? args[++index];
-    else if (name === "-t") index += 1;
+    if (name === "-o" || name === "--output") output = formatOf(inline ?? queue.shift() ?? "");
+    else if (name === "-t") queue.shift();
     else if (arg.startsWith("-")) flags.add(name);
     else words.push(arg);
-  }
-  if (output !== undefined && !["text", "yaml", "json"].includes(output)) {
-    throw new CliError(`-o: "${output}" is not accepted; use text, yaml or json`);
   }
   return { words, flags, output };
 }
 
+function formatOf(text: string): string {
+  if (["text", "yaml", "json"].includes(text)) return text;
+  throw new CliError(`-o: "${text}" is not accepted; use text, yaml or json`);
+}
+
+type Route = (words: Words, format: string) => Call;
+
 function route(words: Words): Call {
-  const [room = "", what = "", name = "", extra] = words.words;
-  const format = words.output ?? (room === "queue" ? "text" : "yaml");
-  switch (room) {
-    case "queue":
-      return get(`/queue/${oneOf(what || "list", ["list", "main"])}.${format}`, showEmpty(words));
-    case "config":
-      if (what !== "set") return get(`/config/${oneOf(what || "list", ["list"])}.${format}`);
-      return {
-        method: "POST",
-        path: "/config/set",
-        form: { name, value: extra ?? "", duration: words.words[4] ?? "" },
-      };
-    case "global":
-      return get(`/global/${oneOf(what, ["list", "values", "config", "patches", "snapshots"])}.${format}`);
-    case "module":
-      return moduleRoute(words, { what, name, format });
-    case "plan":
-      return get(`/plan.${format}`);
-    default:
-      return get(what.startsWith("/") ? what : `/${what}`);
-  }
+  const [room = "", what = ""] = words.words;
+  const known = ROUTES[room];
+  if (known === undefined) return get(what.startsWith("/") ? what : `/${what}`);
+  return known(words, words.output ?? (room === "queue" ? "text" : "yaml"));
+}
+
+const ROUTES: Readonly<Record<string, Route>> = {
+  queue: (words, format) =>
+    get(`/queue/${oneOf(words.words[1] ?? "list", ["list", "main"])}.${format}`, showEmpty(words)),
+  config: configRoute,
+  global: ({ words }, format) =>
+    get(`/global/${oneOf(words[1] ?? "", ["list", "values", "config", "patches", "snapshots"])}.${format}`),
+  module: moduleRoute,
+  plan: (_words, format) => get(`/plan.${format}`),
+};
+
+function configRoute({ words }: Words, format: string): Call {
+  const [, what = "list", name = "", value = "", duration = ""] = words;
+  if (oneOf(what, ["list", "set"]) === "list") return get(`/config/list.${format}`);
+  return { method: "POST", path: "/config/set", form: { name, value, duration } };
 }
 
 const MODULE_WORDS = [
@@ -95,10 +98,8 @@ const MODULE_WORDS = [
   "run",
 ];
 
-function moduleRoute(
-  { flags }: Words,
-  { what, name, format }: { what: string; name: string; format: string },
-): Call {
+function moduleRoute({ flags, words }: Words, format: string): Call {
+  const [, what = "", name = ""] = words;
   oneOf(what, MODULE_WORDS);
   if (what === "list" || what === "resource-monitor") return get(`/module/${what}.${format}`);
   if (name === "") throw new CliError(`module ${what}: needs the name of a module`);

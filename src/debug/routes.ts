@@ -97,22 +97,20 @@ function setParameter(sources: Sources, form: URLSearchParams): Answer {
 }
 
 function global(sources: Sources, { path }: Ask): Answer {
-  const { values, globalHooks } = sources.state;
-  switch (path[0]) {
-    case "list":
-      return data(globalHooks.map((hook) => hook.name));
-    case "values":
-      return data(values.merged(GLOBAL).values);
-    case "config":
-      return data(values.configSection(GLOBAL) ?? {});
-    case "patches":
-      return data(values.patches(GLOBAL) as unknown as Json);
-    case "snapshots":
-      return data(Object.fromEntries(globalHooks.map((hook) => [hook.name, sources.snapshots(hook.id)])));
-    default:
-      return failure(404, "global: use list, values, config, patches or snapshots");
-  }
+  const show = GLOBAL_VIEWS[path[0] ?? ""];
+  return show === undefined
+    ? failure(404, `global: use ${Object.keys(GLOBAL_VIEWS).join(", ")}`)
+    : data(show(sources));
 }
+
+const GLOBAL_VIEWS: Readonly<Record<string, (sources: Sources) => Json>> = {
+  list: ({ state }) => state.globalHooks.map((hook) => hook.name),
+  values: ({ state }) => state.values.merged(GLOBAL).values,
+  config: ({ state }) => state.values.configSection(GLOBAL) ?? {},
+  patches: ({ state }) => state.values.patches(GLOBAL) as unknown as Json,
+  snapshots: ({ state, snapshots }) =>
+    Object.fromEntries(state.globalHooks.map((hook) => [hook.name, snapshots(hook.id)])),
+};
 
 function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
   const [name = "", what = ""] = ask.path;

@@ -206,13 +206,36 @@ export class State {
   }
 
   /**
-   * After an own ConfigMap write by a hook whose changes start nothing: what was covered stays covered.
-   * `before` is the ConfigMap digest before the write.
+   * Takes a hook's own write to the ConfigMap into force. The write itself asks for nothing, as what it changes is
+   * seen in the merged values; so whatever was covered before it stays covered, in the same turn.
    */
-  coverOwnWrite(before: string): void {
+  recordOwnConfig(seen: ConfigObservation): void {
+    const before = this.#configDigests();
+    this.recordConfig(seen, { text: "hook changed the ConfigMap", place: "back" });
+    const after = this.#configDigests();
     const covered = this.#converge.covered;
-    if (covered === undefined || covered.config !== before) return;
-    this.recordConverge({ covered: { ...covered, config: this.values.globalConfigDigest() } });
+    if (covered?.config === before.global)
+      this.recordConverge({ covered: { ...covered, config: after.global } });
+    for (const [name, section] of before.sections)
+      this.#coverSection(name, { section, global: before.global });
+  }
+
+  #configDigests(): { global: string; sections: Map<string, string> } {
+    const sections = [...this.#records].map(
+      ([name, record]) => [name, this.values.moduleConfigDigest(record.module)] as const,
+    );
+    return { global: this.values.globalConfigDigest(), sections: new Map(sections) };
+  }
+
+  #coverSection(name: string, before: { section: string; global: string }): void {
+    this.update(name, (record) => {
+      const section = this.values.moduleConfigDigest(record.module);
+      if (record.attemptedSectionDigest === before.section) record.attemptedSectionDigest = section;
+      if (record.handledSectionDigest === before.section) record.handledSectionDigest = section;
+      if (record.handledConfigDigest === digest(before.section, before.global)) {
+        record.handledConfigDigest = digest(section, this.values.globalConfigDigest());
+      }
+    });
   }
 
   /** Discovery looks at globals and flags from here on: later changes ask for another reload. */

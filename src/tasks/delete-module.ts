@@ -50,7 +50,7 @@ async function steps(hands: Hands, name: string, context: RunContext): Promise<v
   for (const hook of record.hooks) if (hook.config.kubernetes.length > 0) await hands.bindings.enable(hook);
   if (status !== undefined && status !== "uninstalled") {
     await hooks(hands, name, { binding: "beforeDeleteHelm", context });
-    setStep(hands, name, "uninstall");
+    setStep(hands, name, { step: "uninstall", hook: undefined });
     await hands.releases.uninstall(name, context.signal);
   }
   await hooks(hands, name, { binding: "afterDeleteHelm", context });
@@ -64,18 +64,18 @@ async function hooks(
   name: string,
   run: { binding: LifecycleBinding; context: RunContext },
 ): Promise<void> {
-  setStep(hands, name, run.binding);
+  setStep(hands, name, { step: run.binding, hook: undefined });
   await runLifecycle(hands, hands.state.module(name)?.hooks ?? [], {
     binding: run.binding,
     queue: run.context.queue,
     signal: run.context.signal,
-    onStart: (hook) => setStep(hands, name, run.binding, hook.name),
+    onStart: (hook) => setStep(hands, name, { step: run.binding, hook: hook.name }),
   });
 }
 
-function setStep(hands: Hands, name: string, step: string, hook?: string): void {
+function setStep(hands: Hands, name: string, at: { step: string; hook: string | undefined }): void {
   hands.state.update(name, (record) => {
-    if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, step, hook };
+    if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, ...at };
   });
 }
 

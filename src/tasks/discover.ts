@@ -161,18 +161,22 @@ function deleteHold(hands: Hands): string | undefined {
 function isDeletable(hands: Hands, module: Module, unreadable: boolean): boolean {
   const record = hands.state.module(module.name);
   if (record === undefined || record.enabled || problemOf(record) !== undefined) return false;
-  if (unreadable && record.enabledBy === "script") return false;
-  const { config } = hands.state.values;
-  if (config?.protected.has(module.valuesKey) === true || config?.maintenance.has(module.valuesKey) === true)
-    return false;
+  if ((unreadable && record.enabledBy === "script") || isGuarded(hands, module)) return false;
   const owner = hands.releases.ownership(module.name);
-  if (owner === "foreign")
+  if (owner === "foreign") {
     hands.witness.failed(
       module.name,
       "ForeignRelease",
       "a release of this name is not ours; it is left alone",
     );
+  }
   return owner === "ours" || record.ranHere;
+}
+
+/** Protected and suspended modules are never deleted. */
+function isGuarded(hands: Hands, { valuesKey }: Module): boolean {
+  const { config } = hands.state.values;
+  return config !== undefined && (config.protected.has(valuesKey) || config.maintenance.has(valuesKey));
 }
 
 /** Modules that went off lose their schedules and queued tasks at once; watches stay until afterDeleteHelm. */

@@ -95,7 +95,6 @@ async function remember(
   const { state } = hands;
   const { key, patches } = change;
   const before = {
-    config: state.values.globalConfigDigest(),
     globals: state.values.globalsDigest(),
     section: digestOf(hands, key),
   };
@@ -105,7 +104,6 @@ async function remember(
   const cause = causeOf(request.triggers[0]);
   if (request.hook.module === undefined) {
     if (state.values.globalsDigest() !== before.globals) state.recordGlobalCause(cause);
-    if (!startsSomething(request.triggers[0])) state.coverOwnWrite(before.config);
   } else if (digestOf(hands, key) !== before.section) {
     state.update(request.hook.module, (record) => void (record.cause = cause));
   }
@@ -113,13 +111,6 @@ async function remember(
 
 function digestOf(hands: Hands, key: string): string {
   return hands.state.values.merged(key).digest;
-}
-
-/** Bindings whose values changes start something (LIFECYCLE-STEPS 8–12); the others come before what uses them. */
-function startsSomething(trigger: HookTrigger | undefined): boolean {
-  if (trigger === undefined) return false;
-  if (trigger.type === "lifecycle") return trigger.binding === "afterAll" || trigger.binding === "afterHelm";
-  return trigger.type !== "synchronization";
 }
 
 /** The reason people read; an afterHelm hook restarts its module's run at once, everything else queues up. */

@@ -151,16 +151,8 @@ export class ConfigMapSource {
     const next = withSection(base, key, applyPatch(sectionIn(base, key), operations));
     const { condition, problems, resourceVersion } = view.config;
     const content = overlay === undefined ? next : (values.config ?? this.#parse("", {}));
-    state.recordConfig(
-      {
-        condition,
-        problems,
-        resourceVersion,
-        content,
-        overlay: overlay === undefined ? values.overlay : next,
-      },
-      { text: "hook changed the ConfigMap", place: "back" },
-    );
+    const overlaid = overlay === undefined ? values.overlay : next;
+    state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: overlaid });
   }
 
   async #read(name: string): Promise<ConfigMapObject | undefined> {

@@ -24,14 +24,20 @@ export class Schedules {
     if (hook.config.schedules.length === 0) return;
     this.#hooks.set(hook.id, hook);
     for (const { crontab } of hook.config.schedules) {
-      if (!this.#lines.has(crontab)) this.#lines.set(crontab, this.#table.add(crontab, () => this.#fire(crontab)));
+      if (!this.#lines.has(crontab))
+        this.#lines.set(
+          crontab,
+          this.#table.add(crontab, () => this.#fire(crontab)),
+        );
     }
   }
 
   /** Ends the schedules of a hook. */
   disable(hook: Hook): void {
     if (!this.#hooks.delete(hook.id)) return;
-    const used = new Set([...this.#hooks.values()].flatMap((each) => each.config.schedules.map((binding) => binding.crontab)));
+    const used = new Set(
+      [...this.#hooks.values()].flatMap((each) => each.config.schedules.map((binding) => binding.crontab)),
+    );
     for (const [line, end] of this.#lines) {
       if (used.has(line)) continue;
       end();

@@ -1,0 +1,434 @@
+import { Engine } from "../../src/engine/index.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import type {
+  Hook,
+  HookConfig,
+  HookTrigger,
+  JsonObject,
+  KubernetesBinding,
+  LifecycleBinding,
+  Module,
+  ScheduleBinding,
+  Task,
+  Tree,
+} from "../../src/model/index.ts";
+import { bindingName, describeTask } from "../../src/model/index.ts";
+import { Queues } from "../../src/queue/index.ts";
+import { State, withSection } from "../../src/state/index.ts";
+import type { ReleaseView } from "../../src/state/index.ts";
+import { ForeignReleaseError, runTask } from "../../src/tasks/index.ts";
+import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
+import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
+import { ManualClock, settle } from "./clock.ts";
+
+/** What a scripted hook does at a run: leave patches, or fail. */
+export interface HookAct {
+  readonly fail?: string;
+  readonly values?: unknown;
+  readonly config?: unknown;
+  /** Milliseconds of virtual time the run takes. */
+  readonly takes?: number;
+}
+
+export interface HookSpec {
+  readonly name: string;
+  readonly module?: string;
+  readonly lifecycle?: Partial<Record<LifecycleBinding, number>>;
+  readonly kubernetes?: readonly Partial<KubernetesBinding>[];
+  readonly schedules?: readonly Partial<ScheduleBinding>[];
+  readonly act?: (triggers: readonly HookTrigger[], run: number) => HookAct;
+}
+
+export interface ModuleSpec {
+  readonly name: string;
+  readonly order?: number;
+  readonly enabled?: boolean;
+  readonly section?: JsonObject;
+  readonly chart?: Module["chart"];
+  /** Answer of the `enabled` script; throws = the script fails. */
+  readonly script?: (enabledModules: readonly string[]) => boolean;
+  readonly hooks?: readonly HookSpec[];
+}
+
+/** The engine with all its tasks over scripted hooks and a made-up helm, in virtual time. */
+export class EngineLab {
+  readonly clock = new ManualClock();
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly engine: Engine;
+  /** What ran, in order: `hook a: beforeHelm`, `helm m {values}`, `uninstall m` … */
+  readonly log: string[] = [];
+  readonly releases = new Map<string, ReleaseView & { readonly values: string }>();
+  readonly unlocked: string[] = [];
+  readonly schedules = new Set<string>();
+  readonly failures: string[] = [];
+  data: Record<string, string> = {};
+  /** Set to make helm fail with this message. */
+  helmFails: ((module: string) => string | undefined) | undefined;
+  helmTakes = 0;
+  /** Called whenever any task ends, with what it was. */
+  onSettled: ((tasks: readonly Task[]) => void) | undefined;
+  #modules: ModuleSpec[];
+  readonly #globalHooks: readonly HookSpec[];
+  readonly #hands: Hands;
+  readonly #runs = new Map<string, number>();
+
+  constructor(world: {
+    modules?: readonly ModuleSpec[];
+    globalHooks?: readonly HookSpec[];
+    config?: Record<string, string>;
+  }) {
+    this.#modules = [...(world.modules ?? [])];
+    this.#globalHooks = world.globalHooks ?? [];
+    this.data = { ...world.config };
+    this.state = new State({ clock: this.clock, onChange: () => this.engine.look() });
+    this.queues = new Queues<Task>({
+      clock: this.clock,
+      bounds: { minMs: 5000, maxMs: 30_000 },
+      random: () => 0,
+      run: (batch, context) => runTask(this.#hands, batch, context),
+      onSettled: (batch) => {
+        this.onSettled?.(batch);
+        this.engine.look();
+      },
+    });
+    this.engine = new Engine(this.state, this.queues);
+    this.#hands = this.#makeHands();
+  }
+
+  /** Starts up and runs until the first reload is over or something backs off. */
+  async start(): Promise<void> {
+    this.state.recordTree(this.#tree());
+    this.#takeConfig();
+    this.state.recordGlobalHooks(this.#globalHooks.map((spec) => this.#hook(spec)));
+    this.state.recordBoot("onStartup");
+    this.queues.offer("main", { kind: "boot", key: "boot" });
+    await this.run();
+  }
+
+  /** Lets everything that is ready run, without waiting for back-offs longer than `ms`. */
+  async run(ms = 0): Promise<void> {
+    await this.clock.advance(ms);
+    for (let turn = 0; turn < 20; turn++) await settle();
+  }
+
+  /** Edits the ConfigMap; undefined removes a key. */
+  edit(change: Record<string, string | undefined>): void {
+    for (const [key, text] of Object.entries(change)) {
+      if (text === undefined) delete this.data[key];
+      else this.data[key] = text;
+    }
+    this.#takeConfig();
+  }
+
+  setModules(modules: readonly ModuleSpec[]): void {
+    this.#modules = [...modules];
+  }
+
+  /** An event for a kubernetes binding of a hook. */
+  event(hookId: string, name = "obj"): void {
+    const hook = this.#find(hookId);
+    const binding = hook.config.kubernetes[0];
+    if (binding === undefined) throw new Error(`${hookId} has no kubernetes binding`);
+    const event = {
+      watchEvent: "Modified",
+      kind: "Pod",
+      namespace: "ns",
+      name,
+      item: { object: {} },
+    } as const;
+    this.#offer(hook, { type: "event", binding, event });
+  }
+
+  /** A tick for a schedule binding of a hook. */
+  tick(hookId: string): void {
+    const hook = this.#find(hookId);
+    const binding = hook.config.schedules[0];
+    if (binding === undefined) throw new Error(`${hookId} has no schedule`);
+    if (this.schedules.has(hookId)) this.#offer(hook, { type: "schedule", binding });
+  }
+
+  /** True when nothing waits or runs. */
+  get quiet(): boolean {
+    return this.queues.views().every((view) => view.length === 0);
+  }
+
+  describe(): string[] {
+    return this.queues
+      .views()
+      .flatMap((view) => view.tasks.map((task) => `${view.name}: ${describeTask(task.task)}`));
+  }
+
+  #offer(hook: Hook, trigger: HookTrigger): void {
+    const queue = trigger.type === "lifecycle" ? "main" : trigger.binding.queue;
+    this.queues.offer(queue, { kind: "hook", hook, trigger, batch: hook.id });
+  }
+
+  #find(id: string): Hook {
+    const all = [...this.state.globalHooks, ...[...this.state.records()].flatMap((record) => record.hooks)];
+    const found = all.find((hook) => hook.id === id);
+    if (found === undefined) throw new Error(`no hook ${id}`);
+    return found;
+  }
+
+  #takeConfig(): void {
+    const content = parseConfigMap("addon-operator", this.data, this.state.values.modules());
+    const condition = content.problems.length > 0 ? "invalid" : "ok";
+    this.state.recordConfig(
+      {
+        condition,
+        problems: content.problems,
+        resourceVersion: "1",
+        ...(condition === "ok" ? { content } : {}),
+      },
+      { text: "ConfigMap changed", place: "front" },
+    );
+  }
+
+  #tree(): Tree {
+    const modules = this.#modules
+      .map((spec) => moduleOf(spec))
+      .sort((a, b) => a.order - b.order || (a.name < b.name ? -1 : 1));
+    return {
+      modules,
+      globalValues: undefined,
+      globalSchemas: {},
+      globalHookFiles: this.#globalHooks.map((spec) => fileOf(spec)),
+      problems: [],
+      warnings: [],
+      purgeHolds: modules.length === 0 ? ["no module"] : [],
+    };
+  }
+
+  #hook(spec: HookSpec): Hook {
+    return { ...fileOf(spec), id: idOf(spec), module: spec.module, config: configOf(spec) };
+  }
+
+  #spec(hook: Hook): HookSpec | undefined {
+    const all = [
+      ...this.#globalHooks,
+      ...this.#modules.flatMap((module) =>
+        (module.hooks ?? []).map((spec) => ({ ...spec, module: module.name })),
+      ),
+    ];
+    return all.find((spec) => idOf(spec) === hook.id);
+  }
+
+  async #runHook(run: Parameters<Hands["runHook"]>[0]): Promise<HookLeftovers> {
+    const { hook, triggers } = run;
+    const count = (this.#runs.get(hook.id) ?? 0) + 1;
+    this.#runs.set(hook.id, count);
+    this.log.push(
+      `hook ${hook.id}: ${triggers.map((each) => (each.type === "synchronization" ? `sync ${bindingName(each)}` : bindingName(each))).join(" ")}`,
+    );
+    const act = this.#spec(hook)?.act?.(triggers, count) ?? {};
+    if (act.takes !== undefined) await this.#pass(act.takes, run.signal);
+    return {
+      failure: act.fail,
+      durationMs: act.takes ?? 0,
+      configPatch: act.config === undefined ? "" : JSON.stringify(act.config),
+      valuesPatch: act.values === undefined ? "" : JSON.stringify(act.values),
+      applyObjects: () => Promise.resolve(),
+      applyMetrics: () => {},
+    };
+  }
+
+  #pass(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.clock.setTimer(ms, resolve);
+      signal.addEventListener("abort", () => {
+        timer.cancel();
+        resolve();
+      });
+    });
+  }
+
+  #makeHands(): Hands {
+    const { state, queues, clock, log } = this;
+    return {
+      state,
+      queues,
+      clock,
+      logger: silentLogger,
+      retryMinMs: 5000,
+      bindings: {
+        enable: () => Promise.resolve(),
+        unlock: (hook, ids) => void this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`)),
+        disable: () => {},
+        snapshots: () => ({ get: () => [], objects: () => [] }),
+      },
+      schedules: {
+        enable: (hook) => void (hook.config.schedules.length > 0 && this.schedules.add(hook.id)),
+        disable: (hook) => void this.schedules.delete(hook.id),
+      },
+      releases: {
+        reconcile: async ({ module, values, signal }) => {
+          const failure = this.helmFails?.(module.name);
+          log.push(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
+          if (this.helmTakes > 0) await this.#pass(this.helmTakes, signal);
+          signal.throwIfAborted();
+          if (failure === "foreign") throw new ForeignReleaseError("not ours");
+          if (failure !== undefined) throw new Error(failure);
+          return this.#upgrade(module.name, values);
+        },
+        get: (name) => this.releases.get(name),
+        ownership: (name) => (this.releases.has(name) ? "ours" : "absent"),
+        anyOurs: () => this.releases.size > 0,
+        uninstall: (name) => {
+          log.push(`uninstall ${name}`);
+          const release = this.releases.get(name);
+          if (release !== undefined) this.releases.set(name, { ...release, status: "uninstalled" });
+          return Promise.resolve();
+        },
+        forget: (name) => {
+          this.releases.delete(name);
+          return Promise.resolve();
+        },
+        purgeable: (tree) =>
+          [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
+        ensureCrds: () => Promise.resolve(),
+      },
+      config: { write: (key, operations) => Promise.resolve(this.#write(key, operations)) },
+      witness: {
+        hookRun: () => {},
+        moduleRun: () => {},
+        moduleDeleteFailed: () => {},
+        discoveryFailed: () => {},
+        released: () => {},
+        removed: () => {},
+        failed: (module, reason) => void this.failures.push(`${module}: ${reason}`),
+        switched: (module, enabled) => void log.push(`${module} ${enabled ? "on" : "off"}`),
+        converged: () => void log.push("converged"),
+      },
+      runHook: (run) => this.#runHook(run),
+      runScript: ({ module, values }) => {
+        const spec = this.#modules.find((each) => each.name === module.name);
+        const { enabledModules } = (JSON.parse(values) as { global: { enabledModules: string[] } }).global;
+        try {
+          return Promise.resolve({ enabled: spec?.script?.(enabledModules) ?? true, reason: undefined });
+        } catch (error) {
+          return Promise.resolve({ failure: String(error) });
+        }
+      },
+      loadHook: (file, module) => {
+        const all = [
+          ...this.#globalHooks,
+          ...this.#modules.flatMap((each) =>
+            (each.hooks ?? []).map((spec) => ({ ...spec, module: each.name })),
+          ),
+        ];
+        const spec = all.find((each) => each.name === file.name && each.module === module);
+        if (spec === undefined) return Promise.resolve({ problem: { file: file.path, message: "gone" } });
+        return Promise.resolve({ hook: this.#hook(spec) });
+      },
+      readTree: () => Promise.resolve(this.#tree()),
+      lookAgain: (ms) => void clock.setTimer(ms, () => state.recordSecondLook()),
+      awaitTask: (task) => {
+        const queue = task.trigger.type === "lifecycle" ? "main" : task.trigger.binding.queue;
+        queues.offer(queue, task);
+        return this.#left(task.key ?? "");
+      },
+    };
+  }
+
+  async #left(key: string): Promise<void> {
+    while (this.queues.has(key)) await settle();
+  }
+
+  #write(key: string, operations: Parameters<Hands["config"]["write"]>[1]): void {
+    const config = this.state.values.config;
+    if (config === undefined) throw new Error("no config");
+    const section = applyPatch(key === "global" ? config.global : config.sections.get(key), operations);
+    this.data[key] = JSON.stringify(section ?? {});
+    const content = withSection(config, key, section);
+    this.state.recordOwnConfig({ condition: "ok", problems: [], resourceVersion: "2", content });
+  }
+
+  #upgrade(
+    name: string,
+    values: string,
+  ): { action: "unchanged" | "installed" | "upgraded"; release: ReleaseView; recovered: boolean } {
+    const before = this.releases.get(name);
+    if (before !== undefined && before.values === values && before.status === "deployed") {
+      return { action: "unchanged", release: before, recovered: false };
+    }
+    const revision = (before?.revision ?? 0) + 1;
+    const release = {
+      name,
+      revision,
+      status: "deployed",
+      chartVersion: "1",
+      manifestChecksum: "x",
+      lastDeployed: this.clock.now(),
+      values,
+    };
+    this.releases.set(name, release);
+    this.log.push(`release ${name} v${revision}`);
+    return { action: before === undefined ? "installed" : "upgraded", release, recovered: false };
+  }
+}
+
+function idOf(spec: HookSpec): string {
+  return spec.module === undefined ? spec.name : `${spec.module}/${spec.name}`;
+}
+
+function fileOf(spec: HookSpec): { name: string; path: string; root: string; signature: string } {
+  return { name: spec.name, path: `/hooks/${idOf(spec)}`, root: "/hooks", signature: "1" };
+}
+
+function configOf(spec: HookSpec): HookConfig {
+  const shared = { allowFailure: false, queue: "main", group: undefined, includeSnapshotsFrom: [] };
+  return {
+    version: "v1",
+    lifecycle: spec.lifecycle ?? {},
+    schedules: (spec.schedules ?? []).map((each, index) => ({
+      type: "schedule",
+      id: `s${index}`,
+      name: "schedule",
+      crontab: "* * * * *",
+      ...shared,
+      ...each,
+    })),
+    kubernetes: (spec.kubernetes ?? []).map((each, index) => ({
+      type: "kubernetes",
+      id: `k${index}`,
+      name: "kubernetes",
+      apiVersion: undefined,
+      kind: "Pod",
+      events: ["Added", "Modified", "Deleted"],
+      executeOnSynchronization: true,
+      waitForSynchronization: true,
+      keepFullObjects: true,
+      jqFilter: undefined,
+      names: undefined,
+      labelSelector: undefined,
+      fieldSelector: undefined,
+      namespaces: undefined,
+      namespaceLabels: undefined,
+      ...shared,
+      ...each,
+    })),
+    settings: undefined,
+  };
+}
+
+function moduleOf(spec: ModuleSpec): Module {
+  const valuesKey = spec.name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+  const none = { file: "values.yaml", section: undefined, enabled: undefined };
+  return {
+    name: spec.name,
+    valuesKey,
+    order: spec.order ?? 1,
+    dir: `/modules/${spec.name}`,
+    chart: spec.chart ?? "own",
+    chartVersion: "1",
+    enabledScript: spec.script === undefined ? undefined : "enabled",
+    hookFiles: (spec.hooks ?? []).map((hook) => fileOf({ ...hook, module: spec.name })),
+    crdFiles: [],
+    common: none,
+    own: { file: "values.yaml", section: spec.section, enabled: spec.enabled },
+    schemas: {},
+    problem: undefined,
+    warnings: [],
+  };
+}
