@@ -128,19 +128,28 @@ function duplicateKeys(events: readonly Event[], text: string, file: string): st
   const warnings: string[] = [];
   const frames: Frame[] = [];
   for (const event of events) {
-    if (event.type === EVENT_ID.POP) frames.pop();
+    if (event.type === EVENT_ID.POP) {
+      frames.pop();
+      continue;
+    }
     const frame = frames.at(-1);
-    if (event.type === EVENT_ID.SCALAR && frame?.keys !== undefined && frame.expectsKey) {
-      const warning = noteKey(frame.keys, event, text);
-      if (warning !== undefined) warnings.push(`${file}: ${warning}`);
-    }
-    if (event.type !== EVENT_ID.POP && frame !== undefined) frame.expectsKey = !frame.expectsKey;
-    if (event.type === EVENT_ID.MAPPING) frames.push({ keys: new Map(), expectsKey: true });
-    if (event.type === EVENT_ID.SEQUENCE || event.type === EVENT_ID.DOCUMENT) {
-      frames.push({ keys: undefined, expectsKey: false });
-    }
+    const warning = frame === undefined ? undefined : visit(frame, event, text);
+    if (warning !== undefined) warnings.push(`${file}: ${warning}`);
+    if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS) frames.push(frameOf(event));
   }
   return warnings;
+}
+
+function frameOf(event: Event): Frame {
+  return { keys: event.type === EVENT_ID.MAPPING ? new Map<string, number>() : undefined, expectsKey: true };
+}
+
+/** Notes a node of a collection: in a mapping every other one is a key. */
+function visit(frame: Frame, event: Event, text: string): string | undefined {
+  const isKey = frame.expectsKey;
+  frame.expectsKey = !isKey;
+  if (frame.keys === undefined || !isKey || event.type !== EVENT_ID.SCALAR) return undefined;
+  return noteKey(frame.keys, event, text);
 }
 
 function noteKey(keys: Map<string, number>, event: ScalarEvent, text: string): string | undefined {

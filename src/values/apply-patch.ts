@@ -12,40 +12,98 @@ type Container = JsonObject | Json[];
 
 /**
  * A fresh patch over one section, strictly: a missing parent, removing or replacing what is not there, a bad
- * index or a failed `test` throws PatchError (RFC 6902). An absent section counts as an empty map. The section is
- * not changed; what the patch did not touch is shared. Undefined = the section itself was removed.
+ * index or a failed `test` throws PatchError (RFC 6902). `add` below an absent section creates it as a map. The
+ * section is not changed; what the patch did not touch is shared. Undefined = the section itself was removed.
  */
 export function applyPatch(
   section: Section | undefined,
   operations: readonly PatchOperation[],
 ): Section | undefined {
   if (operations.length === 0) return section;
-  return sectionAfter(patchSection(section, operations, applyStrictly));
+  const document = PatchedDocument.of(keyOf(operations), section);
+  for (const operation of operations) applyStrictly(document, operation);
+  return checked(document.section);
 }
 
 /**
  * Stored patches over fresh layers, tolerantly: an operation that no longer fits is left out, `test` is not
- * looked at again, `replace` of what is gone adds it (README "Values": Patches).
+ * looked at again, `replace` of what is gone adds it, and a removed section is an empty one (README "Values":
+ * Patches). Undefined only when there is neither a section nor a patch.
  */
 export function replay(
   section: Section | undefined,
   operations: readonly PatchOperation[],
 ): Section | undefined {
   if (operations.length === 0) return section;
-  return sectionAfter(patchSection(section, operations, applyTolerantly));
+  const document = PatchedDocument.of(keyOf(operations), section ?? {});
+  for (const operation of operations) {
+    applyTolerantly(document, operation);
+    if (typeof document.section !== "object" || document.section === null) document.section = {};
+  }
+  return checked(document.section);
 }
 
-type Apply = (document: Document, operation: PatchOperation) => void;
+/** Replays one operation on a value on its own, at `path` relative to the value, which is not empty. */
+export function replayBelow(value: Json, operation: PatchOperation, path: string): Json {
+  const document = PatchedDocument.of("", value);
+  applyTolerantly(document, { ...operation, path: `/${path}` });
+  return document.section ?? null;
+}
+
+/**
+ * Operations as they are stored: without `test`, and marked where a segment looks like an index but is a key of a
+ * map, so that `compact` may fold them. `section` is what they were applied to.
+ */
+export function forStorage(
+  section: Section | undefined,
+  operations: readonly PatchOperation[],
+): PatchOperation[] {
+  const document = PatchedDocument.of(keyOf(operations), section);
+  const stored: PatchOperation[] = [];
+  for (const operation of operations) {
+    const marked = { ...operation, maps: true as const };
+    const keep = hasIndex(operation.path) && !("from" in operation) && passesMapsOnly(document, marked);
+    applyStrictly(document, operation);
+    if (operation.op !== "test") stored.push(keep ? marked : operation);
+  }
+  return stored;
+}
+
+/** True when a segment of `path` looks like an index of a list. */
+export function hasIndex(path: string): boolean {
+  return segmentsOf(path).some((segment) => segment === "-" || isIndex(segment));
+}
 
 /** The section below a root, so that operations on the section as a whole are like any other. */
-class Document {
-  root: JsonObject;
+class PatchedDocument {
+  readonly key: string;
+  readonly root: JsonObject;
   /** Containers made in this run; others are copied before they are changed. */
   readonly #own = new Set<Container>();
 
-  constructor(root: JsonObject) {
+  constructor(key: string, root: JsonObject) {
+    this.key = key;
     this.root = root;
     this.#own.add(root);
+  }
+
+  static of(key: string, section: Json | undefined): PatchedDocument {
+    const document = new PatchedDocument(key, {});
+    if (section !== undefined) document.section = section;
+    return document;
+  }
+
+  get section(): Json | undefined {
+    return member(this.root, this.key);
+  }
+
+  set section(value: Json) {
+    setMember(this.root, this.key, value);
+  }
+
+  /** A copy that can be changed without this one noticing. */
+  fork(): PatchedDocument {
+    return new PatchedDocument(this.key, { ...this.root });
   }
 
   get(segments: readonly string[]): Json | undefined {
@@ -68,52 +126,45 @@ class Document {
   }
 }
 
-function patchSection(
-  section: Section | undefined,
-  operations: readonly PatchOperation[],
-  apply: Apply,
-): Document {
-  const key = segmentsOf(operations[0]?.path ?? "")[0] ?? "";
-  const document = new Document({});
-  setMember(document.root, key, section ?? {});
-  for (const operation of operations) apply(document, operation);
-  return document;
+function keyOf(operations: readonly PatchOperation[]): string {
+  return segmentsOf(operations[0]?.path ?? "")[0] ?? "";
 }
 
-function sectionAfter(document: Document): Section | undefined {
-  const [section] = Object.values(document.root);
-  if (section === undefined || section === null) return undefined;
-  if (typeof section !== "object") throw new PatchError("a section must be a map or a list");
+function checked(section: Json | undefined): Section | undefined {
+  if (section === undefined) return undefined;
+  if (section === null || typeof section !== "object")
+    throw new PatchError("a section must be a map or a list");
   return section;
 }
 
-function applyStrictly(document: Document, operation: PatchOperation): void {
+function applyStrictly(document: PatchedDocument, operation: PatchOperation): void {
+  if (operation.op === "add" && document.section === undefined) document.section = {};
   const problem = misfit(document, operation);
   if (problem !== undefined) throw new PatchError(`${operation.op} ${operation.path}: ${problem}`);
   if (operation.op !== "test") execute(document, operation);
 }
 
-function applyTolerantly(document: Document, stored: PatchOperation): void {
+function applyTolerantly(document: PatchedDocument, stored: PatchOperation): void {
   if (stored.op === "test" || !passesMapsOnly(document, stored)) return;
   const operation = asAdd(document, stored);
   if (misfit(document, operation) === undefined) execute(document, operation);
 }
 
 /** `replace` of a missing member is `add`: the hook meant the value to be there. */
-function asAdd(document: Document, operation: PatchOperation): PatchOperation {
+function asAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
   if (operation.op !== "replace") return operation;
   const parent = document.get(segmentsOf(operation.path).slice(0, -1));
   return isJsonObject(parent) ? { ...operation, op: "add" } : operation;
 }
 
-function passesMapsOnly(document: Document, operation: PatchOperation): boolean {
+function passesMapsOnly(document: PatchedDocument, operation: PatchOperation): boolean {
   if (operation.maps !== true) return true;
   const segments = segmentsOf(operation.path);
   return segments.every((_, index) => isJsonObject(document.get(segments.slice(0, index))));
 }
 
 /** Why `operation` does not fit the document; undefined when it does. */
-function misfit(document: Document, operation: PatchOperation): string | undefined {
+function misfit(document: PatchedDocument, operation: PatchOperation): string | undefined {
   const segments = segmentsOf(operation.path);
   switch (operation.op) {
     case "add":
@@ -134,16 +185,20 @@ function sameJson(actual: Json | undefined, wanted: Json): boolean {
 }
 
 function misfitOfTransfer(
-  document: Document,
+  document: PatchedDocument,
   operation: PatchOperation & { op: "copy" | "move" },
 ): string | undefined {
   if (document.get(segmentsOf(operation.from)) === undefined) return `there is nothing at ${operation.from}`;
-  const inside = operation.path.startsWith(`${operation.from}/`);
-  if (operation.op === "move" && inside) return "a value cannot be moved into itself";
-  return misfitOfTarget(document, segmentsOf(operation.path));
+  if (operation.op === "copy" || operation.from === operation.path) {
+    return misfitOfTarget(document, segmentsOf(operation.path));
+  }
+  if (operation.path.startsWith(`${operation.from}/`)) return "a value cannot be moved into itself";
+  const without = document.fork();
+  execute(without, { op: "remove", path: operation.from });
+  return misfitOfTarget(without, segmentsOf(operation.path));
 }
 
-function misfitOfTarget(document: Document, segments: readonly string[]): string | undefined {
+function misfitOfTarget(document: PatchedDocument, segments: readonly string[]): string | undefined {
   const parent = document.get(segments.slice(0, -1));
   if (isJsonObject(parent)) return undefined;
   if (!Array.isArray(parent)) return `there is no map or list at ${pointerOf(segments.slice(0, -1))}`;
@@ -152,23 +207,18 @@ function misfitOfTarget(document: Document, segments: readonly string[]): string
   return isIndex(last) && Number(last) <= parent.length ? undefined : "the index is outside the list";
 }
 
-function execute(document: Document, operation: PatchOperation): void {
-  document.open(segmentsOf(operation.path));
+function execute(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "move") return move(document, operation);
+  document.open(segmentsOf(operation.path));
   jsonPatch.applyOperation(document.root, operation, false, true, true);
 }
 
 /** As two operations: the index of the target counts after the removal (RFC 6902 §4.4). */
-function move(document: Document, operation: { readonly path: string; readonly from: string }): void {
+function move(document: PatchedDocument, operation: { readonly path: string; readonly from: string }): void {
   const value = document.get(segmentsOf(operation.from));
   if (value === undefined || operation.from === operation.path) return;
-  document.open(segmentsOf(operation.from));
-  jsonPatch.applyOperation(document.root, { op: "remove", path: operation.from }, false, true, true);
-  const target = segmentsOf(operation.path);
-  const problem = misfitOfTarget(document, target);
-  if (problem !== undefined) throw new PatchError(`move ${operation.path}: ${problem}`);
-  document.open(target);
-  jsonPatch.applyOperation(document.root, { op: "add", path: operation.path, value }, false, true, true);
+  execute(document, { op: "remove", path: operation.from });
+  execute(document, { op: "add", path: operation.path, value });
 }
 
 function isIndex(segment: string): boolean {

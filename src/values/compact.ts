@@ -1,36 +1,66 @@
+import { hasIndex, replayBelow } from "./apply-patch.ts";
 import type { PatchOperation } from "./patch.ts";
 import { isAtOrBelow } from "./pointer.ts";
 
-/** More stored operations than this of one module are worth a warning. */
+type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
+
+/** More stored operations of one section than this deserve a warning (README "Values": Patches). */
 export const MANY_OPERATIONS = 1000;
 
 /**
- * Fewer operations with the same effect in replay: a write of a whole value makes earlier ones at or below its path
- * void, unless anything between them reads or counts. List appends, `move` and `copy` are never dropped.
+ * Fewer operations with the same effect: `replay(base, compact(x))` equals `replay(base, x)` for every base
+ * (README "Values": Patches). What is overwritten or removed later goes; what changes the inside of a value
+ * that was added earlier becomes part of that value, appends to lists too. `move` and `copy` read what is there,
+ * so nothing is folded across them.
  */
 export function compact(operations: readonly PatchOperation[]): PatchOperation[] {
-  const kept: PatchOperation[] = [];
+  let kept: PatchOperation[] = [];
   for (const operation of operations) {
     if (operation.op === "test") continue;
-    if (overwrites(operation)) dropOverwritten(kept, operation.path);
-    kept.push(operation);
+    kept = isEdit(operation) ? withEdit(kept, asAdd(operation)) : [...kept, operation];
   }
   return kept;
 }
 
-/** `add` to a member of a map says all there is to say of that path; an index or `-` shifts its neighbours. */
-function overwrites(operation: PatchOperation): boolean {
-  return (
-    (operation.op === "add" || operation.op === "replace") && !/\/(?:-|\d+)(?:\/|$)/.test(operation.path)
-  );
+/** On a path of map members `replace` and `add` replay the same. */
+function asAdd(edit: Edit): Edit {
+  return edit.op === "replace" && isCertain(edit) ? { ...edit, op: "add" } : edit;
 }
 
-function dropOverwritten(kept: PatchOperation[], path: string): void {
-  for (let index = kept.length - 1; index >= 0; index--) {
-    const before = kept[index];
-    if (before === undefined || before.op === "move" || before.op === "copy") return;
-    const concerned = isAtOrBelow(before.path, path);
-    if (concerned) kept.splice(index, 1);
-    else if (isAtOrBelow(path, before.path)) return;
-  }
+function withEdit(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] {
+  const folded = fold(kept, edit);
+  if (folded !== undefined) return folded;
+  if (!isCertain(edit)) return [...kept, edit];
+  const barrier = kept.findLastIndex((each) => !isEdit(each));
+  const left = kept.filter((each, index) => index <= barrier || !isUndoneBy(each, edit));
+  return [...left, edit];
+}
+
+/** True when the path means the same place whatever the layers below hold: it never counts items of a list. */
+function isCertain(edit: PatchOperation): boolean {
+  return edit.maps === true || !hasIndex(edit.path);
+}
+
+function isUndoneBy(earlier: PatchOperation, later: Edit): boolean {
+  return isAtOrBelow(earlier.path, later.path) && sharesFate(earlier, later);
+}
+
+/** Where `upper` has no effect because of what the base holds, `lower` (at or below its path) has none either. */
+function sharesFate(lower: PatchOperation, upper: PatchOperation): boolean {
+  return lower.maps === true || !hasIndex(upper.path);
+}
+
+/** The operations with `edit` worked into an earlier `add` above it; undefined when there is none. */
+function fold(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] | undefined {
+  const index = kept.findLastIndex((each) => !isEdit(each) || isAtOrBelow(edit.path, each.path));
+  const target = kept[index];
+  if (target?.op !== "add" || target.path === edit.path) return undefined;
+  if (!isCertain(target) || !sharesFate(edit, target)) return undefined;
+  if (kept.slice(index + 1).some((each) => isAtOrBelow(each.path, target.path))) return undefined;
+  const value = replayBelow(target.value, edit, edit.path.slice(target.path.length));
+  return kept.with(index, { ...target, value });
+}
+
+function isEdit(operation: PatchOperation): operation is Edit {
+  return operation.op === "add" || operation.op === "remove" || operation.op === "replace";
 }

@@ -1,194 +1,217 @@
-import { YamlError, looksSecret, oneLine, parseYaml, toYaml } from "../lib/index.ts";
-import { ProblemError, isJsonObject } from "../model/index.ts";
+import { YamlError, canonicalJson, parseYaml } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
+import { merge } from "./merge.ts";
+import { collect, readFlag, readSection, yamlProblem } from "./static-values.ts";
 
-/** The content of the ConfigMap, by what it is about (README "ConfigMap"). Map keys are camelCase module keys. */
+/** Key of the global section in every source. */
+export const GLOBAL_KEY = "global";
+/** The one value of `<camel>Maintenance`: helm is left alone. */
+export const NO_RECONCILIATION = "NoResourceReconciliation";
+
+/** The content of a ConfigMap, read (README "ConfigMap"). Nulls inside sections are kept. */
 export interface ParsedConfig {
   readonly global: JsonObject | undefined;
+  /** By values key; an empty text is an empty map. */
   readonly sections: ReadonlyMap<string, Section>;
   readonly flags: ReadonlyMap<string, boolean>;
-  /** `<camel>Maintenance: NoResourceReconciliation`. */
+  /** Values keys with `<camel>Maintenance: NoResourceReconciliation`. */
   readonly maintenance: ReadonlySet<string>;
-  /** `<camel>Protected: "true"`. */
+  /** Values keys with `<camel>Protected: "true"`. */
   readonly protected: ReadonlySet<string>;
+  /** Empty when every key can be used. */
   readonly problems: readonly Problem[];
-  readonly warnings: readonly string[];
-  /** Keys that match no module. */
+  /** Keys that match no module; left alone. */
   readonly unknownKeys: readonly string[];
-}
-
-/** Largest content of a ConfigMap, in bytes: what the API server takes. */
-export const CONFIG_MAP_LIMIT = 1024 * 1024;
-
-const MAINTENANCE = "NoResourceReconciliation";
-
-/** One key as parsed, kept while its text does not change: an edit costs what it touched. */
-interface Entry {
-  readonly text: string;
-  readonly value: Json;
   readonly warnings: readonly string[];
-  readonly problem: Problem | undefined;
 }
 
-const cache = new Map<string, Entry>();
-const CACHE_LIMIT = 5000;
+/** Which parts of two contents differ; keys are values keys. The style of the YAML never counts. */
+export interface ConfigChanges {
+  readonly global: boolean;
+  readonly sections: ReadonlySet<string>;
+  readonly flags: ReadonlySet<string>;
+  readonly maintenance: ReadonlySet<string>;
+  readonly protected: ReadonlySet<string>;
+}
 
 interface Draft {
-  readonly name: string;
+  readonly file: string;
   global: JsonObject | undefined;
   readonly sections: Map<string, Section>;
   readonly flags: Map<string, boolean>;
   readonly maintenance: Set<string>;
   readonly protected: Set<string>;
   readonly problems: Problem[];
-  readonly warnings: string[];
   readonly unknownKeys: string[];
+  readonly warnings: string[];
 }
 
-/**
- * Reads the data of ConfigMap `name`. Never throws: what is wrong is told in `problems`, each with key, line, column
- * and remedy, and never with the value. Keys of unknown modules are left alone.
- */
-export function parseConfigMap(
-  name: string,
-  data: Readonly<Record<string, string>>,
-  known: readonly { readonly valuesKey: string }[],
-): ParsedConfig {
-  const draft: Draft = {
-    name,
+function newDraft(file: string): Draft {
+  return {
+    file,
     global: undefined,
     sections: new Map(),
     flags: new Map(),
     maintenance: new Set(),
     protected: new Set(),
     problems: [],
-    warnings: [],
     unknownKeys: [],
+    warnings: [],
   };
-  const roles = rolesOf(known);
+}
+
+const NOTHING: ParsedConfig = newDraft("");
+
+type Reader = (draft: Draft, key: string, text: string) => void;
+
+/**
+ * Reads the ConfigMap `name`. Never throws: what cannot be used is a problem that names key, line and column.
+ * `known` lists the modules. A text that did not change since the last call gives the same objects again.
+ */
+export function parseConfigMap(
+  name: string,
+  data: Readonly<Record<string, string>>,
+  known: readonly { readonly valuesKey: string }[],
+): ParsedConfig {
+  const draft = newDraft(`ConfigMap ${name}`);
+  const readers = readersFor(known);
   for (const [key, text] of Object.entries(data)) {
-    const role = key === "global" ? readGlobal : roles.get(key);
-    if (role === undefined) draft.unknownKeys.push(key);
-    else take(draft, { key, text, role });
+    const reader = readers.get(key);
+    if (reader === undefined) draft.unknownKeys.push(key);
+    else collect(draft.problems, () => reader(draft, key, text));
   }
-  // A scalar `false` section is a flag at its own layer; an explicit flag says more.
+  forgetGone(draft.file, data);
   return draft;
 }
 
-type Role = (draft: Draft, key: string, value: Json) => void;
-
-function rolesOf(known: readonly { readonly valuesKey: string }[]): Map<string, Role> {
-  const roles = new Map<string, Role>();
+/** Flags come last, so that one that contradicts a section `false` wins whatever the order of keys. */
+function readersFor(known: readonly { readonly valuesKey: string }[]): Map<string, Reader> {
+  const readers = new Map<string, Reader>([[GLOBAL_KEY, readGlobal]]);
   for (const { valuesKey } of known) {
-    roles.set(valuesKey, readSection);
-    roles.set(`${valuesKey}Enabled`, (draft, key, value) => readFlag(draft, { key, valuesKey, value }));
-    roles.set(`${valuesKey}Maintenance`, (draft, key, value) =>
-      readMaintenance(draft, { key, valuesKey, value }),
-    );
-    roles.set(`${valuesKey}Protected`, (draft, key, value) =>
-      readProtected(draft, { key, valuesKey, value }),
-    );
+    readers.set(valuesKey, (draft, key, text) => readModule(draft, key, text));
+    readers.set(`${valuesKey}Enabled`, (draft, key, text) => {
+      const value = cached(draft, key, text);
+      if (value !== undefined) draft.flags.set(valuesKey, readFlag(value, draft.file, key));
+    });
+    readers.set(`${valuesKey}Maintenance`, (draft, key, text) => {
+      if (readMaintenance(draft, key, text)) draft.maintenance.add(valuesKey);
+    });
+    readers.set(`${valuesKey}Protected`, (draft, key, text) => {
+      const value = cached(draft, key, text);
+      const isOn = value !== undefined && value !== null && value !== "" && readFlag(value, draft.file, key);
+      if (isOn) draft.protected.add(valuesKey);
+    });
   }
-  return roles;
+  return readers;
 }
 
-function take(draft: Draft, item: { key: string; text: string; role: Role }): void {
-  const entry = parseKey(draft.name, item.key, item.text);
-  draft.warnings.push(...entry.warnings);
-  if (entry.problem === undefined) item.role(draft, item.key, entry.value);
-  else draft.problems.push(entry.problem);
+function readGlobal(draft: Draft, key: string, text: string): void {
+  const value = cached(draft, key, text);
+  if (value === undefined) return;
+  if (isJsonObject(value)) draft.global = value;
+  else if (value === null) draft.global = {};
+  else
+    draft.problems.push({
+      file: draft.file,
+      key,
+      message: "must be a map",
+      remedy: "write `key: value` pairs",
+    });
 }
 
-function parseKey(name: string, key: string, text: string): Entry {
-  const id = `${name}\n${key}`;
-  const before = cache.get(id);
-  if (before?.text === text) return before;
-  if (cache.size >= CACHE_LIMIT) cache.clear();
-  const entry = readKey(name, key, text);
-  cache.set(id, entry);
-  return entry;
+function readModule(draft: Draft, key: string, text: string): void {
+  const value = cached(draft, key, text);
+  if (value === undefined) return;
+  const { section, enabled } = readSection(value, draft.file, key);
+  if (enabled !== undefined) {
+    if (!draft.flags.has(key)) draft.flags.set(key, enabled);
+  } else draft.sections.set(key, section ?? EMPTY);
 }
 
-function readKey(name: string, key: string, text: string): Entry {
-  const file = `ConfigMap ${name}`;
-  try {
-    const { value, warnings } = parseYaml(text, `${file}: ${key}`);
-    return { text, value, warnings, problem: undefined };
-  } catch (error) {
-    const where = error instanceof YamlError ? ` (line ${error.line}, column ${error.column})` : "";
-    const message = `is not valid YAML${where}: ${looksSecret(key) ? "value not shown" : oneLine(error)}`;
-    return {
-      text,
-      value: null,
-      warnings: [],
-      problem: { file, key, message, remedy: "mend the YAML of this key" },
-    };
-  }
+function readMaintenance(draft: Draft, key: string, text: string): boolean {
+  const value = cached(draft, key, text);
+  if (value === undefined || value === null || value === "") return false;
+  if (value === NO_RECONCILIATION) return true;
+  const remedy = `write ${NO_RECONCILIATION}, or nothing`;
+  draft.problems.push({ file: draft.file, key, message: "unknown maintenance mode", remedy });
+  return false;
 }
 
-const readGlobal: Role = (draft, key, value) => {
-  if (value === null) draft.global = {};
-  else if (isJsonObject(value)) draft.global = value;
-  else refuse(draft, key, { message: "must be a map", remedy: "write `key: value` lines" });
-};
+const EMPTY: JsonObject = Object.freeze({});
 
-const readSection: Role = (draft, key, value) => {
-  if (value === null) draft.sections.set(key, {});
-  else if (typeof value === "object") draft.sections.set(key, value);
-  else if (value === false || value === "false") {
-    if (!draft.flags.has(key)) draft.flags.set(key, false);
-  } else
-    refuse(draft, key, { message: "must be a map or a list", remedy: `write values, or set ${key}Enabled` });
-};
-
-interface ModuleKey {
-  readonly key: string;
-  readonly valuesKey: string;
+interface Kept {
+  readonly text: string;
   readonly value: Json;
+  readonly warnings: readonly string[];
 }
 
-function readFlag(draft: Draft, { key, valuesKey, value }: ModuleKey): void {
-  const flag = booleanOf(value);
-  if (flag === undefined)
-    refuse(draft, key, { message: "must be true or false", remedy: 'write "true" or "false"' });
-  else draft.flags.set(valuesKey, flag);
+/** What the texts of the last calls said, by ConfigMap and key: only what changed is read again. */
+const lastRead = new Map<string, Map<string, Kept>>();
+
+/** The value of a text; undefined when it is no YAML, which is then a problem of the draft. */
+function cached(draft: Draft, key: string, text: string): Json | undefined {
+  let keys = lastRead.get(draft.file);
+  if (keys === undefined) lastRead.set(draft.file, (keys = new Map<string, Kept>()));
+  let kept = keys.get(key);
+  if (kept?.text !== text) {
+    try {
+      kept = { text, ...parseYaml(text, `${draft.file}: ${key}`) };
+      keys.set(key, kept);
+    } catch (error) {
+      if (!(error instanceof YamlError)) throw error;
+      draft.problems.push(yamlProblem(error, draft.file, key));
+      return undefined;
+    }
+  }
+  draft.warnings.push(...kept.warnings);
+  return kept.value;
 }
 
-function readMaintenance(draft: Draft, { key, valuesKey, value }: ModuleKey): void {
-  if (value === MAINTENANCE) draft.maintenance.add(valuesKey);
-  else if (value !== null && value !== "") {
-    refuse(draft, key, { message: "is not known", remedy: `write ${MAINTENANCE}, or remove the key` });
+function forgetGone(file: string, data: Readonly<Record<string, string>>): void {
+  const keys = lastRead.get(file);
+  for (const key of keys?.keys() ?? []) {
+    if (!Object.hasOwn(data, key)) keys?.delete(key);
   }
 }
 
-function readProtected(draft: Draft, { key, valuesKey, value }: ModuleKey): void {
-  const flag = booleanOf(value);
-  if (flag === undefined)
-    refuse(draft, key, { message: "must be true or false", remedy: 'write "true" or "false"' });
-  else if (flag) draft.protected.add(valuesKey);
+/** Which parts differ between two contents; undefined = there was none. Sections that are shared cost nothing. */
+export function changedKeys(
+  before: ParsedConfig | undefined,
+  after: ParsedConfig | undefined,
+): ConfigChanges {
+  const [left, right] = [before ?? NOTHING, after ?? NOTHING];
+  return {
+    global: !same(left.global, right.global),
+    sections: differing(left.sections, right.sections),
+    flags: differing(left.flags, right.flags),
+    maintenance: differing(asMap(left.maintenance), asMap(right.maintenance)),
+    protected: differing(asMap(left.protected), asMap(right.protected)),
+  };
 }
 
-function booleanOf(value: Json): boolean | undefined {
-  if (typeof value === "boolean") return value;
-  return value === "true" ? true : value === "false" ? false : undefined;
+function asMap(set: ReadonlySet<string>): ReadonlyMap<string, Json> {
+  return new Map([...set].map((key) => [key, true]));
 }
 
-function refuse(draft: Draft, key: string, problem: { message: string; remedy: string }): void {
-  draft.problems.push({ file: `ConfigMap ${draft.name}`, key, ...problem });
+function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): Set<string> {
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  return new Set([...keys].filter((key) => !same(before.get(key), after.get(key))));
 }
 
-/** The text of one key, as helm and kubectl read it back. */
-export function sectionYaml(section: Section): string {
-  return toYaml(section);
+function same(before: Json | undefined, after: Json | undefined): boolean {
+  return before === after || canonicalJson(before) === canonicalJson(after);
 }
 
-/** Throws ProblemError naming `key` and the size when `data` would be larger than the API server takes. */
-export function checkDataSize(name: string, data: Readonly<Record<string, string>>, key: string): void {
-  let size = 0;
-  for (const [each, text] of Object.entries(data)) size += Buffer.byteLength(each) + Buffer.byteLength(text);
-  if (size <= CONFIG_MAP_LIMIT) return;
-  const message = `the patch of ${key} would make it ${size} bytes, more than ${CONFIG_MAP_LIMIT}`;
-  throw new ProblemError([
-    { file: `ConfigMap ${name}`, key, message, remedy: "store less, or in an object of its own" },
-  ]);
+/**
+ * The ConfigMap with its overlay on top, leaf by leaf; of the overlay only `global` and sections count
+ * (README "Values": Overlay). This is what CONFIG_VALUES_PATH shows.
+ */
+export function withOverlay(config: ParsedConfig, overlay: ParsedConfig | undefined): ParsedConfig {
+  if (overlay === undefined) return config;
+  const sections = new Map(config.sections);
+  for (const [key, section] of overlay.sections) {
+    sections.set(key, merge(sections.get(key), section) as Section);
+  }
+  return { ...config, global: merge(config.global, overlay.global) as JsonObject | undefined, sections };
 }

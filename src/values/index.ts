@@ -1,9 +1,22 @@
-export { applyPatch, replay } from "./apply-patch.ts";
-export * from "./compact.ts";
-export * from "./config-map.ts";
-export * from "./effective.ts";
+export { applyPatch, forStorage, replay } from "./apply-patch.ts";
+export { MANY_OPERATIONS, compact } from "./compact.ts";
+export { NO_RECONCILIATION, changedKeys, parseConfigMap, withOverlay } from "./config-map.ts";
+export type { ConfigChanges, ParsedConfig } from "./config-map.ts";
+export {
+  CONFIG_MAP_LIMIT,
+  checkDataSize,
+  nextConfigMapData,
+  overlayFor,
+  sectionYaml,
+} from "./config-write.ts";
+export type { ConfigEdit, ConfigWrite } from "./config-write.ts";
+export { effective, explain } from "./layers.ts";
+export type { Effective, LayerName, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";
 export { parsePatch } from "./parse-patch.ts";
-export * from "./patch.ts";
+export { PatchError } from "./patch.ts";
+export type { ParsedPatch, PatchOperation, PatchRules } from "./patch.ts";
 export { compileSchemas } from "./schemas.ts";
 export type { Schemas, Violation } from "./schemas.ts";
+export { parseCommonValues, parseModuleValues } from "./static-values.ts";
+export type { CommonValues, ModuleValues, SectionAndFlag } from "./static-values.ts";

@@ -29,16 +29,17 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
 function readOperation(raw: Json, warnings: string[]): PatchOperation {
   if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
   const path = pathOf(raw, "path", warnings);
-  switch (raw["op"]) {
+  const op = typeof raw["op"] === "string" ? raw["op"] : "";
+  switch (op) {
     case "add":
     case "replace":
     case "test":
-      return { op: raw["op"], path, value: valueOf(raw, path) };
+      return { op, path, value: valueOf(raw, path) };
     case "remove":
       return { op: "remove", path };
     case "move":
     case "copy":
-      return { op: raw["op"], path, from: pathOf(raw, "from", warnings) };
+      return { op, path, from: pathOf(raw, "from", warnings) };
     default:
       throw new PatchError(`${path}: op must be one of add, remove, replace, move, copy, test`);
   }
@@ -46,7 +47,7 @@ function readOperation(raw: Json, warnings: string[]): PatchOperation {
 
 function valueOf(raw: JsonObject, path: string): Json {
   const value = raw["value"];
-  if (value === undefined) throw new PatchError(`${path}: ${String(raw["op"])} needs a value`);
+  if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
   return value;
 }
 

@@ -1,135 +1,129 @@
-import { Ajv } from "ajv";
-import type { ErrorObject, ValidateFunction } from "ajv";
-import addFormatsModule from "ajv-formats";
-
-import { digest, looksSecret, oneLine } from "../lib/index.ts";
+import { digest } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
-import type { Json, JsonObject, SchemaFile, SchemaFiles } from "../model/index.ts";
-import { fillDefaults, resolverOf } from "./defaults.ts";
-import { schemaDocuments } from "./schema-source.ts";
-import { checkPatterns } from "./patterns.ts";
+import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../model/index.ts";
+import { configPart } from "./config-part.ts";
+import { EndlessDefaultsError, fillerOf } from "./defaults.ts";
+import type { Filler } from "./defaults.ts";
+import { checkSchema, secretPathsOf } from "./schema-check.ts";
+import { extend, forHelm, toJsonSchema } from "./schema-document.ts";
+import { schemaWarnings } from "./schema-warnings.ts";
+import { parseMap } from "./static-values.ts";
+import { metaProblems, validatorOf } from "./validator.ts";
+import type { Validator, Violation } from "./validator.ts";
 
-/** What breaks a schema: where (a JSON pointer), which rule, and the sentence for people. Never a value. */
-export interface Violation {
-  readonly path: string;
-  readonly rule: string;
-  readonly message: string;
-}
+export type { Violation } from "./validator.ts";
 
-/** The schemas of one section, compiled. Where a file is missing, everything is valid and nothing is filled in. */
+/** The compiled schemas of `global` or of a module (VALUES "Validation"). What has no file accepts everything. */
 export interface Schemas {
-  configDefaults(value: Json): Json;
-  validateConfig(value: Json): Violation[];
-  valuesDefaults(value: Json): Json;
-  validateValues(value: Json): Violation[];
-  /** As `validateValues`, with `x-required-for-helm`. */
-  validateHelm(value: Json): Violation[];
-  /** JSON pointers (with `*` for list items) of what the schema marks as secret. */
+  /** Fills in defaults of the config schema; nulls count as present. Nothing is changed in place. */
+  configDefaults(value: Section): Section;
+  valuesDefaults(value: Section): Section;
+  /**
+   * The part of `value` that the config schema judges: without keys that only files set (not `written`) and only
+   * the values schema knows (README "Validation").
+   */
+  configPart(value: Section, written: Section | undefined): Section;
+  validateConfig(value: Json): readonly Violation[];
+  validateValues(value: Json): readonly Violation[];
+  /** As validateValues, with `x-required-for-helm`. */
+  validateHelm(value: Json): readonly Violation[];
+  /** JSON pointers within the section of values never to be shown; `*` stands for any member or item. */
   readonly secretPaths: ReadonlySet<string>;
+  readonly warnings: readonly string[];
 }
 
-const cache = new Map<string, Schemas>();
-const CACHE_LIMIT = 2000;
+const MOST_KEPT = 5000;
+const EXTENDS = "config-values.yaml";
+const kept = new Map<string, Schemas>();
 
-/** Compiled schemas, kept by content. Throws ProblemError with file and path when a schema is broken. */
+/**
+ * Reads and checks schema files; equal texts share one result. Throws ProblemError with file and path for YAML that
+ * cannot be read, words or references that mean nothing, patterns that cannot be used, and an `x-extend` that names
+ * anything but an existing `config-values.yaml`.
+ */
 export function compileSchemas(files: SchemaFiles): Schemas {
-  const key = digest(
-    files.config?.text ?? "",
-    files.config?.file ?? "",
-    files.values?.text ?? "",
-    files.values?.file ?? "",
-  );
-  let schemas = cache.get(key);
+  const id = digest(...[files.config, files.values].flatMap((each) => [each?.file ?? "", each?.text ?? ""]));
+  let schemas = kept.get(id);
   if (schemas === undefined) {
-    schemas = build(files);
-    if (cache.size >= CACHE_LIMIT) cache.clear();
-    cache.set(key, schemas);
+    schemas = compile(files);
+    if (kept.size >= MOST_KEPT) kept.clear();
+    kept.set(id, schemas);
   }
   return schemas;
 }
 
-function build(files: SchemaFiles): Schemas {
-  const { config, values, helm } = schemaDocuments(files);
-  const onConfig = validator(config, files.config);
+interface Side {
+  readonly schema: JsonObject | undefined;
+  readonly fill: Filler;
+  readonly validate: Validator;
+  readonly warnings: readonly string[];
+}
+
+const NO_SIDE: Side = { schema: undefined, fill: (value) => value, validate: () => [], warnings: [] };
+
+function compile(files: SchemaFiles): Schemas {
+  const config = read(files.config);
+  if (config?.["x-extend"] !== undefined) throw extendProblem(files.config, "only values.yaml may extend");
+  const values = extended(files, config);
+  const configSide = sideOf(files.config, config);
+  const valuesSide = sideOf(files.values, values);
   return {
-    configDefaults: filler(config),
-    validateConfig: onConfig,
-    valuesDefaults: filler(values),
-    validateValues: validator(values, files.values),
-    validateHelm: validator(helm, files.values),
-    secretPaths: new Set([...secretPaths(config), ...secretPaths(values)]),
+    configDefaults: (value) => configSide.fill(value) as Section,
+    valuesDefaults: (value) => valuesSide.fill(value) as Section,
+    configPart: (value, written) =>
+      configPart({ config: configSide.schema, values: valuesSide.schema }, value, written) as Section,
+    validateConfig: configSide.validate,
+    validateValues: valuesSide.validate,
+    validateHelm: values === undefined ? () => [] : validatorOf(toJsonSchema(forHelm(values))),
+    secretPaths: new Set([config, values].flatMap((each) => (each === undefined ? [] : secretPathsOf(each)))),
+    warnings: [...configSide.warnings, ...valuesSide.warnings],
   };
 }
 
-function filler(schema: JsonObject | undefined): (value: Json) => Json {
-  if (schema === undefined) return (value) => value;
-  const resolve = resolverOf(schema);
-  return (value) => fillDefaults(value, schema, resolve);
+function read(source: SchemaFile | undefined): JsonObject | undefined {
+  return source === undefined ? undefined : parseMap(source.text, source.file).value;
 }
 
-/** Compiles at once, so that a broken schema is a load error; the code is made on first use. */
-function validator(
-  schema: JsonObject | undefined,
-  source: SchemaFile | undefined,
-): (value: Json) => Violation[] {
-  if (schema === undefined || source === undefined) return () => [];
-  checkPatterns(schema, source.file);
-  const validate = compile(schema, source.file);
-  return (value) => (validate(value) ? [] : (validate.errors ?? []).map(violation));
+function extended(files: SchemaFiles, config: JsonObject | undefined): JsonObject | undefined {
+  const values = read(files.values);
+  const wish = values?.["x-extend"];
+  if (values === undefined || wish === undefined) return values;
+  const name = isJsonObject(wish) ? wish["schema"] : undefined;
+  if (name !== EXTENDS) throw extendProblem(files.values, `schema must be ${EXTENDS}`);
+  if (config === undefined) throw extendProblem(files.values, `${EXTENDS} does not exist beside it`);
+  return extend(values, config);
 }
 
-function compile(schema: JsonObject, file: string): ValidateFunction {
+function extendProblem(source: SchemaFile | undefined, message: string): ProblemError {
+  return new ProblemError([{ file: source?.file ?? "", key: "/x-extend", message }]);
+}
+
+function sideOf(source: SchemaFile | undefined, document: JsonObject | undefined): Side {
+  if (source === undefined || document === undefined) return NO_SIDE;
+  const schema = toJsonSchema(document);
+  const problems = [...metaProblems(schema, source.file), ...checkSchema(schema, source.file)];
+  if (problems.length > 0) throw new ProblemError(problems);
+  const { warnings } = parseMap(source.text, source.file);
+  return {
+    schema,
+    fill: checkedFiller(schema, source.file),
+    validate: validatorOf(schema),
+    warnings: [...warnings, ...schemaWarnings(document, source.file)],
+  };
+}
+
+function checkedFiller(schema: JsonObject, file: string): Filler {
+  const fill = fillerOf(schema);
   try {
-    return ajv().compile(schema);
+    fill({});
   } catch (error) {
-    throw new ProblemError([
-      { file, message: `is not a valid schema: ${oneLine(error)}`, remedy: "mend the schema" },
-    ]);
+    if (!(error instanceof EndlessDefaultsError)) throw error;
+    const problem: Problem = {
+      file,
+      message: error.message,
+      remedy: "give the recursive property no default",
+    };
+    throw new ProblemError([problem]);
   }
-}
-
-/** Formats that OpenAPI names and JSON Schema does not know; they say nothing about the text. */
-const OPENAPI_FORMATS = ["int32", "int64", "float", "double", "byte", "binary", "password"];
-
-function ajv(): Ajv {
-  const made = new Ajv({
-    allErrors: true,
-    strict: false,
-    validateFormats: true,
-    logger: false,
-    ownProperties: true,
-  });
-  // The module's types put the function on `default`.
-  const addFormats = addFormatsModule as unknown as (target: Ajv) => void;
-  addFormats(made);
-  for (const format of OPENAPI_FORMATS) made.addFormat(format, true);
-  return made;
-}
-
-function violation(error: ErrorObject): Violation {
-  const path = error.instancePath;
-  const secret = path.split("/").some(looksSecret);
-  const detail = secret ? "" : detailOf(error);
-  return { path, rule: error.keyword, message: `${error.message ?? "is not valid"}${detail}` };
-}
-
-function detailOf({ keyword, params }: ErrorObject): string {
-  const found = params as Record<string, unknown>;
-  if (keyword === "additionalProperties") return ` "${String(found["additionalProperty"])}"`;
-  if (keyword === "enum") return `: ${JSON.stringify(found["allowedValues"])}`;
-  return "";
-}
-
-function secretPaths(schema: JsonObject | undefined, path = "", depth = 0): string[] {
-  if (schema === undefined || depth > 50) return [];
-  const own =
-    schema["x-secret"] === true || schema["writeOnly"] === true || schema["format"] === "password"
-      ? [path]
-      : [];
-  const properties = isJsonObject(schema["properties"]) ? Object.entries(schema["properties"]) : [];
-  const below = properties.flatMap(([key, each]) =>
-    isJsonObject(each) ? secretPaths(each, `${path}/${key}`, depth + 1) : [],
-  );
-  const items = isJsonObject(schema["items"]) ? secretPaths(schema["items"], `${path}/*`, depth + 1) : [];
-  return [...own, ...below, ...items];
+  return fill;
 }

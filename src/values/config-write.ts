@@ -1,0 +1,113 @@
+import { YamlError, canonicalJson, parseYaml, toYaml } from "../lib/index.ts";
+import { ProblemError, isJsonObject } from "../model/index.ts";
+import type { Json, JsonObject, Section } from "../model/index.ts";
+import { applyPatch } from "./apply-patch.ts";
+import { GLOBAL_KEY } from "./config-map.ts";
+import { member, merge, setMember } from "./merge.ts";
+import type { PatchOperation } from "./patch.ts";
+import { readSection, yamlProblem } from "./static-values.ts";
+
+/** What the API server takes as the data of one ConfigMap, in bytes. */
+export const CONFIG_MAP_LIMIT = 1024 * 1024;
+
+/** A config patch for one key over fresh content of the ConfigMap (or its overlay). */
+export interface ConfigEdit {
+  /** Name of the ConfigMap, for problems. */
+  readonly name: string;
+  /** Fresh data of the ConfigMap that is written. */
+  readonly data: Readonly<Record<string, string>>;
+  readonly key: string;
+  readonly operations: readonly PatchOperation[];
+  /** When the overlay is written: what the ConfigMap below it says for the key. */
+  readonly below?: Section | undefined;
+}
+
+/** What one key becomes; every other key stays as it is. */
+export interface ConfigWrite {
+  readonly key: string;
+  /** The new text; undefined = the key goes. */
+  readonly text: string | undefined;
+  /** False when the patch changes nothing: then nothing is to be written. */
+  readonly changed: boolean;
+  /** What the key says after the write. */
+  readonly section: Section | undefined;
+}
+
+/** The text of a section as it stands in a ConfigMap key. */
+export function sectionYaml(section: Section): string {
+  return toYaml(section);
+}
+
+/**
+ * What one key of a ConfigMap becomes when `operations` are applied to its present content (VALUES "Update
+ * values"). Throws ProblemError when the key cannot be read, or when the ConfigMap would grow beyond 1 MiB (key
+ * and sizes named), PatchError when the patch does not fit.
+ */
+export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
+  const before = currentSection(edit);
+  const wanted = applyPatch(merge(edit.below, before) as Section | undefined, edit.operations);
+  const section = edit.below === undefined ? wanted : overlayFor(edit.below, wanted);
+  const changed = canonicalJson(before) !== canonicalJson(section);
+  if (!changed) return { key: edit.key, text: own(edit.data, edit.key), changed, section };
+  const text = section === undefined ? undefined : sectionYaml(section);
+  if (text !== undefined) checkDataSize(edit.name, { ...edit.data, [edit.key]: text }, edit.key);
+  return { key: edit.key, text, changed, section };
+}
+
+function currentSection(edit: ConfigEdit): Section | undefined {
+  const text = own(edit.data, edit.key);
+  if (text === undefined) return undefined;
+  const file = `ConfigMap ${edit.name}`;
+  const value = readText(text, file, edit.key);
+  if (edit.key === GLOBAL_KEY && value !== null && !isJsonObject(value)) {
+    throw new ProblemError([{ file, key: edit.key, message: "must be a map" }]);
+  }
+  const { section, enabled } = readSection(value, file, edit.key);
+  if (enabled === undefined) return section ?? {};
+  const remedy = `write ${edit.key}Enabled: "false" instead`;
+  const message = "a section that is false cannot be patched";
+  throw new ProblemError([{ file, key: edit.key, message, remedy }]);
+}
+
+function readText(text: string, file: string, key: string): Json {
+  try {
+    return parseYaml(text, file).value;
+  } catch (error) {
+    if (error instanceof YamlError) throw new ProblemError([yamlProblem(error, file, key)]);
+    throw error;
+  }
+}
+
+/** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server takes. */
+export function checkDataSize(name: string, data: Readonly<Record<string, string>>, key: string): void {
+  const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  if (size <= CONFIG_MAP_LIMIT) return;
+  const message = `would have ${Buffer.byteLength(own(data, key) ?? "")} bytes, and the whole ConfigMap ${size} of at most ${CONFIG_MAP_LIMIT}`;
+  const remedy = "keep large values elsewhere, e.g. in a Secret that the hook reads";
+  throw new ProblemError([{ file: `ConfigMap ${name}`, key, message, remedy }]);
+}
+
+/**
+ * The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for what went
+ * (README "Values": Overlay). Undefined when nothing differs.
+ */
+export function overlayFor(below: Section, wanted: Section | undefined): Section | undefined {
+  return difference(below, wanted ?? {}) as Section | undefined;
+}
+
+function difference(below: Json, wanted: Json): Json | undefined {
+  if (canonicalJson(below) === canonicalJson(wanted)) return undefined;
+  if (!isJsonObject(below) || !isJsonObject(wanted)) return wanted;
+  const changed: JsonObject = {};
+  for (const key of new Set([...Object.keys(below), ...Object.keys(wanted)])) {
+    const lower = member(below, key);
+    const upper = member(wanted, key) ?? null;
+    const part = lower === undefined ? upper : difference(lower, upper);
+    if (part !== undefined) setMember(changed, key, part);
+  }
+  return changed;
+}
+
+function own(data: Readonly<Record<string, string>>, key: string): string | undefined {
+  return Object.hasOwn(data, key) ? data[key] : undefined;
+}

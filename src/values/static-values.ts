@@ -1,0 +1,141 @@
+import { YamlError, parseYaml } from "../lib/index.ts";
+import { ProblemError, isJsonObject } from "../model/index.ts";
+import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
+
+/** What one source says about a module: a section, a flag, both or neither. */
+export interface SectionAndFlag {
+  readonly section: Section | undefined;
+  readonly enabled: boolean | undefined;
+}
+
+/** One `modules/values.yaml`. */
+export interface CommonValues {
+  readonly global: JsonObject | undefined;
+  /** By values key; a key ending in `Enabled` with a boolean also counts as the flag of what stands before it. */
+  readonly byKey: ReadonlyMap<string, SectionAndFlag>;
+  readonly warnings: readonly string[];
+}
+
+/** One module's own `values.yaml`. */
+export interface ModuleValues extends SectionAndFlag {
+  readonly warnings: readonly string[];
+}
+
+const FLAG_SUFFIX = "Enabled";
+const FLAG_REMEDY = `write "true" or "false"`;
+
+/** A YAML document that must be a map (or empty). Throws ProblemError with line and column. */
+export function parseMap(text: string, file: string): { value: JsonObject; warnings: readonly string[] } {
+  const { value, warnings } = parseDocument(text, file);
+  if (value === null) return { value: {}, warnings };
+  if (!isJsonObject(value)) {
+    throw new ProblemError([{ file, message: "must be a map", remedy: "write `key: value` pairs" }]);
+  }
+  return { value, warnings };
+}
+
+/** As parseYaml; YAML errors become a ProblemError with `line N, column N`. */
+export function parseDocument(text: string, file: string): { value: Json; warnings: readonly string[] } {
+  try {
+    return parseYaml(text, file);
+  } catch (error) {
+    if (error instanceof YamlError) throw new ProblemError([yamlProblem(error, file)]);
+    throw error;
+  }
+}
+
+/** The problem of a text that is no YAML; `key` is what it stands under, if anything. */
+export function yamlProblem(error: YamlError, file: string, key?: string): Problem {
+  const where = `line ${error.line}, column ${error.column}`;
+  return {
+    file,
+    key: key === undefined ? where : `${key}, ${where}`,
+    message: `not valid YAML: ${error.message}`,
+  };
+}
+
+/**
+ * A module's own `values.yaml` (VALUES "`values.yaml`"): only the section and the flag under the module's key
+ * count. Throws ProblemError.
+ */
+export function parseModuleValues(
+  text: string,
+  file: string,
+  module: { readonly valuesKey: string },
+): ModuleValues {
+  const { value, warnings } = parseMap(text, file);
+  const said = sectionAndFlag(value, module.valuesKey, file);
+  return { ...said, warnings: [...warnings, ...contradiction(value, module.valuesKey, file)] };
+}
+
+/** A `modules/values.yaml` (VALUES "`values.yaml`"): `global`, sections and flags. Throws ProblemError. */
+export function parseCommonValues(text: string, file: string): CommonValues {
+  const { value, warnings } = parseMap(text, file);
+  const problems: Problem[] = [];
+  const byKey = new Map<string, SectionAndFlag>();
+  for (const key of keysOf(value)) collect(problems, () => byKey.set(key, sectionAndFlag(value, key, file)));
+  const global = globalOf(value["global"], file, problems);
+  if (problems.length > 0) throw new ProblemError(problems);
+  const doubts = [...byKey.keys()].flatMap((key) => contradiction(value, key, file));
+  return { global, byKey, warnings: [...warnings, ...doubts] };
+}
+
+/** The section and flag a map says about `valuesKey`; a scalar `false` section is the flag (README "Values"). */
+function sectionAndFlag(value: JsonObject, valuesKey: string, file: string): SectionAndFlag {
+  const said = readSection(value[valuesKey], file, valuesKey);
+  const flag = value[`${valuesKey}${FLAG_SUFFIX}`];
+  return flag === undefined ? said : { ...said, enabled: readFlag(flag, file, `${valuesKey}${FLAG_SUFFIX}`) };
+}
+
+/** What a section's value says: a map or a list is the section, `false` the flag, null nothing at all. */
+export function readSection(value: Json | undefined, file: string, key: string): SectionAndFlag {
+  if (value === undefined || value === null || value === "")
+    return { section: undefined, enabled: undefined };
+  if (typeof value === "object") return { section: value, enabled: undefined };
+  if (value === false || value === "false") return { section: undefined, enabled: false };
+  throw new ProblemError([
+    { file, key, message: "a section must be a map or a list", remedy: `only "false" may stand alone` },
+  ]);
+}
+
+/** The boolean of a flag: true or false, as such or as text. Throws ProblemError. */
+export function readFlag(value: Json, file: string, key: string): boolean {
+  if (value === true || value === "true") return true;
+  if (value === false || value === "false") return false;
+  throw new ProblemError([{ file, key, message: "must be true or false", remedy: FLAG_REMEDY }]);
+}
+
+/** Keys that may be modules: all but `global` and the flags of others. */
+function keysOf(value: JsonObject): Set<string> {
+  const keys = new Set<string>();
+  for (const [key, under] of Object.entries(value)) {
+    if (key === "global") continue;
+    const isFlag = key.endsWith(FLAG_SUFFIX) && key !== FLAG_SUFFIX && typeof under !== "object";
+    keys.add(isFlag ? key.slice(0, -FLAG_SUFFIX.length) : key);
+  }
+  return keys;
+}
+
+function globalOf(value: Json | undefined, file: string, problems: Problem[]): JsonObject | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (isJsonObject(value)) return value;
+  problems.push({ file, key: "global", message: "must be a map" });
+  return undefined;
+}
+
+function contradiction(value: JsonObject, valuesKey: string, file: string): string[] {
+  const section = value[valuesKey];
+  const flag = value[`${valuesKey}${FLAG_SUFFIX}`];
+  if ((section !== false && section !== "false") || (flag !== true && flag !== "true")) return [];
+  return [`${file}: ${valuesKey} is false, but ${valuesKey}${FLAG_SUFFIX} is true; the flag counts`];
+}
+
+/** Runs `fn`, adding the problems it throws to the list. */
+export function collect(problems: Problem[], fn: () => void): void {
+  try {
+    fn();
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    problems.push(...error.problems);
+  }
+}
