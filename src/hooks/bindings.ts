@@ -106,7 +106,11 @@ function switches(
 
 type Selection = "names" | "labelSelector" | "fieldSelector" | "namespaces" | "namespaceLabels";
 
-function selection(raw: RawKubernetes, id: string, { complain }: Findings): Pick<KubernetesBinding, Selection> {
+function selection(
+  raw: RawKubernetes,
+  id: string,
+  { complain }: Findings,
+): Pick<KubernetesBinding, Selection> {
   const place = (field: string) => ({ path: `${id}.${field}`, complain });
   return {
     names: someOf(raw.nameSelector?.matchNames),
@@ -132,7 +136,11 @@ function checkKubernetes(raw: RawKubernetes, id: string, { complain, warn }: Fin
 }
 
 /** One `onKubernetesEvent` item (hook-contract §1.5): no Synchronization, no snapshots, queue main. */
-export function eventBinding(raw: RawKubernetesEvent, index: number, { complain }: Findings): KubernetesBinding {
+export function eventBinding(
+  raw: RawKubernetesEvent,
+  index: number,
+  { complain }: Findings,
+): KubernetesBinding {
   const id = `onKubernetesEvent[${index}]`;
   const any = raw.namespaceSelector?.any === true;
   return {

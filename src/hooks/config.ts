@@ -45,7 +45,8 @@ const WEBHOOKS = ["kubernetesValidating", "kubernetesMutating", "kubernetesCusto
  * §1.3–1.5). All that is wrong with it is reported together.
  */
 export function parseHookConfig(text: string, kind: HookKind, checks: ConfigChecks = {}): ParsedHookConfig {
-  if (text.trim() === "") return { errors: ["the configuration is empty: the hook printed nothing for --config"] };
+  if (text.trim() === "")
+    return { errors: ["the configuration is empty: the hook printed nothing for --config"] };
   try {
     const { value, warnings } = parseYaml(text, "--config");
     return check(value, warnings, { kind, checks });
@@ -64,7 +65,9 @@ function check(
   if (typeof version !== "string") return { errors: [version.error] };
   const refused = refusals(value, kind);
   const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !refused.has(key)));
-  const strange = mismatches(value, version === "v1" ? V1 : V0).filter((text) => !refused.has(text.split(" ")[0] ?? ""));
+  const strange = mismatches(value, version === "v1" ? V1 : V0).filter(
+    (text) => !refused.has(text.split(" ")[0] ?? ""),
+  );
   const errors = [...refused.values(), ...strange.map((text) => withHint(text, version))];
   if (errors.length > 0) return { errors };
   return normalise(allowed, version, { yamlWarnings, checks });
@@ -85,7 +88,10 @@ function refusals(value: JsonObject, kind: HookKind): Map<string, string> {
     refused.set(key, `${key} is not supported: this operator has no webhook bindings`);
   }
   for (const key of ELSEWHERE[kind].filter((key) => Object.hasOwn(value, key))) {
-    refused.set(key, `${key} is not allowed in a ${kind} hook, only in ${kind === "global" ? "module" : "global"} hooks`);
+    refused.set(
+      key,
+      `${key} is not allowed in a ${kind} hook, only in ${kind === "global" ? "module" : "global"} hooks`,
+    );
   }
   return refused;
 }
@@ -105,7 +111,11 @@ interface Rest {
   readonly checks: ConfigChecks;
 }
 
-function normalise(value: JsonObject, version: "v0" | "v1", { yamlWarnings, checks }: Rest): ParsedHookConfig {
+function normalise(
+  value: JsonObject,
+  version: "v0" | "v1",
+  { yamlWarnings, checks }: Rest,
+): ParsedHookConfig {
   const errors: string[] = [];
   const warnings = [...yamlWarnings];
   const findings: Findings = {
@@ -116,7 +126,9 @@ function normalise(value: JsonObject, version: "v0" | "v1", { yamlWarnings, chec
   // The shape was checked: the cast says no more than it did.
   const raw = value as RawConfig;
   const groups = groupsOf(raw.kubernetes ?? []);
-  const schedules = (raw.schedule ?? []).map((item, index) => scheduleBinding(item, { index, groups }, findings));
+  const schedules = (raw.schedule ?? []).map((item, index) =>
+    scheduleBinding(item, { index, groups }, findings),
+  );
   const kubernetes = [
     ...(raw.kubernetes ?? []).map((item, index) => kubernetesBinding(item, { index, groups }, findings)),
     ...(raw.onKubernetesEvent ?? []).map((item, index) => eventBinding(item, index, findings)),
@@ -138,21 +150,35 @@ function lifecycleOf(value: JsonObject): HookConfig["lifecycle"] {
 }
 
 /** Each name in an includeSnapshotsFrom list means exactly one kubernetes binding of the hook. */
-function checkIncludes(raw: RawConfig, kubernetes: readonly KubernetesBinding[], { complain }: Findings): void {
+function checkIncludes(
+  raw: RawConfig,
+  kubernetes: readonly KubernetesBinding[],
+  { complain }: Findings,
+): void {
   const lists = [
-    ...(raw.kubernetes ?? []).map((item, index) => ({ path: `kubernetes[${index}]`, names: item.includeSnapshotsFrom })),
-    ...(raw.schedule ?? []).map((item, index) => ({ path: `schedule[${index}]`, names: item.includeSnapshotsFrom })),
+    ...(raw.kubernetes ?? []).map((item, index) => ({
+      path: `kubernetes[${index}]`,
+      names: item.includeSnapshotsFrom,
+    })),
+    ...(raw.schedule ?? []).map((item, index) => ({
+      path: `schedule[${index}]`,
+      names: item.includeSnapshotsFrom,
+    })),
   ];
   for (const { path, names = [] } of lists) {
     for (const name of names) {
       const count = kubernetes.filter((binding) => binding.name === name).length;
       if (count === 0) complain(`${path}.includeSnapshotsFrom is invalid: '${name}' binding name not found`);
-      if (count > 1) complain(`${path}.includeSnapshotsFrom is invalid: there are ${count} '${name}' binding names`);
+      if (count > 1)
+        complain(`${path}.includeSnapshotsFrom is invalid: there are ${count} '${name}' binding names`);
     }
   }
 }
 
-function warnOfEqualNames(bindings: readonly (ScheduleBinding | KubernetesBinding)[], { warn }: Findings): void {
+function warnOfEqualNames(
+  bindings: readonly (ScheduleBinding | KubernetesBinding)[],
+  { warn }: Findings,
+): void {
   const seen = new Set<string>();
   for (const { type, name } of bindings) {
     const key = `${type} bindings named '${name}'`;

@@ -5,7 +5,12 @@ export type LabelOperator = "In" | "NotIn" | "Exists" | "DoesNotExist";
 
 export interface RawLabelSelector {
   matchLabels?: Record<string, string>;
-  matchExpressions?: { key: string; operator?: LabelOperator; operation?: LabelOperator; values?: string[] }[];
+  matchExpressions?: {
+    key: string;
+    operator?: LabelOperator;
+    operation?: LabelOperator;
+    values?: string[];
+  }[];
 }
 
 export interface RawFieldSelector {

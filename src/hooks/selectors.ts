@@ -4,7 +4,8 @@ import type { RawFieldSelector, RawLabelSelector } from "./raw-config.ts";
 /** Collects problems while a configuration is read. */
 export type Complain = (problem: string) => void;
 
-const LABEL_KEY = /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const LABEL_KEY =
+  /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
 interface Place {
@@ -60,7 +61,10 @@ function checkValue(value: string, { path, complain }: Place): void {
 }
 
 /** A field selector in the API's syntax, its values escaped. */
-export function fieldSelector(raw: RawFieldSelector | undefined, { path, complain }: Place): string | undefined {
+export function fieldSelector(
+  raw: RawFieldSelector | undefined,
+  { path, complain }: Place,
+): string | undefined {
   if (raw === undefined || raw.matchExpressions.length === 0) return undefined;
   return raw.matchExpressions
     .map((expression, index) => {

@@ -66,13 +66,21 @@ function objectMismatches(value: Json, shape: ObjectShape, path: string): string
   const entries = entriesOf(value);
   const few = entries.length < (shape.min ?? 0);
   return [
-    ...(few ? [`${path === "" ? "the configuration" : path} should have at least ${shape.min} properties`] : []),
-    ...(shape.required ?? []).filter((key) => value[key] === undefined).map((key) => `${at(path, key)} is required`),
+    ...(few
+      ? [`${path === "" ? "the configuration" : path} should have at least ${shape.min} properties`]
+      : []),
+    ...(shape.required ?? [])
+      .filter((key) => value[key] === undefined)
+      .map((key) => `${at(path, key)} is required`),
     ...entries.flatMap(([key, member]) => memberMismatches(key, member, { shape, path })),
   ];
 }
 
-function memberMismatches(key: string, member: Json, { shape, path }: { shape: ObjectShape; path: string }): string[] {
+function memberMismatches(
+  key: string,
+  member: Json,
+  { shape, path }: { shape: ObjectShape; path: string },
+): string[] {
   const field = Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
   if (field !== undefined) return mismatches(member, field, at(path, key));
   return shape.open ? [] : [`${at(path, key)} is a forbidden property`];
