@@ -1,0 +1,85 @@
+import { moduleOf, describeTask } from "../model/index.ts";
+import type { Task } from "../model/index.ts";
+import type { QueueView, TaskView } from "../queue/index.ts";
+import type { ModuleView, View } from "../state/index.ts";
+
+/** What the explanations are made from. */
+export interface Evidence {
+  readonly view: View;
+  readonly queues: readonly QueueView<Task>[];
+}
+
+/**
+ * Why a module does not run now, in words; undefined when nothing is owed, e.g. *waits for hook 010-discover:
+ * beforeAll, failed 4 times, next try 12:03:21: exit code 1*.
+ */
+export function explainHold(module: ModuleView, evidence: Evidence): string | undefined {
+  if (module.problem !== undefined || module.activity !== "none") return undefined;
+  return (
+    waitsInQueue(module, evidence) ?? waitsForStart(module, evidence.view) ?? waitsForConfig(evidence.view)
+  );
+}
+
+function waitsInQueue(module: ModuleView, { queues, view }: Evidence): string | undefined {
+  const main = queues.find((queue) => queue.name === "main")?.tasks ?? [];
+  const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
+  const reload = main.findIndex(({ task }) => task.kind === "converge");
+  const covered = view.converge.phase === "idle" || module.phase !== "ready";
+  const place = own >= 0 ? own : covered ? reload : -1;
+  const head = main[0];
+  if (place < 0 || head === undefined) return undefined;
+  if (own === 0) return head.running ? undefined : describeWait(head, "will be tried again");
+  return describeWait(head, "waits for");
+}
+
+function describeWait(head: TaskView<Task>, verb: string): string {
+  const what = verb === "waits for" ? `waits for ${describeTask(head.task)}` : verb;
+  if (head.failures === 0) return what;
+  const next =
+    head.nextAt === undefined ? "" : `, next try ${new Date(head.nextAt).toISOString().slice(11, 19)}`;
+  return `${what}, failed ${head.failures} time${head.failures === 1 ? "" : "s"}${next}: ${head.message ?? ""}`;
+}
+
+function waitsForStart(module: ModuleView, view: View): string | undefined {
+  if (view.boot === "running" || module.phase === "ready") return undefined;
+  if (view.boot === "waiting") return "waits for the ConfigMap: it is missing while releases of ours exist";
+  return "waits for the first reload";
+}
+
+function waitsForConfig(view: View): string | undefined {
+  if (view.config.condition === "ok") return undefined;
+  return view.config.condition === "missing"
+    ? "nothing is deleted or purged while the ConfigMap is missing"
+    : "a new ConfigMap content is invalid; the last good one is in force";
+}
+
+/** Everything that can be said of why a module is as it is, one sentence each (`module why`). */
+export function explainModule(module: ModuleView, evidence: Evidence): string[] {
+  const sentences = [enabledSentence(module)];
+  if (module.problem !== undefined)
+    sentences.push(`needs a person: ${module.problem.file}: ${module.problem.message}`);
+  const hold = explainHold(module, evidence);
+  if (hold !== undefined) sentences.push(hold);
+  if (module.suspended) sentences.push("suspended: helm is left alone, hooks go on");
+  if (module.activity !== "none") sentences.push(`${module.activity}: step ${module.lastRun?.step ?? ""}`);
+  if (module.retry !== undefined) {
+    sentences.push(`failed ${module.retry.failures} times (${module.retry.reason}): ${module.retry.message}`);
+  }
+  if (module.absent.length > 0) sentences.push(`objects that are gone: ${module.absent.join(", ")}`);
+  if (sentences.length === 1) sentences.push("nothing is owed: the last run took everything into account");
+  return sentences;
+}
+
+const SOURCES: Readonly<Record<ModuleView["enabledBy"], string>> = {
+  values: "modules/values.yaml",
+  "module-values": "the module's values.yaml",
+  hook: "a global hook",
+  configmap: "the ConfigMap",
+  script: "its enabled script",
+  none: "default: no source switches it on",
+};
+
+function enabledSentence(module: ModuleView): string {
+  const reason = module.enabledReason === undefined ? "" : `: ${module.enabledReason}`;
+  return `${module.enabled ? "enabled" : "disabled"} by ${SOURCES[module.enabledBy]}${reason}`;
+}

@@ -1,0 +1,172 @@
+import type { Clock, Logger } from "../lib/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { objectKey } from "../kube/index.ts";
+import type { Resource, Subscription, WatchHub, WatchedObject } from "../kube/index.ts";
+
+/** An object that a release is made of. */
+export interface ReleaseObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** Empty for cluster-wide objects. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface HealingOptions {
+  readonly hub: WatchHub;
+  readonly resolve: (kind: string, apiVersion: string) => Promise<Resource | undefined>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Told which objects of a module are gone and due to be brought back, as `namespace/Kind/name`. */
+  readonly onAbsent: (module: string, absent: readonly string[]) => void;
+}
+
+/** Helm puts this label on everything it makes: other objects of a kind are not watched. */
+const MADE_BY_HELM = "app.kubernetes.io/managed-by=Helm";
+const FIRST_DELAY_MS = 1000;
+const LONGEST_DELAY_MS = 600_000;
+/** A kind that discovery does not know (yet) is asked for again this often. */
+const ASK_AGAIN_MS = 10_000;
+
+/** One watch for all release objects of one kind in one namespace. */
+interface KindWatch {
+  readonly present: Set<string>;
+  synced: boolean;
+  subscription: Subscription | undefined;
+}
+
+/** How often an object was brought back lately: each time in a row takes longer. */
+interface Trouble {
+  count: number;
+  lastAt: number;
+}
+
+interface Wanted {
+  readonly objects: readonly ReleaseObject[];
+  readonly watches: ReadonlySet<string>;
+}
+
+/**
+ * Watches the metadata of every object that releases contain and tells which are gone (LIFECYCLE-STEPS 15). An object
+ * that keeps going is brought back less and less often, from 1 s to 10 min.
+ */
+export class Healing {
+  readonly #options: HealingOptions;
+  readonly #wanted = new Map<string, Wanted>();
+  readonly #watches = new Map<string, KindWatch>();
+  readonly #troubles = new Map<string, Trouble>();
+  #closed = false;
+
+  constructor(options: HealingOptions) {
+    this.#options = options;
+  }
+
+  /** Sets what the release of a module is made of; an empty list ends its watches. */
+  setObjects(module: string, objects: readonly ReleaseObject[]): void {
+    if (objects.length === 0) this.#wanted.delete(module);
+    else this.#wanted.set(module, { objects, watches: new Set(objects.map(watchKey)) });
+    for (const object of objects) this.#open(object);
+    this.#closeUnused();
+    this.#look(module);
+  }
+
+  /** Objects watched for a module, as `namespace/Kind/name`. */
+  objects(module: string): readonly string[] | undefined {
+    return this.#wanted.get(module)?.objects.map(describe);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const watch of this.#watches.values()) watch.subscription?.close();
+    this.#watches.clear();
+  }
+
+  #open(object: ReleaseObject): void {
+    const key = watchKey(object);
+    if (this.#watches.has(key)) return;
+    const watch: KindWatch = { present: new Set(), synced: false, subscription: undefined };
+    this.#watches.set(key, watch);
+    void this.#subscribe(object, key, watch);
+  }
+
+  async #subscribe(object: ReleaseObject, key: string, watch: KindWatch): Promise<void> {
+    const { hub, resolve, clock, logger } = this.#options;
+    const resource = await resolve(object.kind, object.apiVersion).catch(() => undefined);
+    if (this.#closed || this.#watches.get(key) !== watch) return;
+    if (resource === undefined) {
+      clock.setTimer(ASK_AGAIN_MS, () => void this.#subscribe(object, key, watch));
+      return;
+    }
+    const namespace = resource.namespaced ? object.namespace : undefined;
+    const seen = (each: WatchedObject): void => void watch.present.add(objectKey(each));
+    watch.subscription = hub.subscribe(
+      { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly: true },
+      {
+        begin: () => watch.present.clear(),
+        object: seen,
+        synced: () => {
+          watch.synced = true;
+          this.#lookAll(key);
+        },
+        applied: seen,
+        deleted: (each) => {
+          watch.present.delete(objectKey(each));
+          this.#lookAll(key);
+        },
+        trouble: (error) => {
+          if (error !== undefined)
+            logger.warn("Release objects cannot be watched", { kind: object.kind, error: oneLine(error) });
+        },
+      },
+    );
+  }
+
+  #closeUnused(): void {
+    const used = new Set([...this.#wanted.values()].flatMap((wanted) => [...wanted.watches]));
+    for (const [key, watch] of this.#watches) {
+      if (used.has(key)) continue;
+      watch.subscription?.close();
+      this.#watches.delete(key);
+    }
+  }
+
+  #lookAll(key: string): void {
+    for (const [module, wanted] of this.#wanted) if (wanted.watches.has(key)) this.#look(module);
+  }
+
+  /** Tells what is gone and due; what is not due yet is looked at again when it is. */
+  #look(module: string): void {
+    const gone = (this.#wanted.get(module)?.objects ?? []).filter((object) => this.#isGone(object));
+    const due = gone.filter((object) => this.#isDue(module, object));
+    if (due.length > 0) this.#options.onAbsent(module, due.map(describe));
+  }
+
+  #isGone(object: ReleaseObject): boolean {
+    const watch = this.#watches.get(watchKey(object));
+    return watch?.synced === true && !watch.present.has(`${object.namespace}/${object.name}`);
+  }
+
+  #isDue(module: string, object: ReleaseObject): boolean {
+    const { clock } = this.#options;
+    const now = clock.now();
+    const key = `${watchKey(object)}/${object.name}`;
+    const trouble = this.#troubles.get(key) ?? { count: 0, lastAt: -Infinity };
+    const delay =
+      trouble.count === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (trouble.count - 1), LONGEST_DELAY_MS);
+    const calm = now - trouble.lastAt > 2 * LONGEST_DELAY_MS;
+    if (!calm && now < trouble.lastAt + delay) {
+      clock.setTimer(trouble.lastAt + delay - now, () => this.#look(module));
+      return false;
+    }
+    this.#troubles.set(key, { count: calm ? 1 : trouble.count + 1, lastAt: now });
+    return true;
+  }
+}
+
+function watchKey({ apiVersion, kind, namespace }: ReleaseObject): string {
+  return `${apiVersion}/${kind}/${namespace}`;
+}
+
+function describe({ namespace, kind, name }: ReleaseObject): string {
+  return `${namespace}/${kind}/${name}`;
+}
