@@ -1,3 +1,4 @@
+import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { ApiError, ConnectionError } from "./errors.ts";
 
@@ -14,12 +15,12 @@ export interface FailedAnswer {
 
 /** The error for an answer of status 400 and above. */
 export function answerError(answer: FailedAnswer): ApiError {
-  const status = parseStatus(answer.text);
-  const details = isJsonObject(status?.["details"]) ? status["details"] : undefined;
-  const message = text(status?.["message"]) ?? `${answer.what}: the server answered ${answer.status}`;
+  const said = parseStatus(answer.text);
+  const details = isJsonObject(said["details"]) ? said["details"] : undefined;
+  const message = text(said["message"]) ?? `${answer.what}: the server answered ${answer.status}`;
   return new ApiError({
     status: answer.status,
-    reason: text(status?.["reason"]) ?? (answer.status === 410 ? "Expired" : String(answer.status)),
+    reason: text(said["reason"]) ?? String(answer.status),
     message: answer.secret ? hideQuoted(message) : message,
     retryAfterMs: waitOf(answer.retryAfter ?? details?.["retryAfterSeconds"]),
     details: answer.secret ? undefined : details,
@@ -39,12 +40,12 @@ function codeOf(error: Error): string | undefined {
   return error.cause instanceof Error ? codeOf(error.cause) : undefined;
 }
 
-function parseStatus(body: string): Record<string, unknown> | undefined {
+function parseStatus(body: string): JsonObject {
   try {
     const value: unknown = JSON.parse(body);
-    return isJsonObject(value) && value["kind"] === "Status" ? value : undefined;
+    return isJsonObject(value) && value["kind"] === "Status" ? value : {};
   } catch {
-    return undefined;
+    return {};
   }
 }
 

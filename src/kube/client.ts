@@ -170,7 +170,7 @@ class Client implements KubeClient {
   }
 
   async #send(request: ApiRequest, signal: AbortSignal, pool: PoolName): Promise<Response> {
-    const { access, pools } = await this.#parts.line.open();
+    const { access, pools } = await orAborted(this.#parts.line.open(), signal);
     const started = this.#parts.clock.monotonic();
     try {
       const response = await pools[pool].request({
@@ -200,6 +200,18 @@ class Client implements KubeClient {
     }
     const report = { verb, resourcePathTemplate: pathTemplate(request.path), code, seconds };
     for (const listener of this.#parts.listeners) listener(report);
+  }
+}
+
+/** A credentials plug-in that hangs must not hold a call beyond its deadline. */
+async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
   }
 }
 

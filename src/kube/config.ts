@@ -8,6 +8,7 @@ import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { oneLine } from "../lib/index.ts";
 import type { Problem } from "../model/index.ts";
 import { ProblemError } from "../model/index.ts";
+import { completeUsers } from "./config-users.ts";
 
 /** Which credentials to use. Nothing given = in-cluster, then `~/.kube/config`. */
 export interface ConfigSource {
@@ -91,6 +92,7 @@ function loadFile(file: string): KubeConfig {
   if (text.trim() === "") throw problem({ file, message: "is empty", remedy: REMEDY });
   try {
     config.loadFromFile(file);
+    config.users = completeUsers(config.users, text, file);
   } catch (error) {
     throw problem({
       file,

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import { Agent, ProxyAgent } from "undici";
+import { Agent, ProxyAgent, Socks5ProxyAgent } from "undici";
 
 import type { Access } from "./credentials.ts";
 
@@ -33,5 +33,7 @@ function open(access: Access, options: { connections?: number; bodyTimeout?: num
   const connect = { ...access.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, timeout: 10_000 };
   const shared = { ...options, allowH2: false, keepAliveTimeout: KEEP_ALIVE_MS, pipelining: 1 };
   if (access.proxy === undefined) return new Agent({ ...shared, connect });
+  if (access.proxy.startsWith("socks"))
+    return new Socks5ProxyAgent(access.proxy, { ...shared, requestTls: connect });
   return new ProxyAgent({ ...shared, uri: access.proxy, requestTls: connect });
 }

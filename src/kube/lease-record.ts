@@ -1,0 +1,60 @@
+import type { JsonObject } from "../model/index.ts";
+
+/** A `coordination.k8s.io/v1` Lease as far as it is used. */
+export interface LeaseObject {
+  readonly metadata: JsonObject & { readonly resourceVersion?: string };
+  readonly spec?: LeaseSpec;
+}
+
+/** Its spec; times are RFC 3339 with six digits. */
+export interface LeaseSpec {
+  readonly holderIdentity?: string | null;
+  readonly leaseDurationSeconds?: number | null;
+  readonly acquireTime?: string | null;
+  readonly renewTime?: string | null;
+  readonly leaseTransitions?: number | null;
+}
+
+/** The spec that a holder writes at `now`; who takes over counts a transition. */
+export function heldSpec(
+  holder: string,
+  before: LeaseSpec | undefined,
+  at: { now: number; durationMs: number },
+): LeaseSpec {
+  const mine = before?.holderIdentity === holder;
+  const renewTime = microTime(at.now);
+  const transitions = before?.leaseTransitions ?? 0;
+  return {
+    holderIdentity: holder,
+    leaseDurationSeconds: Math.max(1, Math.ceil(at.durationMs / 1000)),
+    acquireTime: mine ? (before?.acquireTime ?? renewTime) : renewTime,
+    renewTime,
+    leaseTransitions: mine || before === undefined ? transitions : transitions + 1,
+  };
+}
+
+/** The spec that a holder leaves behind: free for anybody. */
+export function freeSpec(before: LeaseSpec | undefined, now: number): LeaseSpec {
+  return { ...before, holderIdentity: "", leaseDurationSeconds: 1, renewTime: microTime(now) };
+}
+
+/** Watches another holder's renewals by our own clock only; clocks of two machines are never compared. */
+export class Sighting {
+  #seen = "";
+  #since = 0;
+
+  /** Notes the record read at `now` (monotonic); milliseconds until it may be taken over, 0 = now. */
+  remainingMs(spec: LeaseSpec, now: number): number {
+    const record = JSON.stringify([spec.holderIdentity, spec.acquireTime, spec.renewTime]);
+    if (record !== this.#seen) {
+      this.#seen = record;
+      this.#since = now;
+    }
+    return Math.max(0, this.#since + (spec.leaseDurationSeconds ?? 0) * 1000 - now);
+  }
+}
+
+// The server's MicroTime wants exactly six digits.
+function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace("Z", "000Z");
+}

@@ -1,0 +1,260 @@
+import type { Clock, Logger, Timer } from "../lib/index.ts";
+import { oneLine, sleep } from "../lib/index.ts";
+import type { KubeClient } from "./client.ts";
+import { isAlreadyExists, isConflict, isNotFound } from "./errors.ts";
+import type { Identity } from "./identity.ts";
+import { formatIdentity, isGone } from "./identity.ts";
+import type { LeaseObject } from "./lease-record.ts";
+import { freeSpec, heldSpec, Sighting } from "./lease-record.ts";
+import { LEASES } from "./resources.ts";
+import { create, get, replace } from "./verbs.ts";
+
+/** What a Lease tells its owner. */
+export interface LeaseEvents {
+  readonly onAcquired?: () => void;
+  /** Another may hold it from `--lease-duration` on: end what must not run twice. Once per acquisition. */
+  readonly onLost: (reason: string) => void;
+  /** Somebody else holds it; once for each holder. */
+  readonly onWaiting?: (holder: string) => void;
+}
+
+/** Times in milliseconds (`--lease-duration`, `--lease-renew-deadline`, `--lease-retry-period`). */
+export interface LeaseTimes {
+  readonly durationMs: number;
+  readonly renewDeadlineMs: number;
+  readonly retryMs: number;
+}
+
+/** Settings of a {@link Lease}. */
+export interface LeaseOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+  readonly name: string;
+  readonly identity: Identity;
+  readonly times?: LeaseTimes;
+  readonly events: LeaseEvents;
+}
+
+/** README "Operation": 35 s, 30 s, 10 s. */
+export const LEASE_TIMES: LeaseTimes = { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 };
+
+/** A waiting process looks this often, so that a lease that was given back is taken within two seconds. */
+const LOOK_MS = 1500;
+const RELEASE_MS = 3000;
+/** A renewal that failed is tried again sooner than the next one would be due. */
+const AFTER_FAILURE_MS = 2000;
+
+type Step = { readonly held: true } | { readonly held: false; readonly waitMs: number };
+
+/**
+ * Guards against a second operator on the same ConfigMap by a `coordination.k8s.io` Lease. A holder that is provably
+ * dead (same boot, same PID namespace, no such process) is succeeded at once, any other after its lease has not been
+ * renewed for its duration, measured by our own clock. Who cannot renew has lost it at the renew deadline, which
+ * leaves `durationMs - renewDeadlineMs` to end what runs.
+ */
+export class Lease {
+  readonly #options: LeaseOptions;
+  readonly #times: LeaseTimes;
+  readonly #holder: string;
+  readonly #sighting = new Sighting();
+  #object: LeaseObject | undefined;
+  #waitingFor: string | undefined;
+  #term: AbortController | undefined;
+  #deadline: Timer | undefined;
+  #heldUntil = 0;
+  #renewing: Promise<void> = Promise.resolve();
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+    this.#times = options.times ?? LEASE_TIMES;
+    this.#holder = formatIdentity(options.identity);
+  }
+
+  /** We hold it and have not lost it; false from the renew deadline on, even before `onLost` could be called. */
+  get held(): boolean {
+    return this.#term !== undefined && this.#options.clock.monotonic() < this.#heldUntil;
+  }
+
+  /** Resolves when the lease is ours, after which it renews itself; rejects with the reason of an aborted `signal`. */
+  async acquire(signal?: AbortSignal): Promise<void> {
+    if (this.#term !== undefined) return;
+    for (;;) {
+      signal?.throwIfAborted();
+      const started = this.#options.clock.monotonic();
+      const step = await this.#tryAcquire(signal);
+      if (step.held) return this.#begin(started);
+      await sleep(this.#options.clock, step.waitMs, signal);
+    }
+  }
+
+  /** Gives the lease back, so that the next one need not wait. Never throws; `onLost` is not called. */
+  async release(): Promise<void> {
+    if (!this.held) return;
+    this.#end();
+    await this.#renewing;
+    try {
+      await this.#write((object) => freeSpec(object.spec, this.#options.clock.now()), {
+        timeoutMs: RELEASE_MS,
+      });
+    } catch (error) {
+      this.#options.logger.warn("The lease could not be given back and will expire", {
+        error: oneLine(error),
+      });
+    }
+  }
+
+  async #tryAcquire(signal: AbortSignal | undefined): Promise<Step> {
+    const limits = { signal, timeoutMs: this.#times.retryMs };
+    try {
+      const found = await this.#read(limits);
+      const waitMs = this.#waitFor(found);
+      if (waitMs > 0) return { held: false, waitMs };
+      if (found === undefined) this.#object = await this.#create(limits);
+      else await this.#write((object) => this.#mySpec(object), limits);
+      return { held: true };
+    } catch (error) {
+      signal?.throwIfAborted();
+      // Somebody was quicker: look who.
+      if (isConflict(error) || isAlreadyExists(error)) return { held: false, waitMs: 0 };
+      this.#options.logger.warn("The lease cannot be acquired", {
+        lease: this.#options.name,
+        error: oneLine(error),
+      });
+      return { held: false, waitMs: this.#times.retryMs };
+    }
+  }
+
+  /** Milliseconds until the next look; 0 when the lease is free or its holder's time is up. */
+  #waitFor(found: LeaseObject | undefined): number {
+    const spec = found?.spec ?? {};
+    const holder = spec.holderIdentity ?? "";
+    if (holder === "" || holder === this.#holder || isGone(holder, this.#options.identity)) return 0;
+    const remainingMs = this.#sighting.remainingMs(spec, this.#options.clock.monotonic());
+    if (remainingMs > 0) this.#tellWaiting(holder);
+    return Math.min(remainingMs, LOOK_MS, this.#times.retryMs);
+  }
+
+  #tellWaiting(holder: string): void {
+    if (this.#waitingFor === holder) return;
+    this.#waitingFor = holder;
+    this.#options.events.onWaiting?.(holder);
+  }
+
+  #begin(started: number): void {
+    const term = new AbortController();
+    this.#term = term;
+    this.#waitingFor = undefined;
+    this.#extend(started);
+    this.#renewing = this.#renewLoop(term.signal);
+    this.#options.events.onAcquired?.();
+  }
+
+  /** Counts the deadline from when the successful request was sent: the server's view can only be later. */
+  #extend(sentAt: number): void {
+    this.#deadline?.cancel();
+    const { clock } = this.#options;
+    this.#heldUntil = sentAt + this.#times.renewDeadlineMs;
+    const reason = `it could not be renewed for ${this.#times.renewDeadlineMs / 1000} s`;
+    this.#deadline = clock.setTimer(this.#heldUntil - clock.monotonic(), () => this.#lose(reason));
+  }
+
+  async #renewLoop(signal: AbortSignal): Promise<void> {
+    let pauseMs = this.#times.retryMs;
+    for (;;) {
+      await sleep(this.#options.clock, pauseMs, signal);
+      if (signal.aborted) return;
+      const sentAt = this.#options.clock.monotonic();
+      try {
+        await this.#renew(signal);
+        if (!signal.aborted) this.#extend(sentAt);
+        pauseMs = this.#times.retryMs;
+      } catch (error) {
+        if (signal.aborted) return;
+        pauseMs = Math.min(this.#times.retryMs, AFTER_FAILURE_MS);
+        const { name, logger } = this.#options;
+        logger.warn("The lease was not renewed; trying again", { lease: name, error: oneLine(error) });
+      }
+    }
+  }
+
+  async #renew(signal: AbortSignal): Promise<void> {
+    const limits = { signal, timeoutMs: this.#times.retryMs / 2 };
+    try {
+      await this.#write((object) => this.#mySpec(object), limits);
+    } catch (error) {
+      if (!isConflict(error) && !isNotFound(error)) throw error;
+      await this.#recover(limits);
+    }
+  }
+
+  /** The object changed under us: fine while it still names us, or when it is gone. */
+  async #recover(limits: Limits): Promise<void> {
+    const found = await this.#read(limits);
+    const holder = found?.spec?.holderIdentity;
+    if (found === undefined) this.#object = await this.#create(limits);
+    else if (holder === this.#holder) await this.#write((object) => this.#mySpec(object), limits);
+    else this.#lose(holder ? `${holder} has taken it` : "somebody has freed it");
+  }
+
+  #lose(reason: string): void {
+    if (this.#term === undefined) return;
+    this.#end();
+    this.#options.events.onLost(reason);
+  }
+
+  #end(): void {
+    this.#deadline?.cancel();
+    const term = this.#term;
+    this.#term = undefined;
+    term?.abort();
+  }
+
+  #mySpec(object: LeaseObject | undefined): LeaseObject["spec"] & object {
+    return heldSpec(this.#holder, object?.spec, {
+      now: this.#options.clock.now(),
+      durationMs: this.#times.durationMs,
+    });
+  }
+
+  async #read(limits: Limits): Promise<LeaseObject | undefined> {
+    const { client, namespace, name } = this.#options;
+    try {
+      this.#object = await get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      this.#object = undefined;
+    }
+    return this.#object;
+  }
+
+  #create(limits: Limits): Promise<LeaseObject> {
+    const { client, namespace, name } = this.#options;
+    const body = {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: { name, namespace },
+      spec: this.#mySpec(undefined),
+    };
+    return create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
+  }
+
+  /** Replaces the object last seen; a conflict means that it is not the last any more. */
+  async #write(spec: (object: LeaseObject) => LeaseObject["spec"], limits: Limits): Promise<void> {
+    const { client, namespace, name } = this.#options;
+    const object = this.#object;
+    if (object === undefined) return;
+    const body = { ...object, spec: spec(object) };
+    this.#object = await replace<LeaseObject>(
+      client,
+      { resource: LEASES, namespace, name },
+      { ...limits, body },
+    );
+  }
+}
+
+interface Limits {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs: number;
+}
