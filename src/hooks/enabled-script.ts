@@ -1,0 +1,85 @@
+import { dirname } from "node:path";
+
+import { type Logger, oneLine } from "../lib/index.ts";
+import { run, Scratch } from "../process/index.ts";
+import { readOutput } from "./leftovers.ts";
+import { OutputLog } from "./output-log.ts";
+import type { RunSettings } from "./run-hook.ts";
+
+/** One call of a module's `enabled` script. Values are JSON texts. */
+export interface EnabledScriptRun {
+  readonly module: string;
+  /** Absolute path of the script; it runs in its own directory, the module's. */
+  readonly path: string;
+  readonly values: string | Uint8Array;
+  readonly configValues: string | Uint8Array;
+  readonly settings: RunSettings;
+  readonly logger: Logger;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export type EnabledAnswer =
+  | { readonly enabled: boolean; readonly reason: string | undefined }
+  | { readonly failure: string };
+
+const ANSWER_LIMIT = 64 * 1024;
+const REASON_LENGTH = 500;
+
+/**
+ * Asks a module's `enabled` script (LIFECYCLE-STEPS 4, README "Values"): its answer is what it writes to
+ * MODULE_ENABLED_RESULT or, when it leaves that empty, its last line on stdout. Never throws.
+ */
+export async function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
+  const { settings, module } = request;
+  let scratch: Scratch | undefined;
+  try {
+    scratch = await Scratch.open(settings.tmpDir, `enabled-${module}`, { keep: settings.keepFiles });
+    return await ask(scratch, request);
+  } catch (error) {
+    return { failure: oneLine(error) };
+  } finally {
+    await scratch?.dispose();
+  }
+}
+
+async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
+  const { settings, logger, module, path } = request;
+  const variables = await writeFiles(scratch, request);
+  const log = new OutputLog(logger.child({ module, script: "enabled" }), settings.proxyJson);
+  let lastLine = "";
+  const result = await run({
+    file: path,
+    args: [],
+    cwd: dirname(path),
+    env: { ...settings.env, WORKING_DIR: settings.workingDir ?? dirname(dirname(path)), ...variables },
+    timeoutMs: settings.timeoutMs,
+    signal: request.signal,
+    onLine: (stream, line) => {
+      if (stream === "stdout") lastLine = line;
+      log.line(stream, line);
+    },
+  });
+  log.flush();
+  if (result.outcome !== "succeeded") return { failure: result.message };
+  const written = (await readOutput(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
+  const reason = (await readOutput(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
+  return answer(written === "" ? lastLine.trim() : written, oneLine(reason, REASON_LENGTH));
+}
+
+async function writeFiles(scratch: Scratch, { values, configValues }: EnabledScriptRun) {
+  const [CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON] = await Promise.all([
+    scratch.write("config-values.json", configValues),
+    scratch.write("values.json", values),
+    scratch.write("enabled-result", ""),
+    scratch.write("enabled-reason", ""),
+  ]);
+  return { CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON };
+}
+
+function answer(text: string, reason: string): EnabledAnswer {
+  if (text === "true" || text === "false") {
+    return { enabled: text === "true", reason: reason === "" ? undefined : reason };
+  }
+  const said = text === "" ? "nothing" : JSON.stringify(oneLine(text, 100));
+  return { failure: `it answered ${said}; write true or false to the file at MODULE_ENABLED_RESULT` };
+}

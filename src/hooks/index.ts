@@ -1,0 +1,12 @@
+export { allowsFailure, collapseGroups, combine, compactFlood } from "./combine.ts";
+export type { Combined, Compaction, QueuedHook } from "./combine.ts";
+export { parseHookConfig, type ConfigChecks, type HookKind, type ParsedHookConfig } from "./config.ts";
+export { renderContext, type ContextInput, type SnapshotSource } from "./context.ts";
+export { runEnabledScript, type EnabledAnswer, type EnabledScriptRun } from "./enabled-script.ts";
+export type { JsonPatchItem } from "./json-patch.ts";
+export { LeftoverError } from "./json-stream.ts";
+export type { HookOutput } from "./leftovers.ts";
+export { HookLoader, type HookLoaderOptions, type LoadedHook } from "./loader.ts";
+export { parseMetrics, type MetricOperation } from "./metric-operations.ts";
+export { parseObjectOperations, type ObjectOperation, type ObjectTarget } from "./object-operations.ts";
+export { runHook, type HookRun, type HookRunResult, type RunSettings } from "./run-hook.ts";

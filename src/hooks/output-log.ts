@@ -1,0 +1,82 @@
+import { LOG_LEVELS, type LogFields, type Logger, type LogLevel } from "../lib/index.ts";
+import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
+import { MAX_LINE, type Stream } from "../process/index.ts";
+
+/** Fields of ours that a hook's own JSON must not overwrite; its own of that name become `hook_<name>`. */
+const OURS = new Set(["hook", "binding", "event", "queue", "module", "output"]);
+const MAX_JSON_LINES = 200;
+
+/**
+ * Takes the output lines of one hook run into the log (hook-contract §3.7). With `proxyJson`, JSON objects, on one
+ * line or several, become records of their own: level, message and fields as the hook gave them.
+ */
+export class OutputLog {
+  readonly #logger: Logger;
+  readonly #proxyJson: boolean;
+  readonly #pending: Record<Stream, string[]> = { stdout: [], stderr: [] };
+
+  constructor(logger: Logger, proxyJson: boolean) {
+    this.#logger = logger;
+    this.#proxyJson = proxyJson;
+  }
+
+  line(stream: Stream, line: string): void {
+    const pending = this.#pending[stream];
+    if (!this.#proxyJson || (pending.length === 0 && !line.trimStart().startsWith("{"))) {
+      return this.#plain(stream, line);
+    }
+    pending.push(line);
+    const value = parse(pending);
+    if (value !== undefined) {
+      this.#record(stream, value);
+      this.#pending[stream] = [];
+    } else if (isHopeless(pending)) {
+      this.#giveUp(stream);
+    }
+  }
+
+  /** Call when the run has ended: what never became JSON is logged as it came. */
+  flush(): void {
+    this.#giveUp("stdout");
+    this.#giveUp("stderr");
+  }
+
+  #giveUp(stream: Stream): void {
+    for (const line of this.#pending[stream].splice(0)) this.#plain(stream, line);
+  }
+
+  #plain(stream: Stream, line: string): void {
+    this.#logger.info(line, { output: stream });
+  }
+
+  #record(stream: Stream, value: JsonObject): void {
+    const { level, msg, time: _, ...rest } = value;
+    const fields: LogFields = Object.fromEntries(
+      Object.entries(rest).map(([key, member]) => [OURS.has(key) ? `hook_${key}` : key, member]),
+    );
+    const message = typeof msg === "string" ? msg : "hook result";
+    this.#logger[levelOf(level)](message, { ...fields, output: stream });
+  }
+}
+
+/** An attempt is made only where an object may end: lines in between are not parsed again and again. */
+function parse(lines: readonly string[]): JsonObject | undefined {
+  if (!lines.at(-1)?.trimEnd().endsWith("}")) return undefined;
+  try {
+    const value = JSON.parse(lines.join("\n")) as Json;
+    return isJsonObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isHopeless(lines: readonly string[]): boolean {
+  const length = lines.reduce((sum, line) => sum + line.length, 0);
+  return length > MAX_LINE || lines.length > MAX_JSON_LINES;
+}
+
+function levelOf(level: Json | undefined): LogLevel {
+  const name = typeof level === "string" ? level.toLowerCase() : "";
+  const known = name === "warning" ? "warn" : name === "fatal" || name === "panic" ? "error" : name;
+  return LOG_LEVELS.find((each) => each === known) ?? "info";
+}
