@@ -64,5 +64,5 @@ export function stamp(status: { readonly conditions: readonly Condition[] }, gen
     observedGeneration: generation,
     conditions: status.conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
   };
-  return stamped as unknown as JsonObject;
+  return stamped;
 }

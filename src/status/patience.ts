@@ -50,7 +50,7 @@ export class Patience {
 
   /** Missing rights concern every object of the kind and verb: said once, tried seldom. */
   #forbidden(error: ApiError, failures: number): number {
-    const about = String(error.details?.["kind"] ?? "");
+    const about = JSON.stringify(error.details?.["kind"] ?? "");
     if (!this.#refused.has(about)) this.#logger.warn(sentence(error), { error: oneLine(error) });
     this.#refused.add(about);
     return retryDelay(failures, { minMs: 5000, maxMs: 300_000 }, 0.5);

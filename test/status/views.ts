@@ -1,0 +1,97 @@
+import type { Json, Module } from "../../src/model/index.ts";
+import type { LastRun, ModuleView, ReleaseView, View } from "../../src/state/index.ts";
+
+/** The moment tests begin at. */
+export const T0 = Date.UTC(2026, 0, 1);
+
+/** A module view at rest: on, ran, ready. Change what the test is about. */
+export function moduleView(name: string, change: Partial<ModuleView> = {}): ModuleView {
+  return {
+    name,
+    module: { name, valuesKey: name, order: 10, problem: undefined } as unknown as Module,
+    enabled: true,
+    enabledBy: "configmap",
+    enabledReason: undefined,
+    phase: "ready",
+    activity: "none",
+    suspended: false,
+    protected: false,
+    problem: undefined,
+    retry: undefined,
+    lastRun: finished(),
+    release: release(name),
+    absent: [],
+    configDigest: "v1-c1",
+    handledConfigDigest: "v1-c1",
+    requestedToken: undefined,
+    handledToken: undefined,
+    valuesDigest: "v1-v1",
+    appliedDigest: "v1-v1",
+    values: (): Json => ({ global: {}, [name]: { replicas: 1 } }),
+    sectionDigest: "v1-s1",
+    attemptedSectionDigest: "v1-s1",
+    handledSectionDigest: "v1-s1",
+    cause: undefined,
+    rounds: 0,
+    releaseMoved: false,
+    hold: undefined,
+    ...change,
+  };
+}
+
+/** A run that ended well, two seconds long, just before the tests begin. */
+export function finished(change: Partial<LastRun> = {}): LastRun {
+  return {
+    trigger: "ConfigMap changed",
+    startedAt: T0 - 5000,
+    finishedAt: T0 - 3000,
+    result: "Succeeded",
+    step: "afterHelm",
+    hook: undefined,
+    message: undefined,
+    attempts: 1,
+    ...change,
+  };
+}
+
+/** A run under way since `startedAt`. */
+export function underWay(startedAt: number, change: Partial<LastRun> = {}): LastRun {
+  return finished({ startedAt, finishedAt: undefined, result: undefined, step: "helm", ...change });
+}
+
+/** A deployed release. */
+export function release(name: string, change: Partial<ReleaseView> = {}): ReleaseView {
+  return {
+    name,
+    revision: 3,
+    status: "deployed",
+    chartVersion: "1.2.0",
+    manifestChecksum: "v1-m1",
+    lastDeployed: T0 - 4000,
+    ...change,
+  };
+}
+
+/** A view of an operator at rest with these modules. */
+export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {}): View {
+  return {
+    boot: "running",
+    config: { condition: "ok", problems: [], resourceVersion: "42", unknownKeys: [], digest: "v1-c1" },
+    converge: {
+      phase: "idle",
+      cause: "start",
+      startedAt: T0 - 9000,
+      finishedAt: T0 - 1000,
+      remaining: 0,
+      covered: undefined,
+      rounds: 0,
+    },
+    modules: new Map(modules.map((module) => [module.name, module])),
+    enabledModules: modules.filter((module) => module.enabled).map((module) => module.name),
+    holds: [],
+    missingRights: [],
+    requestedToken: undefined,
+    handledToken: undefined,
+    ...change,
+  } as unknown as View;
+}
