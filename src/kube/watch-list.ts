@@ -34,8 +34,8 @@ export async function listForWatch(
   let next = "";
   do {
     const page = await readPage(spec, { ...options, next, each });
-    version = String(page["resourceVersion"] ?? "");
-    next = String(page["continue"] ?? "");
+    version = textOf(page["resourceVersion"]) ?? "";
+    next = textOf(page["continue"]) ?? "";
   } while (next !== "");
   return version;
 }
@@ -92,9 +92,13 @@ export function statusError(status: JsonObject): ApiError {
   const code = Number(status["code"] ?? 500);
   return new ApiError({
     status: code,
-    reason: String(status["reason"] ?? code),
-    message: String(status["message"] ?? `the server answered ${code}`),
+    reason: textOf(status["reason"]) ?? String(code),
+    message: textOf(status["message"]) ?? `the server answered ${code}`,
     ...(seconds > 0 ? { retryAfterMs: seconds * 1000 } : {}),
     details,
   });
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }

@@ -68,15 +68,20 @@ export function describeSpec(spec: WatchSpec): string {
   return `${resource.plural}.${apiVersionOf(resource)}${where}${selectors.map((text) => ` [${text}]`).join("")}`;
 }
 
+type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
+
 /** A label selector in the API's syntax; undefined when it selects everything. */
-export function labelSelectorText(selector: LabelSelector | undefined): string | undefined {
-  const terms = Object.entries(selector?.matchLabels ?? {}).map(([key, value]) => `${key}=${value}`);
-  for (const { key, operator, values = [] } of selector?.matchExpressions ?? []) {
-    if (operator === "Exists") terms.push(key);
-    else if (operator === "DoesNotExist") terms.push(`!${key}`);
-    else terms.push(`${key} ${operator === "In" ? "in" : "notin"} (${values.join(",")})`);
-  }
+export function labelSelectorText(selector: LabelSelector = {}): string | undefined {
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  const terms = Object.entries(matchLabels).map(([key, value]) => `${key}=${value}`);
+  terms.push(...matchExpressions.map(expressionText));
   return terms.length === 0 ? undefined : terms.join(",");
+}
+
+function expressionText({ key, operator, values = [] }: Expression): string {
+  if (operator === "Exists") return key;
+  if (operator === "DoesNotExist") return `!${key}`;
+  return `${key} ${operator === "In" ? "in" : "notin"} (${values.join(",")})`;
 }
 
 /** Parses one object and makes it whole: apiVersion and kind filled in, managedFields dropped unless wanted. */

@@ -1,0 +1,155 @@
+import type { Logger } from "../lib/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { WatchedObject } from "./watch-spec.ts";
+import { isLater } from "./watch-spec.ts";
+
+/**
+ * Who listens to a watch. First `begin`, an `object` for each that is there, and `synced`; from then on `applied` and
+ * `deleted` in order. Objects are shared between consumers: never change them. A returned promise is back-pressure:
+ * the watch goes on when not too many are outstanding; it does not delay the order.
+ */
+export interface WatchConsumer {
+  /** Consumers of one watch are served in the order of their ranks (text order); default "". */
+  readonly rank?: string;
+  /** The first list begins, or begins again: forget the objects delivered so far. Never after `synced`. */
+  begin?(): void;
+  object(object: WatchedObject): Promise<void> | void;
+  synced(): Promise<void> | void;
+  /** The object is new or in another version than delivered before. */
+  applied(object: WatchedObject): Promise<void> | void;
+  /**
+   * The object is gone, or no longer selected; it may be one that was never delivered. `complete` is false when that was found out afterwards: then only
+   * apiVersion, kind, namespace, name and uid are there.
+   */
+  deleted(object: WatchedObject, complete: boolean): Promise<void> | void;
+  /** The watch does not work now and is retried; undefined = it works again. */
+  trouble?(error: Error | undefined): void;
+}
+
+/** A change on its way to the members; `version` orders it against a member's own list. */
+export interface Change {
+  readonly type: "applied" | "deleted";
+  readonly object: WatchedObject;
+  readonly complete: boolean;
+  readonly version: string;
+}
+
+/** Most promises of consumers that may be outstanding before the watch waits for them. */
+const MOST_OUTSTANDING = 64;
+
+/** A consumer and how far it is. */
+export class Member {
+  readonly consumer: WatchConsumer;
+  readonly synced: Promise<void>;
+  /** Live changes up to this version are part of the member's own list. */
+  #floor = "";
+  #live = false;
+  #closed = false;
+  #troubled = false;
+  #held: Change[] = [];
+  readonly #logger: Logger;
+  readonly #outstanding = new Set<Promise<void>>();
+  readonly #resolveSynced: () => void;
+
+  constructor(consumer: WatchConsumer, logger: Logger) {
+    this.consumer = consumer;
+    this.#logger = logger;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.synced = promise;
+    this.#resolveSynced = resolve;
+  }
+
+  get live(): boolean {
+    return this.#live;
+  }
+
+  begin(): void {
+    this.#call(() => this.consumer.begin?.());
+  }
+
+  listed(object: WatchedObject): Promise<void> | undefined {
+    this.#call(() => this.consumer.object(object));
+    return this.#room(MOST_OUTSTANDING);
+  }
+
+  /** The member's list is complete at `version`: held changes after it follow, then all live ones. */
+  async complete(version: string): Promise<void> {
+    await this.#room(1);
+    this.#floor = version;
+    this.#live = true;
+    this.#call(() => this.consumer.synced());
+    this.#resolveSynced();
+    const held = this.#held;
+    this.#held = [];
+    // Without waiting: a live change must not get in between.
+    for (const change of held) void this.change(change);
+  }
+
+  /** Delivers a change, holds it until the list is complete, or drops it when the list contained it. */
+  change(change: Change): Promise<void> | undefined {
+    if (!this.#live) {
+      this.#held.push(change);
+      return undefined;
+    }
+    if (this.#floor !== "" && !isLater(change.version, this.#floor)) return undefined;
+    const { type, object, complete } = change;
+    this.#call(() =>
+      type === "applied" ? this.consumer.applied(object) : this.consumer.deleted(object, complete),
+    );
+    return this.#room(MOST_OUTSTANDING);
+  }
+
+  trouble(error: Error | undefined): void {
+    if (error === undefined && !this.#troubled) return;
+    this.#troubled = error !== undefined;
+    this.#call(() => this.consumer.trouble?.(error));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#held = [];
+  }
+
+  // One consumer's mistake must neither stop the watch nor reach the others.
+  #call(act: () => Promise<void> | void): void {
+    if (this.#closed) return;
+    try {
+      const promise = act();
+      if (promise !== undefined) this.#track(promise);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #track(promise: Promise<void>): void {
+    const settled = promise
+      .catch((error: unknown) => this.#failed(error))
+      .then(() => void this.#outstanding.delete(settled));
+    this.#outstanding.add(settled);
+  }
+
+  #failed(error: unknown): void {
+    this.#logger.error("A consumer of a watch failed", { error: oneLine(error) });
+  }
+
+  // undefined while fewer than `limit` promises are outstanding.
+  #room(limit: number): Promise<void> | undefined {
+    return this.#outstanding.size < limit ? undefined : this.#untilBelow(limit);
+  }
+
+  async #untilBelow(limit: number): Promise<void> {
+    while (this.#outstanding.size >= limit && !this.#closed) await Promise.race(this.#outstanding);
+  }
+}
+
+/** The deleted object as far as it is known when nobody told us of the deletion. */
+export function tombstone(
+  key: string,
+  uid: string,
+  type: { apiVersion: string; kind: string },
+): WatchedObject {
+  const slash = key.indexOf("/");
+  const namespace = key.slice(0, slash);
+  const metadata = { name: key.slice(slash + 1), ...(namespace === "" ? {} : { namespace }), uid };
+  return { ...type, metadata };
+}
