@@ -52,11 +52,13 @@ function settings({ namespace, modulesDir, globalHooksDir, helm, dir, port, sock
 }
 
 /** Settings left in the caller's shell must not change what is tested. */
-function environment({ kubeconfig, env = {} }) {
+function environment({ kubeconfig, namespace, env = {} }) {
   const own =
     /^(ADDON_OPERATOR_|HELM_|KUBE_|MODULES_DIR$|GLOBAL_HOOKS_DIR$|LOG_|RETRY_|DEBUG_|HOOK_TIMEOUT$|KUBECONFIG$|HELM$)/;
   const inherited = Object.entries(process.env).filter(([name]) => !own.test(name));
-  return { ...Object.fromEntries(inherited), KUBECONFIG: kubeconfig, NODE_NO_WARNINGS: "1", ...env };
+  // The flag tells the operator, the variable the hooks.
+  const told = namespace === undefined ? {} : { ADDON_OPERATOR_NAMESPACE: namespace };
+  return { ...Object.fromEntries(inherited), KUBECONFIG: kubeconfig, NODE_NO_WARNINGS: "1", ...told, ...env };
 }
 
 function listen(stream, lines, onLine = () => {}) {

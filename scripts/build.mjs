@@ -1,0 +1,66 @@
+// Bundles the program into dist/main.js, with what it reads at run time beside it: CRDs and the shell library.
+import { build } from "esbuild";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { root } from "./setup/versions.mjs";
+
+/** Directories of the repository that go beside the bundle. */
+const copied = ["crds", "shell"];
+
+// CommonJS dependencies inside an ES module still ask for `require`, `__filename` and `__dirname`.
+const banner = [
+  "#!/usr/bin/env node",
+  'import { createRequire as __createRequire } from "node:module";',
+  'import { fileURLToPath as __fileURLToPath } from "node:url";',
+  "const require = __createRequire(import.meta.url);",
+  "const __filename = __fileURLToPath(import.meta.url);",
+  'const __dirname = __fileURLToPath(new URL(".", import.meta.url));',
+].join("\n");
+
+const dist = join(root, "dist");
+const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+
+export async function bundle() {
+  rmSync(dist, { recursive: true, force: true });
+  mkdirSync(dist);
+  const outfile = join(dist, "main.js");
+  const result = await build({
+    entryPoints: [join(root, "src", "main.ts")],
+    outfile,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node24",
+    minifySyntax: true,
+    minifyWhitespace: true,
+    // Class names are part of log lines and metrics.
+    keepNames: true,
+    legalComments: "none",
+    banner: { js: banner },
+    metafile: true,
+    logLevel: "warning",
+  });
+  chmodSync(outfile, 0o755);
+  for (const name of copied.filter((each) => existsSync(join(root, each))))
+    cpSync(join(root, name), join(dist, name), { recursive: true });
+  writeFileSync(join(dist, "package.json"), `${JSON.stringify({ type: "module", version })}\n`);
+  return { outfile, bytes: statSync(outfile).size, metafile: result.metafile };
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const { outfile, bytes, metafile } = await bundle();
+  console.log(`${outfile}: ${(bytes / 1024 / 1024).toFixed(2)} MiB`);
+  if (process.argv.includes("--analyze")) {
+    const { analyzeMetafile } = await import("esbuild");
+    console.log(await analyzeMetafile(metafile));
+  }
+}

@@ -1,0 +1,1 @@
+export declare function lock(path: string, onWait?: (pid: number) => void): Promise<() => void>;

@@ -1,0 +1,5 @@
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export declare function dependenciesCurrent(root: string): boolean;
+export declare function npmEnv(env: Environment): Record<string, string | undefined>;
+export declare function installDependencies(root: string, env: Environment): Promise<void>;

@@ -1,0 +1,7 @@
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export declare const versions: { kubernetes: string; etcd: string; helm: string; helm3: string };
+export declare const toolNames: readonly string[];
+export declare const root: string;
+export declare function cacheRoot(env?: Environment): string;
+export declare function cacheDir(env?: Environment): string;

@@ -1,0 +1,107 @@
+// Everything `npm test` promises, in one run. The last line is `N passed, N failed`; the exit code is 1 when something failed.
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { modernNode } from "./setup/tools.mjs";
+import { root } from "./setup/versions.mjs";
+
+const reports = mkdtempSync(join(tmpdir(), "test-reports-"));
+const totals = { passed: 0, failed: 0 };
+const env = {
+  ...process.env,
+  PATH: `${join(root, "node_modules", ".bin")}${delimiter}${process.env.PATH}`,
+  // The operator under test is the program users run.
+  OPERATOR_BUNDLE: process.env.OPERATOR_BUNDLE ?? "true",
+};
+
+/** Runs a command with its output on ours; resolves to its success. */
+function run(title, [file, ...args], more = {}) {
+  const from = Date.now();
+  process.stdout.write(`\n== ${title}\n`);
+  return new Promise((done) => {
+    const child = spawn(file, args, {
+      cwd: root,
+      env: { ...env, ...more },
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    child.once("error", (error) => {
+      process.stdout.write(`${error.message}\n`);
+      done(false);
+    });
+    child.once("exit", (code) => {
+      process.stdout.write(
+        `== ${title}: ${code === 0 ? "ok" : "FAILED"} in ${((Date.now() - from) / 1000).toFixed(1)} s\n`,
+      );
+      done(code === 0);
+    });
+  });
+}
+
+async function check(title, command) {
+  const ok = await run(title, command);
+  totals[ok ? "passed" : "failed"] += 1;
+  return ok;
+}
+
+/** One vitest run; its tests are counted from its report, and a run that broke outside of a test counts as one failure. */
+async function vitest(title, args, more) {
+  const report = join(reports, `${title.replaceAll(/\W+/g, "-")}.json`);
+  const command = [
+    "vitest",
+    "run",
+    ...args,
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${report}`,
+  ];
+  const ok = await run(title, command, more);
+  const { passed, failed } = count(report);
+  totals.passed += passed;
+  totals.failed += ok || failed > 0 ? failed : 1;
+}
+
+function count(report) {
+  try {
+    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, "utf8"));
+    const broken = testResults.filter(
+      (file) => file.status === "failed" && file.assertionResults.every((one) => one.status !== "failed"),
+    );
+    return { passed: numPassedTests, failed: numFailedTests + broken.length };
+  } catch {
+    return { passed: 0, failed: 0 };
+  }
+}
+
+/** The integration tests that depend on helm: those that ask for the helm under test or start the operator. */
+function helmTests() {
+  const dir = join("test", "integration");
+  const files = readdirSync(join(root, dir), { recursive: true }).filter((name) => name.endsWith(".test.ts"));
+  const marked = (name) =>
+    /\bhelmUnderTest\b|\bstartOperator\b/.test(readFileSync(join(root, dir, name), "utf8"));
+  return files
+    .map((name) => String(name))
+    .filter(marked)
+    .map((name) => join(dir, name));
+}
+
+async function main() {
+  await check("format", ["npm", "run", "--silent", "check:format"]);
+  await check("lint", ["npm", "run", "--silent", "check:lint"]);
+  await check("types", ["npm", "run", "--silent", "check:types"]);
+  const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
+  await vitest("unit tests", ["--project", "unit"]);
+  if (!built) return;
+  await vitest("integration tests, helm 4", ["--project", "integration"], { HELM: "helm" });
+  const again = helmTests();
+  if (again.length > 0)
+    await vitest("integration tests, helm 3", ["--project", "integration", ...again], { HELM: "helm3" });
+}
+
+try {
+  await main();
+} finally {
+  rmSync(reports, { recursive: true, force: true });
+}
+process.exitCode = totals.failed > 0 ? 1 : 0;
+process.stdout.write(`${totals.passed} passed, ${totals.failed} failed\n`);
