@@ -10,3 +10,6 @@ export { HookLoader, type HookLoaderOptions, type LoadedHook } from "./loader.ts
 export { parseMetrics, type MetricOperation } from "./metric-operations.ts";
 export { parseObjectOperations, type ObjectOperation, type ObjectTarget } from "./object-operations.ts";
 export { runHook, type HookRun, type HookRunResult, type RunSettings } from "./run-hook.ts";
+export { hookFileAt, hookOffline, type OfflineRun } from "./offline.ts";
+export { lintHook, type HookFindings } from "./lint.ts";
+export type { AskOptions } from "./ask-config.ts";

@@ -1,6 +1,6 @@
-import { type Logger, oneLine } from "../lib/index.ts";
-import { bindingName, type Hook, type HookTrigger } from "../model/index.ts";
-import { run, type RunResult, Scratch } from "../process/index.ts";
+import { type LogFields, type Logger, oneLine } from "../lib/index.ts";
+import { bindingName, type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
+import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
 import { commandOf, workingDirOf } from "./command.ts";
 import { renderContext, type SnapshotSource } from "./context.ts";
 import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./leftovers.ts";
@@ -45,6 +45,29 @@ export interface HookRunResult {
  * throws. Nothing is read unless the hook ended with exit code 0; nothing is applied here.
  */
 export async function runHook(request: HookRun): Promise<HookRunResult> {
+  const { hook, triggers, snapshots, queue } = request;
+  const [first] = triggers;
+  const fields = {
+    hook: hook.name,
+    binding: first === undefined ? "" : bindingName(first),
+    event: first?.type ?? "",
+    queue,
+    ...(hook.module === undefined ? {} : { module: hook.module }),
+  };
+  const context = renderContext({ config: hook.config, triggers, snapshots });
+  return runHookFile({ ...request, context, fields });
+}
+
+/** A run of a hook file whose binding context is already made. */
+export interface FileRun extends Pick<HookRun, "values" | "configValues" | "settings" | "logger" | "signal"> {
+  readonly hook: HookFile & { readonly id: string };
+  readonly context: ScratchData;
+  /** Go with each line of output in the log. */
+  readonly fields: LogFields;
+}
+
+/** The part of `runHook` that works on files alone. Never throws. */
+export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   const { hook, settings } = request;
   let scratch: Scratch | undefined;
   let result: RunResult | undefined;
@@ -63,40 +86,22 @@ export async function runHook(request: HookRun): Promise<HookRunResult> {
 }
 
 /** Writes the input files, makes the output files, and returns the variables that name them. */
-async function writeFiles(scratch: Scratch, request: HookRun): Promise<Record<string, string>> {
-  const { hook, triggers, snapshots, values, configValues } = request;
+async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<string, string>> {
   const inputs = {
-    BINDING_CONTEXT_PATH: [
-      "binding-context.json",
-      renderContext({ config: hook.config, triggers, snapshots }),
-    ],
-    CONFIG_VALUES_PATH: ["config-values.json", configValues],
-    VALUES_PATH: ["values.json", values],
+    BINDING_CONTEXT_PATH: ["binding-context.json", request.context],
+    CONFIG_VALUES_PATH: ["config-values.json", request.configValues],
+    VALUES_PATH: ["values.json", request.values],
   } as const;
-  const files = [
-    ...Object.entries(inputs).map(async ([variable, [name, data]]) => [
-      variable,
-      await scratch.write(name, data),
-    ]),
-    ...Object.entries(OUTPUT_FILES).map(async ([variable, name]) => [
-      variable,
-      await scratch.write(name, ""),
-    ]),
-  ];
-  return Object.fromEntries(await Promise.all(files)) as Record<string, string>;
+  const outputs = Object.entries(OUTPUT_FILES).map(([variable, name]) => [variable, [name, ""]] as const);
+  const files = [...Object.entries(inputs), ...outputs].map(
+    async ([variable, [name, data]]) => [variable, await scratch.write(name, data)] as const,
+  );
+  return Object.fromEntries(await Promise.all(files));
 }
 
-async function execute(request: HookRun, variables: Record<string, string>): Promise<RunResult> {
-  const { hook, triggers, settings, logger, queue, signal } = request;
-  const [first] = triggers;
-  const fields = {
-    hook: hook.name,
-    binding: first === undefined ? "" : bindingName(first),
-    event: first?.type ?? "",
-    queue,
-    ...(hook.module === undefined ? {} : { module: hook.module }),
-  };
-  const log = new OutputLog(logger.child(fields), settings.proxyJson);
+async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
+  const { hook, settings, logger, signal } = request;
+  const log = new OutputLog(logger.child(request.fields), settings.proxyJson);
   const result = await run({
     ...(await commandOf(hook, [])),
     env: { ...settings.env, WORKING_DIR: workingDirOf(hook, settings.workingDir), ...variables },

@@ -1,0 +1,50 @@
+import { readFile } from "node:fs/promises";
+
+import type { HookFile, Problem } from "../model/index.ts";
+import { askConfig, type AskOptions } from "./ask-config.ts";
+import type { HookKind } from "./config.ts";
+import { configProblem, failureProblem } from "./loader.ts";
+
+/** What is wrong with a hook, and what should be looked at. */
+export interface HookFindings {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+/**
+ * Checks a hook without a cluster (`lint DIR`): it is asked for its configuration, crontabs and filters are checked.
+ * One problem for each mistake, with the line of the script where the binding stands, when it can be found there.
+ */
+export async function lintHook(file: HookFile, kind: HookKind, options: AskOptions): Promise<HookFindings> {
+  const answer = await askConfig(file, { kind }, options);
+  if ("failure" in answer) return { problems: [failureProblem(file, answer.failure)], warnings: [] };
+  const script = await readFile(file.path, "utf8").catch(() => "");
+  const findings = (texts: readonly string[]) =>
+    texts.map((text) => configProblem(file, text, lineOf(script, text)));
+  if ("errors" in answer) return { problems: findings(answer.errors), warnings: [] };
+  return { problems: [], warnings: findings(answer.warnings) };
+}
+
+const PATH = /^([A-Za-z0-9_]+)(?:\[(\d+)\])?(?:\.([A-Za-z0-9_.[\]]+))?/;
+
+/** `line 12` where the key that a message begins with stands in the script; `--config` where it does not. */
+function lineOf(script: string, message: string): string {
+  const [, binding = "", index = "0", rest = ""] = PATH.exec(message) ?? [];
+  const lines = script.split("\n");
+  const first = findKey(lines, binding, { from: 0, nth: 0 });
+  if (first === undefined) return "--config";
+  const field = rest.split(/[.[]/)[0] ?? "";
+  const inner = field === "" ? undefined : findKey(lines, field, { from: first, nth: Number(index) });
+  return `line ${(inner ?? first) + 1}`;
+}
+
+/** Index of the line with the nth place where `key` is written as a key, counted from a line on. */
+function findKey(
+  lines: readonly string[],
+  key: string,
+  { from, nth }: { from: number; nth: number },
+): number | undefined {
+  if (!/^\w+$/.test(key)) return undefined;
+  const pattern = new RegExp(String.raw`(?:^|[^\w])${key}["']?\s*:`);
+  return lines.flatMap((line, index) => (index >= from && pattern.test(line) ? [index] : []))[nth];
+}
