@@ -58,11 +58,16 @@ function comma(left: Step, right: Step): Step {
   };
 }
 
+/** What is neither null nor false on the left, as it comes (an error may follow it); without any, the right side. */
 function defaulted(left: Step, right: Step): Step {
   return (input, emit) => {
-    const truthy = collect(left, input).filter((value) => value !== null && value !== false);
-    if (truthy.length === 0) return right(input, emit);
-    for (const value of truthy) emit(value);
+    let found = false;
+    left(input, (value) => {
+      if (value === null || value === false) return;
+      found = true;
+      emit(value);
+    });
+    if (!found) right(input, emit);
   };
 }
 
