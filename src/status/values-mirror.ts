@@ -47,7 +47,7 @@ function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: numbe
   const members = Object.entries(value).map(([key, member]) => ({ key, member: member ?? null }));
   const sized = members.map((member) => ({ ...member, size: sizeOf(member.member) }));
   const kept = new Map<string, Json>();
-  let left = budget;
+  let left = budget - 2 * NOTE_SIZE;
   for (const { key, member, size } of sized.toSorted((a, b) => a.size - b.size)) {
     const room = left - Buffer.byteLength(JSON.stringify(key)) - 2;
     if (room < Math.min(size, NOTE_SIZE)) continue;
@@ -56,9 +56,12 @@ function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: numbe
     left = room - sizeOf(shown);
   }
   // In the order the user knows them by.
-  return Object.fromEntries(
-    members.flatMap(({ key }) => (kept.has(key) ? [[key, kept.get(key) ?? null]] : [])),
+  const shown: [string, Json][] = members.flatMap(({ key }) =>
+    kept.has(key) ? [[key, kept.get(key) ?? null]] : [],
   );
+  const dropped = members.length - kept.size;
+  if (dropped > 0) shown.push(["…", `<cut: ${dropped} keys>`]);
+  return Object.fromEntries(shown);
 }
 
 function cutList(value: readonly Json[], budget: number): Json {

@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+
+import type { ModuleView, View } from "../../src/state/index.ts";
+import { projectOperator, stamp } from "../../src/status/index.ts";
+import { conformance, kstatus, violations } from "../support/kstatus.ts";
+import { T0, moduleView, underWay, viewOf } from "./views.ts";
+
+interface Row {
+  readonly name: string;
+  readonly modules?: readonly ModuleView[];
+  readonly view?: (view: View) => Partial<View>;
+  readonly state: string;
+  readonly ready: "True" | "False" | "Unknown";
+  readonly reason: string;
+  readonly kstatus: "Current" | "InProgress" | "Failed";
+}
+
+const good = moduleView("a");
+const off = moduleView("b", { enabled: false, release: undefined });
+const failing = moduleView("c", {
+  retry: { reason: "HookFailed", message: "boom", failures: 1, nextAt: T0 },
+});
+const broken = moduleView("d", { problem: { file: "d/values.yaml", message: "bad" } });
+const config = (condition: "invalid" | "missing") => (view: View) => ({
+  config: { ...view.config, condition },
+});
+const phase = (view: View) => ({ converge: { ...view.converge, phase: "modules" as const, remaining: 1 } });
+const up = { state: "Ready", ready: "True", reason: "Ready", kstatus: "Current" } as const;
+const busy = { state: "Running", ready: "Unknown", reason: "Progressing", kstatus: "InProgress" } as const;
+const bad = { state: "Invalid", ready: "False", kstatus: "Failed" } as const;
+
+const rows: readonly Row[] = [
+  { name: "no module", modules: [], ...up },
+  { name: "all enabled ready", modules: [good, off], ...up },
+  { name: "starting", view: () => ({ boot: "onStartup" }), ...busy, state: "Pending" },
+  { name: "first reload", view: () => ({ boot: "converging" }), ...busy },
+  { name: "a reload", view: phase, ...busy },
+  { name: "asked for", view: () => ({ requestedToken: "t" }), ...busy, state: "Pending" },
+  {
+    name: "a module runs",
+    modules: [good, moduleView("r", { activity: "running", lastRun: underWay(T0 - 5000) })],
+    ...busy,
+  },
+  { name: "a module heals", modules: [moduleView("h", { activity: "healing" })], ...up },
+  {
+    name: "a module fails",
+    modules: [good, failing, broken],
+    ...{ state: "Retrying", ready: "False", reason: "ModulesFailing", kstatus: "InProgress" },
+  },
+  {
+    name: "a module fails in a reload",
+    modules: [good, failing],
+    view: phase,
+    ...{ state: "Retrying", ready: "False", reason: "ModulesFailing", kstatus: "InProgress" },
+  },
+  { name: "only a person can help", modules: [good, broken], ...bad, reason: "ModulesInvalid" },
+  { name: "a broken module that is off", modules: [good, { ...broken, enabled: false }], ...up },
+  {
+    name: "ConfigMap invalid",
+    modules: [failing],
+    view: config("invalid"),
+    ...bad,
+    reason: "ConfigMapInvalid",
+  },
+  { name: "ConfigMap missing", view: config("missing"), ...bad, reason: "ConfigMapMissing" },
+];
+
+describe("AddonOperator", () => {
+  it.each(rows)("$name: $state", (row) => {
+    const view = viewOf(row.modules ?? [good]);
+    const { status } = projectOperator({ ...view, ...row.view?.(view) }, { now: T0, before: new Map() });
+    const object = { metadata: { name: "o", generation: 1 }, status: stamp(status, 1) };
+    expect(status.state).toBe(row.state);
+    expect(status.conditions[0]).toMatchObject({ type: "Ready", status: row.ready, reason: row.reason });
+    expect(kstatus(object)).toBe(row.kstatus);
+    expect(violations(object)).toEqual([]);
+    if (row.ready === "True" || row.kstatus === "Failed") expect(conformance(object)).toEqual([]);
+  });
+
+  it("counts modules and tells the progress of a reload", () => {
+    const view = viewOf([good, off, failing, broken]);
+    const { status } = projectOperator({ ...view, ...phase(view) }, { now: T0, before: new Map() });
+    expect(status.modules).toEqual({
+      ...{ summary: "1/3", total: 4, enabled: 3, ready: 1, progressing: 0, retrying: 1 },
+      ...{ invalid: 1, disabled: 1, suspended: 0 },
+    });
+    expect(status.converge).toMatchObject({ phase: "modules", progress: "2/3", remaining: 1 });
+    expect(status.converge.finishedAt).toBeUndefined();
+  });
+});
