@@ -1,5 +1,5 @@
 // Bundles the program into dist/main.js, with what it reads at run time beside it: CRDs and the shell library.
-import { build } from "esbuild";
+import { analyzeMetafile, build } from "esbuild";
 import {
   chmodSync,
   cpSync,
@@ -56,11 +56,11 @@ export async function bundle() {
   return { outfile, bytes: statSync(outfile).size, metafile: result.metafile };
 }
 
-if (process.argv[1] === import.meta.filename) {
+async function main() {
   const { outfile, bytes, metafile } = await bundle();
   console.log(`${outfile}: ${(bytes / 1024 / 1024).toFixed(2)} MiB`);
-  if (process.argv.includes("--analyze")) {
-    const { analyzeMetafile } = await import("esbuild");
-    console.log(await analyzeMetafile(metafile));
-  }
+  if (process.argv.includes("--analyze")) console.log(await analyzeMetafile(metafile));
 }
+
+// esbuild has printed what is wrong by then.
+if (process.argv[1] === import.meta.filename) await main().catch(() => (process.exitCode = 1));

@@ -1,0 +1,72 @@
+// Measures the operator as a user runs it: the bundle, a process of its own, a real control plane and the real helm.
+//   npm run bench -- [--json] [--list] [--only NAME,NAME]
+// One file per scenario in scripts/bench/scenarios, taken in order of name; see scripts/bench/README.md.
+import { readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { bench } from "./bench/bench.mjs";
+import { asTable } from "./bench/table.mjs";
+import { bundle } from "./build.mjs";
+import { startCluster } from "./control-plane.mjs";
+import { versions } from "./setup/versions.mjs";
+
+const dir = new URL("bench/scenarios/", import.meta.url);
+
+async function scenarios(only) {
+  const files = readdirSync(dir)
+    .filter((name) => name.endsWith(".mjs"))
+    .sort();
+  const all = await Promise.all(files.map(async (file) => (await import(new URL(file, dir).href)).default));
+  const unknown = only.filter((name) => !all.some((one) => one.name === name));
+  if (unknown.length > 0)
+    throw new Error(`no scenario ${unknown.join(", ")}; there are ${all.map(({ name }) => name).join(", ")}`);
+  return only.length === 0 ? all : all.filter(({ name }) => only.includes(name));
+}
+
+function options(args) {
+  const known = { json: false, list: false, only: [] };
+  for (let index = 0; index < args.length; index += 1) {
+    const [name, inline] = args[index].split("=");
+    if (name === "--json") known.json = true;
+    else if (name === "--list") known.list = true;
+    else if (name === "--only") known.only.push(...(inline ?? args[(index += 1)] ?? "").split(","));
+    else throw new Error(`unknown argument ${name}; known: --json, --list, --only NAME,NAME`);
+  }
+  return known;
+}
+
+async function main() {
+  const { json, list, only } = options(process.argv.slice(2));
+  const chosen = await scenarios(only);
+  if (list) return void chosen.forEach(({ name, title }) => console.log(`${name.padEnd(16)} ${title}`));
+  const { bytes } = await bundle();
+  const environment = {
+    cores: availableParallelism(),
+    node: process.versions.node,
+    ...versions,
+    bundleBytes: bytes,
+  };
+  const rows = [];
+  const cluster = await startCluster();
+  const stop = () => void cluster.stop().finally(() => process.exit(130));
+  process.once("SIGINT", stop).once("SIGTERM", stop);
+  try {
+    for (const scenario of chosen) {
+      process.stderr.write(`${scenario.name}: ${scenario.title}\n`);
+      const context = bench(cluster);
+      try {
+        const figures = await scenario.run(context);
+        rows.push(...figures.map((figure) => ({ scenario: scenario.name, ...figure })));
+      } finally {
+        await context.end();
+      }
+    }
+  } finally {
+    await cluster.stop();
+  }
+  console.log(json ? JSON.stringify({ environment, rows }, null, 2) : asTable(environment, rows));
+}
+
+main().catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});

@@ -1,0 +1,34 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+const template = (key) => `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}
+data:
+  text: {{ .Values.${key}.text | quote }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .Release.Name }}
+spec:
+  clusterIP: None
+  ports: [{port: 80}]
+`;
+
+/** Writes that many enabled modules, `bench-001` …, each with one ConfigMap and one Service, below `dir`; returns `dir`. */
+export function writeModules(dir, count) {
+  const names = Array.from({ length: count }, (_, index) => `bench-${String(index + 1).padStart(3, "0")}`);
+  writeFileSync(join(dir, "values.yaml"), names.map((name) => `${camel(name)}Enabled: true\n`).join(""));
+  for (const name of names) {
+    const home = join(dir, `${name.slice(6)}-${name}`);
+    mkdirSync(join(home, "templates"), { recursive: true });
+    writeFileSync(join(home, "Chart.yaml"), `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
+    writeFileSync(join(home, "values.yaml"), `${camel(name)}:\n  text: first\n`);
+    writeFileSync(join(home, "templates", "objects.yaml"), template(camel(name)));
+  }
+  return dir;
+}
+
+const camel = (name) => name.replace("-", "");

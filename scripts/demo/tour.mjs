@@ -1,0 +1,112 @@
+// What the demo shows, step by step; every step checks what it says and throws when it is not so.
+import { createHash } from "node:crypto";
+import { eventually } from "../eventually.mjs";
+
+/** `demo` is `{ cluster, operator, namespace, step, say }`. */
+export async function tour(demo) {
+  await modulesAreInstalled(demo);
+  const certificate = await valuesAreKept(demo);
+  await configMapIsFollowed(demo);
+  await clusterIsFollowed(demo);
+  await modulesGoAndCome(demo, certificate);
+}
+
+async function modulesAreInstalled(demo) {
+  demo.step("The operator is ready: every module has run");
+  const wait = ["wait", "--for=condition=Ready", "addonmodule", "--all", "--timeout=30s"];
+  demo.say((await inNamespace(demo, wait)).trimEnd());
+  await table(demo);
+  demo.say((await demo.cluster.kubectl(["get", "priorityclasses"])).trimEnd());
+}
+
+async function valuesAreKept(demo) {
+  demo.step("Hooks made a cluster id and a certificate authority, and kept them in the ConfigMap");
+  const { data } = await json(demo, ["get", "configmap", demo.namespace]);
+  expect(/^clusterId: /m.test(data.global ?? ""), "the ConfigMap holds global.clusterId");
+  expect(/BEGIN CERTIFICATE/.test(data.internalCa ?? ""), "the ConfigMap holds internalCa.ca");
+  const certificate = await bundleOf(demo);
+  expect(certificate.includes("BEGIN CERTIFICATE"), "ConfigMap trust-bundle holds the certificate");
+  demo.say(`global: ${data.global.trim()}`);
+  demo.say(`ConfigMap trust-bundle: certificate with SHA-256 ${digest(certificate)}`);
+  return certificate;
+}
+
+async function configMapIsFollowed(demo) {
+  demo.step("Edit the ConfigMap: one more PriorityClass");
+  const from = performance.now();
+  await setKeys(demo, {
+    priorityClasses: "classes:\n  batch-low:\n    value: -10\n    description: Work that can wait\n",
+  });
+  await eventually(
+    () => demo.cluster.kubectl(["get", "priorityclass", "batch-low"]),
+    "PriorityClass batch-low",
+  );
+  demo.say(
+    `PriorityClass batch-low was there ${elapsed(from)} after kubectl was started to edit the ConfigMap`,
+  );
+  await settled(demo, "priority-classes", { state: "Ready", revision: 2 });
+  await table(demo);
+}
+
+async function clusterIsFollowed(demo) {
+  demo.step("Label a namespace: guard-rails follows");
+  const { kubectl } = demo.cluster;
+  await kubectl(["create", "namespace", "shop"]);
+  await kubectl(["label", "namespace", "shop", "guard-rails=true"]);
+  const kinds =
+    "limitrange/guard-rails,resourcequota/guard-rails,networkpolicy/guard-rails-default-deny".split(",");
+  await eventually(() => kubectl(["get", "-n", "shop", ...kinds]), "guard rails of namespace shop");
+  demo.say((await kubectl(["get", "-n", "shop", "-o", "name", ...kinds])).trimEnd());
+}
+
+async function modulesGoAndCome(demo, certificate) {
+  demo.step("Switch internal-ca off: trust-bundle, which needs it, goes first");
+  await setKeys(demo, { internalCaEnabled: "false" });
+  await settled(demo, "internal-ca", { state: "Disabled" });
+  await settled(demo, "trust-bundle", { state: "Disabled" });
+  const left = ["get", "secret,configmap", "-o", "name"];
+  const gone = async () =>
+    !/secret\/internal-ca$|configmap\/trust-bundle$/m.test(await inNamespace(demo, left));
+  await eventually(gone, "Secret internal-ca and ConfigMap trust-bundle are gone");
+  await table(demo);
+  demo.step("Switch it on again: the authority is the same, since it was kept");
+  await setKeys(demo, { internalCaEnabled: null });
+  await settled(demo, "internal-ca", { state: "Ready" });
+  await settled(demo, "trust-bundle", { state: "Ready" });
+  const same = async () => digest(await bundleOf(demo)) === digest(certificate);
+  await eventually(same, "the certificate is the one of before");
+  await table(demo);
+}
+
+/** Waits until the AddonModule shows that state, and the release that revision. */
+async function settled(demo, module, { state, revision }) {
+  const check = async () => {
+    const { status } = await json(demo, ["get", "addonmodule", module]);
+    const seen = `${status?.state} at revision ${status?.release?.revision}: ${status?.lastRun?.message ?? ""}`;
+    if (status?.state !== state || (revision && status.release?.revision !== revision)) throw new Error(seen);
+  };
+  await eventually(check, `AddonModule ${module} is ${state}`);
+}
+
+async function setKeys(demo, data) {
+  const patch = ["patch", "configmap", demo.namespace, "--type=merge", "-p", JSON.stringify({ data })];
+  demo.say(`kubectl ${patch.slice(0, 3).join(" ")} … ${JSON.stringify(data)}`);
+  await inNamespace(demo, patch);
+}
+
+async function bundleOf(demo) {
+  return (await json(demo, ["get", "configmap", "trust-bundle"])).data["ca.crt"].trim();
+}
+
+async function table(demo) {
+  demo.say((await inNamespace(demo, ["get", "addonmodules"])).trimEnd());
+}
+
+const inNamespace = ({ cluster, namespace }, args) => cluster.kubectl([...args, "-n", namespace]);
+const json = async (demo, args) => JSON.parse(await inNamespace(demo, [...args, "-o", "json"]));
+const digest = (text) => createHash("sha256").update(text).digest("hex").slice(0, 16);
+const elapsed = (from) => `${Math.round(performance.now() - from)} ms`;
+
+function expect(condition, what) {
+  if (!condition) throw new Error(`expected: ${what}`);
+}
