@@ -102,6 +102,11 @@ export interface Hook extends HookFile {
 export interface SnapshotItem {
   readonly object?: JsonObject;
   readonly filterResult?: Json;
+  /**
+   * `object` as JSON text in UTF-8, where it is kept like that: write this instead of stringifying `object`, which is
+   * then parsed anew at each access.
+   */
+  readonly objectText?: Uint8Array;
 }
 
 /** What is known of one cluster object at the moment of an event. */
