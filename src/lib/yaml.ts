@@ -1,8 +1,16 @@
-import { EVENT_ID, YAMLException, constructFromEvents, dump, getScalarValue, parseEvents } from "js-yaml";
+import {
+  EVENT_ID,
+  SCALAR_STYLE,
+  YAMLException,
+  constructFromEvents,
+  dump,
+  getScalarValue,
+  parseEvents,
+} from "js-yaml";
 
 import type { Json } from "../model/index.ts";
 import { oneLine } from "./errors.ts";
-import { KUBERNETES_SCHEMA, WRITING_SCHEMA, overwrites } from "./yaml-schema.ts";
+import { KUBERNETES_SCHEMA, NOT_IN_JSON, WRITING_SCHEMA, overwrites } from "./yaml-schema.ts";
 
 type Event = ReturnType<typeof parseEvents>[number];
 type ScalarEvent = Parameters<typeof getScalarValue>[1];
@@ -44,9 +52,10 @@ export interface ParsedYaml {
  * Throws YamlError.
  */
 export function parseYaml(text: string, file: string): ParsedYaml {
+  let events: Event[] = [];
   try {
     overwrites.count = 0;
-    const events = firstDocument(parseEvents(text, { maxDepth: MAX_DEPTH }));
+    events = firstDocument(parseEvents(text, { maxDepth: MAX_DEPTH }));
     const options = {
       source: text,
       schema: KUBERNETES_SCHEMA,
@@ -58,7 +67,7 @@ export function parseYaml(text: string, file: string): ParsedYaml {
     if (events.some((event) => event.type === EVENT_ID.ALIAS)) expand(value, new Map(), 0);
     return { value, warnings };
   } catch (error) {
-    throw toYamlError(error);
+    throw toYamlError(error, events, text);
   }
 }
 
@@ -70,11 +79,22 @@ export function toYaml(value: Json): string {
   return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
 }
 
-function toYamlError(error: unknown): YamlError {
+function toYamlError(error: unknown, events: readonly Event[], text: string): YamlError {
   if (error instanceof YamlError) return error;
-  if (!(error instanceof YAMLException)) return new YamlError(oneLine(error), { line: 1, column: 1 });
+  if (!(error instanceof YAMLException)) return new YamlError(oneLine(error), positionOfMisfit(events, text));
   const { mark } = error;
   return new YamlError(error.reason, { line: (mark?.line ?? 0) + 1, column: (mark?.column ?? 0) + 1 });
+}
+
+/** Where the first plain scalar stands that JSON has no place for. */
+function positionOfMisfit(events: readonly Event[], text: string): Position {
+  const misfit = events.find((event) => event.type === EVENT_ID.SCALAR && isMisfit(event, text));
+  const before = text.slice(0, misfit?.type === EVENT_ID.SCALAR ? misfit.valueStart : 0).split("\n");
+  return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
+}
+
+function isMisfit(event: ScalarEvent, text: string): boolean {
+  return event.style === SCALAR_STYLE.PLAIN && NOT_IN_JSON.test(getScalarValue(text, event));
 }
 
 function firstDocument(events: Event[]): Event[] {
@@ -124,41 +144,47 @@ interface Frame {
   expectsKey: boolean;
 }
 
-function duplicateKeys(events: readonly Event[], text: string, file: string): string[] {
-  const warnings: string[] = [];
-  const frames: Frame[] = [];
-  for (const event of events) {
-    if (event.type === EVENT_ID.POP) {
-      frames.pop();
-      continue;
-    }
-    const frame = frames.at(-1);
-    const warning = frame === undefined ? undefined : visit(frame, event, text);
-    if (warning !== undefined) warnings.push(`${file}: ${warning}`);
-    if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS) frames.push(frameOf(event));
+/** A walk over the events that knows the line it is in; positions only grow. */
+class KeyWalk {
+  readonly #text: string;
+  readonly #frames: Frame[] = [];
+  #line = 1;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
   }
-  return warnings;
+
+  /** Takes one event; says what is wrong when it is a key that was there before. */
+  visit(event: Event): string | undefined {
+    if (event.type === EVENT_ID.POP) {
+      this.#frames.pop();
+      return undefined;
+    }
+    const frame = this.#frames.at(-1);
+    const isKey = frame?.keys !== undefined && frame.expectsKey;
+    if (frame !== undefined) frame.expectsKey = !frame.expectsKey;
+    if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS) this.#frames.push(frameOf(event));
+    return isKey && event.type === EVENT_ID.SCALAR ? this.#note(frame.keys, event) : undefined;
+  }
+
+  #note(keys: Map<string, number>, event: ScalarEvent): string | undefined {
+    const key = getScalarValue(this.#text, event);
+    if (key === "<<") return undefined;
+    for (; this.#at < event.valueStart; this.#at++) if (this.#text[this.#at] === "\n") this.#line++;
+    const first = keys.get(key);
+    keys.set(key, this.#line);
+    if (first === undefined) return undefined;
+    return `line ${this.#line}: key "${key}" was already set in line ${first}; the last one wins`;
+  }
 }
 
 function frameOf(event: Event): Frame {
   return { keys: event.type === EVENT_ID.MAPPING ? new Map<string, number>() : undefined, expectsKey: true };
 }
 
-/** Notes a node of a collection: in a mapping every other one is a key. */
-function visit(frame: Frame, event: Event, text: string): string | undefined {
-  const isKey = frame.expectsKey;
-  frame.expectsKey = !isKey;
-  if (frame.keys === undefined || !isKey || event.type !== EVENT_ID.SCALAR) return undefined;
-  return noteKey(frame.keys, event, text);
-}
-
-function noteKey(keys: Map<string, number>, event: ScalarEvent, text: string): string | undefined {
-  const key = getScalarValue(text, event);
-  if (key === "<<") return undefined;
-  const line = text.slice(0, event.valueStart).split("\n").length;
-  const first = keys.get(key);
-  keys.set(key, line);
-  return first === undefined
-    ? undefined
-    : `line ${line}: key "${key}" was already set in line ${first}; the last one wins`;
+function duplicateKeys(events: readonly Event[], text: string, file: string): string[] {
+  const walk = new KeyWalk(text);
+  const warnings = events.map((event) => walk.visit(event)).filter((warning) => warning !== undefined);
+  return warnings.map((warning) => `${file}: ${warning}`);
 }

@@ -84,11 +84,7 @@ function emitChoice(program: Instruction[], parts: readonly PatternNode[]): void
 }
 
 function emitRepeat(program: Instruction[], node: PatternNode & { type: "repeat" }): void {
-  const start = program.length;
-  emit(program, node.part);
-  const isEmpty = program.length === start;
-  program.length = start;
-  if (isEmpty) return;
+  if (isEmpty(node.part)) return;
   for (let count = 0; count < node.min; count++) emit(program, node.part);
   if (node.max === Infinity) return emitLoop(program, node.part);
   const forks: { right: number }[] = [];
@@ -97,6 +93,12 @@ function emitRepeat(program: Instruction[], node: PatternNode & { type: "repeat"
     emit(program, node.part);
   }
   for (const fork of forks) fork.right = program.length;
+}
+
+/** True for what has no instruction, however often it is repeated. */
+function isEmpty(node: PatternNode): boolean {
+  if (node.type === "sequence") return node.parts.every(isEmpty);
+  return node.type === "empty" || (node.type === "repeat" && (node.max === 0 || isEmpty(node.part)));
 }
 
 function emitLoop(program: Instruction[], part: PatternNode): void {
