@@ -1,0 +1,80 @@
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+import { Scratch, ScratchError } from "../../src/process/index.ts";
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "scratch-test-"));
+});
+afterEach(async () => {
+  await chmod(root, 0o700);
+  await rm(root, { recursive: true });
+});
+
+async function mode(path: string): Promise<number> {
+  return (await stat(path)).mode & 0o777;
+}
+
+test("directory and files are private, and go away", async () => {
+  const scratch = await Scratch.open(join(root, "a", "b"), "hook-002-Cool/hooks:x.py");
+  const path = await scratch.write("values.json", "{}");
+  expect(await mode(scratch.dir)).toBe(0o700);
+  expect(await mode(path)).toBe(0o600);
+  expect(await readFile(path, "utf8")).toBe("{}");
+  await scratch.dispose();
+  await scratch.dispose();
+  expect(await readdir(join(root, "a", "b"))).toEqual([]);
+});
+
+test("pieces are written one after the other", async () => {
+  const scratch = await Scratch.open(root, "x");
+  async function* pieces() {
+    yield "one ";
+    yield Buffer.from("two ");
+    yield "drei";
+  }
+  expect(await readFile(await scratch.write("f", pieces()), "utf8")).toBe("one two drei");
+  expect(await readFile(await scratch.write("g", ["a", "b"]), "utf8")).toBe("ab");
+  expect(await readFile(await scratch.write("h", ""), "utf8")).toBe("");
+});
+
+test("kept files stay", async () => {
+  const scratch = await Scratch.open(root, "x", { keep: true });
+  await scratch.write("f", "1");
+  await scratch.dispose();
+  expect(await readdir(scratch.dir)).toEqual(["f"]);
+});
+
+test("a full disk is one clear error", async () => {
+  // /dev/full answers each write with ENOSPC.
+  const scratch = await Scratch.open(root, "x");
+  await rm(scratch.path("f"), { force: true });
+
+  await symlink("/dev/full", scratch.path("f"));
+  await expect(scratch.write("f", "data")).rejects.toThrow(
+    `cannot use the temp directory ${root} (--tmp-dir): no space left on the device`,
+  );
+});
+
+test("a path that cannot be a directory is one clear error", async () => {
+  await writeFile(join(root, "file"), "");
+  const attempt = Scratch.open(join(root, "file"), "x");
+  await expect(attempt).rejects.toThrow(ScratchError);
+  await expect(attempt).rejects.toThrow(/\(--tmp-dir\): a part of the path is not a directory/);
+});
+
+test("what dead processes left is removed, what belongs to the living stays", async () => {
+  const mine = await Scratch.open(root, "hook-a");
+  // No process has this pid; this process did not start at tick 1.
+  await mkdir(join(root, "hook-b.4194305-77.AbCdEf"));
+  await mkdir(join(root, `hook-c.${process.pid}-1.AbCdEf`));
+  await writeFile(join(root, "hook-b.4194305-77.AbCdEf", "values.json"), "secret");
+  await mkdir(join(root, "something-else"));
+  expect(await Scratch.cleanStale(root)).toBe(2);
+  expect((await readdir(root)).sort()).toEqual([mine.dir.slice(root.length + 1), "something-else"].sort());
+  expect(await Scratch.cleanStale(join(root, "missing"))).toBe(0);
+});
