@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import type { Stats } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+
+import { parseHelmIgnore } from "./helm-ignore.ts";
+import type { Ignore } from "./helm-ignore.ts";
+
+/** A file of a chart: its path below the chart, and what tells another version of it apart. */
+export interface ChartFile {
+  readonly rel: string;
+  readonly path: string;
+  readonly signature: string;
+  readonly changedAt: number;
+}
+
+/** Directories that a made chart leaves out (operator-behaviour §1.6). */
+export const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
+
+const STAMP_STEP_MS = 50;
+
+/** Every file that helm would load from `dir`, sorted. Throws the file system's error. */
+export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
+  const files: ChartFile[] = [];
+  const ignore = readIgnore(dir);
+  const visit = (rel: string): void => {
+    for (const name of readdirSync(join(dir, rel)).sort()) {
+      const below = rel === "" ? name : `${rel}/${name}`;
+      const stats = statSync(join(dir, below), { throwIfNoEntry: false });
+      if (stats === undefined || ignore(below, stats.isDirectory())) continue;
+      if (stats.isDirectory() && !(synthetic && rel === "" && NOT_CHART.has(name))) visit(below);
+      else if (stats.isFile()) files.push(describe(join(dir, below), below, stats));
+    }
+  };
+  visit("");
+  return files;
+}
+
+function describe(path: string, rel: string, stats: Stats): ChartFile {
+  const signature = [stats.mtimeMs, stats.ctimeMs, stats.size, stats.ino].join("-");
+  return { rel, path, signature, changedAt: Math.max(stats.mtimeMs, stats.ctimeMs) };
+}
+
+function readIgnore(dir: string): Ignore {
+  try {
+    return parseHelmIgnore(readFileSync(join(dir, ".helmignore"), "utf8"));
+  } catch {
+    return parseHelmIgnore("");
+  }
+}
+
+/** Equal as long as no file changed. */
+export function fingerprintOf(files: readonly ChartFile[]): string {
+  return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
+}
+
+/** False when a file changed so shortly before `now` that a further change could leave the same stamps. */
+export function isSettled(files: readonly ChartFile[], now: number): boolean {
+  return files.every((file) => file.changedAt < now - STAMP_STEP_MS);
+}
+
+/** SHA-256 over the files' paths and bytes. */
+export function hashFiles(contents: readonly (readonly [string, Buffer])[]): string {
+  const hash = createHash("sha256");
+  for (const [rel, bytes] of contents) hash.update(`${rel}\0${bytes.length}\0`).update(bytes);
+  return hash.digest("hex");
+}
+
+/** The text of a file as far as it can hold templates; packed sub-charts are unpacked. */
+export function textOf(rel: string, bytes: Buffer): string {
+  if (!/\.(tgz|tar\.gz)$/.test(rel)) return bytes.toString("utf8");
+  try {
+    return gunzipSync(bytes, { maxOutputLength: 64 * 1024 * 1024 }).toString("utf8");
+  } catch {
+    // What cannot be looked into may use anything.
+    return "{{ tpl . }}{{ .Capabilities }}";
+  }
+}
+
+/** True for files that helm renders. */
+export function isTemplate(rel: string): boolean {
+  return (
+    /^(?:charts\/[^/]+\/)*templates\//.test(rel) ||
+    /^(?:charts\/[^/]+\/)*charts\/[^/]+\.(tgz|tar\.gz)$/.test(rel)
+  );
+}

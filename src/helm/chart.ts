@@ -1,0 +1,101 @@
+import { readFileSync } from "node:fs";
+
+import type { Clock } from "../lib/index.ts";
+import { parseYaml } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import type { Module } from "../model/index.ts";
+import { fingerprintOf, hashFiles, isSettled, isTemplate, listChartFiles, textOf } from "./chart-files.ts";
+import type { ChartFile } from "./chart-files.ts";
+import { scanTemplates } from "./template-scan.ts";
+import type { Reach } from "./template-scan.ts";
+
+/** What is known of a module's chart without running helm. */
+export interface Chart {
+  /** SHA-256 of its files. */
+  readonly digest: string;
+  readonly reach: Reach;
+  /** helm refuses the chart as it lies there (no Chart.yaml, or one without a usable name). */
+  readonly needsStage: boolean;
+}
+
+interface Known {
+  readonly fingerprint: string;
+  readonly settled: boolean;
+  readonly chart: Chart;
+}
+
+/** Reads charts, opening only files of charts that changed. */
+export class ChartReader {
+  readonly #known = new Map<string, Known>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Throws the file system's error when the module's directory cannot be read. */
+  read(module: Pick<Module, "dir" | "chart">): Chart {
+    const files = listChartFiles(module.dir, module.chart === "synthetic");
+    const fingerprint = fingerprintOf(files);
+    const known = this.#known.get(module.dir);
+    if (known?.settled === true && known.fingerprint === fingerprint) return known.chart;
+    const settled = isSettled(files, this.#clock.now());
+    const chart = readChart(files, module.chart);
+    this.#known.set(module.dir, { fingerprint, settled, chart });
+    return chart;
+  }
+}
+
+function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
+  const contents = files.map((file) => [file.rel, readFileSync(file.path)] as const);
+  const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
+  const templates = contents.filter(([rel]) => isTemplate(rel)).map(([rel, bytes]) => textOf(rel, bytes));
+  const reach = scanTemplates(templates);
+  return {
+    digest: hashFiles(contents),
+    reach: withFiles(reach, contents),
+    needsStage: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
+  };
+}
+
+const CONDITION = /^\s*(?:-\s+)?condition:\s*["']?([^"'#\n]+)/gm;
+const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
+const SCHEMA = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
+
+/** Conditions of sub-charts and values.schema.json read values too; `tpl` can render any file. */
+function withFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
+  const texts = (which: (rel: string) => boolean): string[] =>
+    contents.filter(([rel]) => which(rel)).map(([, bytes]) => bytes.toString("utf8"));
+  const conditions = texts((rel) => METADATA.test(rel)).flatMap(conditionPaths);
+  const schema = texts((rel) => SCHEMA.test(rel)).some((text) => text.includes(`"global"`));
+  const rendered = reach.tpl ? texts(() => true) : [];
+  return {
+    ...reach,
+    globals: new Set([...reach.globals, ...conditions]),
+    dynamic: reach.dynamic || schema,
+    capabilities: reach.capabilities || rendered.some((text) => text.includes("Capabilities")),
+    lookup: reach.lookup || rendered.some(mentionsLookup),
+  };
+}
+
+/** True when a text holds an action with `lookup`. */
+export function mentionsLookup(text: string): boolean {
+  return /\{\{[^}]*\blookup\b/.test(text);
+}
+
+function conditionPaths(text: string): string[] {
+  const paths = Array.from(text.matchAll(CONDITION), ([, list]) => (list ?? "").split(",")).flat();
+  return paths
+    .map((path) => path.trim())
+    .flatMap((path) => (path.startsWith("global.") ? [path.slice(7)] : []));
+}
+
+function hasUsableName(chartYaml: string): boolean {
+  try {
+    const { value } = parseYaml(chartYaml, "Chart.yaml");
+    const name = isJsonObject(value) ? value["name"] : undefined;
+    return typeof name === "string" && name !== "" && name !== "." && name !== ".." && !/[/\\]/.test(name);
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,79 @@
+import { readFile } from "node:fs/promises";
+
+import type { Clock } from "../lib/index.ts";
+import { sleep } from "../lib/index.ts";
+import { applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get } from "../kube/index.ts";
+import type { KubeClient } from "../kube/index.ts";
+import { isJsonObject, ProblemError } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import { documentsOf } from "./manifest.ts";
+
+export interface CrdTools {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const ESTABLISH_MS = 10_000;
+const STEP_MS = 50;
+
+/**
+ * Creates or updates the CustomResourceDefinitions in `files`; never deletes one (operator-behaviour §1.12). What others
+ * own stays: a conversion stanza that the file does not have, the status. Resolves with their names when the API serves
+ * them all. Throws ProblemError for a file with anything else in it, ApiError.
+ */
+export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
+  const crds = (await Promise.all(files.map(readCrds))).flat();
+  const applied = await Promise.all(crds.map((crd) => applyOne(crd, tools)));
+  for (const crd of applied) await established(crd, tools);
+  return applied.map(nameOf);
+}
+
+async function readCrds(file: string): Promise<JsonObject[]> {
+  const documents = documentsOf(await readFile(file, "utf8"));
+  return documents.map((document) => {
+    if (isJsonObject(document) && isCrd(document)) return document;
+    throw new ProblemError([
+      {
+        file,
+        message: "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1",
+        remedy: "move it to templates/, or correct its apiVersion and kind",
+      },
+    ]);
+  });
+}
+
+function isCrd(document: JsonObject): boolean {
+  const { apiVersion, kind } = document;
+  return (
+    apiVersion === "apiextensions.k8s.io/v1" && kind === "CustomResourceDefinition" && nameOf(document) !== ""
+  );
+}
+
+function nameOf(object: JsonObject): string {
+  const metadata = isJsonObject(object["metadata"]) ? object["metadata"] : {};
+  return typeof metadata["name"] === "string" ? metadata["name"] : "";
+}
+
+function applyOne(crd: JsonObject, { client, signal }: CrdTools): Promise<JsonObject> {
+  const { status: _, ...body } = crd;
+  const { creationTimestamp: __, ...metadata } = isJsonObject(body["metadata"]) ? body["metadata"] : {};
+  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
+  return applyPatch(client, target, { body: { ...body, metadata }, force: true, signal });
+}
+
+async function established(crd: JsonObject, { client, clock, signal }: CrdTools): Promise<void> {
+  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
+  const deadline = clock.monotonic() + ESTABLISH_MS;
+  for (let now = crd; !isEstablished(now); now = await get(client, target, { signal })) {
+    signal?.throwIfAborted();
+    if (clock.monotonic() > deadline) throw new Error(`CRD ${nameOf(crd)} is not served after 10s`);
+    await sleep(clock, STEP_MS, signal);
+  }
+}
+
+function isEstablished(crd: JsonObject): boolean {
+  const status = isJsonObject(crd["status"]) ? crd["status"] : {};
+  const conditions = Array.isArray(status["conditions"]) ? status["conditions"].filter(isJsonObject) : [];
+  return conditions.some((each) => each["type"] === "Established" && each["status"] === "True");
+}

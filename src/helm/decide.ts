@@ -1,0 +1,62 @@
+import { GO_LABELS, isCurrentScheme, LABELS } from "./labels.ts";
+import type { ReleaseMeta } from "./release-store.ts";
+
+/** What a run has to do about a release (README "Releases"). */
+export type Decision =
+  | { readonly act: "nothing" }
+  /** Straight to `helm upgrade --install`. */
+  | { readonly act: "install" | "upgrade"; readonly why: string }
+  /** Mark the record failed, then upgrade. */
+  | { readonly act: "recover"; readonly why: string }
+  /** Render first; an equal manifest is only labelled. */
+  | { readonly act: "compare"; readonly why: string };
+
+/** Everything the decision rests on. */
+export interface Evidence {
+  readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
+  /** Digest of the inputs as they are now. */
+  readonly inputs: string;
+  readonly managedBy: string;
+  /** Templates look things up in the cluster. */
+  readonly lookup: boolean;
+  /** Objects of the release are gone. */
+  readonly absent: boolean;
+}
+
+/** One decision for one state of the world; the first rule that fits. */
+export function decide(evidence: Evidence): Decision {
+  const { release, inputs, managedBy } = evidence;
+  if (release === undefined) return { act: "install", why: "there is no release" };
+  const { status, labels } = release;
+  if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
+  if (isUnfinished(status)) return { act: "recover", why: `the release is ${status}` };
+  if (status !== "deployed") return { act: "upgrade", why: `the release is ${status}` };
+  if (evidence.absent) return { act: "upgrade", why: "objects of the release are absent" };
+  if (labels[LABELS.managedBy] !== managedBy)
+    return { act: "compare", why: "the release has no labels of ours" };
+  if (labels[LABELS.inputs] !== inputs) return { act: "compare", why: "inputs changed" };
+  return evidence.lookup ? { act: "compare", why: "templates look things up" } : { act: "nothing" };
+}
+
+/** helm died (or works) on it. */
+export function isUnfinished(status: string): boolean {
+  return status.startsWith("pending-") || status === "uninstalling";
+}
+
+export type Ownership = "ours" | "foreign" | "absent";
+
+/** Whose a release is: ours by our label or the Go operator's marks (README "Releases", Delete). */
+export function ownershipOf(
+  release: Pick<ReleaseMeta, "labels"> | undefined,
+  managedBy: string,
+  goMark = false,
+): Ownership {
+  if (release === undefined) return "absent";
+  const label = release.labels[LABELS.managedBy];
+  if (label === managedBy) return "ours";
+  // A label of another scheme version says nothing about who wrote it.
+  if (isCurrentScheme(label)) return "foreign";
+  return goMark || label !== undefined || GO_LABELS.some((name) => name in release.labels)
+    ? "ours"
+    : "foreign";
+}

@@ -1,0 +1,61 @@
+/** One rule of a `.helmignore`. */
+interface Rule {
+  readonly negate: boolean;
+  readonly directoryOnly: boolean;
+  readonly matches: (path: string) => boolean;
+}
+
+/** Tells whether helm leaves a path of a chart out. `path` is relative, with `/`. */
+export type Ignore = (path: string, isDirectory: boolean) => boolean;
+
+/** Built into helm: hidden files among the templates. */
+const DEFAULT_RULE = "templates/.?*";
+
+/**
+ * Reads a `.helmignore` as helm does, which is not as git does: no `**`, a rule without slash looks at the last part of
+ * the path only, one with a slash at the whole path, and a `!` rule ignores everything that it does not match.
+ */
+export function parseHelmIgnore(text: string): Ignore {
+  const lines = text.split("\n").map((line) => line.trim());
+  const rules = [...lines, DEFAULT_RULE]
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map(parseRule);
+  return (path, isDirectory) => {
+    for (const rule of rules) {
+      const verdict = judge(rule, path, isDirectory);
+      if (verdict) return true;
+    }
+    return false;
+  };
+}
+
+function judge(rule: Rule, path: string, isDirectory: boolean): boolean {
+  if (rule.negate) return (rule.directoryOnly && !isDirectory) || !rule.matches(path);
+  return (isDirectory || !rule.directoryOnly) && rule.matches(path);
+}
+
+function parseRule(line: string): Rule {
+  const negate = line.startsWith("!");
+  let pattern = negate ? line.slice(1) : line;
+  const directoryOnly = pattern.endsWith("/");
+  if (directoryOnly) pattern = pattern.slice(0, -1);
+  const wholePath = pattern.includes("/");
+  const regex = globRegex(pattern.startsWith("/") ? pattern.slice(1) : pattern);
+  const matches = (path: string): boolean =>
+    regex.test(wholePath ? path : path.slice(path.lastIndexOf("/") + 1));
+  return { negate, directoryOnly, matches };
+}
+
+/** Go's `filepath.Match`: `*` and `?` stop at slashes. */
+function globRegex(pattern: string): RegExp {
+  const source = pattern.replaceAll(
+    /\\(.)|\[\^?(?:\\.|[^\]\\])+\]|[*?]|[.+^${}()|[\]\\/]/g,
+    (part, escaped) => {
+      if (typeof escaped === "string") return escaped.replaceAll(/[^\w]/g, String.raw`\$&`);
+      if (part === "*") return "[^/]*";
+      if (part === "?") return "[^/]";
+      return part.startsWith("[") && part.length > 1 ? part : `\\${part}`;
+    },
+  );
+  return new RegExp(`^${source}$`, "s");
+}

@@ -1,0 +1,15 @@
+export { ensureCrds, type CrdTools } from "./crds.ts";
+export { decide, ownershipOf, type Decision, type Evidence, type Ownership } from "./decide.ts";
+export { ForeignReleaseError, HelmError } from "./errors.ts";
+export { Helm, type HelmOptions } from "./helm.ts";
+export { LABELS, managedByDigest } from "./labels.ts";
+export { lastingObjects, manifestChecksum, type ObjectRef } from "./manifest.ts";
+export { purgeList, PurgeWatch, type PurgeInput, type PurgePolicy } from "./purge.ts";
+export { ReleaseStore, type ReleaseMeta, type Watching } from "./release-store.ts";
+export {
+  Releases,
+  type ReconcileRequest,
+  type Release,
+  type ReleaseOutcome,
+  type ReleasesOptions,
+} from "./releases.ts";

@@ -1,0 +1,24 @@
+import { digest, DIGEST_SCHEME } from "../lib/index.ts";
+
+/** Our labels on helm's release Secrets (design: "Labels on helm's release Secrets"). */
+export const LABELS = {
+  managedBy: "addon-operator.io/managed-by",
+  inputs: "addon-operator.io/inputs",
+  manifest: "addon-operator.io/manifest",
+} as const;
+
+/** Release labels that only the Go operator writes. */
+export const GO_LABELS = ["moduleChecksum", "maintenance.deckhouse.io/no-resource-reconciliation"] as const;
+
+/** Key of the release's own values where an older Go operator kept its checksum. */
+export const GO_CONFIG_KEY = "_addonOperatorModuleChecksum";
+
+/** Value of the managed-by label of the operator that reads `configMap` in `namespace`. */
+export function managedByDigest(namespace: string, configMap: string): string {
+  return digest(`${namespace}/${configMap}`);
+}
+
+/** True for a digest of the scheme in force; others are as good as none. */
+export function isCurrentScheme(label: string | undefined): label is string {
+  return label?.startsWith(`${DIGEST_SCHEME}-`) ?? false;
+}

@@ -1,0 +1,90 @@
+import { canonicalJson, digest, parseYaml } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import type { Json, JsonObject } from "../model/index.ts";
+
+/** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
+export interface ObjectRef {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace: string | undefined;
+  readonly name: string;
+}
+
+/** The documents of a rendered manifest; texts that are no YAML stay texts, empty ones are left out. */
+export function documentsOf(manifest: string): Json[] {
+  return manifest
+    .split(/^---(?:[ \t].*)?$/m)
+    .map(parseDocument)
+    .filter((document) => document !== null);
+}
+
+function parseDocument(text: string): Json {
+  try {
+    return parseYaml(text, "manifest").value;
+  } catch {
+    return text.trim();
+  }
+}
+
+/**
+ * Checksum of what a manifest means: white space, comments and the order of documents and keys do not count.
+ * `parts` are manifests and hooks of one release.
+ */
+export function manifestChecksum(...parts: readonly string[]): string {
+  return checksum(parts.flatMap(documentsOf));
+}
+
+/** As `manifestChecksum`, without the `heritage` label that the Go operator puts on every object. */
+export function adoptionChecksum(...parts: readonly string[]): string {
+  return checksum(parts.flatMap(documentsOf).map(withoutHeritage));
+}
+
+function checksum(documents: readonly Json[]): string {
+  return digest(...documents.map(canonicalJson).sort());
+}
+
+function withoutHeritage(document: Json): Json {
+  const metadata = isJsonObject(document) ? document["metadata"] : undefined;
+  const labels = isJsonObject(metadata) ? metadata["labels"] : undefined;
+  if (!isJsonObject(document) || !isJsonObject(metadata) || !isJsonObject(labels)) return document;
+  const { heritage: _, ...kept } = labels;
+  const { labels: __, ...rest } = metadata;
+  return { ...document, metadata: Object.keys(kept).length === 0 ? rest : { ...rest, labels: kept } };
+}
+
+/**
+ * The objects of a release that should be there at any time (README "Healing"): without helm hooks, objects with a
+ * delete policy, Jobs with a TTL.
+ */
+export function lastingObjects(manifest: string): ObjectRef[] {
+  return documentsOf(manifest)
+    .flatMap((document) => (isJsonObject(document) ? expand(document) : []))
+    .filter((object) => !isPassing(object))
+    .flatMap(refOf);
+}
+
+function expand(document: JsonObject): JsonObject[] {
+  const items = document["items"];
+  const isList = typeof document["kind"] === "string" && document["kind"].endsWith("List");
+  return isList && Array.isArray(items) ? items.filter(isJsonObject) : [document];
+}
+
+const PASSING_ANNOTATIONS = ["helm.sh/hook", "helm.sh/hook-delete-policy"];
+
+function isPassing(object: JsonObject): boolean {
+  const annotations = member(member(object, "metadata"), "annotations");
+  if (PASSING_ANNOTATIONS.some((name) => annotations[name] !== undefined)) return true;
+  return object["kind"] === "Job" && typeof member(object, "spec")["ttlSecondsAfterFinished"] === "number";
+}
+
+function refOf(object: JsonObject): ObjectRef[] {
+  const { apiVersion, kind } = object;
+  const { name, namespace } = member(object, "metadata");
+  if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string") return [];
+  return [{ apiVersion, kind, name, namespace: typeof namespace === "string" ? namespace : undefined }];
+}
+
+function member(object: JsonObject, key: string): JsonObject {
+  const value = object[key];
+  return isJsonObject(value) ? value : {};
+}

@@ -1,0 +1,214 @@
+import type { Clock, Logger } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import { Scratch } from "../process/index.ts";
+import type { Capabilities } from "./capabilities.ts";
+import type { Chart, ChartReader } from "./chart.ts";
+import { decide, isUnfinished, ownershipOf } from "./decide.ts";
+import { ForeignReleaseError, HelmError } from "./errors.ts";
+import type { Helm, UpgradeCall } from "./helm.ts";
+import { inputsDigest, withValueTemplates } from "./inputs.ts";
+import { isCurrentScheme, LABELS } from "./labels.ts";
+import { endLiveHelms } from "./live-helms.ts";
+import { adoptionChecksum, manifestChecksum } from "./manifest.ts";
+import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
+import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
+import { stageChart } from "./stage.ts";
+
+/** What reconciling needs. */
+export interface Reconciler {
+  readonly store: ReleaseStore;
+  readonly helm: Helm;
+  readonly charts: ChartReader;
+  readonly capabilities: Capabilities;
+  readonly namespace: string;
+  readonly managedBy: string;
+  readonly tmpDir: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+type Result = Pick<ReleaseOutcome, "action" | "recovered">;
+
+/** One reconciliation under way. */
+interface Step {
+  readonly tools: Reconciler;
+  readonly request: ReconcileRequest;
+  readonly chart: Chart;
+  readonly inputs: string;
+}
+
+/**
+ * Compares, and does the least that is owed (LIFECYCLE-STEPS 5 "helm", README "Releases"): nothing for equal inputs,
+ * new labels for an equal manifest, else an upgrade.
+ */
+export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
+  const { module, absent } = request;
+  const release = tools.store.get(module.name);
+  refuseForeign(tools, release);
+  const chart = withValueTemplates(tools.charts.read(module), request.values);
+  const inputs = await digestInputs(tools, request, chart);
+  const { managedBy, logger } = tools;
+  const decision = decide({ release, inputs, managedBy, absent, lookup: chart.reach.lookup });
+  logger.debug("Decided on a release", { release: module.name, ...decision });
+  const step: Step = { tools, request, chart, inputs };
+  switch (decision.act) {
+    case "nothing":
+      return { action: "unchanged", recovered: false };
+    case "install":
+    case "upgrade":
+      return { action: await upgrade(step, release), recovered: false };
+    case "recover":
+      return { action: await upgrade(step, await recover(step)), recovered: true };
+    case "compare":
+      return { action: await compare(step, release), recovered: false };
+  }
+}
+
+/** A release that another operator marked is left alone. */
+function refuseForeign(tools: Reconciler, release: ReleaseMeta | undefined): void {
+  const label = release?.labels[LABELS.managedBy];
+  if (release === undefined || label === undefined || !isCurrentScheme(label)) return;
+  if (ownershipOf(release, tools.managedBy) === "ours") return;
+  throw new ForeignReleaseError(release.name, "another addon-operator");
+}
+
+function digestInputs(tools: Reconciler, request: ReconcileRequest, chart: Chart): Promise<string> {
+  const { namespace, helm, capabilities } = tools;
+  return inputsDigest({
+    module: request.module,
+    namespace,
+    chart,
+    values: parseValues(request.values),
+    helm: helm.identity(),
+    capabilities: () => capabilities.digest(),
+  });
+}
+
+function parseValues(text: string): JsonObject {
+  const values: unknown = JSON.parse(text);
+  return isJsonObject(values) ? values : {};
+}
+
+/** Ends what a former life of ours left running, then marks the record failed, so that helm goes on from there. */
+async function recover({ tools, request }: Step): Promise<ReleaseMeta | undefined> {
+  const { store, managedBy, clock, logger } = tools;
+  const { module, signal } = request;
+  await endLiveHelms(`${managedBy}/${module.name}`, clock, signal);
+  const release = await store.refresh(module.name, signal);
+  if (release === undefined || !isUnfinished(release.status)) return release;
+  logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });
+  await store.markFailed(release, `${release.status} was interrupted`, signal);
+  return store.get(module.name);
+}
+
+async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
+  return withCall(step, release, async (call) => {
+    if (release === undefined) return perform(step, release, { call, manifest: undefined });
+    const rendered = await render(step, call);
+    const manifest = manifestChecksum(...rendered);
+    if (!(await isSame(step, release, rendered))) return perform(step, release, { call, manifest });
+    const labels = labelsOf(step, manifest);
+    const owed = Object.entries(labels).some(([key, value]) => release.labels[key] !== value);
+    if (!owed) return "unchanged";
+    await step.tools.store.label(release, labels, step.request.signal);
+    return "labelled";
+  });
+}
+
+/** Whether the release already is what was rendered: by our label, or by its record where it has none. */
+async function isSame(step: Step, release: ReleaseMeta, rendered: readonly string[]): Promise<boolean> {
+  const label = release.labels[LABELS.manifest];
+  if (isCurrentScheme(label)) return label === manifestChecksum(...rendered);
+  const summary = await step.tools.store.summary(release, step.request.signal);
+  const ours = release.labels[LABELS.managedBy] !== undefined;
+  if (ours) return summary.checksum === manifestChecksum(...rendered);
+  return summary.adoptionChecksum === adoptionChecksum(...rendered);
+}
+
+/** Against the server only where templates look at it: that costs twice as much. */
+async function render(step: Step, call: UpgradeCall): Promise<string[]> {
+  const { reach } = step.chart;
+  if (reach.lookup || reach.capabilities) return step.tools.helm.dryRun(call);
+  return [await step.tools.helm.template({ ...call, isUpgrade: true })];
+}
+
+async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
+  return withCall(step, release, (call) => perform(step, release, { call, manifest: undefined }));
+}
+
+interface Performance {
+  readonly call: UpgradeCall;
+  /** Checksum of what was rendered; undefined when nothing was. */
+  readonly manifest: string | undefined;
+}
+
+async function perform(
+  step: Step,
+  release: ReleaseMeta | undefined,
+  { call, manifest }: Performance,
+): Promise<Result["action"]> {
+  const { store } = step.tools;
+  const { name } = step.request.module;
+  try {
+    await upgradeOrReset(step, call, manifest);
+  } finally {
+    // Also after a failure: the record shows it. Not cancellable, since what follows decides on it.
+    await store.refresh(name);
+  }
+  const now = store.get(name);
+  if (manifest === undefined && now !== undefined) {
+    const { checksum } = await store.summary(now, step.request.signal);
+    await store.label(now, { [LABELS.manifest]: checksum }, step.request.signal);
+  }
+  return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
+}
+
+/** helm has no code for it: a release of which no revision was ever deployed and that it cannot upgrade in place. */
+const REFUSED = /has no deployed releases/;
+
+async function upgradeOrReset(step: Step, call: UpgradeCall, manifest: string | undefined): Promise<void> {
+  const { helm, store, logger } = step.tools;
+  // `null` takes the label of the last revision away.
+  const labels = labelsOf(step, manifest ?? "null");
+  try {
+    await helm.upgradeInstall({ ...call, labels });
+  } catch (error) {
+    if (!(error instanceof HelmError) || !REFUSED.test(error.result.stderr)) throw error;
+    logger.warn("helm refuses the record of a failed release; removing it", { release: call.release });
+    await store.forget(call.release, call.signal);
+    await helm.upgradeInstall({ ...call, labels });
+  }
+}
+
+function labelsOf(step: Step, manifest: string): Record<string, string> {
+  const { inputs, tools } = step;
+  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, [LABELS.manifest]: manifest };
+}
+
+/** Gives `act` a chart and a values file that helm can read, in a private directory that goes away. */
+async function withCall<T>(
+  step: Step,
+  release: ReleaseMeta | undefined,
+  act: (call: UpgradeCall) => Promise<T>,
+): Promise<T> {
+  const { tools, request, chart } = step;
+  const { module, signal } = request;
+  const scratch = await Scratch.open(tools.tmpDir, `helm-${module.name}`);
+  try {
+    const valuesFile = await scratch.write("values.json", request.values);
+    const chartDir = chart.needsStage ? await stageChart(module, scratch) : module.dir;
+    const applyMethod = release === undefined ? undefined : await applyMethodOf(step, release);
+    return await act({ release: module.name, chartDir, valuesFile, signal, labels: {}, applyMethod });
+  } finally {
+    await scratch.dispose();
+  }
+}
+
+/** helm goes on as it began; an uninstalled release begins anew. helm 3 knows one way only. */
+async function applyMethodOf(step: Step, release: ReleaseMeta): Promise<"csa" | "ssa" | undefined> {
+  const { helm, store } = step.tools;
+  const { signal } = step.request;
+  if (release.status === "uninstalled" || (await helm.major(signal)) < 4) return undefined;
+  return (await store.summary(release, signal)).applyMethod;
+}

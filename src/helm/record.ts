@@ -1,0 +1,57 @@
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+
+import { isJsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
+
+const unpack = promisify(gunzip);
+const pack = promisify(gzip);
+
+/** What helm stores in a release Secret, as far as we look into it (gitops-node-helm §8.1). */
+export interface ReleaseRecord {
+  readonly manifest: string;
+  /** Manifests of its helm hooks. */
+  readonly hooks: readonly string[];
+  readonly config: JsonObject;
+  readonly chartVersion: string | undefined;
+  readonly applyMethod: "csa" | "ssa";
+}
+
+/** Parses `data.release` of a release Secret. Throws SyntaxError or a zlib error where it is none. */
+export async function decodeRelease(data: string): Promise<ReleaseRecord> {
+  const json = await decodeJson(data);
+  const chart = objectOf(objectOf(json["chart"])["metadata"]);
+  const hooks = Array.isArray(json["hooks"]) ? json["hooks"].filter(isJsonObject) : [];
+  return {
+    manifest: textOf(json["manifest"]) ?? "",
+    hooks: hooks.map((hook) => textOf(hook["manifest"]) ?? ""),
+    config: objectOf(json["config"]),
+    chartVersion: textOf(chart["version"]),
+    applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
+  };
+}
+
+/** The same record with status `failed`, as helm itself would leave it. */
+export async function encodeFailed(data: string, description: string): Promise<string> {
+  const json = await decodeJson(data);
+  const info = { ...objectOf(json["info"]), status: "failed", description };
+  const packed = await pack(Buffer.from(JSON.stringify({ ...json, info })));
+  return Buffer.from(packed.toString("base64")).toString("base64");
+}
+
+/** The API encodes bytes as base64, and helm encodes its gzip as base64 once more; very old records are plain. */
+async function decodeJson(data: string): Promise<JsonObject> {
+  const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
+  const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? await unpack(bytes) : bytes;
+  const value: unknown = JSON.parse(plain.toString("utf8"));
+  if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
+  return value;
+}
+
+function objectOf(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

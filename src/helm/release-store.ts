@@ -1,0 +1,229 @@
+import type { Logger } from "../lib/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { get, isLater, listPages, mergePatch, remove, SECRETS, isNotFound } from "../kube/index.ts";
+import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../kube/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import { decodeRelease, encodeFailed } from "./record.ts";
+import { summarize } from "./summary.ts";
+import type { ReleaseSummary } from "./summary.ts";
+
+/** One revision of a release, from the labels of its Secret alone. */
+export interface ReleaseMeta {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly secret: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Last change, in ms since the epoch. */
+  readonly changedAt: number | undefined;
+}
+
+/** What the store needs of a WatchHub. */
+export interface Watching {
+  subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription;
+}
+
+export interface ReleaseStoreOptions {
+  readonly client: KubeClient;
+  readonly hub: Watching;
+  readonly namespace: string;
+  readonly logger: Logger;
+}
+
+const TYPE_FIELD = "type=helm.sh/release.v1";
+
+/**
+ * The releases of one namespace, from one metadata-only list and watch of helm's Secrets; a Secret's content is only
+ * fetched when somebody asks for it (gitops-node-helm §8.1).
+ */
+export class ReleaseStore {
+  readonly #options: ReleaseStoreOptions;
+  readonly #secrets = new Map<string, ReleaseMeta>();
+  /** For each release the version of the last list made for it alone: older news of the watch are void. */
+  readonly #floors = new Map<string, string>();
+  readonly #summaries = new Map<string, { readonly uid: string; readonly summary: ReleaseSummary }>();
+  readonly #listeners = new Set<(release: string) => void>();
+  readonly #subscription: Subscription;
+
+  constructor(options: ReleaseStoreOptions) {
+    this.#options = options;
+    this.#subscription = options.hub.subscribe(
+      { ...this.#selection(), metadataOnly: true },
+      {
+        begin: () => this.#secrets.clear(),
+        object: (object) => this.#apply(object),
+        synced: () => {},
+        applied: (object) => this.#apply(object),
+        deleted: (object) => this.#drop(object),
+        trouble: (error) => this.#trouble(error),
+      },
+    );
+  }
+
+  /** Resolves when the first list is in. */
+  get synced(): Promise<void> {
+    return this.#subscription.synced;
+  }
+
+  /** The newest revision of a release. */
+  get(name: string): ReleaseMeta | undefined {
+    return this.revisions(name)[0];
+  }
+
+  /** All revisions of a release, newest first. */
+  revisions(name: string): ReleaseMeta[] {
+    return [...this.#secrets.values()]
+      .filter((meta) => meta.name === name)
+      .sort((a, b) => b.revision - a.revision);
+  }
+
+  /** The newest revision of every release, by name. */
+  all(): ReleaseMeta[] {
+    const newest = new Map<string, ReleaseMeta>();
+    for (const meta of this.#secrets.values()) {
+      if ((newest.get(meta.name)?.revision ?? -1) < meta.revision) newest.set(meta.name, meta);
+    }
+    return [...newest.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Calls `listener` with a release's name after each change; the result takes it off again. */
+  onChange(listener: (release: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Asks the server for a release now, so that what helm just did is known at once. */
+  async refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
+    const spec = { ...this.#selection(`,name=${name}`), metadataOnly: true, signal };
+    let found: WatchedObject[] = [];
+    for await (const page of listPages<WatchedObject>(this.#options.client, spec)) {
+      found = page.restart ? [...page.items] : [...found, ...page.items];
+      this.#floors.set(name, page.resourceVersion);
+    }
+    const secrets = new Set(found.map((object) => object.metadata.name));
+    for (const meta of this.revisions(name)) if (!secrets.has(meta.secret)) this.#secrets.delete(meta.secret);
+    for (const object of found) this.#store(object);
+    this.#tell(name);
+    return this.get(name);
+  }
+
+  /** What the record of a revision says; the newest one's is kept. Throws ApiError, or SyntaxError for a broken record. */
+  async summary(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseSummary> {
+    const known = this.#summaries.get(meta.name);
+    if (known?.uid === meta.uid) return known.summary;
+    const summary = summarize(await decodeRelease(await this.#data(meta, signal)));
+    this.#summaries.set(meta.name, { uid: meta.uid, summary });
+    return summary;
+  }
+
+  /** As `summary`, when it is known already. */
+  knownSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
+    const known = this.#summaries.get(meta.name);
+    return known?.uid === meta.uid ? known.summary : undefined;
+  }
+
+  /** Sets labels of a revision's Secret; helm's own stay. */
+  async label(
+    meta: ReleaseMeta,
+    labels: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const body = { metadata: { labels } };
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: meta.secret };
+    this.#store(await mergePatch<WatchedObject>(client, target, { body, signal }));
+    this.#tell(meta.name);
+  }
+
+  /** Marks a revision failed, label and record, as helm would have done (gitops-node-helm §8.4). */
+  async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
+    const { client, namespace } = this.#options;
+    const release = await encodeFailed(await this.#data(meta, signal), description);
+    const metadata = { resourceVersion: meta.resourceVersion, labels: { status: "failed" } };
+    const target = { resource: SECRETS, namespace, name: meta.secret };
+    const body = { metadata, data: { release } };
+    this.#store(await mergePatch<WatchedObject>(client, target, { body, signal }));
+    this.#tell(meta.name);
+  }
+
+  /** Deletes all records of a release, never its objects. */
+  async forget(name: string, signal?: AbortSignal): Promise<void> {
+    const { client, namespace } = this.#options;
+    await this.refresh(name, signal);
+    // Oldest first: as long as one is left, the newest tells where things stand.
+    for (const meta of this.revisions(name).reverse()) {
+      const target = { resource: SECRETS, namespace, name: meta.secret };
+      await remove(client, target, { signal, preconditions: { uid: meta.uid } }).catch(unlessGone);
+    }
+    this.#summaries.delete(name);
+    await this.refresh(name, signal);
+  }
+
+  close(): void {
+    this.#subscription.close();
+    this.#listeners.clear();
+  }
+
+  #selection(more = ""): WatchSpec {
+    const { namespace } = this.#options;
+    return { resource: SECRETS, namespace, labelSelector: `owner=helm${more}`, fieldSelector: TYPE_FIELD };
+  }
+
+  async #data(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
+    const { client, namespace } = this.#options;
+    const secret = await get(client, { resource: SECRETS, namespace, name: meta.secret }, { signal });
+    const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
+    if (typeof data !== "string") throw new SyntaxError(`Secret ${meta.secret} holds no release`);
+    return data;
+  }
+
+  #apply(object: WatchedObject): void {
+    const name = metaOf(object)?.name;
+    const floor = name === undefined ? undefined : this.#floors.get(name);
+    if (floor !== undefined && !isLater(object.metadata.resourceVersion ?? "", floor)) return;
+    this.#store(object);
+    if (name !== undefined) this.#tell(name);
+  }
+
+  #store(object: WatchedObject): void {
+    const meta = metaOf(object);
+    if (meta === undefined) return;
+    const known = this.#secrets.get(meta.secret);
+    if (known?.uid === meta.uid && isLater(known.resourceVersion, meta.resourceVersion)) return;
+    this.#secrets.set(meta.secret, meta);
+  }
+
+  #drop(object: WatchedObject): void {
+    const known = this.#secrets.get(object.metadata.name);
+    if (known === undefined || known.uid !== object.metadata.uid) return;
+    this.#secrets.delete(known.secret);
+    this.#tell(known.name);
+  }
+
+  #tell(release: string): void {
+    for (const listener of this.#listeners) listener(release);
+  }
+
+  #trouble(error: Error | undefined): void {
+    const { logger } = this.#options;
+    if (error === undefined) logger.info("Helm releases are watched again");
+    else logger.warn("Helm releases cannot be watched", { error: oneLine(error) });
+  }
+}
+
+function metaOf(object: WatchedObject): ReleaseMeta | undefined {
+  const { name: secret, uid = "", resourceVersion = "", labels: found } = object.metadata;
+  const labels = (isJsonObject(found) ? found : {}) as Record<string, string>;
+  const { name, version, status } = labels;
+  if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
+  const seconds = Number(labels["modifiedAt"] ?? labels["createdAt"]);
+  const changedAt = Number.isFinite(seconds) ? seconds * 1000 : undefined;
+  const revision = Number(version);
+  return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion, changedAt };
+}
+
+function unlessGone(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}

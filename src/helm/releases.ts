@@ -1,0 +1,201 @@
+import type { KubeClient } from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { Module, Tree } from "../model/index.ts";
+import { Capabilities } from "./capabilities.ts";
+import { ChartReader } from "./chart.ts";
+import { ensureCrds } from "./crds.ts";
+import { ownershipOf } from "./decide.ts";
+import type { Ownership } from "./decide.ts";
+import { ForeignReleaseError } from "./errors.ts";
+import { Helm } from "./helm.ts";
+import type { HelmOptions } from "./helm.ts";
+import { GO_LABELS, LABELS } from "./labels.ts";
+import { endLiveHelms } from "./live-helms.ts";
+import type { ObjectRef } from "./manifest.ts";
+import { PurgeWatch, purgeList } from "./purge.ts";
+import type { PurgePolicy } from "./purge.ts";
+import { reconcileRelease } from "./reconcile.ts";
+import type { Reconciler } from "./reconcile.ts";
+import { ReleaseStore } from "./release-store.ts";
+import type { ReleaseMeta, Watching } from "./release-store.ts";
+
+/** What people and statuses are told of a release. `lastDeployed` in ms since the epoch. */
+export interface Release {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly chartVersion: string | undefined;
+  readonly manifestChecksum: string | undefined;
+  readonly lastDeployed: number | undefined;
+}
+
+/** What a helm step came to. */
+export interface ReleaseOutcome {
+  readonly action: "unchanged" | "labelled" | "installed" | "upgraded";
+  readonly release: Release | undefined;
+  /** A release that a dead helm had left unfinished was recovered first. */
+  readonly recovered: boolean;
+}
+
+export interface ReconcileRequest {
+  readonly module: Pick<Module, "name" | "valuesKey" | "dir" | "chart">;
+  /** JSON with `global` and the module's section. */
+  readonly values: string;
+  /** Objects of the release are gone. */
+  readonly absent: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface ReleasesOptions extends HelmOptions {
+  readonly client: KubeClient;
+  readonly hub: Watching;
+  readonly purge: PurgePolicy;
+  /** Releases never deleted or purged: `HELM_IGNORE_RELEASE`, the operator's own. */
+  readonly never: ReadonlySet<string>;
+}
+
+/** The releases of the modules: brought to their values, removed, looked at (README "Releases"). */
+export class Releases {
+  readonly store: ReleaseStore;
+  readonly helm: Helm;
+  readonly #options: ReleasesOptions;
+  readonly #reconciler: Reconciler;
+  readonly #purging = new PurgeWatch();
+  /** Releases without labels that an older Go operator marked in their values. */
+  readonly #goMarked = new Set<string>();
+
+  constructor(options: ReleasesOptions) {
+    const { client, clock } = options;
+    this.#options = options;
+    this.store = new ReleaseStore(options);
+    this.helm = new Helm(options);
+    this.#reconciler = {
+      ...options,
+      store: this.store,
+      helm: this.helm,
+      charts: new ChartReader(clock),
+      capabilities: new Capabilities(client, clock),
+    };
+  }
+
+  /** Resolves when all releases are known, those that an older Go operator made included. */
+  async ready(signal?: AbortSignal): Promise<void> {
+    await this.store.synced;
+    const unmarked = this.store.all().filter((meta) => this.#owner(meta) === "foreign" && hasNoOwner(meta));
+    for (const meta of unmarked) await this.#lookForGoMark(meta, signal);
+  }
+
+  /**
+   * Brings a module's release to its values, with as little helm as it takes. Throws ForeignReleaseError, HelmError,
+   * ProblemError (helm is missing), ApiError, ConnectionError.
+   */
+  async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
+    const { action, recovered } = await reconcileRelease(this.#reconciler, request);
+    return { action, recovered, release: this.get(request.module.name) };
+  }
+
+  /** What is known of a release now; answers from memory. */
+  get(name: string): Release | undefined {
+    const meta = this.store.get(name);
+    if (meta === undefined) return undefined;
+    const summary = this.store.knownSummary(meta);
+    return {
+      name,
+      revision: meta.revision,
+      status: meta.status,
+      chartVersion: summary?.chartVersion,
+      manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
+      lastDeployed: meta.changedAt,
+    };
+  }
+
+  /** Whether a release of this name is ours to delete. */
+  ownership(name: string): Ownership {
+    const meta = this.store.get(name);
+    return meta === undefined ? "absent" : this.#owner(meta);
+  }
+
+  /** Whether any release of ours exists. */
+  anyOurs(): boolean {
+    return this.store.all().some((meta) => this.#owner(meta) === "ours");
+  }
+
+  /** Names of releases that were uninstalled and whose hooks are still owed. */
+  recordsOwed(): string[] {
+    const owed = (meta: ReleaseMeta) => meta.status === "uninstalled" && this.#owner(meta) === "ours";
+    return this.store
+      .all()
+      .filter(owed)
+      .map((meta) => meta.name);
+  }
+
+  /** The objects that a release should have at any time; undefined when there is no release. */
+  async objects(name: string, signal?: AbortSignal): Promise<readonly ObjectRef[] | undefined> {
+    const meta = this.store.get(name);
+    if (meta === undefined || meta.status === "uninstalled") return undefined;
+    return (await this.store.summary(meta, signal)).objects;
+  }
+
+  /** `helm uninstall --keep-history`; nothing for a release that is gone or uninstalled already. */
+  async uninstall(name: string, signal: AbortSignal): Promise<void> {
+    const meta = await this.store.refresh(name, signal);
+    if (meta === undefined || meta.status === "uninstalled") return;
+    if (this.#owner(meta) !== "ours") throw new ForeignReleaseError(name, "somebody else");
+    const { managedBy, clock } = this.#options;
+    await endLiveHelms(`${managedBy}/${name}`, clock, signal);
+    try {
+      await this.helm.uninstall(name, signal);
+    } finally {
+      await this.store.refresh(name);
+    }
+  }
+
+  /** Removes the release's records, never objects. */
+  forget(name: string, signal?: AbortSignal): Promise<void> {
+    return this.store.forget(name, signal);
+  }
+
+  /** Releases of ours without a directory, in two reads of the directories some seconds apart; never those in `keep`. */
+  purgeable(tree: Tree, keep: ReadonlySet<string> = new Set()): readonly string[] {
+    return this.#confirmPurge(tree, keep).due;
+  }
+
+  /** When another read of the directories would let more releases be purged, in ms since the epoch. */
+  purgeRecheckAt(tree: Tree, keep: ReadonlySet<string> = new Set()): number | undefined {
+    return this.#confirmPurge(tree, keep).recheckAt;
+  }
+
+  /** Creates and updates CRDs from files. Throws as `ensureCrds`. */
+  async ensureCrds(files: readonly string[], signal?: AbortSignal): Promise<void> {
+    const { client, clock } = this.#options;
+    await ensureCrds(files, { client, clock, signal });
+  }
+
+  close(): void {
+    this.store.close();
+  }
+
+  #confirmPurge(tree: Tree, keep: ReadonlySet<string>): ReturnType<PurgeWatch["confirm"]> {
+    const { purge: policy, managedBy, clock } = this.#options;
+    const never = new Set([...this.#options.never, ...keep]);
+    const candidates = purgeList({ releases: this.store.all(), tree, policy, managedBy, never });
+    return this.#purging.confirm(candidates, tree, clock.now());
+  }
+
+  #owner(meta: ReleaseMeta): Ownership {
+    return ownershipOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
+  }
+
+  async #lookForGoMark(meta: ReleaseMeta, signal?: AbortSignal): Promise<void> {
+    try {
+      if ((await this.store.summary(meta, signal)).goMark) this.#goMarked.add(meta.name);
+    } catch (error) {
+      signal?.throwIfAborted();
+      this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
+    }
+  }
+}
+
+function hasNoOwner(meta: ReleaseMeta): boolean {
+  return meta.labels[LABELS.managedBy] === undefined && GO_LABELS.every((name) => !(name in meta.labels));
+}

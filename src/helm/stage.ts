@@ -1,0 +1,36 @@
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { parseYaml, toYaml } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import type { JsonObject, Module } from "../model/index.ts";
+import type { Scratch } from "../process/index.ts";
+import { NOT_CHART } from "./chart-files.ts";
+
+/** Version of a chart that is made for a directory with `templates/` only. */
+const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
+
+/**
+ * Makes a chart that helm accepts from one that it would not: links to everything in the module's directory beside a
+ * Chart.yaml with the module's name (README "Releases"). Returns its path.
+ */
+export async function stageChart(
+  module: Pick<Module, "name" | "dir" | "chart">,
+  scratch: Scratch,
+): Promise<string> {
+  const dir = scratch.path("chart");
+  await mkdir(dir, { mode: 0o700 });
+  for (const entry of await readdir(module.dir)) {
+    const left = entry === "Chart.yaml" || (module.chart === "synthetic" && NOT_CHART.has(entry));
+    if (!left) await symlink(join(module.dir, entry), join(dir, entry));
+  }
+  const own = module.chart === "synthetic" ? MADE : await readOwn(module.dir);
+  await writeFile(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
+  return dir;
+}
+
+async function readOwn(dir: string): Promise<JsonObject> {
+  const file = join(dir, "Chart.yaml");
+  const { value } = parseYaml(await readFile(file, "utf8"), file);
+  return isJsonObject(value) ? value : {};
+}
