@@ -19,7 +19,7 @@ export interface Entry {
   readonly id: Identity;
   /** The module's wanted content; undefined for the operator's object and for modules that are gone. */
   spec: ModuleSpec | undefined;
-  /** The wanted status; undefined = the object is to go. */
+  /** The wanted status; undefined = nothing is wanted (yet). */
   status: ModuleStatus | OperatorStatus | undefined;
   /** The status that was last written, before it got its generation. */
   written: ModuleStatus | OperatorStatus | undefined;
@@ -32,6 +32,8 @@ export interface Entry {
   /** Not to be touched before this time, ms since the epoch: after failures and deletions. */
   notBefore: number;
   failures: number;
+  /** The module's directory is gone, and so is the object to go; never set before the directories were read. */
+  gone: boolean;
   /** Someone deleted the object: it comes back while we run, but not on our way out. */
   deleted: boolean;
   /** What a watch saw while a write was under way. */
@@ -54,6 +56,7 @@ export function newEntry(id: Identity): Entry {
     lastWriteAt: Number.NEGATIVE_INFINITY,
     notBefore: 0,
     failures: 0,
+    gone: false,
     deleted: false,
     seen: undefined,
     busy: false,
@@ -75,7 +78,8 @@ export interface Marks {
 /** The next step that brings the object on the server to what is wanted. */
 export function needOf(entry: Entry, marks: Marks): Need {
   const { known, status } = entry;
-  if (status === undefined) return known === undefined || !isOurs(known, marks) ? "none" : "remove";
+  if (entry.gone) return known === undefined || !isOurs(known, marks) ? "none" : "remove";
+  if (status === undefined) return "none";
   if (known === undefined) return "create";
   if (entry.id.kind === "AddonModule" && !hasMarks(known, entry, marks)) return "patch";
   return statusPatch(known.status, wantedStatus(entry, known)).length === 0 ? "none" : "status";

@@ -14,6 +14,8 @@ export interface Known {
   readonly status: JsonObject | undefined;
   /** Digest of the status as the server stored it, which may be less than what was sent. */
   readonly statusDigest: string;
+  /** Paths of the status that the server was sent and did not keep. */
+  readonly dropped?: ReadonlySet<string>;
 }
 
 /** An object as an API call or a watch gave it. */

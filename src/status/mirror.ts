@@ -243,12 +243,12 @@ export class StatusMirror {
     for (const [name, { spec, status }] of projection.modules) {
       const entry = this.#writer.module(name);
       if (entry.status === status) continue;
-      Object.assign(entry, { spec, status });
+      Object.assign(entry, { spec, status, gone: false });
       changed.push(entry);
     }
     for (const [name, entry] of this.#writer.modules) {
-      if (!isTreeKnown || projection.modules.has(name)) continue;
-      entry.status = undefined;
+      if (!isTreeKnown || entry.gone || projection.modules.has(name)) continue;
+      Object.assign(entry, { status: undefined, gone: true });
       changed.push(entry);
     }
     return changed;

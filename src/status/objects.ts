@@ -1,4 +1,3 @@
-import type { JsonObject } from "../model/index.ts";
 import {
   type KubeClient,
   type Target,
@@ -11,7 +10,7 @@ import {
   pathOf,
   remove,
 } from "../kube/index.ts";
-import { type PatchStep, statusPatch } from "./difference.ts";
+import { statusPatch } from "./difference.ts";
 import { type Entry, type Identity, type Marks, type Need, wantedStatus } from "./entry.ts";
 import { type Known, knownFrom } from "./known.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./resources.ts";
@@ -88,16 +87,12 @@ async function writeStatus(home: Home, entry: Entry, target: Target): Promise<Kn
     { ...options, body },
   );
   const after = knownFrom(answer);
-  return { ...after, status: isTaken(after, wanted, body) ? wanted : after.status };
-}
-
-/**
- * Whether the server took what was sent. What it dropped (an older CRD) counts as taken, or it would be written
- * again and again; anything else that differs is a stranger's edit that came in between.
- */
-function isTaken(after: Known, wanted: JsonObject, sent: readonly PatchStep[]): boolean {
-  const paths = new Set(sent.map((step) => step.path));
-  return paths.has("/status") || statusPatch(after.status, wanted).every((step) => paths.has(step.path));
+  const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
+  // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
+  // anything else that differs is a stranger's edit that came in between.
+  const refused = new Set([...body.map((step) => step.path), ...(known.dropped ?? [])]);
+  const isTaken = refused.has("/status") || dropped.isSubsetOf(refused);
+  return isTaken ? { ...after, status: wanted, dropped } : after;
 }
 
 async function createObject(home: Home, entry: Entry, marks: Marks): Promise<Known | undefined> {

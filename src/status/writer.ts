@@ -96,7 +96,7 @@ export class Writer {
 
   #needOf(entry: Entry): Need {
     if (entry.known !== undefined && isForeign(entry.known, this.#marks) && entry !== this.operator) {
-      if (entry.status !== undefined) this.#warnForeign(entry);
+      if (entry.status !== undefined && !entry.gone) this.#warnForeign(entry);
       return "none";
     }
     const need = needOf(entry, this.#marks);
@@ -170,9 +170,8 @@ export class Writer {
   }
 
   #dropGone(entry: Entry): void {
-    const isGone =
-      entry.status === undefined && (entry.known === undefined || !isOurs(entry.known, this.#marks));
-    if (isGone && entry !== this.operator) this.modules.delete(entry.id.name);
+    const isLeft = entry.known !== undefined && isOurs(entry.known, this.#marks);
+    if (entry.gone && !isLeft) this.modules.delete(entry.id.name);
   }
 
   async #failed(entry: Entry, error: unknown): Promise<void> {

@@ -39,63 +39,83 @@ export function kstatus(object: SeenObject): Kstatus {
   return ready === undefined || ready.status === "True" ? "Current" : "InProgress";
 }
 
+/** What the rules below look at. */
+interface Facts {
+  readonly conditions: readonly SeenCondition[];
+  readonly ready: string | undefined;
+  readonly reconciling: string | undefined;
+  readonly stalled: string | undefined;
+  readonly generation: number;
+  readonly observed: number;
+  /** observedGeneration of each condition. */
+  readonly seen: readonly number[];
+}
+
+type Rule = readonly [text: string, isBroken: (facts: Facts) => boolean];
+
+const ALWAYS: readonly Rule[] = [
+  ["Ready is missing", (f) => f.ready === undefined],
+  ["Reconciling and Stalled are both there", (f) => f.reconciling !== undefined && f.stalled !== undefined],
+  ["Reconciling is there but not True", (f) => ![undefined, "True"].includes(f.reconciling)],
+  ["Stalled is there but not True", (f) => ![undefined, "True"].includes(f.stalled)],
+  ["Stalled, but Ready is not False", (f) => f.stalled !== undefined && f.ready !== "False"],
+  ["Ready is Unknown without Reconciling", (f) => f.ready === "Unknown" && f.reconciling === undefined],
+  ["observedGeneration is ahead of generation", (f) => f.observed > f.generation],
+  ["a condition is ahead of generation", (f) => f.seen.some((seen) => seen > f.generation)],
+  ["a condition has no observedGeneration", (f) => f.seen.some((seen) => seen < 1)],
+  ["a condition is there twice", (f) => new Set(f.conditions.map((c) => c.type)).size < f.conditions.length],
+  ["a message has more than one line", (f) => f.conditions.some((c) => c.message?.includes("\n") === true)],
+];
+
+const AT_REST_RULES: readonly Rule[] = [
+  ["FAIL0001: Ready with a negative condition", (f) => f.ready === "True" && isNegative(f)],
+  ["FAIL0002: no Ready", (f) => f.ready === undefined],
+  ["FAIL0003: Reconciling, but Ready not False", (f) => f.reconciling !== undefined && f.ready !== "False"],
+  ["FAIL0004: Stalled, but Ready not False", (f) => f.stalled !== undefined && f.ready !== "False"],
+  ["FAIL0005: Reconciling and Stalled", (f) => f.reconciling !== undefined && f.stalled !== undefined],
+  ["FAIL0006: observedGeneration ahead", (f) => f.observed > f.generation],
+  ["FAIL0007: Ready, but observedGeneration behind", (f) => f.ready === "True" && f.observed < f.generation],
+  [
+    "FAIL0008: Ready, but a condition behind",
+    (f) => f.ready === "True" && f.seen.some((s) => s < f.generation),
+  ],
+  [
+    "FAIL0009: a condition unlike the root",
+    (f) => f.ready === "True" && f.seen.some((s) => s !== f.observed),
+  ],
+  ["WARN0003: Reconciling is False", (f) => f.reconciling === "False"],
+  ["WARN0004: Stalled is False", (f) => f.stalled === "False"],
+  ["WARN0005: a condition without observedGeneration", (f) => f.seen.some((seen) => seen < 1)],
+];
+
+function isNegative(facts: Facts): boolean {
+  return facts.reconciling !== undefined || facts.stalled !== undefined;
+}
+
 /** What must hold of every status ever written; the answer lists violations. */
 export function violations(object: SeenObject): string[] {
-  const conditions = object.status?.conditions ?? [];
   // The default that the CRD gives an object which nobody has looked at yet.
-  if (object.status?.observedGeneration === -1 && conditions.length === 0) return [];
-  const ready = find(object, "Ready");
-  const reconciling = find(object, "Reconciling");
-  const stalled = find(object, "Stalled");
-  const generation = object.metadata.generation ?? 0;
-  return check([
-    [ready === undefined, "Ready is missing"],
-    [reconciling !== undefined && stalled !== undefined, "Reconciling and Stalled are both there"],
-    [reconciling !== undefined && reconciling.status !== "True", "Reconciling is there but not True"],
-    [stalled !== undefined && stalled.status !== "True", "Stalled is there but not True"],
-    [stalled !== undefined && ready?.status !== "False", "Stalled, but Ready is not False"],
-    [
-      ready?.status === "Unknown" && reconciling === undefined,
-      "Ready is Unknown, but nothing is Reconciling",
-    ],
-    [(object.status?.observedGeneration ?? 0) > generation, "observedGeneration is ahead of generation"],
-    [conditions.some((c) => (c.observedGeneration ?? 0) > generation), "a condition is ahead of generation"],
-    [conditions.some((c) => (c.observedGeneration ?? 0) < 1), "a condition has no observedGeneration"],
-    [new Set(conditions.map((c) => c.type)).size !== conditions.length, "a condition is there twice"],
-    [conditions.some((c) => /\n/.test(c.message ?? "")), "a message has more than one line"],
-  ]);
+  if (object.status?.observedGeneration === -1 && object.status.conditions === undefined) return [];
+  return broken(ALWAYS, object);
 }
 
 /** Flux's conformance checks, for a status at rest: Ready, Disabled, Invalid (gitops-node-helm §1.2). */
 export function conformance(object: SeenObject): string[] {
+  return broken(AT_REST_RULES, object);
+}
+
+function broken(rules: readonly Rule[], object: SeenObject): string[] {
   const conditions = object.status?.conditions ?? [];
-  const ready = find(object, "Ready");
-  const negative = conditions.filter((c) => c.type === "Reconciling" || c.type === "Stalled");
-  const observed = object.status?.observedGeneration;
-  const isReady = ready?.status === "True";
-  const generation = object.metadata.generation ?? 0;
-  return check([
-    [isReady && negative.length > 0, "FAIL0001: Ready with a negative condition"],
-    [ready === undefined, "FAIL0002: no Ready"],
-    [
-      negative.some((c) => c.type === "Reconciling") && ready?.status !== "False",
-      "FAIL0003: Reconciling, not False",
-    ],
-    [negative.some((c) => c.type === "Stalled") && ready?.status !== "False", "FAIL0004: Stalled, not False"],
-    [negative.length > 1, "FAIL0005: Reconciling and Stalled"],
-    [(observed ?? 0) > generation, "FAIL0006: observedGeneration ahead"],
-    [isReady && (observed ?? 0) < generation, "FAIL0007: Ready, but observedGeneration behind"],
-    [
-      isReady && conditions.some((c) => (c.observedGeneration ?? 0) < generation),
-      "FAIL0008: a condition behind",
-    ],
-    [
-      isReady && conditions.some((c) => c.observedGeneration !== observed),
-      "FAIL0009: a condition unlike the root",
-    ],
-    [negative.some((c) => c.status === "False"), "WARN0003/4: a negative condition that is False"],
-    [conditions.some((c) => (c.observedGeneration ?? 0) < 1), "WARN0005: no observedGeneration"],
-  ]);
+  const facts: Facts = {
+    conditions,
+    ready: find(object, "Ready")?.status,
+    reconciling: find(object, "Reconciling")?.status,
+    stalled: find(object, "Stalled")?.status,
+    generation: object.metadata.generation ?? 0,
+    observed: object.status?.observedGeneration ?? 0,
+    seen: conditions.map((condition) => condition.observedGeneration ?? 0),
+  };
+  return rules.filter(([, isBroken]) => isBroken(facts)).map(([text]) => text);
 }
 
 const AT_REST = new Set(["Ready", "Disabled", "Invalid"]);
@@ -122,8 +142,4 @@ function isOld({ metadata, status }: SeenObject): boolean {
 
 function find(object: SeenObject, type: string): SeenCondition | undefined {
   return object.status?.conditions?.find((condition) => condition.type === type);
-}
-
-function check(rules: readonly (readonly [boolean, string])[]): string[] {
-  return rules.flatMap(([isBroken, text]) => (isBroken ? [text] : []));
 }

@@ -1,0 +1,337 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { silentLogger } from "../../src/lib/index.ts";
+import { ApiError } from "../../src/kube/index.ts";
+import type { ModuleView } from "../../src/state/index.ts";
+import { type MirrorOptions, StatusMirror } from "../../src/status/index.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+import { FakeApi, missingKind, refused, unavailable } from "./fake-api.ts";
+import { T0, finished, moduleView, underWay, viewOf } from "./views.ts";
+
+interface World {
+  readonly api: FakeApi;
+  readonly clock: ManualClock;
+  readonly mirror: StatusMirror;
+  readonly warnings: string[];
+  /** Shows modules and lets everything that is due happen. */
+  readonly show: (...modules: readonly ModuleView[]) => Promise<void>;
+}
+
+function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World {
+  const clock = new ManualClock(T0);
+  const warnings: string[] = [];
+  const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
+  const options = { client: api.client, clock, logger, namespace: "ops", operatorName: "addon-operator" };
+  const mirror = new StatusMirror({ ...options, ...change });
+  api.onChange = (event, object) =>
+    event === "applied" ? mirror.onObserved(object) : mirror.onDeleted(object);
+  onTestFinished(() => mirror.close());
+  const show = async (...modules: readonly ModuleView[]): Promise<void> => {
+    mirror.update(viewOf(modules));
+    await clock.advance(50);
+    await settle();
+  };
+  return { api, clock, mirror, warnings, show };
+}
+
+const state = (api: FakeApi, name: string) => api.module(name)?.status?.state;
+const patches = (api: FakeApi, name: string) =>
+  api.writes.filter(({ path }) => path.includes(`/addonmodules/${name}`));
+
+describe("StatusMirror", () => {
+  it("creates the summary first, then modules that belong to it, each in two writes", async () => {
+    const { api, show } = world({ helmRelease: { name: "aop", namespace: "ops" } });
+    await show(moduleView("a"), moduleView("b"));
+    expect(api.writes.length).toBe(6);
+    const operator = api.operator();
+    expect(operator?.metadata.labels).toMatchObject({ "app.kubernetes.io/managed-by": "Helm" });
+    expect(operator?.metadata.annotations).toMatchObject({ "meta.helm.sh/release-name": "aop" });
+    expect(operator?.status).toMatchObject({
+      state: "Ready",
+      observedGeneration: 1,
+      modules: { summary: "2/2" },
+    });
+    expect(api.module("a")).toMatchObject({
+      metadata: {
+        ownerReferences: [{ kind: "AddonOperator", uid: operator?.metadata.uid, controller: true }],
+      },
+      spec: { enabled: true, order: 10, configDigest: "v1-c1" },
+      status: { state: "Ready", observedGeneration: 1 },
+    });
+  });
+
+  it("writes nothing while nothing changes, and nothing for its own echoes", async () => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    const before = api.writes.length;
+    await show(moduleView("a"));
+    await clock.advance(3_600_000);
+    await show(moduleView("a"));
+    expect(api.writes.length).toBe(before);
+  });
+
+  it("writes nothing at a restart when everything is as it was, and keeps transition times", async () => {
+    const first = world();
+    await first.show(moduleView("a"));
+    first.mirror.close();
+    const second = world({}, first.api);
+    await second.clock.advance(60_000);
+    const before = first.api.writes.length;
+    await second.show(moduleView("a"));
+    expect(first.api.writes.length).toBe(before);
+  });
+
+  it("moves the digest with its Reconciling at once, also within a second of the last write", async () => {
+    const { api, show } = world();
+    await show(moduleView("a"));
+    await show(moduleView("a", { configDigest: "v1-c2" }));
+    expect(api.module("a")).toMatchObject({
+      metadata: { generation: 2 },
+      spec: { configDigest: "v1-c2" },
+      status: { state: "Pending", observedGeneration: 2 },
+    });
+    await show(moduleView("a", { configDigest: "v1-c3" }));
+    expect(api.module("a")).toMatchObject({ metadata: { generation: 3 }, status: { observedGeneration: 3 } });
+  });
+
+  it("writes the first change of a burst at once and the rest once a second", async () => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    await clock.advance(5000);
+    const before = patches(api, "a").length;
+    for (let i = 1; i <= 10; i++) await show(moduleView("a", { lastRun: finished({ attempts: i }) }));
+    expect(patches(api, "a").length).toBe(before + 1);
+    await clock.advance(1000);
+    expect(patches(api, "a").length).toBe(before + 2);
+    expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 10 } });
+  });
+
+  it("does not announce a run shorter than a second, and does announce a longer one by itself", async () => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    await clock.advance(5000);
+    const run = underWay(clock.now());
+    await show(moduleView("a", { activity: "running", lastRun: run }));
+    await clock.advance(900);
+    expect(state(api, "a")).toBe("Ready");
+    await clock.advance(100);
+    expect(state(api, "a")).toBe("Running");
+  });
+
+  it("lets changes of words only wait while a module waits", async () => {
+    const { api, clock, show } = world();
+    const waiting = (hold: string) => moduleView("a", { handledConfigDigest: undefined, hold });
+    await show(waiting("Waits for 9 modules"));
+    const before = patches(api, "a").length;
+    for (let i = 8; i > 0; i--) {
+      await show(waiting(`Waits for ${i} modules`));
+      await clock.advance(2000);
+    }
+    expect(patches(api, "a").length).toBe(before);
+    await clock.advance(30_000);
+    expect(patches(api, "a").length).toBe(before + 1);
+  });
+
+  it("removes the objects of modules that are gone, but none while the directories are not read", async () => {
+    const first = world();
+    await first.show(moduleView("a"), moduleView("b"));
+    first.mirror.close();
+    const { api, mirror, clock, show } = world({}, first.api);
+    mirror.update(viewOf([], { boot: "loading" }));
+    await clock.advance(100);
+    expect(api.module("b")).toBeDefined();
+    await show(moduleView("a"));
+    expect(api.module("a")).toBeDefined();
+    expect(api.module("b")).toBeUndefined();
+  });
+
+  it("brings back what someone deletes, and leaves a summary alone on its way out", async () => {
+    const { api, clock, mirror, show } = world();
+    await show(moduleView("a"));
+    api.remove("addonmodules/a");
+    await settle();
+    expect(state(api, "a")).toBe("Ready");
+    api.remove("addonoperators/addon-operator");
+    await mirror.flush();
+    expect(api.operator()).toBeUndefined();
+    await clock.advance(2000);
+    expect(api.operator()?.status).toMatchObject({ state: "Ready" });
+    const owner = api.operator()?.metadata.uid;
+    expect(api.module("a")?.metadata.ownerReferences?.[0]?.uid).toBe(owner);
+  });
+
+  it.each([
+    ["spec", { spec: { enabled: false } }],
+    ["an added field", { status: { absent: ["x"] } }],
+    ["status", { status: { state: "Invalid" } }],
+    ["conditions", { status: { conditions: null } }],
+    ["labels", { metadata: { labels: { "addon-operator.io/managed-by": null } } }],
+  ])("puts right a hand edit of %s", async (_, change) => {
+    const { api, clock, show } = world();
+    api.oracle.record = () => {};
+    await show(moduleView("a"));
+    const { spec, status } = structuredClone(api.module("a") as never) as { spec: unknown; status: object };
+    await clock.advance(5000);
+    api.edit("addonmodules/a", change);
+    await clock.advance(1000);
+    const after = api.module("a");
+    const generation = after?.metadata.generation;
+    expect(after?.spec).toEqual(spec);
+    const conditions = after?.status?.conditions.map(({ type, reason }) => ({ type, reason }));
+    expect(after?.status).toMatchObject({ state: "Ready", observedGeneration: generation });
+    expect(conditions?.map(({ type }) => type)).toEqual(["Ready", "Enabled"]);
+    expect(Object.keys(after?.status ?? {}).toSorted()).toEqual(Object.keys(status).toSorted());
+    expect(after?.metadata.labels).toHaveProperty(["addon-operator.io/managed-by"]);
+  });
+
+  it("notices a hand edit made while a write is under way", async () => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    await clock.advance(5000);
+    let open = (): void => {};
+    api.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    await show(moduleView("a", { lastRun: finished({ attempts: 7 }) }));
+    api.edit("addonmodules/a", { status: { state: "Pending" } });
+    api.gate = undefined;
+    open();
+    await clock.advance(2000);
+    expect(api.module("a")?.status).toMatchObject({ state: "Ready", lastRun: { attempts: 7 } });
+  });
+
+  it("leaves objects of another operator and objects without module alone", async () => {
+    const other = new FakeApi();
+    const { show, api } = world({ operatorName: "other" }, other);
+    await show(moduleView("a"));
+    api.oracle.seen.length = 0;
+    const mine = world({}, other);
+    await mine.show(moduleView("b"));
+    expect(other.module("a")?.status?.state).toBe("Ready");
+    await mine.show(moduleView("a"), moduleView("b"));
+    expect(mine.warnings).toEqual(["AddonModule belongs to another operator and is left alone"]);
+  });
+
+  it("says once that the CRDs are missing, and goes on when they appear", async () => {
+    const api = new FakeApi();
+    api.fail = () => missingKind();
+    const { clock, warnings, show } = world({}, api);
+    await show(moduleView("a"));
+    await clock.advance(60_000);
+    expect(warnings).toEqual([expect.stringContaining("install the CRDs")]);
+    api.fail = () => undefined;
+    await clock.advance(10_000);
+    expect(state(api, "a")).toBe("Ready");
+  });
+
+  it("picks up when the CRDs vanish at run time and come back", async () => {
+    const { api, clock, warnings, show } = world();
+    await show(moduleView("a"));
+    api.objects.clear();
+    api.fail = () => missingKind();
+    await show(moduleView("a", { configDigest: "v1-c2" }));
+    await clock.advance(20_000);
+    expect(warnings.length).toBe(1);
+    api.fail = () => undefined;
+    await clock.advance(12_000);
+    expect(state(api, "a")).toBe("Pending");
+  });
+
+  it.each([
+    ["no answer", refused()],
+    ["503", unavailable()],
+    ["429", new ApiError({ status: 429, reason: "TooManyRequests", message: "slow", retryAfterMs: 3000 })],
+    ["conflict", new ApiError({ status: 409, reason: "Conflict", message: "moved", details: { name: "a" } })],
+    ["unprocessable", new ApiError({ status: 422, reason: "Invalid", message: "no such path" })],
+    ["forbidden", new ApiError({ status: 403, reason: "Forbidden", message: "no", details: { name: "a" } })],
+  ])("survives %s and writes the newest state afterwards", async (_, error) => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    await clock.advance(5000);
+    api.fail = (request) => (request.method === "PATCH" ? error : undefined);
+    await show(moduleView("a", { configDigest: "v1-c2" }));
+    await clock.advance(120_000);
+    const tries = api.writes.length;
+    await show(moduleView("a", { configDigest: "v1-c3", handledConfigDigest: "v1-c3" }));
+    expect(tries).toBeLessThan(100);
+    api.fail = () => undefined;
+    await clock.advance(300_000);
+    expect(api.module("a")).toMatchObject({ spec: { configDigest: "v1-c3" }, status: { state: "Ready" } });
+  });
+
+  it("does not fight with a server that drops a field", async () => {
+    const { api, clock, show } = world();
+    api.drops = "release";
+    await show(moduleView("a"));
+    expect(api.writes.length).toBe(4);
+    await clock.advance(10_000);
+    await show(moduleView("a", { lastRun: finished({ attempts: 2 }) }));
+    await clock.advance(10_000);
+    expect(api.writes.length).toBe(5);
+  });
+
+  it("hands on each token once", async () => {
+    const asked: string[] = [];
+    const { api, show } = world({ requested: (module, token) => void asked.push(`${module}: ${token}`) });
+    await show(moduleView("a"));
+    const annotate = (key: string, token: string) =>
+      api.edit(key, { metadata: { annotations: { "reconcile.addon-operator.io/requestedAt": token } } });
+    annotate("addonmodules/a", "one");
+    annotate("addonmodules/a", "one");
+    annotate("addonoperators/addon-operator", "two");
+    expect(asked).toEqual(["a: one", "undefined: two"]);
+    await show(moduleView("a", { requestedToken: "one" }));
+    expect(state(api, "a")).toBe("Ready");
+  });
+
+  it("speaks of a new generation of the summary only when the ConfigMap has been read again", async () => {
+    let read = (): void => {};
+    const specChanged = () => new Promise<void>((resolve) => (read = resolve));
+    const { api, clock, show } = world({ specChanged });
+    await show(moduleView("a"));
+    api.edit("addonoperators/addon-operator", { spec: { configDigest: "from-git" } });
+    await clock.advance(5000);
+    expect(api.operator()).toMatchObject({ metadata: { generation: 2 }, status: { observedGeneration: 1 } });
+    read();
+    await clock.advance(1000);
+    expect(api.operator()?.status?.observedGeneration).toBe(2);
+  });
+
+  it("flushes what is not written yet, and survives a dead server", async () => {
+    const { api, mirror, show } = world();
+    await show(moduleView("a"));
+    await show(moduleView("a", { lastRun: finished({ attempts: 3 }) }));
+    await mirror.flush();
+    expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 3 } });
+    api.fail = () => refused();
+    mirror.update(viewOf([moduleView("a", { lastRun: finished({ attempts: 4 }) })]));
+    await mirror.flush();
+    expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 3 } });
+  });
+
+  it("writes at most 450 times for a converge of 100 modules", async () => {
+    const { api, clock, mirror } = world();
+    const names = Array.from({ length: 100 }, (_, i) => `m${String(i).padStart(3, "0")}`);
+    const never = {
+      phase: "new",
+      lastRun: undefined,
+      release: undefined,
+      handledConfigDigest: undefined,
+    } as const;
+    for (let turn = 0; turn <= 100; turn++) {
+      const look = (hidden: boolean) =>
+        names.map((name, i) => {
+          if (i < turn) return moduleView(name);
+          if (i === turn && hidden)
+            return moduleView(name, { ...never, activity: "running", lastRun: underWay(clock.now()) });
+          return moduleView(name, { ...never, hold: `Waits for ${names[turn]}` });
+        });
+      const converging = { boot: turn < 100 ? "converging" : "running" } as const;
+      mirror.update(viewOf(look(true), converging));
+      await clock.advance(140);
+    }
+    await clock.advance(40_000);
+    expect(api.module("m099")?.status?.state).toBe("Ready");
+    expect(api.writes.length).toBeLessThanOrEqual(450);
+  });
+});
