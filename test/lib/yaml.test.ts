@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { YamlError, parseYaml, toYaml } from "../../src/lib/index.ts";
@@ -159,24 +159,22 @@ describe("toYaml", () => {
   const awkward = [
     ...SCALARS.flatMap(([texts]) => texts),
     ...STRINGS,
-    ...[
-      "<<",
-      ".inf",
-      "- x",
-      "#a",
-      "a: b",
-      " a",
-      "a ",
-      "a\nb",
-      "a\n",
-      "\n a",
-      "\t",
-      "\u2028",
-      "@",
-      "%",
-      "!x",
-      "&x",
-    ],
+    "<<",
+    ".inf",
+    "- x",
+    "#a",
+    "a: b",
+    " a",
+    "a ",
+    "a\nb",
+    "a\n",
+    "\n a",
+    "\t",
+    "\u2028",
+    "@",
+    "%",
+    "!x",
+    "&x",
   ];
 
   it("quotes what a reader would take for something else", () => {
