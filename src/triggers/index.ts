@@ -1,0 +1,5 @@
+export * from "./config-map.ts";
+export * from "./healing.ts";
+export * from "./schedules.ts";
+export * from "./kube-bindings.ts";
+export * from "./kube-bindings-views.ts";

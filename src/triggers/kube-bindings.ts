@@ -1,0 +1,233 @@
+import type { Discovery, WatchHub } from "../kube/index.ts";
+import type { Clock, Logger } from "../lib/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { Hook, HookTrigger, KubernetesBinding, SnapshotItem } from "../model/index.ts";
+import type { BindingCount, BindingDump, BindingTrouble } from "./kube-bindings-views.ts";
+import { countOf, dumpOf } from "./kube-bindings-views.ts";
+import { Kinds } from "./kube-kinds.ts";
+import { sortedItems } from "./monitor-cache.ts";
+import type { CompiledFilter } from "./monitor-filter.ts";
+import { FilterMemo } from "./monitor-filter.ts";
+import { TextPool } from "./monitor-text.ts";
+import { Monitor, needsPerson } from "./monitor.ts";
+
+/** What the `kubernetes` bindings use and whom they tell. */
+export interface KubeBindingsOptions {
+  readonly hub: WatchHub;
+  readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
+  readonly filters: { compile(text: string): Promise<CompiledFilter> };
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** `--keep-managed-fields`. */
+  readonly keepManagedFields?: boolean;
+  /** Why a hook has to run: events, and the Synchronization of a binding that could not start in time. */
+  readonly emit: (hook: Hook, trigger: HookTrigger) => void;
+  /** A filter failed on an object, twice: for the metric. The log line is written here. */
+  readonly onFilterError?: (hook: Hook, binding: KubernetesBinding, error: unknown) => void;
+}
+
+/** Snapshots of one hook as they are at the moment of asking. */
+export interface HookSnapshots {
+  get(bindingName: string): readonly SnapshotItem[];
+  objects(bindingId: string): readonly SnapshotItem[];
+}
+
+interface Watched {
+  readonly monitor: Monitor;
+  readonly stop: AbortController;
+  /** Ready, or known to wait for a person or a kind. */
+  readonly settled: Promise<void>;
+  readonly settle: () => void;
+  isSettled: boolean;
+  trouble: string | undefined;
+}
+
+/**
+ * The `kubernetes` bindings of all enabled hooks: snapshots and events (hook-contract §2.3–2.6, §6). Events of a
+ * binding wait from `enable` to `unlock`; who opens it runs its Synchronization in between.
+ *
+ * A binding whose kind does not exist, or that the API server refuses, holds nobody up: it is empty, says so in
+ * `troubles` and in the log, and starts when it can; then a Synchronization is emitted for it.
+ */
+export class KubeBindings {
+  readonly #options: KubeBindingsOptions;
+  readonly #kinds: Kinds;
+  readonly #pool = new TextPool();
+  readonly #memo = new FilterMemo();
+  /** By hook id, then by binding id in the order of the configuration. */
+  readonly #hooks = new Map<string, Map<string, Watched>>();
+
+  constructor(options: KubeBindingsOptions) {
+    this.#options = options;
+    this.#kinds = new Kinds(options);
+  }
+
+  /**
+   * Opens the watches of a hook; resolves when each binding is either listed or in `waiting`. A hook that is enabled
+   * already is left as it is.
+   */
+  async enable(hook: Hook): Promise<void> {
+    let watched = this.#hooks.get(hook.id);
+    if (watched === undefined) {
+      watched = new Map();
+      this.#hooks.set(hook.id, watched);
+      for (const binding of hook.config.kubernetes) watched.set(binding.id, this.#start(hook, binding));
+    }
+    await Promise.all([...watched.values()].map(({ settled }) => settled));
+  }
+
+  /** Ids of the bindings that have not been listed yet: their snapshots mean nothing. */
+  waiting(hook: Hook): readonly string[] {
+    return this.#of(hook.id).flatMap(({ monitor }) => (monitor.ready ? [] : [monitor.binding.id]));
+  }
+
+  /** Lets out the buffered and all later events of these bindings; undefined = of all. */
+  unlock(hook: Hook, bindingIds?: readonly string[]): void {
+    for (const { monitor } of this.#of(hook.id)) {
+      if (bindingIds === undefined || bindingIds.includes(monitor.binding.id)) monitor.unlock();
+    }
+  }
+
+  /** Closes the watches of a hook and drops its snapshots and events. */
+  disable(hook: Hook): void {
+    for (const { monitor, stop, settle } of this.#of(hook.id)) {
+      stop.abort();
+      monitor.close();
+      settle();
+    }
+    this.#hooks.delete(hook.id);
+  }
+
+  /** Closes everything. */
+  close(): void {
+    for (const watched of this.#hooks.values()) {
+      const [first] = watched.values();
+      if (first !== undefined) this.disable(first.monitor.hook);
+    }
+  }
+
+  /** Looks for missing kinds at once: CRDs were just created. */
+  kindsChanged(): void {
+    this.#kinds.poke();
+  }
+
+  /** The snapshots of a hook. */
+  snapshots(hook: Hook): HookSnapshots {
+    return {
+      get: (bindingName) => this.snapshot(hook.id, bindingName),
+      objects: (bindingId) => this.#hooks.get(hook.id)?.get(bindingId)?.monitor.items() ?? [],
+    };
+  }
+
+  /** The objects of a binding, by namespace, then name; of all bindings where several have that name. */
+  snapshot(hookId: string, bindingName: string): readonly SnapshotItem[] {
+    const named = this.#of(hookId).filter(({ monitor }) => monitor.binding.name === bindingName);
+    const [first, ...more] = named;
+    if (first === undefined) return [];
+    return more.length === 0
+      ? first.monitor.items()
+      : sortedItems(named.flatMap(({ monitor }) => monitor.stores()));
+  }
+
+  /** Bindings that something stands in the way of, by hook and binding. */
+  troubles(): readonly BindingTrouble[] {
+    return this.#all().flatMap(({ monitor: { hook, binding }, trouble }) =>
+      trouble === undefined
+        ? []
+        : [{ hookId: hook.id, hook: hook.name, binding: binding.name, message: trouble }],
+    );
+  }
+
+  /** Number of objects of each binding (`kube_snapshot_objects`). */
+  counts(): readonly BindingCount[] {
+    return this.#all().map(({ monitor }) => countOf(monitor));
+  }
+
+  /** Snapshots and counters of a hook for the debug commands (hook-contract §7.1), by binding name. */
+  dump(hookId: string): Record<string, BindingDump> {
+    return Object.fromEntries(this.#of(hookId).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]));
+  }
+
+  #start(hook: Hook, binding: KubernetesBinding): Watched {
+    const { promise: settled, resolve } = Promise.withResolvers<void>();
+    const stop = new AbortController();
+    const { hub, emit, keepManagedFields = false } = this.#options;
+    const monitor = new Monitor(hook, binding, {
+      hub,
+      keepManagedFields,
+      pool: this.#pool,
+      memo: this.#memo,
+      emit: (event) => emit(hook, { type: "event", binding, event }),
+      onReady: () => this.#ready(watched),
+      onTrouble: (error) => this.#troubled(watched, error),
+      onFilterError: (place, error) => this.#filterFailed(monitor, place, error),
+    });
+    const settle = (): void => {
+      watched.isSettled = true;
+      resolve();
+    };
+    const watched: Watched = { monitor, stop, settled, settle, isSettled: false, trouble: undefined };
+    void this.#open(watched);
+    return watched;
+  }
+
+  async #open(watched: Watched): Promise<void> {
+    const { monitor, stop, settle } = watched;
+    const missing = (error: Error): void => {
+      this.#troubled(watched, error);
+      settle();
+    };
+    const resource = await this.#kinds.find(monitor.binding, stop.signal, missing);
+    const filter = await this.#compile(monitor.binding).catch(missing);
+    if (resource === undefined || filter === undefined || stop.signal.aborted) return;
+    this.#troubled(watched, undefined);
+    monitor.open(resource, filter.compiled);
+  }
+
+  async #compile({ jqFilter }: KubernetesBinding): Promise<{ compiled: CompiledFilter | undefined }> {
+    return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
+  }
+
+  #ready(watched: Watched): void {
+    const { monitor, isSettled, settle } = watched;
+    settle();
+    if (!isSettled) return;
+    // Whoever enabled the hook went on without this binding: its Synchronization is due now.
+    const { hook, binding } = monitor;
+    const wanted = hook.config.version === "v1" && binding.executeOnSynchronization;
+    if (wanted) this.#options.emit(hook, { type: "synchronization", binding });
+    else monitor.unlock();
+  }
+
+  #troubled(watched: Watched, error: Error | undefined): void {
+    const message = error === undefined ? undefined : oneLine(error);
+    if (error !== undefined && needsPerson(error)) watched.settle();
+    if (message === watched.trouble) return;
+    watched.trouble = message;
+    const { hook, binding } = watched.monitor;
+    const fields = { hook: hook.name, module: hook.module, binding: binding.name };
+    if (message === undefined) this.#options.logger.info("Kubernetes binding works", fields);
+    else this.#options.logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
+  }
+
+  #filterFailed(
+    { hook, binding }: Monitor,
+    place: { namespace: string; name: string },
+    error: unknown,
+  ): void {
+    const fields = { hook: hook.name, module: hook.module, binding: binding.name, ...place };
+    this.#options.logger.error("jqFilter failed, the change is left out", {
+      ...fields,
+      error: oneLine(error),
+    });
+    this.#options.onFilterError?.(hook, binding, error);
+  }
+
+  #of(hookId: string): readonly Watched[] {
+    return [...(this.#hooks.get(hookId)?.values() ?? [])];
+  }
+
+  #all(): readonly Watched[] {
+    return [...this.#hooks.values()].flatMap((watched) => [...watched.values()]);
+  }
+}
