@@ -1,4 +1,5 @@
 export * from "./conditions.ts";
+export * from "./events.ts";
 export * from "./known.ts";
 export * from "./mirror.ts";
 export * from "./module.ts";

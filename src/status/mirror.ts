@@ -106,6 +106,11 @@ export class StatusMirror {
     this.#writer.consider(entry);
   }
 
+  /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
+  uidOf(module: string | undefined): string | undefined {
+    return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.known?.uid;
+  }
+
   /** Writes everything that is not written yet, now; resolves when that is done or has failed once. */
   async flush(): Promise<void> {
     if (this.#closed || this.#view === undefined) return;

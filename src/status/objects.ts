@@ -91,7 +91,7 @@ async function writeStatus(home: Home, entry: Entry, target: Target): Promise<Kn
   // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
   // anything else that differs is a stranger's edit that came in between.
   const refused = new Set([...body.map((step) => step.path), ...(known.dropped ?? [])]);
-  const isTaken = refused.has("/status") || dropped.isSubsetOf(refused);
+  const isTaken = refused.has("/status") || [...dropped].every((path) => refused.has(path));
   return isTaken ? { ...after, status: wanted, dropped } : after;
 }
 

@@ -31,13 +31,14 @@ export function kstatus(object: SeenObject): Kstatus {
   if (metadata.deletionTimestamp !== undefined) return "Terminating";
   const observed = status?.observedGeneration;
   if (observed !== undefined && observed !== metadata.generation) return "InProgress";
-  for (const { type, status: value } of status?.conditions ?? []) {
-    if (type === "Reconciling" && value === "True") return "InProgress";
-    if (type === "Stalled" && value === "True") return "Failed";
-  }
+  const first = status?.conditions?.find(({ type, status: value }) => value === "True" && type in NEGATIVE);
+  if (first !== undefined) return NEGATIVE[first.type] ?? "InProgress";
   const ready = find(object, "Ready");
   return ready === undefined || ready.status === "True" ? "Current" : "InProgress";
 }
+
+/** Conditions that decide by themselves, in the order they stand in. */
+const NEGATIVE: Readonly<Record<string, Kstatus>> = { Reconciling: "InProgress", Stalled: "Failed" };
 
 /** What the rules below look at. */
 interface Facts {

@@ -1,0 +1,222 @@
+import { type Clock, type Logger, type Timer, oneLine } from "../lib/index.ts";
+import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
+import { line } from "./text.ts";
+import { API_VERSION } from "./types.ts";
+
+/** Everything that Events are written for (design: Events), with the Event's type. */
+export const EVENT_TYPES = {
+  ReleaseInstalled: "Normal",
+  ReleaseUpgraded: "Normal",
+  ReleaseRemoved: "Normal",
+  RunFailed: "Warning",
+  ValuesInvalid: "Warning",
+  ModuleEnabled: "Normal",
+  ModuleDisabled: "Normal",
+  Healed: "Normal",
+  PendingReleaseRecovered: "Warning",
+  ConfigMapInvalid: "Warning",
+  ConfigMapMissing: "Warning",
+  PurgeRefused: "Warning",
+} as const;
+export type EventReason = keyof typeof EVENT_TYPES;
+
+/** One thing that happened. */
+export interface Happening {
+  /** The module it is about; undefined = the operator. */
+  readonly module: string | undefined;
+  readonly reason: EventReason;
+  /** What happened, for people; shortened to one line, secrets redacted. */
+  readonly note: string;
+}
+
+/** Settings of an {@link EventWriter}. */
+export interface EventWriterOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+  /** Name of the AddonOperator. */
+  readonly operatorName: string;
+  /** Who reports: the Pod's or machine's name. */
+  readonly instance: string;
+  /** uid of an object, where it is known: makes `kubectl describe` find the Event. */
+  readonly uidOf?: (module: string | undefined) => string | undefined;
+}
+
+/** Repetitions within this time are counted in one Event. */
+const SERIES_MS = 6 * 60_000;
+/** A repetition is written after this time, together with those that follow meanwhile. */
+const SERIES_EVERY_MS = 10_000;
+const MOST_SERIES = 1000;
+const MOST_WAITING = 100;
+const MOST_NOTE = 1000;
+const CALL_TIMEOUT_MS = 5000;
+
+interface Series {
+  readonly name: string;
+  /** Repetitions, the first one included. */
+  count: number;
+  lastAt: number;
+  timer: Timer | undefined;
+}
+
+/**
+ * Writes Kubernetes Events (events.k8s.io/v1) about AddonModules and the AddonOperator. The same thing again within
+ * six minutes becomes a series of one Event. Never blocks and never throws: what cannot be written is dropped and
+ * counted.
+ */
+export class EventWriter {
+  readonly #options: EventWriterOptions;
+  readonly #abort = new AbortController();
+  readonly #series = new Map<string, Series>();
+  #writing: Promise<void> = Promise.resolve();
+  #waiting = 0;
+  #seq = 0;
+  #dropped = 0;
+
+  constructor(options: EventWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Events that could not be written. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** Notes that something happened; returns at once. */
+  record(happening: Happening): void {
+    if (this.#abort.signal.aborted) return;
+    const note = oneLine(line(happening.note), MOST_NOTE);
+    const key = [happening.module ?? "", happening.reason, note].join("\0");
+    const now = this.#options.clock.now();
+    const series = this.#series.get(key);
+    if (series !== undefined && now - series.lastAt < SERIES_MS) {
+      this.#repeat(series, now);
+      return;
+    }
+    this.#begin(key, { ...happening, note }, now);
+  }
+
+  /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
+  async flush(): Promise<void> {
+    for (const series of this.#series.values()) {
+      if (series.timer === undefined) continue;
+      series.timer.cancel();
+      this.#writeSeries(series);
+    }
+    await this.#writing;
+  }
+
+  /** Ends all work, also calls under way. */
+  close(): void {
+    this.#abort.abort();
+    for (const series of this.#series.values()) series.timer?.cancel();
+  }
+
+  #begin(key: string, happening: Happening, now: number): void {
+    this.#forgetOld(now);
+    const { operatorName } = this.#options;
+    const name = `${happening.module ?? operatorName}.${now.toString(16)}${(this.#seq++).toString(16).padStart(4, "0")}`;
+    this.#series.delete(key);
+    this.#series.set(key, { name, count: 1, lastAt: now, timer: undefined });
+    const target = { resource: EVENTS, namespace: this.#options.namespace };
+    const body = this.#event(name, happening, now);
+    this.#write((signal) =>
+      create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS }),
+    );
+  }
+
+  #repeat(series: Series, now: number): void {
+    series.count += 1;
+    series.lastAt = now;
+    series.timer ??= this.#options.clock.setTimer(SERIES_EVERY_MS, () => this.#writeSeries(series));
+  }
+
+  #writeSeries(series: Series): void {
+    series.timer = undefined;
+    const { client, namespace } = this.#options;
+    const target = { resource: EVENTS, namespace, name: series.name };
+    this.#write(async (signal) => {
+      const body = { series: { count: series.count, lastObservedTime: micro(series.lastAt) } };
+      try {
+        await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
+      } catch (error) {
+        // Events have a short life on the server: the next one of this kind begins a new series.
+        if (!isNotFound(error)) throw error;
+        series.lastAt = Number.NEGATIVE_INFINITY;
+      }
+    });
+  }
+
+  /** One call after the other; a server that does not keep up costs Events, not memory. */
+  #write(call: (signal: AbortSignal) => Promise<unknown>): void {
+    if (this.#waiting >= MOST_WAITING) {
+      this.#dropped += 1;
+      return;
+    }
+    this.#waiting += 1;
+    this.#writing = this.#writing
+      .then(() => call(this.#abort.signal))
+      .catch((error: unknown) => {
+        this.#dropped += 1;
+        this.#options.logger.debug("Event dropped", { error: oneLine(error) });
+      })
+      .then(() => {
+        this.#waiting -= 1;
+      });
+  }
+
+  #forgetOld(now: number): void {
+    for (const [key, series] of this.#series) {
+      const isOld = now - series.lastAt >= SERIES_MS || this.#series.size > MOST_SERIES;
+      if (!isOld) continue;
+      series.timer?.cancel();
+      this.#series.delete(key);
+    }
+  }
+
+  #event(name: string, { module, reason, note }: Happening, now: number): unknown {
+    const { namespace, operatorName, instance, uidOf } = this.#options;
+    const uid = uidOf?.(module);
+    return {
+      apiVersion: "events.k8s.io/v1",
+      kind: "Event",
+      metadata: { name, namespace },
+      eventTime: micro(now),
+      reportingController: "addon-operator.io/addon-operator",
+      reportingInstance: instance.slice(0, 128),
+      action: ACTIONS[reason],
+      reason,
+      type: EVENT_TYPES[reason],
+      note,
+      regarding: {
+        apiVersion: API_VERSION,
+        kind: module === undefined ? "AddonOperator" : "AddonModule",
+        namespace,
+        name: module ?? operatorName,
+        ...(uid === undefined ? {} : { uid }),
+      },
+    };
+  }
+}
+
+/** What the operator did or tried when it happened. */
+const ACTIONS: Readonly<Record<EventReason, string>> = {
+  ReleaseInstalled: "Install",
+  ReleaseUpgraded: "Upgrade",
+  ReleaseRemoved: "Uninstall",
+  RunFailed: "Run",
+  ValuesInvalid: "Validate",
+  ModuleEnabled: "Enable",
+  ModuleDisabled: "Disable",
+  Healed: "Heal",
+  PendingReleaseRecovered: "Recover",
+  ConfigMapInvalid: "ReadConfig",
+  ConfigMapMissing: "ReadConfig",
+  PurgeRefused: "Purge",
+};
+
+/** RFC 3339 time in microseconds, as metav1.MicroTime has it. */
+function micro(ms: number): string {
+  return new Date(ms).toISOString().replace("Z", "000Z");
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { silentLogger } from "../../src/lib/index.ts";
+import { ApiError, type ApiRequest, type KubeClient } from "../../src/kube/index.ts";
+import { EventWriter } from "../../src/status/index.ts";
+import { ManualClock } from "../support/clock.ts";
+import { refused } from "./fake-api.ts";
+import { T0 } from "./views.ts";
+
+function world(answer: (request: ApiRequest) => Promise<unknown> = () => Promise.resolve({})) {
+  const calls: ApiRequest[] = [];
+  const client = {
+    json: (request: ApiRequest) => {
+      calls.push(request);
+      return answer(request);
+    },
+  } as unknown as KubeClient;
+  const clock = new ManualClock(T0);
+  const options = { client, clock, logger: silentLogger, namespace: "ops", operatorName: "addon-operator" };
+  const events = new EventWriter({ ...options, instance: "pod-1", uidOf: () => "uid-1" });
+  onTestFinished(() => events.close());
+  return { calls, clock, events };
+}
+
+const failed = { module: "a", reason: "RunFailed", note: "hook failed:\n  https://bob:hunter2@db" } as const;
+
+describe("EventWriter", () => {
+  it("writes an Event about the module in one redacted line", async () => {
+    const { calls, events } = world();
+    events.record(failed);
+    await events.flush();
+    expect(calls[0]).toMatchObject({ method: "POST", path: "/apis/events.k8s.io/v1/namespaces/ops/events" });
+    expect(calls[0]?.body).toMatchObject({
+      type: "Warning",
+      reason: "RunFailed",
+      action: "Run",
+      eventTime: "2026-01-01T00:00:00.000000Z",
+      reportingInstance: "pod-1",
+      regarding: { kind: "AddonModule", name: "a", namespace: "ops", uid: "uid-1" },
+    });
+    expect(JSON.stringify(calls[0]?.body)).not.toContain("hunter2");
+  });
+
+  it("counts repetitions in a series instead of writing new Events", async () => {
+    const { calls, clock, events } = world();
+    for (let i = 0; i < 5; i++) events.record(failed);
+    await clock.advance(10_000);
+    await events.flush();
+    expect(calls.map(({ method }) => method)).toEqual(["POST", "PATCH"]);
+    expect(calls[1]?.body).toEqual({ series: { count: 5, lastObservedTime: "2026-01-01T00:00:00.000000Z" } });
+    events.record({ ...failed, note: "something else" });
+    await clock.advance(6 * 60_000);
+    events.record(failed);
+    await events.flush();
+    expect(calls.map(({ method }) => method)).toEqual(["POST", "PATCH", "POST", "POST"]);
+  });
+
+  it("begins a new Event when the server has forgotten the old one", async () => {
+    const gone = new ApiError({ status: 404, reason: "NotFound", message: "gone", details: { name: "x" } });
+    const { calls, clock, events } = world(({ method }) =>
+      method === "PATCH" ? Promise.reject(gone) : Promise.resolve({}),
+    );
+    events.record(failed);
+    events.record(failed);
+    await clock.advance(10_000);
+    await events.flush();
+    events.record(failed);
+    await events.flush();
+    expect(calls.map(({ method }) => method)).toEqual(["POST", "PATCH", "POST"]);
+    expect(events.dropped).toBe(0);
+  });
+
+  it("drops and counts what cannot be written, and keeps a bounded backlog", async () => {
+    const { calls, events } = world(() => Promise.reject(refused()));
+    for (let i = 0; i < 150; i++) events.record({ ...failed, note: `failure ${i}` });
+    await events.flush();
+    expect(calls.length).toBe(100);
+    expect(events.dropped).toBe(150);
+  });
+});
