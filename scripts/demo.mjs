@@ -77,10 +77,6 @@ function stopAll() {
   return stopping;
 }
 
-function untilInterrupted() {
-  return new Promise((done) => void running.operator.exit.then(() => done("the operator ended by itself")));
-}
-
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
   process.on(signal, () => {
     if (stopping) process.exit(130);
@@ -94,7 +90,8 @@ async function main() {
   await demo();
   if (!once) {
     hints();
-    throw new Error(await untilInterrupted());
+    await running.operator.exit;
+    throw new Error("the operator ended by itself");
   }
   step("Stop the operator and the control plane");
   if (!(await stopAll())) throw new Error("the operator did not end with 0");

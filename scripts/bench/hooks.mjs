@@ -1,0 +1,34 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { eventually } from "../eventually.mjs";
+
+/** Writes one global hook below `dir`; returns `{ globalHooksDir, modulesDir }`, the latter empty. */
+export function writeGlobalHook(dir, { config, body }) {
+  const globalHooksDir = join(dir, "global-hooks");
+  const modulesDir = join(dir, "modules");
+  mkdirSync(globalHooksDir, { recursive: true });
+  mkdirSync(modulesDir, { recursive: true });
+  const script = `#!/usr/bin/env bash\n${body.replaceAll("$NOTES", dir)}\n`;
+  const answer = `if [[ "\${1:-}" == "--config" ]]; then cat <<'EOF'\n${JSON.stringify(config)}\nEOF\nexit 0; fi\n`;
+  writeFileSync(join(globalHooksDir, "hook.sh"), script.replace("\n", `\n${answer}`), { mode: 0o755 });
+  writeFileSync(join(dir, "notes"), "");
+  return { globalHooksDir, modulesDir };
+}
+
+/** The lines the hook has noted so far. */
+export function notes(dir) {
+  return readFileSync(join(dir, "notes"), "utf8").split("\n").slice(0, -1);
+}
+
+/** Resolves to all notes once there are `count`. */
+export function untilNoted(dir, count) {
+  const check = () => {
+    const lines = notes(dir);
+    if (lines.length < count) throw new Error(`${lines.length} of ${count} noted`);
+    return lines;
+  };
+  return eventually(check, "the hook's notes", { timeoutMs: 60_000, intervalMs: 2 });
+}
+
+/** Milliseconds of the wall clock, with fractions, to compare with bash's EPOCHREALTIME. */
+export const wallClock = () => performance.timeOrigin + performance.now();

@@ -1,0 +1,98 @@
+import { median, percentile } from "../bench.mjs";
+import { notes, untilNoted, wallClock, writeGlobalHook } from "../hooks.mjs";
+
+const SINGLE = 50;
+const BURST = 500;
+const PARALLEL = 20;
+
+export default {
+  name: "events",
+  title: "object created until the hook's first line; 500 at once; a patch that echoes the event",
+  async run(bench) {
+    return [...(await single(bench)), ...(await burst(bench)), ...(await echo(bench))];
+  },
+};
+
+/** A binding for the ConfigMaps labelled `bench` of one namespace. */
+const binding = (namespace, more) => ({
+  configVersion: "v1",
+  kubernetes: [
+    {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      namespace: { nameSelector: { matchNames: [namespace] } },
+      labelSelector: { matchLabels: { bench: "yes" } },
+      executeHookOnSynchronization: false,
+      queue: "bench",
+      ...more,
+    },
+  ],
+});
+
+async function started(bench, body) {
+  const dir = bench.dir();
+  const namespace = await bench.namespace();
+  const config = binding(namespace, { executeHookOnEvent: ["Added"] });
+  const { operator, readyMs } = await bench.start({ namespace, ...writeGlobalHook(dir, { config, body }) });
+  await readyMs();
+  const path = `/api/v1/namespaces/${namespace}/configmaps`;
+  const create = (name) => bench.api.send("POST", path, { metadata: { name, labels: { bench: "yes" } } });
+  return { dir, path, create, operator };
+}
+
+async function single(bench) {
+  const { dir, create, operator } = await started(bench, 'echo "$EPOCHREALTIME" >>"$NOTES/notes"');
+  const times = [];
+  for (let index = 0; index < SINGLE; index += 1) {
+    const from = wallClock();
+    await create(`single-${index}`);
+    const lines = await untilNoted(dir, index + 1);
+    times.push(Number(lines[index].replace(",", ".")) * 1000 - from);
+  }
+  await operator.stop();
+  return [
+    { what: "create to first line: median", value: median(times), unit: "ms", target: 15 },
+    { what: "create to first line: 95th percentile", value: percentile(times, 0.95), unit: "ms", target: 30 },
+  ];
+}
+
+async function burst(bench) {
+  const body =
+    'jq -r ".[].object.metadata.name" "$BINDING_CONTEXT_PATH" >>"$NOTES/notes"; echo run >>"$NOTES/runs"';
+  const { dir, create, operator } = await started(bench, body);
+  let next = 0;
+  const worker = async () => {
+    while (next < BURST) await create(`burst-${(next += 1)}`);
+  };
+  await Promise.all(Array.from({ length: PARALLEL }, worker));
+  const from = performance.now();
+  await untilNoted(dir, BURST);
+  const value = performance.now() - from;
+  const twice = notes(dir).length - new Set(notes(dir)).size;
+  await operator.stop();
+  return [
+    { what: `${BURST} at once: all handled after the last answer`, value, unit: "ms", target: 60 },
+    { what: `${BURST} at once: handled twice`, value: twice, unit: "", target: 0 },
+  ];
+}
+
+async function echo(bench) {
+  const body = `jq -c '.[].object.metadata | {operation: "MergePatch", apiVersion: "v1", kind: "ConfigMap", namespace, name,
+    mergePatch: {data: {echo: .name}}}' "$BINDING_CONTEXT_PATH" >"$KUBERNETES_PATCH_PATH"`;
+  const { path, create, operator } = await started(bench, body);
+  let echoed = () => {};
+  const end = await bench.api.watch(path, ({ object }) => echoed(object.data?.echo));
+  const times = [];
+  for (let index = 0; index < SINGLE; index += 1) {
+    const name = `echo-${index}`;
+    const seen = new Promise((resolve) => (echoed = (text) => text === name && resolve(performance.now())));
+    const from = performance.now();
+    await create(name);
+    times.push((await seen) - from);
+  }
+  end();
+  await operator.stop();
+  return [
+    { what: "object patch visible after the event: median", value: median(times), unit: "ms", target: 40 },
+  ];
+}
