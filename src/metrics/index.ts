@@ -1,0 +1,17 @@
+export {
+  HookMetricError,
+  HookMetrics,
+  type HookMetricOperation,
+  type HookMetricOwner,
+} from "./hook-metrics.ts";
+export {
+  createMetrics,
+  type HookLabels,
+  type HookRunSample,
+  type KubeLabels,
+  type Metrics,
+  type ModuleSample,
+  type QueueSample,
+  type RequestSample,
+} from "./metrics.ts";
+export { SERIES, type SeriesDefinition } from "./series.ts";

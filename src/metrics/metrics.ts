@@ -1,0 +1,48 @@
+import { hookRecorder, type HookRecorder } from "./hook-recorder.ts";
+import { kubeRecorder, type KubeRecorder } from "./kube-recorder.ts";
+import { moduleRecorder, type ModuleRecorder } from "./module-recorder.ts";
+import { queueRecorder, type QueueRecorder } from "./queue-recorder.ts";
+import { SeriesRegistry } from "./registry.ts";
+
+export type { HookLabels, HookRunSample } from "./hook-recorder.ts";
+export type { KubeLabels, RequestSample } from "./kube-recorder.ts";
+export type { ModuleSample } from "./module-recorder.ts";
+export type { QueueSample } from "./queue-recorder.ts";
+
+/** The series at `/metrics`; times are in seconds. */
+export interface Metrics {
+  readonly contentType: string;
+  readonly modules: ModuleRecorder;
+  readonly hooks: HookRecorder;
+  readonly queues: QueueRecorder;
+  readonly kube: KubeRecorder;
+  /** Once every 10 s. */
+  tick(): void;
+  /** The text Prometheus reads, after the samplers ran. */
+  text(): Promise<string>;
+  /** Calls `sample` before each scrape, so that gauges (queue lengths) are fresh. Returns what ends it. */
+  beforeScrape(sample: () => void): () => void;
+}
+
+/** The operator's series under a prefix (`--prometheus-metrics-prefix`), at zero where their labels are known. */
+export function createMetrics({ prefix }: { readonly prefix: string }): Metrics {
+  const registry = new SeriesRegistry(prefix);
+  const samplers = new Set<{ readonly sample: () => void }>();
+  return {
+    contentType: registry.contentType,
+    modules: moduleRecorder(registry),
+    hooks: hookRecorder(registry),
+    queues: queueRecorder(registry),
+    kube: kubeRecorder(registry),
+    tick: () => registry.add("liveTicks", {}),
+    text: () => {
+      for (const { sample } of samplers) sample();
+      return registry.text();
+    },
+    beforeScrape: (sample) => {
+      const sampler = { sample };
+      samplers.add(sampler);
+      return () => void samplers.delete(sampler);
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import type { SeriesRegistry } from "./registry.ts";
+
+/** How a module stands. */
+export interface ModuleSample {
+  readonly module: string;
+  readonly enabled: boolean;
+  /** Of its chart. */
+  readonly version: string | undefined;
+  readonly suspended: boolean;
+}
+
+/** What happens to modules, releases and the configuration. `activation` is why, e.g. `OperatorStartup`. */
+export interface ModuleRecorder {
+  /** Makes the counters of a module visible, at zero. */
+  known(module: string): void;
+  /** How all modules stand now; those that are not named any more lose their gauges. */
+  stand(samples: readonly ModuleSample[]): void;
+  ran(run: { module: string; activation: string; seconds: number; failed: boolean }): void;
+  deleteFailed(module: string): void;
+  /** An object of the release is missing: `ns/Kind/name`. */
+  absent(module: string, resource: string): void;
+  redeployed(module: string): void;
+  helmStep(step: { module: string; activation: string; seconds: number }): void;
+  helmCommand(command: { module: string; activation: string; operation: string; seconds: number }): void;
+  helmFallback(fallback: { module: string; operation: string; errorType: string }): void;
+  discoverFailed(): void;
+  configInvalid(): void;
+  converged(reload: { activation: string; seconds: number }): void;
+  /** Drops everything about a module whose directory is gone. */
+  forget(module: string): Promise<void>;
+}
+
+/** The series of modules. */
+export function moduleRecorder(registry: SeriesRegistry): ModuleRecorder {
+  return {
+    known(module) {
+      for (const name of [
+        "moduleRunErrors",
+        "moduleRunErrorsShort",
+        "moduleDeleteErrors",
+        "redeployed",
+      ] as const) {
+        registry.touch(name, { module });
+      }
+    },
+    stand: (samples) => stand(registry, samples),
+    ran({ module, activation, seconds, failed }) {
+      registry.observe("moduleRun", { module, activation }, seconds);
+      if (!failed) return;
+      registry.add("moduleRunErrors", { module });
+      registry.add("moduleRunErrorsShort", { module });
+    },
+    deleteFailed: (module) => registry.add("moduleDeleteErrors", { module }),
+    absent: (module, resource) => registry.add("absent", { module, resource }),
+    redeployed: (module) => registry.add("redeployed", { module }),
+    helmStep: ({ seconds, ...labels }) => registry.observe("moduleHelm", labels, seconds),
+    helmCommand: ({ seconds, ...labels }) => registry.observe("helmOperation", labels, seconds),
+    helmFallback: ({ errorType, ...labels }) =>
+      registry.add("helmFallback", { ...labels, error_type: errorType }),
+    discoverFailed: () => registry.add("discoverErrors", {}),
+    configInvalid: () => registry.add("configErrors", {}),
+    converged({ activation, seconds }) {
+      registry.add("convergenceSeconds", { activation }, seconds);
+      registry.add("convergenceTotal", { activation });
+    },
+    forget: (module) => registry.drop({ module }),
+  };
+}
+
+function stand(registry: SeriesRegistry, samples: readonly ModuleSample[]): void {
+  for (const name of ["moduleInfo", "moduleEnabled", "maintenance"] as const) registry.clear(name);
+  for (const { module, enabled, version, suspended } of samples) {
+    registry.set("moduleInfo", { module, enabled: String(enabled), critical: "false" }, 1);
+    if (enabled) registry.set("moduleEnabled", { module, version: version ?? "" }, 1);
+    if (suspended) registry.set("maintenance", { module, state: "NoResourceReconciliation" }, 1);
+  }
+}

@@ -1,0 +1,87 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+
+import { SERIES, type SeriesDefinition, type SeriesName } from "./series.ts";
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** How often the delay of the event loop is sampled: each sample wakes the process. */
+const LOOP_SAMPLE_MS = 100;
+
+type Metric = Counter | Gauge | Histogram;
+
+/** The series of the table as prom-client's metrics, under one prefix, and those of the process itself. */
+export class SeriesRegistry {
+  readonly #registry = new Registry();
+  readonly #metrics = new Map<SeriesName, Metric>();
+
+  constructor(prefix: string) {
+    for (const [key, definition] of Object.entries(SERIES)) {
+      this.#metrics.set(key as SeriesName, create(definition, prefix, this.#registry));
+    }
+    collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  /** Makes the series of these labels visible, at zero unless it has a value. */
+  touch(name: SeriesName, labels: Labels): void {
+    const metric = this.#metrics.get(name);
+    if (metric instanceof Histogram) metric.zero(labels);
+    else metric?.inc(labels, 0);
+  }
+
+  add(name: SeriesName, labels: Labels, amount = 1): void {
+    const metric = this.#metrics.get(name);
+    if (metric instanceof Counter) metric.inc(labels, Math.max(0, amount));
+  }
+
+  set(name: SeriesName, labels: Labels, value: number): void {
+    const metric = this.#metrics.get(name);
+    if (metric instanceof Gauge) metric.set(labels, value);
+  }
+
+  observe(name: SeriesName, labels: Labels, value: number): void {
+    const metric = this.#metrics.get(name);
+    if (metric instanceof Histogram) metric.observe(labels, value);
+  }
+
+  /** Drops all label sets of one series. */
+  clear(name: SeriesName): void {
+    this.#metrics.get(name)?.reset();
+  }
+
+  /** Drops every label set, of every series, that agrees with `labels`. */
+  async drop(labels: Labels): Promise<void> {
+    for (const [name, metric] of this.#metrics) {
+      if (Object.keys(labels).every((label) => SERIES[name].labels.some((known) => known === label))) {
+        await dropFrom(metric, labels);
+      }
+    }
+  }
+}
+
+function create(definition: SeriesDefinition, prefix: string, registry: Registry): Metric {
+  const { type, labels, help, buckets = [] } = definition;
+  const common = {
+    name: `${prefix}${definition.name}`,
+    help,
+    labelNames: [...labels],
+    registers: [registry],
+  };
+  if (type === "counter") return new Counter(common);
+  return type === "gauge" ? new Gauge(common) : new Histogram({ ...common, buckets: [...buckets] });
+}
+
+async function dropFrom(metric: Metric, labels: Labels): Promise<void> {
+  const { values } = await metric.get();
+  for (const { labels: held } of values) {
+    const { le: _bucket, ...own } = held as Record<string, string>;
+    if (Object.entries(labels).every(([label, value]) => own[label] === value)) metric.remove(own);
+  }
+}

@@ -1,0 +1,161 @@
+/** One series of `/metrics`, as docs/METRICS.md lists it. `name` is without the prefix. */
+export interface SeriesDefinition {
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly help: string;
+  readonly buckets?: readonly number[];
+}
+
+const SECONDS = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+const LONG_SECONDS = [...SECONDS, 20, 50];
+const SHORT_SECONDS = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+const MODULE_HOOK = ["module", "hook", "binding", "queue", "activation"];
+const GLOBAL_HOOK = ["hook", "binding", "queue", "activation"];
+const KUBE = ["module", "hook", "binding", "queue", "kind"];
+
+function counter(name: string, labels: readonly string[], help: string): SeriesDefinition {
+  return { name, type: "counter", labels, help };
+}
+
+function gauge(name: string, labels: readonly string[], help: string): SeriesDefinition {
+  return { name, type: "gauge", labels, help };
+}
+
+function seconds(name: string, labels: readonly string[], help: string): SeriesDefinition {
+  return { name, type: "histogram", labels, help, buckets: SECONDS };
+}
+
+/** Every series of the operator (operator-behaviour §1.5, README "Operation"), by the name the code knows it by. */
+export const SERIES = {
+  liveTicks: counter("live_ticks", [], "Grows by one every 10 s while the event loop is alive"),
+  configErrors: counter("config_values_errors_total", [], "Contents of the ConfigMap that were invalid"),
+  discoverErrors: counter("modules_discover_errors_total", [], "Failed discoveries of modules"),
+  bindingCount: gauge("binding_count", ["module", "hook"], "Bindings of a hook"),
+  moduleRunErrors: counter("module_run_errors_total", ["module"], "Failed runs of a module"),
+  moduleRunErrorsShort: counter("module_run_errors", ["module"], "The same, under its first documented name"),
+  moduleDeleteErrors: counter("module_delete_errors_total", ["module"], "Failed deletes of a module"),
+  moduleRun: seconds("module_run_seconds", ["module", "activation"], "Duration of a module's run"),
+  redeployed: counter(
+    "modules_helm_release_redeployed_total",
+    ["module"],
+    "Runs because of a release in a wrong status",
+  ),
+  absent: counter(
+    "modules_absent_resources_total",
+    ["module", "resource"],
+    "Objects found missing, as ns/Kind/name",
+  ),
+  moduleInfo: gauge("mm_module_info", ["module", "enabled", "critical"], "1 for each module"),
+  moduleEnabled: gauge("mm_module_enabled", ["module", "version"], "1 for an enabled module"),
+  maintenance: gauge(
+    "mm_module_maintenance",
+    ["module", "state"],
+    "1 for a module whose release is left alone",
+  ),
+  moduleHookRun: seconds("module_hook_run_seconds", MODULE_HOOK, "Duration of a module hook's run"),
+  moduleHookUser: seconds("module_hook_run_user_cpu_seconds", MODULE_HOOK, "Its CPU time, user"),
+  moduleHookSystem: seconds("module_hook_run_sys_cpu_seconds", MODULE_HOOK, "Its CPU time, system"),
+  moduleHookRss: gauge("module_hook_run_max_rss_bytes", MODULE_HOOK, "Its peak memory"),
+  moduleHookErrors: counter("module_hook_errors_total", MODULE_HOOK, "Failed runs of a module hook"),
+  moduleHookAllowed: counter(
+    "module_hook_allowed_errors_total",
+    MODULE_HOOK,
+    "Failed runs with allowFailure",
+  ),
+  moduleHookSuccess: counter("module_hook_success_total", MODULE_HOOK, "Successful runs of a module hook"),
+  globalHookRun: seconds("global_hook_run_seconds", GLOBAL_HOOK, "Duration of a global hook's run"),
+  globalHookUser: seconds("global_hook_run_user_cpu_seconds", GLOBAL_HOOK, "Its CPU time, user"),
+  globalHookSystem: seconds("global_hook_run_sys_cpu_seconds", GLOBAL_HOOK, "Its CPU time, system"),
+  globalHookRss: gauge("global_hook_run_max_rss_bytes", GLOBAL_HOOK, "Its peak memory"),
+  globalHookErrors: counter("global_hook_errors_total", GLOBAL_HOOK, "Failed runs of a global hook"),
+  globalHookAllowed: counter(
+    "global_hook_allowed_errors_total",
+    GLOBAL_HOOK,
+    "Failed runs with allowFailure",
+  ),
+  globalHookSuccess: counter("global_hook_success_total", GLOBAL_HOOK, "Successful runs of a global hook"),
+  hookErrors: counter("hook_errors", ["module", "hook", "binding", "queue"], "Failed runs of any hook"),
+  hookAllowed: counter(
+    "hook_allowed_errors",
+    ["module", "hook", "binding", "queue"],
+    "Those with allowFailure",
+  ),
+  convergenceSeconds: counter("convergence_seconds", ["activation"], "Time spent in reloads of all modules"),
+  convergenceTotal: counter("convergence_total", ["activation"], "Finished reloads of all modules"),
+  moduleHelm: seconds(
+    "module_helm_seconds",
+    ["module", "activation"],
+    "Duration of the helm step of a module's run",
+  ),
+  helmOperation: seconds(
+    "helm_operation_seconds",
+    ["module", "activation", "operation"],
+    "Duration of one helm command",
+  ),
+  helmFallback: counter(
+    "helm_fallback_total",
+    ["module", "operation", "error_type"],
+    "Releases that had to be recovered",
+  ),
+  taskWait: counter(
+    "task_wait_in_queue_seconds_total",
+    ["module", "hook", "binding", "queue"],
+    "Time tasks waited in a queue",
+  ),
+  queueLength: gauge("tasks_queue_length", ["queue"], "Tasks in a queue"),
+  queueHead: gauge(
+    "tasks_queue_head_info",
+    ["queue", "module", "task_type", "hook"],
+    "1 for the task at the head of a queue",
+  ),
+  queueAction: {
+    ...seconds(
+      "tasks_queue_action_duration_seconds",
+      ["queue_name", "queue_action"],
+      "Duration of work on a queue itself",
+    ),
+    buckets: SHORT_SECONDS,
+  },
+  snapshotObjects: gauge(
+    "kube_snapshot_objects",
+    ["module", "hook", "binding", "queue"],
+    "Objects kept for a binding",
+  ),
+  filterDuration: seconds(
+    "kube_jq_filter_duration_seconds",
+    KUBE,
+    "Duration of a binding's jqFilter for one object",
+  ),
+  eventDuration: seconds(
+    "kube_event_duration_seconds",
+    KUBE,
+    "From the arrival of an event to its place in a queue",
+  ),
+  apiResult: counter(
+    "kubernetes_client_request_result_total",
+    ["code", "method", "host", "component"],
+    "Answers of the API server",
+  ),
+  apiLatency: {
+    ...seconds(
+      "kubernetes_client_request_latency_seconds",
+      ["verb", "url", "component"],
+      "Duration of a request, url without names",
+    ),
+    buckets: LONG_SECONDS,
+  },
+  watchErrors: counter("kubernetes_client_watch_errors_total", ["error_type"], "Watches that broke off"),
+  bindingMissing: counter(
+    "binding_monitor_missing_total",
+    ["binding"],
+    "Bindings that had no watch when they needed one",
+  ),
+  informerDead: counter(
+    "factory_informer_dead_total",
+    ["gvr", "namespace"],
+    "Watches that ended and were started anew",
+  ),
+} as const satisfies Record<string, SeriesDefinition>;
+
+export type SeriesName = keyof typeof SERIES;

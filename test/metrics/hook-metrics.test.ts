@@ -1,0 +1,177 @@
+import { beforeEach, describe, expect, test } from "vitest";
+
+import { HookMetricError, HookMetrics, type HookMetricOperation } from "../../src/metrics/index.ts";
+
+let metrics = new HookMetrics({ prefix: "addon_operator_" });
+beforeEach(() => {
+  metrics = new HookMetrics({ prefix: "addon_operator_" });
+});
+
+const HOOK = { hook: "a.sh" };
+
+/** The sample lines, without comments. */
+function samples(): string[] {
+  return metrics
+    .text()
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"));
+}
+
+function add(name: string, value: number, more: Partial<HookMetricOperation> = {}): HookMetricOperation {
+  return { action: "add", name, value, ...more };
+}
+
+function set(name: string, value: number, more: Partial<HookMetricOperation> = {}): HookMetricOperation {
+  return { action: "set", name, value, ...more };
+}
+
+describe("metrics made by hooks (hook-contract §3.3)", () => {
+  test("ungrouped ones accumulate over runs", () => {
+    metrics.apply([add("jobs", 2), set("level", 5)], HOOK);
+    metrics.apply([add("jobs", 0.5), set("level", 3)], HOOK);
+    expect(metrics.text()).toBe(
+      [
+        "# HELP jobs jobs",
+        "# TYPE jobs counter",
+        'jobs{hook="a.sh"} 2.5',
+        "# HELP level level",
+        "# TYPE level gauge",
+        'level{hook="a.sh"} 3',
+        "",
+      ].join("\n"),
+    );
+  });
+
+  test("labels hook and module are the owner's", () => {
+    metrics.apply([add("jobs", 1, { labels: { hook: "forged", module: "forged", x: "1" } })], {
+      hook: "a.sh",
+      module: "m",
+    });
+    expect(samples()).toEqual(['jobs{hook="a.sh",module="m",x="1"} 1']);
+  });
+
+  test("a histogram", () => {
+    const observe = (value: number): HookMetricOperation => ({
+      action: "observe",
+      name: "took",
+      value,
+      buckets: [5, 1],
+      labels: { le2: "x" },
+    });
+    metrics.apply([observe(0.5), observe(1)], HOOK);
+    metrics.apply([observe(3), observe(100)], HOOK);
+    expect(samples()).toEqual([
+      'took_bucket{hook="a.sh",le2="x",le="1"} 2',
+      'took_bucket{hook="a.sh",le2="x",le="5"} 3',
+      'took_bucket{hook="a.sh",le2="x",le="+Inf"} 4',
+      'took_sum{hook="a.sh",le2="x"} 104.5',
+      'took_count{hook="a.sh",le2="x"} 4',
+    ]);
+  });
+
+  test("different label sets of one name are filled up to their union", () => {
+    metrics.apply([set("x", 1, { labels: { a: "1" } }), set("x", 2, { labels: { b: "2" } })], HOOK);
+    expect(samples()).toEqual(['x{a="1",b="",hook="a.sh"} 1', 'x{a="",b="2",hook="a.sh"} 2']);
+  });
+
+  test("label values are escaped", () => {
+    metrics.apply([set("x", 1, { labels: { a: 'q"b\\n\n' } })], HOOK);
+    expect(samples()).toEqual(['x{a="q\\"b\\\\n\\n",hook="a.sh"} 1']);
+  });
+
+  test("the same label values in another order are the same series", () => {
+    metrics.apply(
+      [add("x", 1, { labels: { a: "1", b: "2" } }), add("x", 1, { labels: { b: "2", a: "1" } })],
+      HOOK,
+    );
+    expect(samples()).toEqual(['x{a="1",b="2",hook="a.sh"} 2']);
+  });
+
+  test("a group is replaced by each run that names it, whichever hook made it; others stay", () => {
+    metrics.apply(
+      [set("x", 1, { group: "g", labels: { o: "old" } }), set("y", 1, { group: "h" }), add("z", 1)],
+      HOOK,
+    );
+    metrics.apply([set("x", 2, { group: "g", labels: { o: "new" } })], { hook: "b.sh" });
+    expect(samples()).toEqual(['x{hook="b.sh",o="new"} 2', 'y{hook="a.sh"} 1', 'z{hook="a.sh"} 1']);
+  });
+
+  test("within a run a group adds up", () => {
+    metrics.apply([add("x", 1, { group: "g" }), add("x", 2, { group: "g" })], HOOK);
+    metrics.apply([add("x", 1, { group: "g" }), add("x", 3, { group: "g" })], HOOK);
+    expect(samples()).toEqual(['x{hook="a.sh"} 4']);
+  });
+
+  test("expire with a group drops the group, wherever it stands in the file", () => {
+    metrics.apply([set("x", 1, { group: "g" }), set("y", 1)], HOOK);
+    metrics.apply([{ action: "expire", group: "g" }], HOOK);
+    expect(samples()).toEqual(['y{hook="a.sh"} 1']);
+    metrics.apply([set("x", 1, { group: "g" }), { action: "expire", group: "g" }], HOOK);
+    expect(samples()).toEqual(['x{hook="a.sh"} 1', 'y{hook="a.sh"} 1']);
+  });
+
+  test("expire without a group drops what this hook accumulated, or one name of it", () => {
+    metrics.apply([add("x", 1), add("y", 1), set("z", 1, { group: "g" })], HOOK);
+    metrics.apply([add("x", 1)], { hook: "b.sh" });
+    metrics.apply([{ action: "expire", name: "x" }], HOOK);
+    expect(samples()).toEqual(['x{hook="b.sh"} 1', 'y{hook="a.sh"} 1', 'z{hook="a.sh"} 1']);
+    metrics.apply([{ action: "expire" }, add("y", 5)], HOOK);
+    expect(samples()).toEqual(['x{hook="b.sh"} 1', 'y{hook="a.sh"} 5', 'z{hook="a.sh"} 1']);
+  });
+
+  test("all that a hook made goes with it", () => {
+    metrics.apply([add("x", 1), set("y", 1, { group: "g" })], HOOK);
+    metrics.apply([add("x", 1)], { hook: "b.sh" });
+    metrics.removeHook("a.sh");
+    expect(samples()).toEqual(['x{hook="b.sh"} 1']);
+    metrics.removeHook("b.sh");
+    expect(metrics.text()).toBe("");
+  });
+
+  test("a name that lost its last series may come back with another type", () => {
+    metrics.apply([add("x", 1, { group: "g" })], HOOK);
+    metrics.apply([set("x", 4, { group: "g" })], HOOK);
+    expect(metrics.text()).toContain("# TYPE x gauge");
+  });
+
+  test("other buckets start the histogram anew", () => {
+    metrics.apply([{ action: "observe", name: "t", value: 1, buckets: [1] }], HOOK);
+    metrics.apply([{ action: "observe", name: "t", value: 1, buckets: [2] }], HOOK);
+    expect(samples()).toContain('t_count{hook="a.sh"} 1');
+  });
+
+  test("{PREFIX} in a name is the operator's prefix", () => {
+    metrics.apply([add("{PREFIX}x", 1)], HOOK);
+    expect(samples()).toEqual(['addon_operator_x{hook="a.sh"} 1']);
+  });
+
+  test.each<[string, HookMetricOperation[]]>([
+    ['metric x is a counter already, "set" makes a gauge', [set("x", 1)]],
+    [
+      'metric x is a counter already, "observe" makes a histogram',
+      [{ action: "observe", name: "x", value: 1, buckets: [1] }],
+    ],
+    ['metric new is a gauge already, "add" makes a counter', [set("new", 1), add("new", 1)]],
+    ["metric x: a counter cannot go down by -1", [add("x", -1)]],
+    ["metric y: a value is needed", [{ action: "set", name: "y" }]],
+    ['metric y: "observe" needs buckets', [{ action: "observe", name: "y", value: 1 }]],
+    [
+      'metric y: the label "le" is the histogram\'s own',
+      [{ action: "observe", name: "y", value: 1, buckets: [1], labels: { le: "1" } }],
+    ],
+    ['"a-b" is no name for a metric', [set("a-b", 1)]],
+    ['"" is no name for a metric', [{ action: "set", value: 1 }]],
+    ['metric y: "a-b" is no name for a label', [set("y", 1, { labels: { "a-b": "1" } })]],
+    ['metric y: "__x" is no name for a label', [set("y", 1, { labels: { __x: "1" } })]],
+  ])("refused: %s", (message, operations) => {
+    metrics.apply([add("x", 1), set("kept", 1, { group: "g" })], HOOK);
+    const before = metrics.text();
+    const batch: HookMetricOperation[] = [
+      set("kept", 2, { group: "g" }),
+      { action: "expire" },
+      ...operations,
+    ];
+    expect(() => metrics.apply(batch, { hook: "b.sh" })).toThrow(new HookMetricError(message));
+    expect(metrics.text()).toBe(before);
+  });
+});
