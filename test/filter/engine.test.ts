@@ -1,4 +1,8 @@
 import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 
@@ -7,7 +11,6 @@ import { findJq } from "../../src/filter/jq.ts";
 import { checkSyntax, tidy } from "../../src/filter/once.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
-import { fileURLToPath } from "node:url";
 
 const engines: FilterEngine[] = [];
 afterEach(() => {
@@ -162,6 +165,14 @@ describe("a jq that misbehaves", () => {
     expect(await filter.evaluate({ a: "fine" })).toBe("ok");
   });
 
+  test("one that dies once has cost nothing", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "dying-jq-"));
+    const filter = await open({ jqBin: fixture("dying-jq.sh") }).compile(".a | length");
+    expect(await filter.evaluate({ a: `once:${dir}/seen` })).toBe("ok");
+    expect(existsSync(`${dir}/seen`)).toBe(true);
+    await rm(dir, { recursive: true });
+  });
+
   test("objects sent after the one it died at are answered by the next process", async () => {
     const filter = await open({ jqBin: fixture("dying-jq.sh") }).compile(".a | length");
     const died = failure(Promise.resolve(filter.evaluate({ a: "die" })));
@@ -211,7 +222,7 @@ describe("filters refused at load", () => {
     ['import "x" as x; .', /^refused: `import` /],
     ['include "x"; .', /^refused: `include` /],
     ['"x" | modulemeta', /^refused: `modulemeta` /],
-  ])("%s", async (text, message) => {
+  ])("%j", async (text, message) => {
     const said = await failure(open().compile(text));
     expect(said).toMatch(message);
     expect(said).not.toContain("\n");
