@@ -1,0 +1,161 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { onTestFinished, describe, expect, test } from "vitest";
+
+import * as kube from "../../src/kube/index.ts";
+import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { cluster, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
+
+function client(kubeConfig = cluster().kubeconfig): kube.KubeClient {
+  const made = kube.connect({ kubeConfig, userAgent: "test", logger: silentLogger });
+  onTestFinished(() => made.close());
+  return made;
+}
+
+const configMap = (name: string, data: object = {}): object => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name },
+  data,
+});
+
+interface Written {
+  readonly data?: Readonly<Record<string, string>>;
+  readonly metadata: {
+    readonly name: string;
+    readonly resourceVersion: string;
+    readonly managedFields: readonly { readonly manager: string; readonly operation: string }[];
+  };
+}
+
+describe("verbs", () => {
+  test("write as one field manager, with conflicts told apart", async () => {
+    const api = client();
+    const at = { resource: kube.CONFIG_MAPS, namespace: await freshNamespace("kube") };
+    const one = { ...at, name: "one" };
+    const created = await kube.create<Written>(api, at, { body: configMap("one", { a: "1" }) });
+    const again: unknown = await kube
+      .create(api, at, { body: configMap("one") })
+      .catch((error: unknown) => error);
+    expect(kube.isAlreadyExists(again)).toBe(true);
+    const merged = await kube.mergePatch<Written>(api, one, { body: { data: { a: null, b: "2" } } });
+    expect(merged.data).toEqual({ b: "2" });
+    const { resourceVersion } = created.metadata;
+    const late: unknown = await kube
+      .mergePatch(api, one, { body: { metadata: { resourceVersion }, data: { b: "3" } } })
+      .catch((error: unknown) => error);
+    expect(kube.isConflict(late)).toBe(true);
+    const patched = await kube.jsonPatch<Written>(api, one, {
+      body: [{ op: "add", path: "/data/c", value: "3" }],
+    });
+    expect(patched.data).toEqual({ b: "2", c: "3" });
+    await kube.applyPatch(api, one, { body: configMap("one", { d: "4" }), force: true, dryRun: true });
+    const final = await kube.get<Written>(api, one);
+    expect(final.data).toEqual({ b: "2", c: "3" });
+    expect(final.metadata.managedFields.map(({ manager }) => manager)).toEqual(["addon-operator"]);
+    await kube.remove(api, one, { propagationPolicy: "Background" });
+    expect(kube.isNotFound(await kube.get(api, one).catch((error: unknown) => error))).toBe(true);
+  });
+
+  test("a list of many pages is complete, also as metadata only", async () => {
+    const api = client();
+    const at = { resource: kube.CONFIG_MAPS, namespace: await freshNamespace("kube") };
+    const names = Array.from({ length: 7 }, (_, index) => `cm-${index}`);
+    await Promise.all(names.map((name) => kube.create(api, at, { body: configMap(name, { a: "1" }) })));
+    const spec = { ...at, pageSize: 3, fieldSelector: "metadata.name!=kube-root-ca.crt" };
+    for (const metadataOnly of [false, true]) {
+      const items = await kube.listAll<Written>(api, { ...spec, metadataOnly });
+      expect(items.map(({ metadata }) => metadata.name)).toEqual(names);
+      expect(items.some(({ data }) => data !== undefined)).toBe(!metadataOnly);
+    }
+  });
+});
+
+test("discovery knows what kubectl knows, and a CRD once it is there", async () => {
+  const discovery = new kube.Discovery(client());
+  expect((await discovery.serverVersion()).gitVersion).toMatch(/^v1\./);
+  expect(await discovery.apiVersions()).toEqual(
+    expect.arrayContaining(["v1", "apps/v1", "apps/v1/Deployment"]),
+  );
+  const lines = (await cluster().kubectl(["api-resources", "--no-headers", "-o", "name"])).trim().split("\n");
+  const known = (await discovery.resources()).map(({ plural, group }) =>
+    group ? `${plural}.${group}` : plural,
+  );
+  expect(new Set(known)).toEqual(new Set(lines));
+  expect(await discovery.resolve("deploy")).toMatchObject({ group: "apps", kind: "Deployment" });
+  const name = "gadgets.test.addon-operator.io";
+  await cluster().apply({
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name },
+    spec: {
+      group: "test.addon-operator.io",
+      scope: "Namespaced",
+      names: { plural: "gadgets", singular: "gadget", kind: "Gadget", shortNames: ["gdg"] },
+      versions: [
+        { name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } },
+      ],
+    },
+  });
+  onTestFinished(async () => void (await cluster().kubectl(["delete", "crd", name, "--wait=false"])));
+  await cluster().kubectl(["wait", "--for=condition=Established", `crd/${name}`]);
+  discovery.invalidate();
+  await expect.poll(() => discovery.resolve("gdg"), { timeout: 20_000 }).toMatchObject({ kind: "Gadget" });
+});
+
+test("a service account without rights: what is missing is named", async () => {
+  const namespace = await freshNamespace("kube");
+  const limited = client(await kubeconfigOf(namespace, "nobody"));
+  const right: kube.Right = { verb: "list", group: "", resource: "secrets", namespace };
+  expect(await kube.missingRights(limited, [right])).toEqual([right]);
+  expect(await kube.missingRights(client(), [right])).toEqual([]);
+  const refused: unknown = await kube
+    .listAll(limited, { resource: kube.SECRETS })
+    .catch((error: unknown) => error);
+  expect(kube.isForbidden(refused)).toBe(true);
+});
+
+test("a wrong CA is a problem that names file, server and remedy", async () => {
+  const namespace = await freshNamespace("kube");
+  const file = await kubeconfigOf(namespace, "nobody");
+  const text = readFileSync(file, "utf8");
+  writeFileSync(file, text.replace(/ *certificate-authority(-data)?: .*\n/, ""));
+  await expect(kube.firstContact(client(file))).rejects.toMatchObject({
+    problems: [{ file, remedy: expect.stringContaining("certificate-authority") as string }],
+  });
+});
+
+test("a Lease is held by one, given back, and shown by kubectl", async () => {
+  const namespace = await freshNamespace("kube");
+  const events: string[] = [];
+  const contend = (pod: string): kube.Lease => {
+    const identity = { ...kube.ownIdentity(pod), bootId: pod };
+    return new kube.Lease({
+      client: client(),
+      clock: systemClock,
+      logger: silentLogger,
+      namespace,
+      name: "guard",
+      identity,
+      times: { durationMs: 4000, renewDeadlineMs: 3000, retryMs: 500 },
+      events: { onLost: (reason) => events.push(reason), onWaiting: (holder) => events.push(holder) },
+    });
+  };
+  const one = contend("one");
+  const two = contend("two");
+  await one.acquire();
+  const second = two.acquire();
+  await expect.poll(() => events).toHaveLength(1);
+  expect(events[0]).toMatch(/^one\//);
+  await one.release();
+  await second;
+  expect([one.held, two.held]).toEqual([false, true]);
+  const lease = await cluster().json<{ spec: { holderIdentity: string } }>([
+    "get",
+    "lease",
+    "guard",
+    "-n",
+    namespace,
+  ]);
+  expect(lease.spec.holderIdentity).toMatch(/^two\//);
+  await two.release();
+});

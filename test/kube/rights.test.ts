@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+
+import { describeRight, firstContact, missingRights } from "../../src/kube/index.ts";
+import type { Right } from "../../src/kube/index.ts";
+import { status } from "../support/fake-api.ts";
+import { fake } from "./fixture.ts";
+
+const REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+test("names the rights that are missing, in order", async () => {
+  const { api, client } = await fake();
+  api.on(`POST ${REVIEWS}`, ({ body }) => {
+    const { spec } = JSON.parse(body) as { spec: { resourceAttributes: Right } };
+    return { status: 201, json: { status: { allowed: spec.resourceAttributes.verb === "get" } } };
+  });
+  const right = (verb: string): Right => ({ verb, group: "", resource: "pods" });
+  const missing = await missingRights(client, ["get", "list", "get", "watch"].map(right));
+  expect(missing.map(({ verb }) => verb)).toEqual(["list", "watch"]);
+});
+
+test.each<[Right, string]>([
+  [{ verb: "get", group: "", resource: "pods" }, "get pods"],
+  [
+    {
+      verb: "update",
+      group: "apps",
+      resource: "deployments",
+      subresource: "scale",
+      namespace: "ops",
+      name: "a",
+    },
+    'update deployments.apps/scale "a" in namespace ops',
+  ],
+])("in words %#", (right, want) => {
+  expect(describeRight(right)).toBe(want);
+});
+
+test("first contact: an unreachable server and refused credentials are problems with a remedy", async () => {
+  const { api, client } = await fake();
+  api.on("GET /version", { json: { gitVersion: "v1.36.0" } }, status(401, "Unauthorized"));
+  expect(await firstContact(client)).toMatchObject({ gitVersion: "v1.36.0" });
+  const key = `server ${api.url}`;
+  const problem = { key, message: "the server does not accept the credentials" };
+  await expect(firstContact(client)).rejects.toMatchObject({ name: "ProblemError", problems: [problem] });
+  await api.close();
+  const error: unknown = await firstContact(client).catch((failure: unknown) => failure);
+  expect(error).toMatchObject({
+    problems: [{ key, remedy: expect.stringContaining("API server runs") as string }],
+  });
+});
