@@ -43,7 +43,7 @@ export interface Effective {
 export function effective(input: SectionInput): Effective {
   const { schemas } = input;
   const written = merge(input.config, input.overlay) as Section | undefined;
-  const given = (mergeLayers([input.common, input.own, written]) ?? {}) as Section;
+  const given = (mergeLayers([input.common, input.own, input.config, input.overlay]) ?? {}) as Section;
   const withConfigDefaults = schemas.configDefaults(given);
   const full = schemas.valuesDefaults(withConfigDefaults);
   const bare = withoutNulls(full) as Section;

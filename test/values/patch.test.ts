@@ -233,6 +233,43 @@ describe("compact", () => {
     expect(compact(stored.flat())).toHaveLength(1);
   });
 
+  it.each<[string, PatchOperation[], Section]>([
+    [
+      "what a copy in between has read",
+      [add("/m/a", 1), { op: "copy", from: "/m/a", path: "/m/b" }, add("/m/a", 2)],
+      {},
+    ],
+    [
+      "a value that a copy in between has read before it grew",
+      [add("/m/a", {}), { op: "copy", from: "/m/a", path: "/m/b" }, add("/m/a/x", 1)],
+      {},
+    ],
+    [
+      "an append to a list that the layers have at the place of a map",
+      [{ ...add("/m/0", []), maps: true }, add("/m/0/-", "x")],
+      [["layer"]],
+    ],
+    [
+      "inserts into a list that the layers have at the place of a map",
+      [add("/m/0", "x"), { ...add("/m/0", "y"), maps: true }],
+      ["layer"],
+    ],
+    [
+      "the order of operations inside of one value",
+      [{ ...add("/m/0", { l: [] }), maps: true }, add("/m/0/l/-", 1), { ...add("/m/0/l", [2]), maps: true }],
+      {},
+    ],
+    [
+      "the order of operations inside of one value that were not folded",
+      [{ ...add("/m/0", {}), maps: true }, add("/m/0/1", [1]), { ...add("/m/0/1", [2]), maps: true }],
+      {},
+    ],
+    ["inserts at one index", [add("/m/l/0", 1), add("/m/l/0", 2)], { l: [] }],
+    ["removals at one index", [remove("/m/l/0"), remove("/m/l/0")], { l: [1, 2, 3] }],
+  ])("keeps %s", (_, operations, base) => {
+    expect(replay(base, compact(operations))).toEqual(replay(base, operations));
+  });
+
   it("keeps the effect of any operations on any base", () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 12 }), section, (operations, base) => {
