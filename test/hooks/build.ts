@@ -1,0 +1,50 @@
+import { parseHookConfig } from "../../src/hooks/index.ts";
+import type {
+  Hook,
+  HookTrigger,
+  KubernetesBinding,
+  ScheduleBinding,
+  WatchEvent,
+} from "../../src/model/index.ts";
+
+/** A hook with the configuration that `text` gives; never run. */
+export function hookWith(text: string, name = "hook.sh"): Hook {
+  const parsed = parseHookConfig(text, "module");
+  if ("errors" in parsed) throw new Error(parsed.errors.join("; "));
+  const { config } = parsed;
+  return {
+    id: `m:${name}`,
+    name,
+    path: `/m/hooks/${name}`,
+    root: "/m/hooks",
+    signature: "",
+    module: "m",
+    config,
+  };
+}
+
+/** The binding of this name. */
+export function kubernetes(hook: Hook, name: string): KubernetesBinding {
+  const binding = hook.config.kubernetes.find((each) => each.name === name);
+  if (binding === undefined) throw new Error(`no kubernetes binding ${name}`);
+  return binding;
+}
+
+export function schedule(hook: Hook, name: string): ScheduleBinding {
+  const binding = hook.config.schedules.find((each) => each.name === name);
+  if (binding === undefined) throw new Error(`no schedule ${name}`);
+  return binding;
+}
+
+export function event(binding: KubernetesBinding, watchEvent: WatchEvent = "Added"): HookTrigger {
+  const item = { object: { kind: "Pod", metadata: { name: "p" } }, filterResult: { a: 1 } };
+  return { type: "event", binding, event: { watchEvent, kind: "Pod", namespace: "ns", name: "p", item } };
+}
+
+export function sync(binding: KubernetesBinding): HookTrigger {
+  return { type: "synchronization", binding };
+}
+
+export function tick(binding: ScheduleBinding): HookTrigger {
+  return { type: "schedule", binding };
+}

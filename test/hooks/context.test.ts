@@ -1,0 +1,136 @@
+import { describe, expect, test } from "vitest";
+
+import { renderContext, type SnapshotSource } from "../../src/hooks/index.ts";
+import type { Hook, HookTrigger, SnapshotItem } from "../../src/model/index.ts";
+import { event, hookWith, kubernetes, schedule, sync, tick } from "./build.ts";
+
+const ITEMS: Record<string, readonly SnapshotItem[]> = {
+  pods: [{ object: { kind: "Pod" }, filterResult: null }, { filterResult: ["x"] }],
+  "kubernetes[0]": [{ object: { kind: "Pod" } }],
+};
+const source: SnapshotSource = {
+  get: (name) => ITEMS[name] ?? [],
+  objects: (id) => ITEMS[id] ?? [],
+};
+
+function rendered(hook: Hook, triggers: readonly HookTrigger[], snapshots = source): string {
+  return [...renderContext({ config: hook.config, triggers, snapshots })].join("");
+}
+
+const HOOK = hookWith(`
+configVersion: v1
+onStartup: 1
+beforeHelm: 1
+schedule:
+- {name: plain, crontab: "* * * * *"}
+- {name: seeing, crontab: "* * * * *", includeSnapshotsFrom: [pods, none]}
+- {name: grouped, crontab: "* * * * *", group: g}
+kubernetes:
+- {name: pods, kind: Pod}
+- {name: none, kind: Node, includeSnapshotsFrom: [pods]}
+- {name: member, kind: Secret, group: g}
+`);
+const PODS = '[{"filterResult":null,"object":{"kind":"Pod"}},{"filterResult":["x"]}]';
+const OBJECT = '{"kind":"Pod","metadata":{"name":"p"}}';
+const k = (name: string) => kubernetes(HOOK, name);
+const s = (name: string) => schedule(HOOK, name);
+
+describe("v1", () => {
+  test.each<[string, HookTrigger, string]>([
+    ["onStartup", { type: "lifecycle", binding: "onStartup" }, '{"binding":"onStartup"}'],
+    [
+      "beforeHelm carries all snapshots",
+      { type: "lifecycle", binding: "beforeHelm" },
+      `{"binding":"beforeHelm","snapshots":{"member":[],"none":[],"pods":${PODS}}}`,
+    ],
+    ["schedule", tick(s("plain")), '{"binding":"plain","type":"Schedule"}'],
+    [
+      "schedule with snapshots",
+      tick(s("seeing")),
+      `{"binding":"seeing","snapshots":{"none":[],"pods":${PODS}},"type":"Schedule"}`,
+    ],
+    [
+      "schedule of a group",
+      tick(s("grouped")),
+      '{"binding":"grouped","groupName":"g","snapshots":{"member":[]},"type":"Group"}',
+    ],
+    [
+      "Synchronization",
+      sync(k("pods")),
+      '{"binding":"pods","objects":[{"object":{"kind":"Pod"}}],"type":"Synchronization"}',
+    ],
+    [
+      "Synchronization of nothing, with snapshots",
+      sync(k("none")),
+      `{"binding":"none","objects":[],"snapshots":{"pods":${PODS}},"type":"Synchronization"}`,
+    ],
+    [
+      "Synchronization of a group",
+      sync(k("member")),
+      '{"binding":"member","groupName":"g","snapshots":{"member":[]},"type":"Group"}',
+    ],
+    [
+      "Event",
+      event(k("pods"), "Modified"),
+      `{"binding":"pods","filterResult":{"a":1},"object":${OBJECT},"type":"Event","watchEvent":"Modified"}`,
+    ],
+    [
+      "Event of a group",
+      event(k("member")),
+      '{"binding":"member","groupName":"g","snapshots":{"member":[]},"type":"Group"}',
+    ],
+  ])("%s", (_, trigger, want) => {
+    expect(rendered(HOOK, [trigger])).toBe(`[${want}]\n`);
+  });
+
+  test("a lifecycle context of a hook without kubernetes bindings has empty snapshots", () => {
+    const hook = hookWith("configVersion: v1\nafterHelm: 1");
+    expect(rendered(hook, [{ type: "lifecycle", binding: "afterHelm" }])).toBe(
+      '[{"binding":"afterHelm","snapshots":{}}]\n',
+    );
+  });
+
+  test("all contexts of a run see the same snapshot, though it changes meanwhile", () => {
+    let reads = 0;
+    const moving: SnapshotSource = { get: () => [{ filterResult: ++reads }], objects: () => [] };
+    const text = rendered(HOOK, [tick(s("seeing")), event(k("none")), tick(s("seeing"))], moving);
+    const contexts = JSON.parse(text) as { snapshots: Record<string, unknown> }[];
+    expect(contexts.map((each) => JSON.stringify(each.snapshots.pods))).toEqual(
+      Array.from({ length: 3 }, () => JSON.stringify(contexts[0]?.snapshots.pods)),
+    );
+    expect(reads).toBe(2);
+  });
+
+  test("a large Synchronization comes in small pieces", () => {
+    const items = Array.from({ length: 2000 }, (_, i) => ({ object: { n: i, text: "x".repeat(1000) } }));
+    const large: SnapshotSource = { get: () => [], objects: () => items };
+    const input = { config: HOOK.config, triggers: [sync(k("pods"))], snapshots: large };
+    const pieces = [...renderContext(input)];
+    expect(Math.max(...pieces.map((piece) => piece.length))).toBeLessThan(70_000);
+    expect(JSON.parse(pieces.join(""))).toEqual([
+      { binding: "pods", objects: items, type: "Synchronization" },
+    ]);
+  });
+});
+
+describe("v0, as in HOOKS", () => {
+  const hook = hookWith(
+    '{"onStartup": 1, "beforeHelm": 2, "schedule": [{"name": "incremental", "crontab": "* 2 */3 * * *"}, {"crontab": "* 59 23 * * *"}], "onKubernetesEvent": [{"kind": "pod"}]}',
+  );
+  test.each<[HookTrigger, string]>([
+    [{ type: "lifecycle", binding: "onStartup" }, '[{"binding":"onStartup"}]'],
+    [{ type: "lifecycle", binding: "beforeHelm" }, '[{"binding":"beforeHelm"}]'],
+    [tick(schedule(hook, "incremental")), '[{"binding":"incremental"}]'],
+    [tick(schedule(hook, "schedule")), '[{"binding":"schedule"}]'],
+    [
+      event(kubernetes(hook, "onKubernetesEvent"), "Modified"),
+      '[{"binding":"onKubernetesEvent","resourceEvent":"update","resourceKind":"Pod","resourceName":"p","resourceNamespace":"ns"}]',
+    ],
+    [
+      event(kubernetes(hook, "onKubernetesEvent"), "Deleted"),
+      '[{"binding":"onKubernetesEvent","resourceEvent":"delete","resourceKind":"Pod","resourceName":"p","resourceNamespace":"ns"}]',
+    ],
+  ])("%#", (trigger, want) => {
+    expect(rendered(hook, [trigger])).toBe(`${want}\n`);
+  });
+});
