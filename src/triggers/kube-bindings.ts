@@ -174,6 +174,7 @@ export class KubeBindings {
   async #open(watched: Watched): Promise<void> {
     const { monitor, stop, settle } = watched;
     const missing = (error: Error): void => {
+      if (stop.signal.aborted) return;
       this.#troubled(watched, error);
       settle();
     };

@@ -1,0 +1,100 @@
+import { FilterEngine } from "../../src/filter/index.ts";
+import type { Resource } from "../../src/kube/index.ts";
+import { CONFIG_MAPS, NAMESPACES, WatchHub } from "../../src/kube/index.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import type {
+  Hook,
+  HookConfig,
+  HookTrigger,
+  Json,
+  KubernetesBinding,
+  SnapshotItem,
+} from "../../src/model/index.ts";
+import type { KubeBindingsOptions } from "../../src/triggers/index.ts";
+import { KubeBindings } from "../../src/triggers/index.ts";
+import type { Call } from "../kube/watch-server.ts";
+import { WatchServer, list } from "../kube/watch-server.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+
+export const binding = (more: Partial<KubernetesBinding> = {}): KubernetesBinding => ({
+  type: "kubernetes",
+  id: "kubernetes[0]",
+  name: "maps",
+  allowFailure: false,
+  queue: "main",
+  group: undefined,
+  includeSnapshotsFrom: [],
+  apiVersion: undefined,
+  kind: "ConfigMap",
+  events: ["Added", "Modified", "Deleted"],
+  executeOnSynchronization: true,
+  waitForSynchronization: true,
+  keepFullObjects: true,
+  jqFilter: undefined,
+  names: undefined,
+  labelSelector: undefined,
+  fieldSelector: undefined,
+  namespaces: ["ns"],
+  namespaceLabels: undefined,
+  ...more,
+});
+
+export const hook = (
+  name: string,
+  kubernetes: KubernetesBinding[],
+  version: HookConfig["version"] = "v1",
+): Hook => ({
+  id: name,
+  name,
+  path: `/hooks/${name}`,
+  root: "/hooks",
+  signature: "1",
+  module: undefined,
+  config: { version, lifecycle: {}, schedules: [], kubernetes, settings: undefined },
+});
+
+/** `hook Added name`, or `hook sync binding`. */
+export function triggerText(of: Hook, trigger: HookTrigger): string {
+  if (trigger.type === "synchronization") return `${of.name} sync ${trigger.binding.name}`;
+  if (trigger.type !== "event") return trigger.type;
+  return `${of.name} ${trigger.event.watchEvent} ${trigger.event.namespace}/${trigger.event.name}`;
+}
+
+export const names = (items: readonly SnapshotItem[]): Json[] =>
+  items.map(({ object }) => (object?.["metadata"] as { name: string }).name);
+
+export function bindingsLab(more: Partial<KubeBindingsOptions> = {}) {
+  const server = new WatchServer();
+  const clock = new ManualClock();
+  const hub = new WatchHub({ client: server, clock, logger: silentLogger, random: () => 0 });
+  const kinds = new Map<string, Resource>([
+    ["configmap", CONFIG_MAPS],
+    ["namespace", NAMESPACES],
+  ]);
+  const told: string[] = [];
+  const triggers: HookTrigger[] = [];
+  const engine = new FilterEngine({ jqBin: undefined, env: {}, clock, logger: silentLogger });
+  const bindings = new KubeBindings({
+    hub,
+    clock,
+    logger: silentLogger,
+    filters: engine,
+    discovery: { resolve: (kind) => Promise.resolve(kinds.get(kind.toLowerCase())), invalidate: () => {} },
+    emit: (of, trigger) => {
+      told.push(triggerText(of, trigger));
+      triggers.push(trigger);
+    },
+    ...more,
+  });
+  const take = (): string[] => told.splice(0);
+  /** Answers the next list and the watch after it. */
+  const serve = async (version: number, items: object[]): Promise<Call> => {
+    const call = await server.next();
+    if (call.watch) throw new Error("a list was expected");
+    call.send(list(version, items)).end();
+    const watch = await server.next();
+    await settle();
+    return watch.open();
+  };
+  return { server, clock, hub, kinds, bindings, take, triggers, serve };
+}
