@@ -7,6 +7,8 @@ import { isWordCode } from "./pattern-word.ts";
 export interface Pattern {
   /** Whether any part of `text` matches; takes time in proportion to its length, whatever the pattern. */
   test(text: string): boolean;
+  /** The source: ajv tells patterns apart by it. */
+  toString(): string;
 }
 
 type Instruction =
@@ -40,7 +42,10 @@ function build(pattern: string): Pattern {
   const program: Instruction[] = [];
   emit(program, parsePattern(pattern));
   program.push({ op: "match" });
-  return { test: (text) => program.length * text.length <= MOST_STEPS && new Run(program, text).matches() };
+  return {
+    test: (text) => program.length * text.length <= MOST_STEPS && new Run(program, text).matches(),
+    toString: () => pattern,
+  };
 }
 
 /** Appends the instructions of `node`; where they end, the next one follows. */

@@ -295,7 +295,8 @@ describe("mergeLayers", () => {
         fc.dictionary(name, leaf, { maxKeys: 3 }),
         fc.dictionary(
           name.map((each) => `${each}Map`),
-          fc.oneof({ maxDepth: 3 }, fc.constant({}), tie("steady")),
+          fc.oneof({ maxDepth: 2 }, fc.constant({}), tie("steady")),
+          { maxKeys: 2 },
         ),
       )
       .map(([leaves, maps]) => ({ ...leaves, ...maps })),

@@ -1,0 +1,400 @@
+import { describe, expect, it } from "vitest";
+
+import { ProblemError } from "../../src/model/index.ts";
+import type { Json, JsonObject } from "../../src/model/index.ts";
+import { compileSchemas } from "../../src/values/index.ts";
+import type { Schemas, Violation } from "../../src/values/index.ts";
+
+const CONFIG = "/m/openapi/config-values.yaml";
+const VALUES = "/m/openapi/values.yaml";
+
+function schemas(config?: string, values?: string): Schemas {
+  return compileSchemas({
+    ...(config === undefined ? {} : { config: { file: CONFIG, text: config } }),
+    ...(values === undefined ? {} : { values: { file: VALUES, text: values } }),
+  });
+}
+
+const config = (text: string) => schemas(text);
+const paths = (violations: readonly Violation[]): string[] =>
+  violations.map(({ path, rule }) => `${path} ${rule}`);
+const judge = (text: string, value: Json): string[] => paths(config(text).validateConfig(value));
+
+function problemsOf(configText?: string, valuesText?: string): string {
+  try {
+    schemas(configText, valuesText);
+  } catch (error) {
+    if (error instanceof ProblemError) return error.message;
+    throw error;
+  }
+  throw new Error("was accepted");
+}
+
+describe("levels that say nothing about other properties", () => {
+  it.each<[string, string, Json, string[]]>([
+    ["are closed", "{properties: {a: {}}}", { b: 1 }, ["/b additionalProperties"]],
+    [
+      "are closed with patterns only",
+      "{patternProperties: {^x: {}}}",
+      { x1: 1, b: 1 },
+      ["/b additionalProperties"],
+    ],
+    ["stay open without properties", "{type: object}", { b: 1 }, []],
+    ["stay open when they say so", "{properties: {a: {}}, additionalProperties: true}", { b: 1 }, []],
+    [
+      "follow their own schema",
+      "{properties: {a: {}}, additionalProperties: {type: string}}",
+      { b: 1 },
+      ["/b type"],
+    ],
+    [
+      "are closed in items",
+      "{properties: {l: {items: {properties: {a: {}}}}}}",
+      { l: [{ b: 1 }] },
+      ["/l/0/b additionalProperties"],
+    ],
+    [
+      "are closed below open ones",
+      "{additionalProperties: {properties: {a: {}}}}",
+      { x: { b: 1 } },
+      ["/x/b additionalProperties"],
+    ],
+    [
+      "are closed in definitions",
+      "{properties: {a: {$ref: '#/definitions/x'}}, definitions: {x: {properties: {a: {}}}}}",
+      { a: { b: 1 } },
+      ["/a/b additionalProperties"],
+    ],
+    [
+      "stay open in branches of allOf",
+      "{allOf: [{properties: {a: {}}}, {properties: {b: {type: string}}}]}",
+      { a: 1, b: "" },
+      [],
+    ],
+    [
+      "stay open in branches of oneOf",
+      "{oneOf: [{required: [a], properties: {a: {}}}]}",
+      { a: 1, b: "" },
+      [],
+    ],
+    [
+      "stay open in definitions that branches use",
+      "{allOf: [{$ref: '#/definitions/x'}, {properties: {b: {}}}], definitions: {x: {properties: {a: {}}}}}",
+      { a: 1, b: 1 },
+      [],
+    ],
+  ])("%s", (_, schema, value, wanted) => {
+    expect(judge(schema, value)).toEqual(wanted);
+  });
+});
+
+describe("words of OpenAPI 3.0", () => {
+  it.each<[string, string, Json, string[]]>([
+    ["nullable", "{properties: {a: {type: string, nullable: true}}}", { a: null }, []],
+    ["nullable enums", "{properties: {a: {type: string, enum: [x], nullable: true}}}", { a: null }, []],
+    [
+      "nullable references",
+      "{properties: {a: {$ref: '#/definitions/x', nullable: true}}, definitions: {x: {type: string}}}",
+      { a: null },
+      [],
+    ],
+    ["no null without it", "{properties: {a: {type: string}}}", { a: null }, ["/a type"]],
+    [
+      "exclusiveMinimum as a flag",
+      "{properties: {a: {minimum: 1, exclusiveMinimum: true}}}",
+      { a: 1 },
+      ["/a exclusiveMinimum"],
+    ],
+    ["int32", "{properties: {a: {type: integer, format: int32}}}", { a: 2 ** 40 }, ["/a format"]],
+    ["int64", "{properties: {a: {type: integer, format: int64}}}", { a: 2 ** 40 }, []],
+    [
+      "double, byte, password, unknown formats",
+      "{properties: {a: {format: double}, b: {format: byte}, c: {format: password}, d: {format: zip}}}",
+      { a: 0.5, b: "aGk=", c: "x", d: "y" },
+      [],
+    ],
+    ["ipv4", "{properties: {a: {format: ipv4}}}", { a: "1.2.3" }, ["/a format"]],
+    [
+      "durations of Go",
+      "{properties: {a: {format: duration}, b: {format: duration}}}",
+      { a: "1m30s", b: "soon" },
+      ["/b format"],
+    ],
+    [
+      "example, discriminator, x-*",
+      "{properties: {a: {example: 1, x-doc: y, discriminator: {propertyName: b}}}}",
+      { a: 1 },
+      [],
+    ],
+    [
+      "anchors and merge keys",
+      "x-a: &a {type: string}\nproperties:\n  a: {<<: *a, maxLength: 1}\n  b: *a",
+      { a: "xy", b: 1 },
+      ["/a maxLength", "/b type"],
+    ],
+  ])("%s", (_, schema, value, wanted) => {
+    expect(judge(schema, value)).toEqual(wanted);
+  });
+
+  it("local references may be recursive through members", () => {
+    const tree =
+      "$ref: '#/definitions/t'\ndefinitions: {t: {properties: {v: {type: integer}, kids: {items: {$ref: '#/definitions/t'}}}}}";
+    expect(judge(tree, { v: 1, kids: [{ v: 2, kids: [{ v: "x" }] }] })).toEqual(["/kids/0/kids/0/v type"]);
+  });
+});
+
+describe("violations", () => {
+  it("tell path and rule, and never a value", () => {
+    const text =
+      "{required: [host], properties: {password: {type: string, minLength: 20, pattern: ^x, enum: [xx]}, num: {type: integer}}}";
+    const violations = config(text).validateConfig({ password: "hunter2", num: "hunter2" });
+    expect(paths(violations)).toEqual([
+      "/host required",
+      "/password minLength",
+      "/password pattern",
+      "/password enum",
+      "/num type",
+    ]);
+    expect(JSON.stringify(violations)).not.toContain("hunter2");
+  });
+
+  it("keep several patterns apart", () => {
+    const text = "{properties: {a: {pattern: ^x}, b: {pattern: ^y}}, patternProperties: {^p: {pattern: ^z}}}";
+    expect(judge(text, { a: "x", b: "y", p: "z" })).toEqual([]);
+    expect(judge(text, { a: "y", b: "x", p: "x" })).toEqual(["/a pattern", "/b pattern", "/p pattern"]);
+  });
+
+  it("are none without a file", () => {
+    expect(schemas().validateConfig({ a: 1 })).toEqual([]);
+    expect(schemas("{properties: {}}").validateValues({ a: 1 })).toEqual([]);
+  });
+});
+
+describe("x-extend", () => {
+  const base = `
+type: object
+title: T
+description: D
+x-mark: from config
+required: [a]
+definitions: {s: {type: string}}
+patternProperties: {^p-: {type: string}}
+properties: {a: {type: integer}, b: {type: integer}}
+`;
+  const own =
+    "{x-extend: {schema: config-values.yaml}, required: [c], properties: {b: {type: string}, c: {$ref: '#/definitions/s'}}}";
+
+  it("takes over definitions, required, properties, patternProperties; own entries win", () => {
+    const both = schemas(base, own);
+    expect(paths(both.validateValues({ b: "x", "p-x": 1 }))).toEqual([
+      "/a required",
+      "/c required",
+      "/p-x type",
+    ]);
+    expect(both.validateValues({ a: 1, b: "x", c: "y", "p-x": "z" })).toEqual([]);
+    expect(paths(both.validateConfig({ a: 1, b: "x", c: "y" }))).toEqual([
+      "/c additionalProperties",
+      "/b type",
+    ]);
+  });
+
+  it("takes over x-* fields", () => {
+    const both = schemas(
+      "{properties: {a: {}}, x-required-for-helm: [a]}",
+      "{x-extend: {schema: config-values.yaml}}",
+    );
+    expect(paths(both.validateHelm({}))).toEqual(["/a required"]);
+  });
+
+  it.each([
+    ["names another file", "{}", "{x-extend: {schema: other.yaml}}"],
+    ["leaves the directory", "{}", "{x-extend: {schema: ../../n/openapi/config-values.yaml}}"],
+    ["names a missing file", undefined, "{x-extend: {schema: config-values.yaml}}"],
+    ["names nothing", "{}", "{x-extend: {}}"],
+    ["is a text", "{}", "{x-extend: config-values.yaml}"],
+  ])("that %s is a problem with file and path", (_, configText, valuesText) => {
+    expect(problemsOf(configText, valuesText)).toMatch(/^\/m\/openapi\/values.yaml: \/x-extend: /);
+  });
+
+  it("has no place in config-values.yaml", () => {
+    expect(problemsOf("{x-extend: {schema: config-values.yaml}}")).toContain(CONFIG);
+  });
+});
+
+describe("x-required-for-helm", () => {
+  it.each([
+    ["a list", "{x-required-for-helm: [a], properties: {a: {}, b: {}}}", {}, ["/a required"]],
+    [
+      "a name",
+      "{x-required-for-helm: a, required: [b], properties: {a: {}, b: {}}}",
+      {},
+      ["/b required", "/a required"],
+    ],
+    [
+      "deep down",
+      "{properties: {a: {properties: {b: {}}, x-required-for-helm: b}}}",
+      { a: {} },
+      ["/a/b required"],
+    ],
+    [
+      "in items",
+      "{properties: {a: {items: {properties: {b: {}}, x-required-for-helm: b}}}}",
+      { a: [{}] },
+      ["/a/0/b required"],
+    ],
+    [
+      "in definitions",
+      "{$ref: '#/definitions/x', definitions: {x: {x-required-for-helm: b}}}",
+      {},
+      ["/b required"],
+    ],
+  ])("as %s counts before helm only", (_, text, value, wanted) => {
+    const both = schemas(undefined, text);
+    expect(paths(both.validateHelm(value)).toSorted()).toEqual(wanted.toSorted());
+    expect(paths(both.validateValues(value))).toEqual(
+      wanted.filter((each) => each === "/b required" && text.includes("required: [b]")),
+    );
+  });
+});
+
+describe("defaults", () => {
+  const fill = (text: string, value: JsonObject): Json => config(text).configDefaults(value);
+
+  it.each<[string, string, JsonObject, Json]>([
+    ["fill what is absent", "{properties: {a: {default: 1}}}", {}, { a: 1 }],
+    ["leave what is there", "{properties: {a: {default: 1}}}", { a: 0 }, { a: 0 }],
+    ["leave null", "{properties: {a: {default: 1}}}", { a: null }, { a: null }],
+    ["go deep", "{properties: {a: {default: {}, properties: {b: {default: [1]}}}}}", {}, { a: { b: [1] } }],
+    ["make no parents", "{properties: {a: {properties: {b: {default: 1}}}}}", {}, {}],
+    [
+      "go into items",
+      "{properties: {l: {items: {properties: {b: {default: 1}}}}}}",
+      { l: [{}, { b: 2 }] },
+      { l: [{ b: 1 }, { b: 2 }] },
+    ],
+    [
+      "go into other members",
+      "{additionalProperties: {properties: {b: {default: 1}}}}",
+      { x: {} },
+      { x: { b: 1 } },
+    ],
+    [
+      "go into members named by a pattern",
+      "{patternProperties: {^x: {properties: {b: {default: 1}}}}}",
+      { x: {}, y: {} },
+      { x: { b: 1 }, y: {} },
+    ],
+    [
+      "come through references",
+      "{properties: {a: {$ref: '#/definitions/d'}}, definitions: {d: {default: 7}}}",
+      {},
+      { a: 7 },
+    ],
+    ["come through allOf", "{allOf: [{properties: {a: {default: 1}}}]}", {}, { a: 1 }],
+    [
+      "may be false, 0 and empty",
+      "{properties: {a: {default: false}, b: {default: 0}, c: {default: ''}}}",
+      {},
+      { a: false, b: 0, c: "" },
+    ],
+  ])("%s", (_, text, value, wanted) => {
+    expect(fill(text, value)).toEqual(wanted);
+  });
+
+  it("change nothing in place and share what needs no change", () => {
+    const text = "{properties: {a: {default: 1}, b: {properties: {c: {default: 1}}}}}";
+    const value = { b: { c: 5 } };
+    const filled = fill(text, value) as JsonObject;
+    expect(value).toEqual({ b: { c: 5 } });
+    expect(filled["b"]).toBe(value.b);
+    expect(fill(text, filled)).toBe(filled);
+  });
+});
+
+describe("secret paths", () => {
+  it("come from writeOnly, format: password and x-secret, at any depth", () => {
+    const text = `
+properties:
+  a: {writeOnly: true}
+  b: {properties: {c: {format: password}, o/p: {x-secret: true}}}
+  l: {items: {properties: {d: {x-secret: true}}}}
+  m: {additionalProperties: {format: password}}
+  r: {$ref: '#/definitions/x'}
+definitions: {x: {properties: {e: {writeOnly: true}, r: {$ref: '#/definitions/x'}}}}
+`;
+    expect([...config(text).secretPaths].toSorted()).toEqual([
+      "/a",
+      "/b/c",
+      "/b/o~1p",
+      "/l/*/d",
+      "/m/*",
+      "/r/e",
+    ]);
+  });
+});
+
+describe("broken schemas", () => {
+  it.each<[string, string, RegExp]>([
+    ["no YAML", "a: b: c", /config-values.yaml: line 1, column 5: not valid YAML/],
+    ["a list", "- a", /must be a map/],
+    ["an unknown type", "{properties: {a: {type: strng}}}", /\/properties\/a\/type/],
+    ["required as a flag", "{properties: {a: {required: true}}}", /\/properties\/a\/required: must be array/],
+    ["properties as a list", "{properties: [a]}", /\/properties: must be object/],
+    [
+      "a reference to nothing",
+      "{properties: {a: {$ref: '#/definitions/x'}}}",
+      /\/properties\/a: .*points to nothing/,
+    ],
+    [
+      "a reference elsewhere",
+      "{properties: {a: {$ref: 'http://example.com/x'}}}",
+      /\/properties\/a: .*leaves the file/,
+    ],
+    [
+      "a reference to another file",
+      "{properties: {a: {$ref: 'values.yaml#/definitions/x'}}}",
+      /leaves the file/,
+    ],
+    ["a reference to itself", "{properties: {a: {$ref: '#/properties/a'}}}", /leads back to itself/],
+    [
+      "references in a circle",
+      "{$ref: '#/definitions/a', definitions: {a: {allOf: [{$ref: '#/definitions/b'}]}, b: {$ref: '#/definitions/a'}}}",
+      /leads back to itself/,
+    ],
+    ["a broken pattern", "{properties: {a: {pattern: '(['}}}", /\/properties\/a: pattern/],
+    ["a pattern Go does not know", "{properties: {a: {pattern: '^(?!x)'}}}", /look-around/],
+    ["a broken name pattern", "{patternProperties: {'(': {}}}", /pattern/],
+    [
+      "defaults without end",
+      "{$ref: '#/definitions/x', definitions: {x: {properties: {x: {$ref: '#/definitions/x', default: {}}}}}}",
+      /without end/,
+    ],
+  ])("%s is a problem that names file and path", (_, text, wanted) => {
+    const started = performance.now();
+    expect(problemsOf(text)).toMatch(wanted);
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
+  it("a catastrophic pattern neither stalls loading nor judging", () => {
+    const started = performance.now();
+    expect(judge("{properties: {a: {pattern: '^(a+)+$'}}}", { a: `${"a".repeat(50_000)}!` })).toEqual([
+      "/a pattern",
+    ]);
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
+  it("warns of misspelt words, unknown formats and CEL rules", () => {
+    const { warnings } = config(
+      "{propertes: {}, properties: {a: {format: zip, x-deckhouse-validations: []}}}",
+    );
+    expect(warnings).toEqual([
+      expect.stringContaining('unknown keyword "propertes"'),
+      expect.stringContaining('/properties/a: unknown format "zip"'),
+      expect.stringContaining("x-deckhouse-validations"),
+    ]);
+  });
+});
+
+it("schemas of equal text are compiled once", () => {
+  expect(config("{properties: {a: {}}}")).toBe(config("{properties: {a: {}}}"));
+});
