@@ -1,0 +1,413 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
+import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
+import { connect, WatchHub } from "../../src/kube/index.ts";
+import type { KubeClient } from "../../src/kube/index.ts";
+import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import type { ChartKind } from "../../src/model/index.ts";
+import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
+
+interface Lab {
+  readonly namespace: string;
+  readonly root: string;
+  readonly client: KubeClient;
+  readonly hub: WatchHub;
+}
+
+let lab: Lab;
+let releases: Releases;
+
+function options(bin: string, change: Partial<ReleasesOptions> = {}): ReleasesOptions {
+  const { namespace, root, client, hub } = lab;
+  return {
+    client,
+    hub,
+    namespace,
+    bin,
+    managedBy: managedByDigest(namespace, "addon-operator"),
+    timeoutMs: 60_000,
+    historyMax: 3,
+    validate: false,
+    tmpDir: join(root, "tmp"),
+    env: { PATH: process.env["PATH"] ?? "" },
+    kubeConfig: cluster().kubeconfig,
+    logger: silentLogger,
+    clock: systemClock,
+    purge: "owned",
+    never: new Set(),
+    ...change,
+  };
+}
+
+async function put(rel: string, text: string): Promise<void> {
+  const path = join(lab.root, rel);
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+}
+
+const CONFIG_MAP = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}"}
+data: {a: "{{ .Values.m.a }}", g: "{{ .Values.global.used }}"}
+`;
+
+async function putChart(template = CONFIG_MAP): Promise<void> {
+  await put("m/Chart.yaml", "apiVersion: v2\nname: m\nversion: 1.0.0\n");
+  await put("m/templates/cm.yaml", template);
+}
+
+function reconcile(
+  values: object,
+  change: { absent?: boolean; chart?: ChartKind } = {},
+): Promise<ReleaseOutcome> {
+  const module = {
+    name: "m",
+    valuesKey: "m",
+    dir: join(lab.root, "m"),
+    chart: change.chart ?? "own",
+  } as const;
+  const signal = AbortSignal.timeout(50_000);
+  return releases.reconcile({
+    module,
+    values: JSON.stringify({ global: {}, m: {}, ...values }),
+    absent: change.absent ?? false,
+    signal,
+  });
+}
+
+function kubectl(...args: string[]): Promise<string> {
+  return cluster().kubectl([...args, "-n", lab.namespace]);
+}
+
+const data = (): Promise<string> => kubectl("get", "cm", "m", "-o", "jsonpath={.data}");
+
+describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
+  const bin = (): string => cluster().bin[which];
+
+  beforeEach(async () => {
+    const namespace = await makeNamespace("helm");
+    const root = await mkdtemp(join(tmpdir(), "helm-test-"));
+    const logger = silentLogger;
+    const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
+    lab = { namespace, root, client, hub: new WatchHub({ client, clock: systemClock, logger }) };
+    releases = new Releases(options(bin()));
+    await releases.ready();
+  });
+
+  afterEach(async () => {
+    releases.close();
+    lab.hub.close();
+    await lab.client.close();
+    await deleteNamespace(lab.namespace);
+    await rm(lab.root, { recursive: true, force: true });
+  });
+
+  /** What a restart of the operator is to this room. */
+  async function restart(change: Partial<ReleasesOptions> = {}): Promise<void> {
+    releases.close();
+    releases = new Releases(options(bin(), change));
+    await releases.ready();
+  }
+
+  test("installs, then nothing for equal inputs, also after a restart without a single process", async () => {
+    await putChart();
+    const first = await reconcile({ global: { used: 1, other: 1 }, m: { a: 1 } });
+    expect(first).toMatchObject({ action: "installed", release: { revision: 1, status: "deployed" } });
+    expect(first.release?.manifestChecksum).toMatch(/^v1-[0-9a-f]{40}$/);
+    await restart();
+    expect(await reconcile({ global: { used: 1, other: 2 }, m: { a: 1 } })).toMatchObject({
+      action: "unchanged",
+    });
+    expect(releases.helm.processes).toBe(0);
+  });
+
+  test("renders changed inputs; an equal manifest only gets new labels, another one an upgrade", async () => {
+    await putChart();
+    await reconcile({ global: {}, m: { a: 1 } });
+    const labelled = await reconcile({ global: {}, m: { a: 1, unused: true } });
+    expect(labelled).toMatchObject({ action: "labelled", release: { revision: 1 } });
+    expect(await reconcile({ global: {}, m: { a: 1, unused: true } })).toMatchObject({ action: "unchanged" });
+    expect(await reconcile({ global: {}, m: { a: 2 } })).toMatchObject({
+      action: "upgraded",
+      release: { revision: 2 },
+    });
+    expect(await data()).toContain(`"a":"2"`);
+    // Labels of the upgrade are the rendered ones: going back is an upgrade, staying is nothing.
+    expect(await reconcile({ global: {}, m: { a: 2 } })).toMatchObject({ action: "unchanged" });
+  });
+
+  test("a directory with templates only, and a chart without a name, are charts", async () => {
+    await put("m/templates/cm.yaml", CONFIG_MAP);
+    expect(await reconcile({ m: { a: 1 } }, { chart: "synthetic" })).toMatchObject({ action: "installed" });
+    expect(await reconcile({ m: { a: 1 } }, { chart: "synthetic" })).toMatchObject({ action: "unchanged" });
+    await put("m/Chart.yaml", "apiVersion: v2\nversion: 1.0.0\n");
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+  });
+
+  test("absent objects come back with an upgrade", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    await kubectl("delete", "cm", "m");
+    expect(await reconcile({ m: { a: 1 } }, { absent: true })).toMatchObject({ action: "upgraded" });
+    expect(await data()).toContain(`"a":"1"`);
+    expect(await releases.objects("m")).toEqual([
+      { apiVersion: "v1", kind: "ConfigMap", name: "m", namespace: undefined },
+    ]);
+  });
+
+  test("takes over objects that are there already", async () => {
+    await putChart();
+    await kubectl("create", "cm", "m", "--from-literal=a=mine");
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "installed" });
+    expect(await data()).toContain(`"a":"1"`);
+  });
+
+  test("a failed first release is upgraded in place", async () => {
+    await putChart("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: BAD}\n");
+    await expect(reconcile({ m: { a: 1 } })).rejects.toThrow(/helm upgrade m/);
+    expect(releases.get("m")?.status).toBe("failed");
+    await putChart();
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({
+      action: "upgraded",
+      release: { status: "deployed" },
+    });
+  });
+
+  test("a release left pending by a kill is marked failed and upgraded", async () => {
+    const hook = `apiVersion: batch/v1
+kind: Job
+metadata: {name: slow, annotations: {helm.sh/hook: "pre-install,pre-upgrade"}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}
+`;
+    await putChart(`${CONFIG_MAP}---\n${hook}`);
+    const controller = new AbortController();
+    const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
+    const values = JSON.stringify({ global: {}, m: { a: 1 } });
+    const run = releases.reconcile({ module, values, absent: false, signal: controller.signal });
+    const failed = expect(run).rejects.toThrow(/helm/);
+    await eventually(() => {
+      expect(releases.get("m")?.status).toBe("pending-install");
+    });
+    await kill(lab.namespace, "SIGKILL");
+    await failed;
+    expect(releases.get("m")?.status).toBe("pending-install");
+    await putChart();
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({
+      action: "upgraded",
+      recovered: true,
+      release: { status: "deployed", revision: 2 },
+    });
+  });
+
+  test("an abort lets helm mark its release failed", async () => {
+    const hook = `apiVersion: batch/v1
+kind: Job
+metadata: {name: slow, annotations: {helm.sh/hook: "pre-install"}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}
+`;
+    await putChart(`${CONFIG_MAP}---\n${hook}`);
+    const controller = new AbortController();
+    const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
+    const run = releases.reconcile({
+      module,
+      values: `{"global": {}, "m": {}}`,
+      absent: false,
+      signal: controller.signal,
+    });
+    const failed = expect(run).rejects.toThrow(/cancelled/);
+    await eventually(() => {
+      expect(releases.get("m")?.status).toBe("pending-install");
+    });
+    controller.abort();
+    await failed;
+    expect(releases.get("m")?.status).toBe("failed");
+  });
+
+  test("a release without our labels is only labelled when it is the same", async () => {
+    await putChart();
+    await put("values.json", JSON.stringify({ global: {}, m: { a: 1 } }));
+    await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
+    await eventually(() => {
+      expect(releases.get("m")?.status).toBe("deployed");
+    });
+    expect(releases.ownership("m")).toBe("foreign");
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
+    expect(releases.ownership("m")).toBe("ours");
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+  });
+
+  test("the heritage label of the Go operator does not count", async () => {
+    await putChart(CONFIG_MAP.replace("metadata: {", "metadata: {labels: {heritage: addon-operator}, "));
+    await put("values.json", JSON.stringify({ global: {}, m: { a: 1 } }));
+    const labels = ["--labels", "moduleChecksum=abc"];
+    await run(bin(), [
+      "upgrade",
+      "--install",
+      "m",
+      join(lab.root, "m"),
+      "-f",
+      join(lab.root, "values.json"),
+      ...labels,
+    ]);
+    await eventually(() => {
+      expect(releases.ownership("m")).toBe("ours");
+    });
+    await putChart();
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
+  });
+
+  test("a release of another operator is refused", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    await restart({ managedBy: managedByDigest(lab.namespace, "other") });
+    await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(/belongs to another addon-operator/);
+    await expect(releases.uninstall("m", AbortSignal.timeout(50_000))).rejects.toThrow(/belongs to/);
+  });
+
+  test("another helm binary counts as changed input", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    await put("bin/helm", `#!/bin/sh\nexec ${bin()} "$@"\n`);
+    const { chmod } = await import("node:fs/promises");
+    await chmod(join(lab.root, "bin/helm"), 0o755);
+    await restart({ bin: join(lab.root, "bin/helm") });
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled" });
+  });
+
+  test("lookup is rendered each time, against the server", async () => {
+    const template = CONFIG_MAP.replace(
+      "{{ .Values.m.a }}",
+      `{{ len (lookup "v1" "ConfigMap" .Release.Namespace "x") }}`,
+    );
+    await putChart(template);
+    await reconcile({ m: { a: 1 } });
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+    await kubectl("create", "cm", "x");
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
+  });
+
+  test("a new API set matters to charts that read .Capabilities", async () => {
+    const kind = `${lab.namespace}.example.com`;
+    const has = `{{ .Capabilities.APIVersions.Has "${kind}/v1/Thing" }}`;
+    await putChart(CONFIG_MAP.replace("{{ .Values.m.a }}", has.replaceAll(`"`, "`")));
+    await reconcile({ m: { a: 1 } });
+    expect(await data()).toContain(`"a":"false"`);
+    const crd = join(lab.root, "crd.yaml");
+    await writeFile(crd, crdOf(kind));
+    await releases.ensureCrds([crd]);
+    await restart();
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
+    expect(await data()).toContain(`"a":"true"`);
+    await releases.ensureCrds([crd]);
+    await cluster().kubectl(["delete", "crd", `things.${kind}`]);
+  });
+
+  test("uninstall keeps a record until it is forgotten; an uninstalled release can be installed again", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const signal = AbortSignal.timeout(50_000);
+    await releases.uninstall("m", signal);
+    expect(releases.get("m")?.status).toBe("uninstalled");
+    expect(releases.recordsOwed()).toEqual(["m"]);
+    await releases.uninstall("m", signal);
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({
+      action: "installed",
+      release: { status: "deployed" },
+    });
+    await releases.uninstall("m", signal);
+    await releases.forget("m");
+    expect(releases.ownership("m")).toBe("absent");
+    expect(await kubectl("get", "secrets", "-o", "name")).toBe("");
+  });
+
+  test("an uninstall that was cut short is recovered", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const meta = releases.store.get("m");
+    if (meta === undefined) throw new Error("no release");
+    await releases.store.label(meta, { status: "uninstalling" });
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded", recovered: true });
+    const again = releases.store.get("m");
+    if (again === undefined) throw new Error("no release");
+    await releases.store.label(again, { status: "uninstalling" });
+    await releases.uninstall("m", AbortSignal.timeout(50_000));
+    expect(releases.get("m")?.status).toBe("uninstalled");
+  });
+
+  test("the watch brings what others do; a rollback by hand is undone", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    await reconcile({ m: { a: 2 } });
+    await run(bin(), ["rollback", "m", "1"]);
+    await eventually(() => {
+      expect(releases.get("m")).toMatchObject({ revision: 3, status: "deployed" });
+    });
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+    expect(await data()).toContain(`"a":"2"`);
+    await run(bin(), ["uninstall", "m"]);
+    await eventually(() => {
+      expect(releases.get("m")).toBeUndefined();
+    });
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "installed" });
+  });
+
+  test("a changed scheme of the labels re-labels, it does not upgrade", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const meta = releases.store.get("m");
+    if (meta === undefined) throw new Error("no release");
+    const old = { [LABELS.managedBy]: "v0-a", [LABELS.inputs]: "v0-b", [LABELS.manifest]: "v0-c" };
+    await releases.store.label(meta, old);
+    await restart();
+    expect(releases.ownership("m")).toBe("ours");
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+  });
+
+  test("history is kept short", async () => {
+    await putChart();
+    for (const a of [1, 2, 3, 4, 5]) await reconcile({ m: { a } });
+    expect(releases.store.revisions("m")).toHaveLength(3);
+  });
+
+  test("helm missing has one clear message", async () => {
+    await putChart();
+    await restart({ bin: "/nowhere/helm" });
+    await expect(reconcile({ m: { a: 1 } })).rejects.toThrow(/nowhere\/helm.*--helm-bin/);
+  });
+});
+
+/** Runs helm as a person would. */
+function run(bin: string, args: readonly string[]): Promise<void> {
+  const connection = ["-n", lab.namespace, "--kubeconfig", cluster().kubeconfig];
+  return new Promise((resolve, reject) => {
+    const child = spawn(bin, [...args, ...connection], { stdio: ["ignore", "ignore", "inherit"] });
+    child.on("exit", (code) => (code === 0 ? resolve() : reject(new Error(`helm ${args[0]}: ${code}`))));
+  });
+}
+
+/** Kills the helm that works in `namespace`, as the kernel would. */
+async function kill(namespace: string, signal: NodeJS.Signals): Promise<void> {
+  const { liveHelms } = await import("../../src/helm/live-helms.ts");
+  const pids = await liveHelms(`${managedByDigest(namespace, "addon-operator")}/m`);
+  expect(pids).toHaveLength(1);
+  for (const pid of pids) process.kill(pid, signal);
+}
+
+function crdOf(group: string): string {
+  return `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.${group}}
+spec:
+  group: ${group}
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  scope: Namespaced
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`;
+}
