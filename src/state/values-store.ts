@@ -1,7 +1,7 @@
 import { digestJson } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
-import { compact, compileSchemas, effective } from "../values/index.ts";
+import { compact, compileSchemas, effective, explain } from "../values/index.ts";
 import type { Effective, ParsedConfig, PatchOperation, Schemas, SectionInput } from "../values/index.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
 
@@ -97,15 +97,30 @@ export class ValuesStore {
     return inForce ? this.merged(key) : this.#effective(key, { config, overlay, patches: this.patches(key) });
   }
 
+  /** Which layer set each leaf of a section, by JSON pointer. */
+  explain(key: string): JsonObject {
+    const config = sectionIn(this.#config, key);
+    const input = this.#input(key, {
+      config,
+      overlay: sectionIn(this.#overlay, key),
+      patches: this.patches(key),
+    });
+    return Object.fromEntries(explain(input));
+  }
+
   #effective(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): Merged {
+    const result = effective(this.#input(key, layers));
+    return { ...result, digest: digestJson(result.helmValues) };
+  }
+
+  #input(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): SectionInput {
     const module = this.#modules.get(key);
-    const result = effective({
+    return {
       schemas: this.schemas(key),
       common: key === GLOBAL ? this.#tree?.globalValues : module?.common.section,
       own: module?.own.section,
       ...layers,
-    });
-    return { ...result, digest: digestJson(result.helmValues) };
+    };
   }
 
   /** All modules of the tree, broken ones included. */

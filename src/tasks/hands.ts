@@ -1,29 +1,17 @@
+import type { ReleaseOutcome } from "../helm/index.ts";
+import type { SnapshotSource } from "../hooks/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
-import type {
-  Hook,
-  HookFile,
-  HookTask,
-  HookTrigger,
-  Module,
-  Problem,
-  SnapshotItem,
-  Task,
-  Tree,
-} from "../model/index.ts";
+import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { ReleaseView, State } from "../state/index.ts";
 import type { PatchOperation } from "../values/index.ts";
-
-/** Snapshots of one hook's kubernetes bindings, as they are at the moment of asking. */
-export interface SnapshotSource {
-  get(bindingName: string): readonly SnapshotItem[];
-  objects(bindingId: string): readonly SnapshotItem[];
-}
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
 export interface BindingsPort {
   /** Opens the watches of a hook; resolves when its objects are listed. Events stay locked. */
   enable(hook: Hook): Promise<void>;
+  /** Ids of bindings that could not be listed yet; their Synchronization comes as an event of its own. */
+  waiting(hook: Hook): readonly string[];
   /** Lets the buffered and all later events of these bindings out. */
   unlock(hook: Hook, bindingIds: readonly string[]): void;
   disable(hook: Hook): void;
@@ -64,17 +52,6 @@ export type ScriptAnswer =
   | { readonly enabled: boolean; readonly reason: string | undefined }
   | { readonly failure: string };
 
-/** What a helm step came to (README "Releases"). */
-export interface ReleaseOutcome {
-  readonly action: "unchanged" | "labelled" | "installed" | "upgraded" | "none";
-  readonly release: ReleaseView | undefined;
-  /** A release was found pending and recovered first. */
-  readonly recovered: boolean;
-}
-
-/** A release under this name belongs to somebody else. */
-export class ForeignReleaseError extends Error {}
-
 export interface ReleasesPort {
   /** Brings the module's release to its values; throws on failure, ForeignReleaseError for a foreign one. */
   reconcile(request: {
@@ -93,8 +70,8 @@ export interface ReleasesPort {
   uninstall(name: string, signal: AbortSignal): Promise<void>;
   /** Removes the release's records. */
   forget(name: string): Promise<void>;
-  /** Releases of ours that have no directory in the tree. */
-  purgeable(tree: Tree): readonly string[];
+  /** Releases of ours that have no directory in the tree, by the purge policy alone. */
+  withoutModule(tree: Tree): readonly string[];
   ensureCrds(files: readonly string[]): Promise<void>;
 }
 
@@ -115,7 +92,7 @@ export interface Witness {
   moduleRun(module: string, seconds: number, failed: boolean): void;
   moduleDeleteFailed(module: string): void;
   discoveryFailed(): void;
-  released(module: string, outcome: ReleaseOutcome): void;
+  released(module: string, outcome: ReleaseOutcome | undefined): void;
   removed(module: string): void;
   failed(module: string, reason: string, message: string): void;
   switched(module: string, enabled: boolean, reason: string): void;

@@ -1,3 +1,4 @@
+import { allowsFailure } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { bindingName } from "../model/index.ts";
 import type { Hook, HookTrigger } from "../model/index.ts";
@@ -41,7 +42,7 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
   const report = (result: "success" | "failed"): void => {
     const first = triggers[0];
     const binding = first === undefined ? "" : bindingName(first);
-    const tolerated = result === "failed" && allowsFailure(first) ? "allowed" : result;
+    const tolerated = result === "failed" && allowsFailure(triggers) ? "allowed" : result;
     hands.witness.hookRun({ hook, binding, queue, seconds: left.durationMs / 1000, result: tolerated });
   };
   try {
@@ -51,11 +52,6 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
     throw error instanceof HookFailure ? error : new HookFailure(hook, oneLine(error));
   }
   report("success");
-}
-
-/** Whether a failure of this trigger is logged and passed over (`allowFailure`). */
-export function allowsFailure(trigger: HookTrigger | undefined): boolean {
-  return trigger !== undefined && trigger.type !== "lifecycle" && trigger.binding.allowFailure;
 }
 
 function inputFiles(hands: Hands, hook: Hook): { values: string; configValues: string } {

@@ -9,7 +9,7 @@ export const SECOND_LOOK_MS = 3000;
 /** Releases of ours without a module directory (LIFECYCLE-STEPS 7), unless something speaks against it. */
 export function purges(hands: Hands): Task[] {
   const { state, clock } = hands;
-  const candidates = hands.releases.purgeable(state.tree);
+  const candidates = hands.releases.withoutModule(state.tree);
   const due = state.missedBefore(candidates, clock.now() - SECOND_LOOK_MS);
   const holds = purgeHolds(hands);
   if (candidates.length > 0 && holds.length > 0) {

@@ -1,8 +1,9 @@
+import { allowsFailure, collapseGroups } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { HookTask, HookTrigger, Task } from "../model/index.ts";
+import type { HookTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { Hands } from "./hands.ts";
-import { allowsFailure, executeHook } from "./hook-run.ts";
+import { executeHook } from "./hook-run.ts";
 
 /**
  * Runs the hook of a batch of tasks once, with the contexts of all of them in order; of neighbours of one group
@@ -15,7 +16,7 @@ export async function runHookTask(
 ): Promise<Outcome<Task>> {
   const first = batch[0];
   if (first === undefined || !isOwed(hands, first)) return { kind: "done" };
-  const triggers = collapse(batch.map((task) => task.trigger));
+  const triggers = collapseGroups(batch.map((task) => task.trigger));
   try {
     await executeHook(hands, { hook: first.hook, triggers, queue: context.queue, signal: context.signal });
   } catch (error) {
@@ -27,7 +28,7 @@ export async function runHookTask(
       queue: context.queue,
       error: oneLine(error),
     });
-    if (!allowsFailure(first.trigger)) return { kind: "retry", message };
+    if (!allowsFailure(triggers)) return { kind: "retry", message };
   }
   unlockSynchronized(hands, batch);
   return { kind: "done" };
@@ -37,18 +38,6 @@ export async function runHookTask(
 function isOwed(hands: Hands, task: HookTask): boolean {
   const module = task.hook.module;
   return module === undefined || hands.state.module(module)?.enabled === true;
-}
-
-/** Of each run of neighbours of the same group only the last stays. */
-export function collapse(triggers: readonly HookTrigger[]): HookTrigger[] {
-  return triggers.filter((trigger, index) => {
-    const group = groupOf(trigger);
-    return group === undefined || group !== groupOf(triggers[index + 1]);
-  });
-}
-
-function groupOf(trigger: HookTrigger | undefined): string | undefined {
-  return trigger === undefined || trigger.type === "lifecycle" ? undefined : trigger.binding.group;
 }
 
 /** The hook has seen the objects: buffered events of these bindings may go on. */

@@ -1,3 +1,5 @@
+import { ForeignReleaseError } from "../helm/index.ts";
+import type { ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, RunModuleTask, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
@@ -5,8 +7,7 @@ import type { Outcome, RunContext } from "../queue/index.ts";
 import { GLOBAL } from "../state/index.ts";
 import type { LastRun, ModuleRecord, RetryReason } from "../state/index.ts";
 import { helmValuesFile } from "./files.ts";
-import { ForeignReleaseError } from "./hands.ts";
-import type { Hands, ReleaseOutcome } from "./hands.ts";
+import type { Hands } from "./hands.ts";
 import { HookFailure } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
@@ -126,15 +127,14 @@ function settle(run: Run): { values: string; section: string; config: string; to
   };
 }
 
-const NOTHING_DONE: ReleaseOutcome = { action: "none", release: undefined, recovered: false };
-
-async function helmStep(run: Run): Promise<ReleaseOutcome> {
+/** Undefined where there is nothing for helm to do. */
+async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   const { hands, name, context } = run;
   step(run, "helm");
   const { module, absent } = recordOf(run);
   checkComplete(run);
   if (module.chart === "none" || hands.state.values.config?.maintenance.has(module.valuesKey) === true)
-    return NOTHING_DONE;
+    return undefined;
   const values = helmValuesFile(hands.state.values, module);
   const outcome = await hands.releases.reconcile({
     module,

@@ -22,7 +22,9 @@ export async function synchronize(hands: Hands, hooks: readonly Hook[], run: Syn
   const elsewhere: Promise<void>[] = [];
   for (const hook of hooks.filter((each) => each.config.kubernetes.length > 0)) {
     await hands.bindings.enable(hook);
-    for (const step of stepsOf(hook)) {
+    const waiting = hands.bindings.waiting(hook);
+    const listed = hook.config.kubernetes.filter((binding) => !waiting.includes(binding.id));
+    for (const step of stepsOf(listed)) {
       if (step.every((binding) => run.done.has(syncId(hook, binding)))) continue;
       run.signal.throwIfAborted();
       const first = step[0];
@@ -35,9 +37,9 @@ export async function synchronize(hands: Hands, hooks: readonly Hook[], run: Syn
 }
 
 /** Bindings of one group and queue are synchronized in one run; every other one alone (hook-contract §2.5). */
-function stepsOf(hook: Hook): KubernetesBinding[][] {
+function stepsOf(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
   const steps: KubernetesBinding[][] = [];
-  for (const binding of hook.config.kubernetes) {
+  for (const binding of bindings) {
     const last = steps.at(-1)?.[0];
     const joins =
       binding.group !== undefined && last?.group === binding.group && last.queue === binding.queue;

@@ -7,7 +7,7 @@ import type { Resource, Subscription, WatchHub, WatchedObject } from "../kube/in
 export interface ReleaseObject {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Empty for cluster-wide objects. */
+  /** Its namespace; of no account for cluster-wide objects. */
   readonly namespace: string;
   readonly name: string;
 }
@@ -32,6 +32,7 @@ const ASK_AGAIN_MS = 10_000;
 interface KindWatch {
   readonly present: Set<string>;
   synced: boolean;
+  namespaced: boolean;
   subscription: Subscription | undefined;
 }
 
@@ -84,7 +85,7 @@ export class Healing {
   #open(object: ReleaseObject): void {
     const key = watchKey(object);
     if (this.#watches.has(key)) return;
-    const watch: KindWatch = { present: new Set(), synced: false, subscription: undefined };
+    const watch: KindWatch = { present: new Set(), synced: false, namespaced: true, subscription: undefined };
     this.#watches.set(key, watch);
     void this.#subscribe(object, key, watch);
   }
@@ -97,6 +98,7 @@ export class Healing {
       clock.setTimer(ASK_AGAIN_MS, () => void this.#subscribe(object, key, watch));
       return;
     }
+    watch.namespaced = resource.namespaced;
     const namespace = resource.namespaced ? object.namespace : undefined;
     const seen = (each: WatchedObject): void => void watch.present.add(objectKey(each));
     watch.subscription = hub.subscribe(
@@ -143,7 +145,8 @@ export class Healing {
 
   #isGone(object: ReleaseObject): boolean {
     const watch = this.#watches.get(watchKey(object));
-    return watch?.synced === true && !watch.present.has(`${object.namespace}/${object.name}`);
+    if (watch?.synced !== true) return false;
+    return !watch.present.has(`${watch.namespaced ? object.namespace : ""}/${object.name}`);
   }
 
   #isDue(module: string, object: ReleaseObject): boolean {

@@ -16,7 +16,8 @@ import { bindingName, describeTask } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
-import { ForeignReleaseError, runTask } from "../../src/tasks/index.ts";
+import { ForeignReleaseError } from "../../src/helm/index.ts";
+import { runTask } from "../../src/tasks/index.ts";
 import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
 import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
@@ -253,6 +254,7 @@ export class EngineLab {
       retryMinMs: 5000,
       bindings: {
         enable: () => Promise.resolve(),
+        waiting: () => [],
         unlock: (hook, ids) => void this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`)),
         disable: () => {},
         snapshots: () => ({ get: () => [], objects: () => [] }),
@@ -267,7 +269,7 @@ export class EngineLab {
           log.push(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
           if (this.helmTakes > 0) await this.#pass(this.helmTakes, signal);
           signal.throwIfAborted();
-          if (failure === "foreign") throw new ForeignReleaseError("not ours");
+          if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
           return this.#upgrade(module.name, values);
         },
@@ -284,7 +286,7 @@ export class EngineLab {
           this.releases.delete(name);
           return Promise.resolve();
         },
-        purgeable: (tree) =>
+        withoutModule: (tree) =>
           [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
         ensureCrds: () => Promise.resolve(),
       },

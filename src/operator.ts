@@ -1,0 +1,50 @@
+import type { Environment, ParsedSettings } from "./config.ts";
+import { Scope, createLogger, oneLine } from "./lib/index.ts";
+import { ProblemError, describeProblem } from "./model/index.ts";
+import { logSink } from "./wiring/base.ts";
+import { Operator } from "./wiring/operator.ts";
+
+const REFUSED = 1;
+
+/**
+ * Runs the operator until it is told to stop or loses its lease (exit code 0), or refuses to start (exit code 1, one
+ * line for each problem) (design: Running).
+ */
+export async function operate({ settings, warnings }: ParsedSettings, env: Environment): Promise<number> {
+  const logger = createLogger(logSink(settings));
+  for (const warning of warnings) logger.warn(warning);
+  const scope = new Scope();
+  const stop = new AbortController();
+  const end = watchSignals(stop);
+  scope.add(end);
+  const operator = new Operator({ settings, env, scope, stop });
+  try {
+    await operator.run();
+    return 0;
+  } catch (error) {
+    if (stop.signal.aborted) return 0;
+    report(error, (line) => logger.error(line));
+    return REFUSED;
+  } finally {
+    await operator.stop();
+    await scope.close().catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
+  }
+}
+
+function report(error: unknown, write: (line: string) => void): void {
+  if (!(error instanceof ProblemError)) throw error;
+  for (const problem of error.problems) write(describeProblem(problem));
+}
+
+/** The first signal asks to stop, the second ends the process at once. */
+function watchSignals(stop: AbortController): () => void {
+  const signals = ["SIGTERM", "SIGINT"] as const;
+  const handle = (): void => {
+    if (stop.signal.aborted) process.exit(1);
+    stop.abort(new Error("asked to stop"));
+  };
+  for (const signal of signals) process.on(signal, handle);
+  return () => {
+    for (const signal of signals) process.off(signal, handle);
+  };
+}

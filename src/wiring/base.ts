@@ -1,0 +1,99 @@
+import type { Environment } from "../config.ts";
+import type { Settings } from "../settings.ts";
+import { FilterEngine } from "../filter/index.ts";
+import type { RunSettings } from "../hooks/index.ts";
+import { Discovery, WatchHub, connect } from "../kube/index.ts";
+import type { KubeClient } from "../kube/index.ts";
+import { createLogger, systemClock } from "../lib/index.ts";
+import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
+import { ProblemError } from "../model/index.ts";
+import { VERSION } from "../version.ts";
+import { placesOf } from "./places.ts";
+import type { Places } from "./places.ts";
+
+/** What everything else stands on: settings, log, clock, the way to the API server. */
+export interface Base {
+  readonly settings: Settings;
+  readonly env: Readonly<Record<string, string>>;
+  readonly places: Places;
+  readonly clock: Clock;
+  readonly sink: LogSink;
+  readonly logger: Logger;
+  readonly client: KubeClient;
+  readonly patchClient: KubeClient;
+  readonly discovery: Discovery;
+  readonly hub: WatchHub;
+  readonly filters: FilterEngine;
+  readonly namespace: string;
+  readonly runs: RunSettings;
+}
+
+/** Log lines go to stdout: text on a terminal, JSON elsewhere. */
+export function logSink(settings: Settings): LogSink {
+  const { stdout } = process;
+  return {
+    level: settings.logLevel,
+    type: settings.logType ?? (stdout.isTTY ? "text" : "json"),
+    noTime: settings.logNoTime,
+    clock: systemClock,
+    write: (line) => void stdout.write(line),
+  };
+}
+
+/** Builds the base; everything acquired is released with `scope`. Throws ProblemError when it cannot be had. */
+export function makeBase(settings: Settings, environment: Environment, scope: Scope): Base {
+  const clock = systemClock;
+  const sink = logSink(settings);
+  const logger = createLogger(sink);
+  const env = definedOf(environment);
+  const client = connect({
+    kubeConfig: settings.kubeConfig,
+    context: settings.kubeContext,
+    qps: settings.kubeClientQps,
+    burst: settings.kubeClientBurst,
+    userAgent: `addon-operator/${VERSION}`,
+    debug: settings.debugKubernetesApi,
+    logger,
+  });
+  scope.add(() => client.close());
+  const hub = new WatchHub({ client, clock, logger });
+  scope.add(() => hub.close());
+  const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger });
+  scope.add(() => filters.close());
+  const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
+  return {
+    settings,
+    env,
+    places: placesOf(settings),
+    clock,
+    sink,
+    logger,
+    client,
+    patchClient: client.limited({ qps, burst, timeoutMs }),
+    discovery: new Discovery(client, clock),
+    hub,
+    filters,
+    namespace: namespaceOf(settings, client),
+    runs: {
+      env,
+      workingDir: settings.workingDir,
+      tmpDir: settings.tmpDir,
+      timeoutMs: settings.hookTimeoutMs,
+      keepFiles: settings.debugKeepTmpFiles,
+      proxyJson: settings.logProxyHookJson,
+    },
+  };
+}
+
+function namespaceOf(settings: Settings, client: KubeClient): string {
+  const namespace = settings.namespace ?? client.namespaceFromContext;
+  if (namespace !== undefined) return namespace;
+  const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
+  throw new ProblemError([{ file: client.origin.file, message: "the context names no namespace", remedy }]);
+}
+
+function definedOf(environment: Environment): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}

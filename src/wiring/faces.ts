@@ -1,0 +1,240 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { servePublic, serveSocket, dumpQueues, queueText } from "../debug/index.ts";
+import type { Sources } from "../debug/index.ts";
+import type { Releases } from "../helm/index.ts";
+import { ownIdentity } from "../kube/index.ts";
+import type { WatchedObject } from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { Scope } from "../lib/index.ts";
+import type { HookMetrics, Metrics } from "../metrics/index.ts";
+import type { Json, Task } from "../model/index.ts";
+import { moduleOf } from "../model/index.ts";
+import { explainModule } from "../plan/index.ts";
+import type { Queues } from "../queue/index.ts";
+import type { State, View } from "../state/index.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, EventWriter, StatusMirror } from "../status/index.ts";
+import type { AddonObject, Happening } from "../status/index.ts";
+import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.ts";
+import { VERSION } from "../version.ts";
+import type { Base } from "./base.ts";
+
+/** What the faces show. */
+export interface Shown {
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly metrics: Metrics;
+  readonly hookMetrics: HookMetrics;
+  readonly releases: Releases;
+  readonly config: ConfigMapSource;
+  readonly bindings: KubeBindings;
+  readonly scope: Scope;
+}
+
+const TICK_MS = 10_000;
+const QUEUE_FILE = "/tmp/addon-operator-queue";
+
+/** The faces of a running operator: resources, Events, series, HTTP, debug socket. */
+export class Faces {
+  readonly #base: Base;
+  readonly #shown: Shown;
+  readonly #mirror: StatusMirror;
+  readonly #events: EventWriter;
+  #healing: Healing | undefined;
+  #queueFile = Promise.resolve();
+
+  constructor(base: Base, shown: Shown) {
+    this.#base = base;
+    this.#shown = shown;
+    const { client, clock, logger, namespace, settings, env } = base;
+    const operatorName = settings.configMap;
+    this.#mirror = new StatusMirror({
+      client,
+      clock,
+      logger,
+      namespace,
+      operatorName,
+      statusValues: settings.statusValues,
+      helmRelease: helmReleaseOf(env, namespace),
+      requested: (module, token) => void this.#requested(module, token),
+      specChanged: async () => void (await shown.config.refresh()),
+    });
+    const { name: instance } = ownIdentity(settings.pod);
+    this.#events = new EventWriter({ client, clock, logger, namespace, operatorName, instance });
+  }
+
+  /** Opens HTTP port and debug socket. */
+  async open(): Promise<void> {
+    const { settings, logger } = this.#base;
+    const { scope, metrics, hookMetrics, queues, state } = this.#shown;
+    metrics.beforeScrape(() => this.#sample());
+    const { port, close } = await servePublic(
+      { address: settings.listenAddress, port: settings.listenPort },
+      {
+        clock: this.#base.clock,
+        view: () => state.view,
+        queues: () => queues.views(),
+        metrics: () => metrics.text(),
+        hookMetrics: () => Promise.resolve(hookMetrics.text()),
+      },
+    );
+    scope.add(close);
+    logger.info("Listening", { address: settings.listenAddress, port });
+    await this.#openSocket();
+    this.#tick();
+  }
+
+  /** Begins to mirror the state into AddonModules; only who holds the lease may. */
+  mirror(): void {
+    const { hub, namespace } = this.#base;
+    const { scope, state } = this.#shown;
+    const seen = (object: WatchedObject): void => this.#mirror.onObserved(object as unknown as AddonObject);
+    for (const resource of [ADDON_MODULES, ADDON_OPERATORS]) {
+      const known = {
+        ...resource,
+        kind: resource === ADDON_MODULES ? "AddonModule" : "AddonOperator",
+        verbs: [],
+      };
+      const subscription = hub.subscribe(
+        { resource: known, namespace },
+        {
+          object: seen,
+          synced: () => {},
+          applied: seen,
+          deleted: (object) => this.#mirror.onDeleted(object as unknown as AddonObject),
+        },
+      );
+      scope.add(() => subscription.close());
+    }
+    this.#mirroring = true;
+    this.#mirror.update(state.view);
+  }
+
+  #mirroring = false;
+
+  /** The state changed. */
+  update(view: View): void {
+    if (this.#mirroring) this.#mirror.update(view);
+    this.#writeQueueFile();
+  }
+
+  /** Writes what is not written yet and ends the mirror. */
+  async flush(): Promise<void> {
+    if (this.#mirroring) await this.#mirror.flush();
+    this.#mirror.close();
+  }
+
+  announce(event: Happening): void {
+    this.#events.record(event);
+  }
+
+  configTrouble(reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string): void {
+    this.#base.logger.error(message, { reason });
+    if (reason === "ConfigMapInvalid") this.#shown.metrics.modules.configInvalid();
+    this.announce({ module: undefined, reason, note: message });
+  }
+
+  setHealing(healing: Healing): void {
+    this.#healing = healing;
+  }
+
+  /** A token asks for a run; edits made before it must have been seen, so the ConfigMap is read first. */
+  async #requested(module: string | undefined, token: string): Promise<void> {
+    const { config, state } = this.#shown;
+    try {
+      await config.refresh();
+    } catch (error) {
+      this.#base.logger.warn("The ConfigMap cannot be read", { error: oneLine(error) });
+    }
+    state.recordRequest(module, token);
+  }
+
+  async #openSocket(): Promise<void> {
+    const { settings, logger } = this.#base;
+    const { scope } = this.#shown;
+    const places = [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
+    for (const place of places) {
+      try {
+        const { close } = await serveSocket(place, this.#sources());
+        scope.add(close);
+        return;
+      } catch (error) {
+        logger.debug("The debug socket cannot be had", { place, error: oneLine(error) });
+      }
+    }
+    logger.warn("There is no debug socket", { places });
+  }
+
+  #sources(): Sources {
+    const { state, queues, bindings } = this.#shown;
+    return {
+      version: VERSION,
+      clock: this.#base.clock,
+      state,
+      queues: () => queues.views(),
+      snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
+      render: () => Promise.resolve("not available\n"),
+      objects: (module) => this.#healing?.objects(module),
+      explain: (module) => state.values.explain(module.valuesKey),
+      why: (name) => {
+        const { view } = state;
+        const module = view.modules.get(name);
+        return module === undefined ? [] : explainModule(module, { view, queues: queues.views() });
+      },
+      plan: () => Promise.resolve(null),
+      runNow: (module) => state.recordRequest(module, `debug-${this.#base.clock.now()}`),
+      log: this.#base.sink,
+    };
+  }
+
+  #tick(): void {
+    const { clock } = this.#base;
+    this.#shown.metrics.tick();
+    const timer = clock.setTimer(TICK_MS, () => this.#tick());
+    this.#shown.scope.add(() => timer.cancel());
+  }
+
+  #sample(): void {
+    const { metrics, queues, state } = this.#shown;
+    metrics.queues.stand(
+      queues.views().map(({ name, length, tasks }) => {
+        const task = tasks[0]?.task;
+        if (task === undefined) return { queue: name, length };
+        const hook = task.kind === "hook" ? task.hook.name : undefined;
+        return { queue: name, length, head: { type: task.kind, module: moduleOf(task), hook } };
+      }),
+    );
+    metrics.modules.stand(
+      [...state.view.modules.values()].map((module) => ({
+        module: module.name,
+        enabled: module.enabled,
+        version: module.module.chartVersion,
+        suspended: module.suspended,
+      })),
+    );
+  }
+
+  /** `/tmp/addon-operator-queue` (HOOKS "Debug"); errors are ignored, one write follows the other. */
+  #writeQueueFile(): void {
+    if (this.#queueFileDue) return;
+    this.#queueFileDue = true;
+    this.#queueFile = this.#queueFile
+      .then(() => {
+        this.#queueFileDue = false;
+        return writeFile(
+          QUEUE_FILE,
+          queueText(dumpQueues(this.#shown.queues.views(), this.#base.clock.now())),
+        );
+      })
+      .catch(() => {});
+  }
+
+  #queueFileDue = false;
+}
+
+/** The operator's own release, where its chart tells it. */
+function helmReleaseOf(env: Base["env"], namespace: string): { name: string; namespace: string } | undefined {
+  const name = env["ADDON_OPERATOR_RELEASE_NAME"];
+  return name === undefined ? undefined : { name, namespace };
+}

@@ -1,0 +1,121 @@
+import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
+import { parseCrontab } from "../cron/index.ts";
+import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
+import { readTree } from "../modules/index.ts";
+import type { Queues } from "../queue/index.ts";
+import type { State } from "../state/index.ts";
+import { applyObjects } from "../tasks/index.ts";
+import type {
+  BindingsPort,
+  ConfigPort,
+  Hands,
+  HookRunPort,
+  ReleasesPort,
+  SchedulesPort,
+  Witness,
+} from "../tasks/index.ts";
+import type { HookMetricsPort } from "./metrics.ts";
+import type { Base } from "./base.ts";
+import type { TaskWaits } from "./await-task.ts";
+
+/** Rooms that tasks reach through ports. */
+export interface Ports {
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly bindings: BindingsPort;
+  readonly schedules: SchedulesPort;
+  readonly releases: ReleasesPort;
+  readonly config: ConfigPort;
+  readonly witness: Witness;
+  readonly hookMetrics: HookMetricsPort;
+  readonly waits: TaskWaits;
+}
+
+/** Everything a task may use. */
+export function makeHands(base: Base, ports: Ports): Hands {
+  const { clock, logger, settings, runs } = base;
+  const loader = hookLoader(base);
+  return {
+    ...ports,
+    clock,
+    logger,
+    retryMinMs: settings.retryMinMs,
+    runHook: hookRunner(base, ports),
+    runScript: ({ module, values, configValues, signal }) =>
+      runEnabledScript({
+        module: module.name,
+        path: module.enabledScript ?? "",
+        values,
+        configValues,
+        settings: runs,
+        logger,
+        signal,
+      }),
+    loadHook: (file, module) => load(base, loader, { file, module }),
+    readTree: () => readAgain(base, ports.state.tree),
+    lookAgain: (ms) => void clock.setTimer(ms, () => ports.state.recordSecondLook()),
+    awaitTask: (task) => ports.waits.offer(task),
+  };
+}
+
+function hookLoader(base: Base): HookLoader {
+  return new HookLoader({
+    env: base.env,
+    workingDir: base.settings.workingDir,
+    logger: base.logger,
+    checkCrontab: (line) => parseCrontab(line).warning,
+    checkFilter: (filter) => base.filters.compile(filter),
+  });
+}
+
+async function load(
+  base: Base,
+  loader: HookLoader,
+  wanted: { file: HookFile; module: string | undefined },
+): ReturnType<Hands["loadHook"]> {
+  const answer = await loader.load(wanted.file, wanted.module);
+  if ("problem" in answer) return answer;
+  for (const warning of answer.warnings)
+    base.logger.warn(warning, { hook: wanted.file.name, module: wanted.module });
+  return { hook: answer.hook };
+}
+
+/** The directories again; what broke or vanished stays in force until it is mended or confirmed. */
+async function readAgain(base: Base, previous: Tree): Promise<Tree> {
+  const tree = await readModules(base, previous);
+  for (const warning of tree.warnings) if (!previous.warnings.includes(warning)) base.logger.warn(warning);
+  return tree;
+}
+
+/** Reads modules and global hooks; at start without a previous tree. */
+export function readModules(base: Base, previous?: Tree): Promise<Tree> {
+  const { places, settings, clock } = base;
+  return readTree({
+    modulesDirs: places.modulesDirs,
+    globalHooksDir: places.globalHooksDir,
+    unnumberedOrder: settings.unnumberedOrder,
+    strict: settings.strictValues,
+    previous,
+    clock,
+  });
+}
+
+function hookRunner(base: Base, ports: Ports): HookRunPort {
+  const { patchClient: client, discovery, filters, clock, logger, runs: settings } = base;
+  return async (run) => {
+    const started = clock.monotonic();
+    const { failure, output } = await runHook({ ...run, settings, logger });
+    return {
+      failure,
+      durationMs: clock.monotonic() - started,
+      configPatch: output?.configPatchText ?? "",
+      valuesPatch: output?.valuesPatchText ?? "",
+      applyObjects: () => applyObjects({ client, discovery, filters, clock }, output?.objects ?? []),
+      applyMetrics: () => ports.hookMetrics.apply(labelsOf(run.hook), output?.metrics ?? []),
+    };
+  };
+}
+
+function labelsOf(hook: Hook): { hook: string; module: string | undefined } {
+  return { hook: hook.name, module: hook.module };
+}

@@ -1,0 +1,279 @@
+import { CronTable } from "../cron/index.ts";
+import { Engine } from "../engine/index.ts";
+import { Lease, firstContact, ownIdentity } from "../kube/index.ts";
+import type { Scope } from "../lib/index.ts";
+import type { Environment } from "../config.ts";
+import type { Hook, HookTrigger, Task } from "../model/index.ts";
+import { HookMetrics, createMetrics } from "../metrics/index.ts";
+import { explainHold } from "../plan/index.ts";
+import { Scratch, endChildren } from "../process/index.ts";
+import { Queues } from "../queue/index.ts";
+import type { Settings } from "../settings.ts";
+import { State } from "../state/index.ts";
+import { runTask } from "../tasks/index.ts";
+import type { Hands } from "../tasks/index.ts";
+import { ConfigMapSource, Healing, KubeBindings, Schedules } from "../triggers/index.ts";
+import { TaskWaits } from "./await-task.ts";
+import { makeBase } from "./base.ts";
+import type { Base } from "./base.ts";
+import { RateLimits } from "./rate-limits.ts";
+import { Faces } from "./faces.ts";
+import { makeHands } from "./hands.ts";
+import { applyOwnCrds } from "./own-crds.ts";
+import { makeReleases, releasesPort } from "./releases.ts";
+import { loadConfig, loadEverything } from "./startup.ts";
+import { makeWitness } from "./witness.ts";
+
+const LEASE_GRACE_MS = 3000;
+
+export interface OperatorOptions {
+  readonly settings: Settings;
+  readonly env: Environment;
+  /** Releases everything acquired, last in first out. */
+  readonly scope: Scope;
+  /** Aborted when the operator is to stop. */
+  readonly stop: AbortController;
+}
+
+/** The rooms, built by hand and started in order (house-style §6 "Start", "Stop"). */
+export class Operator {
+  readonly #options: OperatorOptions;
+  readonly #base: Base;
+  readonly #state: State;
+  readonly #queues: Queues<Task>;
+  readonly #engine: Engine;
+  readonly #metrics;
+  readonly #hookMetrics: HookMetrics;
+  readonly #waits: TaskWaits;
+  readonly #limits: RateLimits;
+  readonly #bindings: KubeBindings;
+  #hands: Hands | undefined;
+  #faces: Faces | undefined;
+  #lease: Lease | undefined;
+  /** Set when the lease was lost: nothing of ours may run on. */
+  #graceMs: number;
+
+  constructor(options: OperatorOptions) {
+    this.#options = options;
+    const { settings } = options;
+    this.#graceMs = settings.shutdownTimeoutMs;
+    this.#base = makeBase(settings, options.env, options.scope);
+    const { clock } = this.#base;
+    this.#metrics = createMetrics({ prefix: settings.metricsPrefix });
+    this.#hookMetrics = new HookMetrics({ prefix: settings.metricsPrefix });
+    this.#state = new State({ clock, onChange: () => this.#changed() });
+    this.#limits = new RateLimits(clock);
+    this.#queues = new Queues<Task>({
+      clock,
+      bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
+      random: Math.random,
+      run: (batch, context) => runTask(this.#handsOrThrow(), batch, context),
+      delay: (task) => this.#limits.waitMs(task),
+      onChange: () => this.#waits.look(),
+      onSettled: () => this.#engine.look(),
+    });
+    this.#waits = new TaskWaits(this.#queues);
+    this.#engine = new Engine(this.#state, this.#queues);
+    this.#bindings = new KubeBindings({
+      ...this.#base,
+      keepManagedFields: settings.keepManagedFields,
+      emit: (hook, trigger) => this.#offerHook(hook, trigger),
+    });
+    this.#state.explainWith((name) => {
+      const view = this.#state.view;
+      const module = view.modules.get(name);
+      return module === undefined ? undefined : explainHold(module, { view, queues: this.#queues.views() });
+    });
+  }
+
+  /** Starts, works, and resolves when asked to stop or the lease is lost. Throws ProblemError when it refuses. */
+  async run(): Promise<void> {
+    const { stop } = this.#options;
+    await Scratch.cleanStale(this.#base.settings.tmpDir);
+    await this.#start();
+    await new Promise<void>((resolve) => {
+      if (stop.signal.aborted) resolve();
+      stop.signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+  }
+
+  /** No new triggers, what runs may end under the time-out, then status and lease (design: Running). */
+  async stop(): Promise<void> {
+    this.#engine.stop();
+    await this.#queues.stop(this.#graceMs);
+    await endChildren(LEASE_GRACE_MS);
+    await this.#faces?.flush();
+    await this.#lease?.release();
+  }
+
+  async #start(): Promise<void> {
+    const { scope, stop } = this.#options;
+    const { client, logger, settings, hub, clock, namespace } = this.#base;
+    await firstContact(client, stop.signal);
+    logger.info("Connected", { server: client.origin.server, namespace });
+    const config = new ConfigMapSource({
+      client,
+      hub,
+      state: this.#state,
+      clock,
+      logger,
+      namespace,
+      name: settings.configMap,
+      overlay: settings.configOverlay,
+      onTrouble: (reason, message) => this.#faces?.configTrouble(reason, message),
+    });
+    scope.add(() => config.close());
+    const releases = makeReleases(this.#base);
+    scope.add(() => releases.close());
+    const hands = this.#makeHands(config, releases);
+    const faces = new Faces(this.#base, {
+      state: this.#state,
+      queues: this.#queues,
+      metrics: this.#metrics,
+      hookMetrics: this.#hookMetrics,
+      releases,
+      config,
+      bindings: this.#bindings,
+      scope,
+    });
+    this.#faces = faces;
+    await faces.open();
+    await this.#takeLease();
+    await Promise.all([
+      loadEverything(this.#base, this.#state, hands),
+      applyOwnCrds(this.#base),
+      releases.ready(),
+    ]);
+    faces.mirror();
+    await this.#loadConfig(config, hands);
+    await config.watch();
+    this.#followReleases(releases);
+    if (this.#state.view.boot !== "waiting") this.#begin();
+  }
+
+  /** Invalid content is told to the AddonOperator before the operator gives up. */
+  async #loadConfig(config: ConfigMapSource, hands: Hands): Promise<void> {
+    try {
+      await loadConfig(this.#state, config, hands);
+    } catch (error) {
+      await this.#faces?.flush();
+      throw error;
+    }
+  }
+
+  #begin(): void {
+    this.#state.recordBoot("onStartup");
+    this.#queues.offer("main", { kind: "boot", key: "boot" });
+  }
+
+  #makeHands(config: ConfigMapSource, releases: ReturnType<typeof makeReleases>): Hands {
+    const { scope } = this.#options;
+    const { clock, logger, env } = this.#base;
+    scope.add(() => this.#bindings.close());
+    const table = new CronTable({
+      clock,
+      zone: env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
+    });
+    const schedules = new Schedules(table, (hook, trigger) => this.#offerHook(hook, trigger));
+    scope.add(() => {
+      schedules.close();
+      table.close();
+    });
+    const hands = makeHands(this.#base, {
+      state: this.#state,
+      queues: this.#queues,
+      bindings: this.#bindings,
+      schedules,
+      releases: releasesPort(this.#base, releases, this.#state),
+      config,
+      witness: makeWitness(this.#metrics, (event) => this.#faces?.announce(event), logger),
+      hookMetrics: { apply: (from, operations) => this.#hookMetrics.apply(operations, from) },
+      waits: this.#waits,
+    });
+    this.#hands = hands;
+    return hands;
+  }
+
+  /** Events of a module that is off go nowhere; the batch folds neighbours of the same hook. */
+  #offerHook(hook: Hook, trigger: HookTrigger): void {
+    const queue = trigger.type === "lifecycle" ? "main" : trigger.binding.queue;
+    const alone = trigger.type === "synchronization" && trigger.binding.group === undefined;
+    const batch = hook.config.version === "v0" || alone ? {} : { batch: hook.id };
+    this.#queues.offer(queue, { kind: "hook", hook, trigger, ...batch });
+  }
+
+  async #takeLease(): Promise<void> {
+    const { settings, client, clock, logger, namespace } = this.#base;
+    const { stop } = this.#options;
+    this.#lease = new Lease({
+      client,
+      clock,
+      logger,
+      namespace,
+      name: `addon-operator-${settings.configMap}`,
+      identity: ownIdentity(settings.pod),
+      times: {
+        durationMs: settings.leaseDurationMs,
+        renewDeadlineMs: settings.leaseRenewMs,
+        retryMs: settings.leaseRetryMs,
+      },
+      events: {
+        onLost: (reason) => {
+          logger.error("The lease is lost; stopping", { reason });
+          this.#graceMs = 0;
+          stop.abort(new Error("lost the lease"));
+          void endChildren(LEASE_GRACE_MS);
+        },
+        onWaiting: (holder) =>
+          logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder }),
+      },
+    });
+    await this.#lease.acquire(stop.signal);
+  }
+
+  /** What release Secrets say goes into the record; objects that go missing too. */
+  #followReleases(releases: ReturnType<typeof makeReleases>): void {
+    const { hub, discovery, clock, logger } = this.#base;
+    const healing = new Healing({
+      hub,
+      resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
+      clock,
+      logger,
+      onAbsent: (module, absent) => {
+        for (const object of absent) this.#metrics.modules.absent(module, object);
+        logger.warn("Objects of a release are gone", { module, objects: absent });
+        this.#state.update(module, (record) => void (record.absent = absent));
+      },
+    });
+    this.#options.scope.add(() => healing.close());
+    this.#faces?.setHealing(healing);
+    const follow = (name: string): void => {
+      this.#state.recordRelease(name, releases.get(name));
+      void watchObjects(name);
+    };
+    const watchObjects = async (name: string): Promise<void> => {
+      const record = this.#state.module(name);
+      const objects =
+        record?.enabled === true ? await releases.objects(name).catch(() => undefined) : undefined;
+      const { namespace: home } = this.#base;
+      healing.setObjects(
+        name,
+        (objects ?? []).map((object) => ({ ...object, namespace: object.namespace ?? home })),
+      );
+    };
+    releases.store.onChange(follow);
+  }
+
+  #changed(): void {
+    const view = this.#state.view;
+    // The ConfigMap came back: only now the first start goes on.
+    if (view.boot === "waiting" && view.config.condition === "ok") this.#begin();
+    this.#engine.look();
+    this.#faces?.update(this.#state.view);
+  }
+
+  #handsOrThrow(): Hands {
+    if (this.#hands === undefined) throw new Error("not started");
+    return this.#hands;
+  }
+}

@@ -1,0 +1,28 @@
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+import { ensureCrds } from "../helm/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { Base } from "./base.ts";
+
+const NAMES = ["addonmodules.yaml", "addonoperators.yaml"];
+
+/** Creates or upgrades the operator's own CRDs; where it may not, it says so once and works on. */
+export async function applyOwnCrds({ settings, client, clock, logger }: Base): Promise<void> {
+  if (!settings.manageCrds) return;
+  try {
+    await ensureCrds(NAMES.map(fileOf), { client, clock, signal: undefined });
+  } catch (error) {
+    logger.warn("The CRDs of the operator could not be applied; statuses need them", {
+      error: oneLine(error),
+    });
+  }
+}
+
+/** Beside the bundle, or in the source tree. */
+function fileOf(name: string): string {
+  const places = [`./crds/${name}`, `../../crds/${name}`].map((path) =>
+    fileURLToPath(new URL(path, import.meta.url)),
+  );
+  return places.find((path) => existsSync(path)) ?? places[0] ?? name;
+}

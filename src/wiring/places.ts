@@ -1,0 +1,24 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+
+import type { Settings } from "../config.ts";
+
+/** Where modules and global hooks are looked for. */
+export interface Places {
+  readonly modulesDirs: readonly string[];
+  readonly globalHooksDir: string;
+}
+
+const FALLBACK = "/addons";
+
+/**
+ * Directories by the settings: named ones, then `<working dir>/…`, then `/modules` and `/global-hooks`; where neither
+ * of these exists, below `/addons` (README "Files on disk").
+ */
+export function placesOf(settings: Settings, exists: (path: string) => boolean = existsSync): Places {
+  const base = settings.workingDir ?? (["/modules", "/global-hooks"].some(exists) ? "/" : FALLBACK);
+  return {
+    modulesDirs: (settings.modulesDir ?? join(base, "modules")).split(":").filter(Boolean),
+    globalHooksDir: settings.globalHooksDir ?? join(base, "global-hooks"),
+  };
+}

@@ -1,0 +1,41 @@
+import { ProblemError } from "../model/index.ts";
+import type { Problem } from "../model/index.ts";
+import type { State } from "../state/index.ts";
+import { loadHooks } from "../tasks/index.ts";
+import type { Hands } from "../tasks/index.ts";
+import type { ConfigMapSource } from "../triggers/index.ts";
+import type { Base } from "./base.ts";
+import { readModules } from "./hands.ts";
+
+/**
+ * Reads everything that must be right before anything runs: directories, global hooks, the ConfigMap. Throws
+ * ProblemError with every problem found (README "Validation": Start).
+ */
+export async function loadEverything(base: Base, state: State, hands: Hands): Promise<void> {
+  const tree = await readModules(base);
+  for (const warning of tree.warnings) base.logger.warn(warning);
+  const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
+  refuse([...tree.problems, ...problems]);
+  state.recordTree(tree);
+  state.recordGlobalHooks(hooks);
+}
+
+/** Reads the ConfigMap; invalid content is refused, a missing one is made at a first start only. */
+export async function loadConfig(state: State, source: ConfigMapSource, hands: Hands): Promise<void> {
+  const found = await source.refresh();
+  if (state.view.config.condition === "invalid") refuse(state.view.config.problems);
+  if (found) return;
+  if (hands.releases.anyOurs()) {
+    state.recordBoot("waiting");
+    hands.logger.error(
+      "The ConfigMap is missing while releases of ours exist; nothing runs until it is back",
+    );
+    return;
+  }
+  await source.createEmpty();
+  hands.logger.info("Created an empty ConfigMap");
+}
+
+function refuse(problems: readonly Problem[]): void {
+  if (problems.length > 0) throw new ProblemError(problems);
+}
