@@ -8,7 +8,7 @@ import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import { connect, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { ChartKind } from "../../src/model/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 
@@ -83,6 +83,12 @@ function reconcile(
 function kubectl(...args: string[]): Promise<string> {
   return cluster().kubectl([...args, "-n", lab.namespace]);
 }
+
+const SLOW_HOOK = `apiVersion: batch/v1
+kind: Job
+metadata: {name: slow, annotations: {helm.sh/hook: "pre-install,pre-upgrade"}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}
+`;
 
 const data = (): Promise<string> => kubectl("get", "cm", "m", "-o", "jsonpath={.data}");
 
@@ -178,23 +184,22 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     });
   });
 
-  test("a release left pending by a kill is marked failed and upgraded", async () => {
-    const hook = `apiVersion: batch/v1
-kind: Job
-metadata: {name: slow, annotations: {helm.sh/hook: "pre-install,pre-upgrade"}}
-spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}
-`;
-    await putChart(`${CONFIG_MAP}---\n${hook}`);
+  /** Begins an install that waits for a Job which never ends; resolves when helm waits. */
+  async function startSlow(): Promise<{ controller: AbortController; failure: Promise<string> }> {
+    await putChart(`${CONFIG_MAP}---\n${SLOW_HOOK}`);
     const controller = new AbortController();
     const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
     const values = JSON.stringify({ global: {}, m: { a: 1 } });
     const run = releases.reconcile({ module, values, absent: false, signal: controller.signal });
-    const failed = expect(run).rejects.toThrow(/helm/);
-    await eventually(() => {
-      expect(releases.get("m")?.status).toBe("pending-install");
-    });
+    const failure = run.then(() => "no failure", oneLine);
+    await eventually(() => releases.get("m")?.status === "pending-install", "helm waits");
+    return { controller, failure };
+  }
+
+  test("a release left pending by a kill is marked failed and upgraded", async () => {
+    const { failure } = await startSlow();
     await kill(lab.namespace, "SIGKILL");
-    await failed;
+    expect(await failure).toMatch(/helm upgrade m: ended by SIGKILL/);
     expect(releases.get("m")?.status).toBe("pending-install");
     await putChart();
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({
@@ -205,36 +210,29 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: non
   });
 
   test("an abort lets helm mark its release failed", async () => {
-    const hook = `apiVersion: batch/v1
-kind: Job
-metadata: {name: slow, annotations: {helm.sh/hook: "pre-install"}}
-spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}
-`;
-    await putChart(`${CONFIG_MAP}---\n${hook}`);
-    const controller = new AbortController();
-    const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
-    const run = releases.reconcile({
-      module,
-      values: `{"global": {}, "m": {}}`,
-      absent: false,
-      signal: controller.signal,
-    });
-    const failed = expect(run).rejects.toThrow(/cancelled/);
-    await eventually(() => {
-      expect(releases.get("m")?.status).toBe("pending-install");
-    });
+    const { controller, failure } = await startSlow();
     controller.abort();
-    await failed;
+    expect(await failure).toMatch(/cancelled/);
     expect(releases.get("m")?.status).toBe("failed");
+  });
+
+  test("a helm that outlived its operator is ended before its release is touched", async () => {
+    const { failure } = await startSlow();
+    const orphaned = releases;
+    releases = new Releases(options(bin()));
+    await releases.ready();
+    await putChart();
+    const outcome = await reconcile({ m: { a: 1 } });
+    expect(outcome).toMatchObject({ recovered: true, release: { status: "deployed" } });
+    expect(await failure).toMatch(/helm upgrade m/);
+    orphaned.close();
   });
 
   test("a release without our labels is only labelled when it is the same", async () => {
     await putChart();
     await put("values.json", JSON.stringify({ global: {}, m: { a: 1 } }));
     await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
-    await eventually(() => {
-      expect(releases.get("m")?.status).toBe("deployed");
-    });
+    await eventually(() => releases.get("m")?.status === "deployed", "the watch tells");
     expect(releases.ownership("m")).toBe("foreign");
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
     expect(releases.ownership("m")).toBe("ours");
@@ -254,9 +252,7 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: non
       join(lab.root, "values.json"),
       ...labels,
     ]);
-    await eventually(() => {
-      expect(releases.ownership("m")).toBe("ours");
-    });
+    await eventually(() => releases.ownership("m") === "ours", "the watch tells");
     await putChart();
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
   });
@@ -344,15 +340,14 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: non
     await reconcile({ m: { a: 1 } });
     await reconcile({ m: { a: 2 } });
     await run(bin(), ["rollback", "m", "1"]);
-    await eventually(() => {
-      expect(releases.get("m")).toMatchObject({ revision: 3, status: "deployed" });
-    });
+    await eventually(
+      () => releases.get("m")?.revision === 3 && releases.get("m")?.status === "deployed",
+      "the rollback shows",
+    );
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
     expect(await data()).toContain(`"a":"2"`);
     await run(bin(), ["uninstall", "m"]);
-    await eventually(() => {
-      expect(releases.get("m")).toBeUndefined();
-    });
+    await eventually(() => releases.get("m") === undefined, "the release is gone");
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "installed" });
   });
 
@@ -367,6 +362,24 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: non
     expect(releases.ownership("m")).toBe("ours");
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+  });
+
+  test("a release that helm 3 made goes on with this helm", async () => {
+    await putChart();
+    await restart({ bin: cluster().bin.helm3 });
+    await reconcile({ m: { a: 1 } });
+    await restart();
+    await putChart(CONFIG_MAP.replace(`, g: "{{ .Values.global.used }}"`, ""));
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+    expect(await data()).toBe(`{"a":"2"}`);
+  });
+
+  test("conflicts with other field managers are forced", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    await kubectl("patch", "cm", "m", "--type=merge", "--field-manager=other", "-p", `{"data":{"a":"mine"}}`);
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+    expect(await data()).toContain(`"a":"2"`);
   });
 
   test("history is kept short", async () => {

@@ -1,0 +1,156 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { ChartReader } from "../../src/helm/chart.ts";
+import { parseHelmIgnore } from "../../src/helm/helm-ignore.ts";
+import { inputsDigest } from "../../src/helm/inputs.ts";
+import type { Inputs } from "../../src/helm/inputs.ts";
+import { stageChart } from "../../src/helm/stage.ts";
+import { Scratch } from "../../src/process/index.ts";
+import { ManualClock } from "../support/clock.ts";
+
+describe(".helmignore as helm reads it", () => {
+  type Case = [rule: string, path: string, isDirectory: boolean, ignored: boolean];
+  test.each<Case>([
+    ["*.md", "README.md", false, true],
+    ["*.md", "docs/a.md", false, true],
+    ["/*.md", "docs/a.md", false, false],
+    ["docs/*.md", "docs/a.md", false, true],
+    ["docs/*.md", "x/docs/a.md", false, false],
+    ["docs/", "docs", true, true],
+    ["docs/", "docs", false, false],
+    ["a?c", "abc", false, true],
+    ["[ab].txt", "b.txt", false, true],
+    ["[^ab].txt", "b.txt", false, false],
+    [String.raw`\*.x`, "*.x", false, true],
+    [String.raw`\*.x`, "a.x", false, false],
+    ["# comment", "# comment", false, false],
+    ["", "templates/.hidden", false, true],
+    ["", ".hidden", false, false],
+    ["!keep.txt", "other.txt", false, true],
+    ["!keep.txt", "keep.txt", false, false],
+    ["a.b", "axb", false, false],
+  ])("rule %j, path %s (directory: %s): %s", (...[rule, path, isDirectory, ignored]: Case) => {
+    expect(parseHelmIgnore(rule)(path, isDirectory)).toBe(ignored);
+  });
+});
+
+let root: string;
+const clock = new ManualClock(Date.now() + 86_400_000);
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "chart-test-"));
+  await put("Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\n");
+  await put("templates/a.yaml", "{{ .Values.global.used.deep }}{{ .Values.m.a }}");
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+async function put(rel: string, text: string | Buffer): Promise<void> {
+  await mkdir(dirname(join(root, rel)), { recursive: true });
+  await writeFile(join(root, rel), text);
+}
+
+describe("the inputs digest", () => {
+  const reader = new ChartReader(clock);
+  async function digest(change: Partial<Inputs> = {}): Promise<string> {
+    const values = { global: { used: { deep: 1 }, other: 1 }, m: { a: 1 } };
+    return inputsDigest({
+      module: { name: "m", valuesKey: "m" },
+      namespace: "ns",
+      chart: reader.read({ dir: root, chart: "own" }),
+      values,
+      helm: "helm",
+      capabilities: async () => "server",
+      ...change,
+    });
+  }
+
+  test.each<[string, Partial<Inputs>]>([
+    ["module values", { values: { global: { used: { deep: 1 }, other: 1 }, m: { a: 2 } } }],
+    ["a global it names", { values: { global: { used: { deep: 2 }, other: 1 }, m: { a: 1 } } }],
+    ["the release name", { module: { name: "n", valuesKey: "m" } }],
+    ["the namespace", { namespace: "other" }],
+    ["the helm binary", { helm: "other" }],
+  ])("covers %s", async (_, change) => {
+    expect(await digest(change)).not.toBe(await digest());
+  });
+
+  test.each<[string, Partial<Inputs>]>([
+    ["other globals", { values: { global: { used: { deep: 1 }, other: 2 }, m: { a: 1 } } }],
+    ["the order of keys", { values: { m: { a: 1 }, global: { other: 1, used: { deep: 1 } } } }],
+    ["the server, unless asked", { capabilities: async () => "other" }],
+  ])("leaves out %s", async (_, change) => {
+    expect(await digest(change)).toBe(await digest());
+  });
+
+  test("covers all globals and the server where templates use them", async () => {
+    await put("templates/b.yaml", "{{ toYaml .Values.global }}{{ .Capabilities.KubeVersion }}");
+    const values = { global: { used: { deep: 1 }, other: 2 }, m: { a: 1 } };
+    expect(await digest({ values })).not.toBe(await digest());
+    expect(await digest({ capabilities: async () => "other" })).not.toBe(await digest());
+  });
+
+  test("covers every file that helm loads", async () => {
+    const before = await digest();
+    await put("files/x.txt", "1");
+    const added = await digest();
+    await put("files/x.txt", "2");
+    const changed = await digest();
+    await put(".helmignore", "files/\n");
+    const ignored = await digest();
+    await put("files/x.txt", "3");
+    expect(new Set([before, added, changed, ignored]).size).toBe(4);
+    expect(await digest()).toBe(ignored);
+  });
+});
+
+describe("what else reads values", () => {
+  const read = () => new ChartReader(clock).read({ dir: root, chart: "own" }).reach;
+  test("conditions of sub-charts", async () => {
+    await put("Chart.yaml", "name: x\ndependencies:\n- name: y\n  condition: y.on,global.y.on\n");
+    expect([...read().globals]).toContain("y.on");
+  });
+  test("a schema that speaks of globals", async () => {
+    await put("values.schema.json", `{"properties": {"global": {}}}`);
+    expect(read().dynamic).toBe(true);
+  });
+  test("templates of sub-charts, packed ones too", async () => {
+    await put("charts/y/templates/_h.tpl", "{{ .Values.global.fromSub }}");
+    await put("pack/z/templates/a.yaml", "{{ .Values.global.fromPacked }}");
+    execFileSync("tar", ["-czf", join(root, "charts/z-1.0.0.tgz"), "-C", join(root, "pack"), "z"]);
+    await rm(join(root, "pack"), { recursive: true });
+    expect([...read().globals].sort()).toEqual(["fromPacked", "fromSub", "used.deep"]);
+  });
+  test("with tpl any file", async () => {
+    await put("templates/b.yaml", "{{ tpl (.Files.Get `x`) . }}");
+    expect(read()).toMatchObject({ dynamic: true, lookup: false });
+    await put("x", "{{ lookup `v1` `Secret` `a` `b` }}");
+    expect(read()).toMatchObject({ lookup: true });
+  });
+});
+
+test.each<[string, boolean]>([
+  ["name: x\nversion: 1.0.0\n", false],
+  ["version: 1.0.0\n", true],
+  ["name: ''\n", true],
+  ["name: a/b\n", true],
+  ["name: [1]\n", true],
+])("Chart.yaml %j needs a stage: %s", async (text, needed) => {
+  await put("Chart.yaml", text);
+  expect(new ChartReader(clock).read({ dir: root, chart: "own" }).needsStage).toBe(needed);
+});
+
+test("a made chart has the module's name and leaves out what is none of helm's", async () => {
+  await rm(join(root, "Chart.yaml"));
+  for (const dir of ["hooks", "lib", "crds", "docs", "images"]) await put(`${dir}/x`, "");
+  await symlink(join(root, "templates"), join(root, "linked"));
+  const scratch = await Scratch.open(root, "stage");
+  const { readdir, readFile } = await import("node:fs/promises");
+  const dir = await stageChart({ name: "m", dir: root, chart: "synthetic" }, scratch);
+  const entries = await readdir(dir);
+  expect(entries).toEqual(expect.arrayContaining(["Chart.yaml", "linked", "templates"]));
+  expect(entries).not.toEqual(expect.arrayContaining(["hooks"]));
+  expect(await readFile(join(dir, "Chart.yaml"), "utf8")).toContain("name: m");
+});

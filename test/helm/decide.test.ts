@@ -1,0 +1,96 @@
+import { describe, expect, test } from "vitest";
+
+import { decide, ownershipOf } from "../../src/helm/index.ts";
+import { LABELS, PurgeWatch, purgeList } from "../../src/helm/index.ts";
+import type { Evidence, PurgeInput } from "../../src/helm/index.ts";
+import type { Module } from "../../src/model/index.ts";
+
+const OURS = `v1-${"a".repeat(40)}`;
+const OTHER = `v1-${"b".repeat(40)}`;
+const labels = (managedBy: string, inputs = "v1-now"): Record<string, string> => ({
+  [LABELS.managedBy]: managedBy,
+  [LABELS.inputs]: inputs,
+});
+
+describe("decide (README 'Releases')", () => {
+  const deployed = { status: "deployed", labels: labels(OURS) };
+  test.each<[string, Partial<Evidence>, string]>([
+    ["no release", { release: undefined }, "install"],
+    ["uninstalled", { release: { ...deployed, status: "uninstalled" } }, "install"],
+    ["equal inputs", {}, "nothing"],
+    ["equal inputs, but lookup", { lookup: true }, "compare"],
+    ["changed inputs", { release: { ...deployed, labels: labels(OURS, "v1-old") } }, "compare"],
+    ["no labels of ours", { release: { ...deployed, labels: {} } }, "compare"],
+    ["labels of an older scheme", { release: { ...deployed, labels: labels("v0-x", "v0-y") } }, "compare"],
+    ["absent objects", { absent: true }, "upgrade"],
+    ["failed", { release: { ...deployed, status: "failed" } }, "upgrade"],
+    ["superseded", { release: { ...deployed, status: "superseded" } }, "upgrade"],
+    ["pending-install", { release: { ...deployed, status: "pending-install" } }, "recover"],
+    ["pending-upgrade", { release: { ...deployed, status: "pending-upgrade" } }, "recover"],
+    ["pending-rollback", { release: { ...deployed, status: "pending-rollback" } }, "recover"],
+    ["uninstalling", { release: { ...deployed, status: "uninstalling" } }, "recover"],
+  ])("%s", (_, change, act) => {
+    const evidence: Evidence = {
+      release: deployed,
+      inputs: "v1-now",
+      managedBy: OURS,
+      lookup: false,
+      absent: false,
+      ...change,
+    };
+    expect(decide(evidence).act).toBe(act);
+  });
+});
+
+type Case = [who: string, found: Record<string, string> | undefined, goMark: boolean, owner: string];
+
+test.each<Case>([
+  ["none", undefined, false, "absent"],
+  ["ours", labels(OURS), false, "ours"],
+  ["another operator's", labels(OTHER), false, "foreign"],
+  [
+    "another operator's, though once the Go operator's",
+    { ...labels(OTHER), moduleChecksum: "x" },
+    false,
+    "foreign",
+  ],
+  ["of an older scheme", labels("v0-x"), false, "ours"],
+  ["by hand", {}, false, "foreign"],
+  ["the Go operator's", { moduleChecksum: "x" }, false, "ours"],
+  ["an older Go operator's", {}, true, "ours"],
+])("ownership of a release: %s", (...[, found, goMark, owner]: Case) => {
+  expect(ownershipOf(found === undefined ? undefined : { labels: found }, OURS, goMark)).toBe(owner);
+});
+
+describe("purgeList (LIFECYCLE-STEPS 7, README 'Purge')", () => {
+  const releases = [
+    { name: "gone", labels: labels(OURS) },
+    { name: "here", labels: labels(OURS) },
+    { name: "foreign", labels: {} },
+    { name: "go", labels: { moduleChecksum: "x" } },
+    { name: "other", labels: labels(OTHER) },
+  ];
+  const tree = { modules: [{ name: "here" } as Module], purgeHolds: [] };
+  test.each<[string, Partial<PurgeInput>, string[]]>([
+    ["owned", {}, ["gone"]],
+    ["all", { policy: "all" }, ["foreign", "go", "gone", "other"]],
+    ["off", { policy: "off" }, []],
+    ["ignored", { policy: "all", never: new Set(["foreign", "other"]) }, ["go", "gone"]],
+    ["protected", { never: new Set(["gone"]) }, []],
+    ["a hold", { tree: { ...tree, purgeHolds: ["m: holds no module"] } }, []],
+  ])("%s", (_, change, names) => {
+    const input: PurgeInput = { releases, tree, policy: "owned", managedBy: OURS, never: new Set() };
+    expect(purgeList({ ...input, ...change })).toEqual(names);
+  });
+
+  test("only what two reads some seconds apart both miss is due", () => {
+    const watch = new PurgeWatch();
+    const [first, second] = [{}, {}];
+    expect(watch.confirm(["a"], first, 1000)).toEqual({ due: [], recheckAt: 3000 });
+    expect(watch.confirm(["a"], second, 2999)).toEqual({ due: [], recheckAt: 3000 });
+    expect(watch.confirm(["a"], first, 9000).due).toEqual([]);
+    expect(watch.confirm(["a", "b"], second, 9000)).toEqual({ due: ["a"], recheckAt: 11_000 });
+    expect(watch.confirm([], second, 9001)).toEqual({ due: [], recheckAt: undefined });
+    expect(watch.confirm(["a"], second, 9002).due).toEqual([]);
+  });
+});

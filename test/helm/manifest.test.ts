@@ -1,0 +1,85 @@
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+
+import { lastingObjects, manifestChecksum } from "../../src/helm/index.ts";
+import { adoptionChecksum } from "../../src/helm/manifest.ts";
+import { decodeRelease, encodeFailed } from "../../src/helm/record.ts";
+
+const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
+const B = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n";
+const LABELLED =
+  "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: {heritage: addon-operator}\n";
+
+describe("manifestChecksum", () => {
+  type Case = [what: string, one: string[], other: string[], equal: boolean];
+  test.each<Case>([
+    ["comments, separators and order", [`---\n# Source: x\n${A}---\n${B}`], [B, `---\n${A}\n`], true],
+    ["order of keys", [A], ["kind: ConfigMap\nmetadata: {name: a}\napiVersion: v1"], true],
+    ["a value", [A], [A.replace("name: a", "name: c")], false],
+    ["an added document", [A], [A, B], false],
+    ["a string that looks like a separator", ["a: |\n  ---\n  b"], ["a: |\n  ---\n  c"], false],
+    ["heritage counts among ours", [A], [LABELLED], false],
+  ])("%s", (...[, one, other, equal]: Case) => {
+    expect(manifestChecksum(...one) === manifestChecksum(...other)).toBe(equal);
+  });
+
+  test("heritage does not count when a release is adopted", () => {
+    expect(adoptionChecksum(A)).toBe(adoptionChecksum(LABELLED));
+    expect(adoptionChecksum(A)).not.toBe(adoptionChecksum(B));
+  });
+});
+
+test("objects to be healed: no hooks, no delete policies, no Jobs with a TTL", () => {
+  const annotated = (name: string) =>
+    `apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {${name}: x}}\n`;
+  const job = (spec: string) =>
+    `apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: ns}\nspec: {${spec}}\n`;
+  const list = `apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Service, metadata: {name: s}}]\n`;
+  const documents = [
+    annotated("helm.sh/hook"),
+    annotated("helm.sh/hook-delete-policy"),
+    job("ttlSecondsAfterFinished: 0"),
+    job(""),
+    list,
+  ];
+  expect(lastingObjects(documents.join("---\n"))).toEqual([
+    { apiVersion: "batch/v1", kind: "Job", name: "j", namespace: "ns" },
+    { apiVersion: "v1", kind: "Service", name: "s", namespace: undefined },
+  ]);
+});
+
+describe("release records", () => {
+  const release = {
+    name: "m",
+    info: { status: "pending-install", notes: "n" },
+    chart: { metadata: { version: "1.2.3" } },
+    manifest: A,
+    hooks: [{ manifest: B }],
+    config: { a: 1 },
+    apply_method: "ssa",
+  };
+  const twice = (bytes: Buffer) => Buffer.from(bytes.toString("base64")).toString("base64");
+
+  test.each([
+    ["packed", twice(gzipSync(JSON.stringify(release)))],
+    ["plain", twice(Buffer.from(JSON.stringify(release)))],
+  ])("%s", async (_, data) => {
+    expect(await decodeRelease(data)).toEqual({
+      manifest: A,
+      hooks: [B],
+      config: { a: 1 },
+      chartVersion: "1.2.3",
+      applyMethod: "ssa",
+    });
+  });
+
+  test("marked failed, the rest as it was", async () => {
+    const failed = await encodeFailed(twice(gzipSync(JSON.stringify(release))), "why");
+    const plain = Buffer.from(Buffer.from(failed, "base64").toString("latin1"), "base64");
+    const { gunzipSync } = await import("node:zlib");
+    expect(JSON.parse(gunzipSync(plain).toString())).toEqual({
+      ...release,
+      info: { status: "failed", notes: "n", description: "why" },
+    });
+  });
+});
