@@ -108,7 +108,7 @@ describe("applyPatch", () => {
     ["removes a null", { a: null }, [remove("/m/a")], {}],
     ["adds members that prototypes have", {}, [add("/m/constructor", 1)], { constructor: 1 }],
   ];
-  it.each(CASES)("%s", (_, section, operations, wanted) => {
+  it.each(CASES)("%s", (_, ...[section, operations, wanted]) => {
     const before = JSON.stringify(section);
     expect(applyPatch(section, operations)).toEqual(wanted);
     expect(JSON.stringify(section)).toBe(before);
@@ -154,7 +154,7 @@ describe("replay", () => {
     ["adds what a replace finds gone", {}, [{ op: "replace", path: "/m/a", value: 1 }], { a: 1 }],
     ["does not look at tests again", {}, [{ op: "test", path: "/m/a", value: 1 }, add("/m/b", 1)], { b: 1 }],
     ["empties a removed section", { a: 1 }, [remove("/m")], {}],
-  ])("%s", (_, section, operations, wanted) => {
+  ])("%s", (_, ...[section, operations, wanted]) => {
     expect(replay(section, operations)).toEqual(wanted);
   });
 });
