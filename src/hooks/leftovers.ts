@@ -59,5 +59,5 @@ export async function readOutput(path: string, limit = MAX_OUTPUT): Promise<stri
   if (info === undefined) return "";
   if (!info.isFile()) throw new LeftoverError("it is no plain file any more");
   if (info.size > limit) throw new LeftoverError(`it has ${info.size} bytes, more than ${limit}`);
-  return readFile(path, "utf8");
+  return info.size === 0 ? "" : readFile(path, "utf8");
 }

@@ -33,12 +33,13 @@ function lineOf(script: string, message: string): string {
   const lines = script.split("\n");
   const first = findKey(lines, binding, { from: 0, nth: 0 });
   if (first === undefined) return "--config";
-  const field = rest.split(/[.[]/)[0] ?? "";
-  const inner = field === "" ? undefined : findKey(lines, field, { from: first, nth: Number(index) });
+  // What is required stands nowhere: the binding is where to look.
+  const field = message.endsWith(" is required") ? "" : (rest.split(/[.[]/)[0] ?? "");
+  const inner = findKey(lines, field, { from: first, nth: Number(index) });
   return `line ${(inner ?? first) + 1}`;
 }
 
-/** Index of the line with the nth place where `key` is written as a key, counted from a line on. */
+/** Index of the line with the nth (or last) place from a line on where `key` is written as a key. */
 function findKey(
   lines: readonly string[],
   key: string,
@@ -46,5 +47,6 @@ function findKey(
 ): number | undefined {
   if (!/^\w+$/.test(key)) return undefined;
   const pattern = new RegExp(String.raw`(?:^|[^\w])${key}["']?\s*:`);
-  return lines.flatMap((line, index) => (index >= from && pattern.test(line) ? [index] : []))[nth];
+  const found = lines.flatMap((line, index) => (index >= from && pattern.test(line) ? [index] : []));
+  return found[nth] ?? found.at(-1);
 }

@@ -67,6 +67,17 @@ test("a path that cannot be a directory is one clear error", async () => {
   await expect(attempt).rejects.toThrow(/\(--tmp-dir\): a part of the path is not a directory/);
 });
 
+test.each([
+  ["a dangling link", "dangling/sub"],
+  ["a place where nothing can be made", "proc/sub"],
+])("%s is one clear error, and ends", async (_, path) => {
+  await symlink(join(root, "nowhere"), join(root, "dangling"));
+  await symlink("/proc", join(root, "proc"));
+  await expect(Scratch.open(join(root, path), "x")).rejects.toThrow(
+    /^cannot use the temp directory .*--tmp-dir/,
+  );
+});
+
 test("what dead processes left is removed, what belongs to the living stays", async () => {
   const mine = await Scratch.open(root, "hook-a");
   // No process has this pid; this process did not start at tick 1.

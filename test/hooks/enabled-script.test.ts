@@ -1,0 +1,70 @@
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+import { runEnabledScript } from "../../src/hooks/index.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "enabled-"));
+});
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+});
+
+async function ask(script: string, timeoutMs?: number) {
+  const path = join(dir, "enabled");
+  await writeFile(path, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+  const env = { PATH: process.env.PATH ?? "" };
+  const tmpDir = join(dir, "tmp");
+  const settings = { env, workingDir: undefined, tmpDir, timeoutMs, keepFiles: false, proxyJson: false };
+  const values = '{"global":{"enabledModules":["a"]}}';
+  const answer = await runEnabledScript({
+    module: "m",
+    path,
+    values,
+    configValues: "{}",
+    settings,
+    logger: silentLogger,
+  });
+  expect(await readdir(tmpDir)).toEqual([]);
+  return answer;
+}
+
+test.each([
+  ['echo true > "$MODULE_ENABLED_RESULT"', { enabled: true, reason: undefined }],
+  [
+    'printf false > "$MODULE_ENABLED_RESULT"; echo "no nodes" > "$MODULE_ENABLED_REASON"',
+    { enabled: false, reason: "no nodes" },
+  ],
+  ["echo starting; echo true", { enabled: true, reason: undefined }],
+  ["echo false; echo", { enabled: false, reason: undefined }],
+  ['echo false; echo true > "$MODULE_ENABLED_RESULT"', { enabled: true, reason: undefined }],
+  [
+    'grep -q enabledModules "$VALUES_PATH" && [ "$(cat "$CONFIG_VALUES_PATH")" = "{}" ] && echo true',
+    { enabled: true, reason: undefined },
+  ],
+  ['[ "$PWD" = "$(dirname "$0")" ] && [ $# = 0 ] && echo true', { enabled: true, reason: undefined }],
+])("%s", async (script, answer) => {
+  expect(await ask(script)).toEqual(answer);
+});
+
+test.each([
+  ["exit 3", "exit code 3"],
+  ["echo cannot >&2; false", "exit code 1: cannot"],
+  ["true", "it answered nothing; write true or false to the file at MODULE_ENABLED_RESULT"],
+  ["echo yes", 'it answered "yes"; write true or false to the file at MODULE_ENABLED_RESULT'],
+  [
+    'echo maybe > "$MODULE_ENABLED_RESULT"; echo true',
+    'it answered "maybe"; write true or false to the file at MODULE_ENABLED_RESULT',
+  ],
+])("%s is a failure", async (script, failure) => {
+  expect(await ask(script)).toEqual({ failure });
+});
+
+test("a script that hangs is ended", async () => {
+  expect(await ask("sleep 60", 100)).toEqual({ failure: "timed out after 100ms" });
+});

@@ -1,0 +1,162 @@
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { HookLoader, type HookLoaderOptions, lintHook } from "../../src/hooks/index.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import type { HookFile } from "../../src/model/index.ts";
+
+const env = { PATH: process.env.PATH ?? "", INHERITED: "yes" };
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "loader-"));
+});
+afterEach(async () => {
+  await rm(root, { recursive: true });
+});
+
+async function hookFile(script: string, name = "hook.sh"): Promise<HookFile> {
+  const path = join(root, name);
+  await mkdir(join(path, ".."), { recursive: true });
+  await writeFile(path, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+  return { name, path, root, signature: "1" };
+}
+
+const loader = (options: Partial<HookLoaderOptions> = {}) =>
+  new HookLoader({ env, workingDir: undefined, logger: silentLogger, ...options });
+
+const V1 = `echo 'configVersion: v1'; echo`;
+
+describe("asking for the configuration", () => {
+  test("one argument, the hook's own directory, no stdin, WORKING_DIR and the operator's environment", async () => {
+    const script = `echo "$@|$PWD|$WORKING_DIR|$INHERITED|$BINDING_CONTEXT_PATH|$(cat)" > "$0.seen"; echo 'onStartup: 3'`;
+    const file = await hookFile(script, "sub/hook.sh");
+    expect(await loader().load(file)).toEqual({
+      hook: {
+        ...file,
+        id: "global:sub/hook.sh",
+        module: undefined,
+        config: {
+          version: "v0",
+          lifecycle: { onStartup: 3 },
+          schedules: [],
+          kubernetes: [],
+          settings: undefined,
+        },
+      },
+      warnings: [],
+    });
+    expect(await readFile(`${file.path}.seen`, "utf8")).toBe(`--config|${join(root, "sub")}|${root}|yes||\n`);
+    await loader({ workingDir: "/addons" }).load(file);
+    expect(await readFile(`${file.path}.seen`, "utf8")).toContain("|/addons|");
+  });
+
+  test("the answer is kept while the signature stays, a failure is not", async () => {
+    const file = await hookFile(
+      `echo x >> "$0.count"; [ $(wc -l < "$0.count") -gt 1 ] && echo 'onStartup: 3'`,
+    );
+    const asked = async () => (await readFile(`${file.path}.count`, "utf8")).length / 2;
+    const subject = loader();
+    expect(await subject.load(file, "m")).toMatchObject({ problem: {} });
+    expect(await subject.load(file, "m")).toMatchObject({ hook: { id: "m:hook.sh", module: "m" } });
+    await subject.load(file, "m");
+    expect(await asked()).toBe(2);
+    await subject.load({ ...file, signature: "2" }, "m");
+    expect(await asked()).toBe(3);
+  });
+
+  test("hooks of a module and global hooks may differ in what they bind to", async () => {
+    const file = await hookFile("echo 'beforeHelm: 1'");
+    expect(await loader().load(file, "m")).toMatchObject({ hook: {} });
+    expect(await loader().load(file)).toMatchObject({
+      problem: { message: "beforeHelm is not allowed in a global hook, only in module hooks" },
+    });
+  });
+});
+
+describe("a hook that cannot be configured is a problem that names it", () => {
+  test.each([
+    ["echo one >&2; echo two >&2; exit 4", "the hook failed: exit code 4: one | two"],
+    ["exit 4", "the hook failed: exit code 4"],
+    ["kill -9 $$", "the hook failed: ended by SIGKILL"],
+    ["true", "the configuration is empty: the hook printed nothing for --config"],
+    [`${V1} 'schedule: [{}]'; echo 'x: 1'`, "schedule[0].crontab is required; x is a forbidden property"],
+    ["head -c 2000000 /dev/zero | tr '\\0' x", "the configuration is larger than 1 MiB"],
+    ["head -c 1000 /dev/urandom", expect.stringMatching(/^the configuration is /)],
+  ])("%s", async (script, message) => {
+    const file = await hookFile(script);
+    expect(await loader().load(file)).toEqual({
+      problem: {
+        file: file.path,
+        key: "--config",
+        message: message,
+        remedy: expect.any(String),
+      },
+    });
+  });
+
+  test("one that hangs is ended", async () => {
+    const file = await hookFile("sleep 60");
+    expect(await loader({ timeoutMs: 100 }).load(file)).toMatchObject({
+      problem: { message: "the hook failed: timed out after 100ms" },
+    });
+  });
+
+  test("one that is not executable", async () => {
+    const file = await hookFile("true");
+    await chmod(file.path, 0o644);
+    expect(await loader().load(file)).toMatchObject({
+      problem: { message: expect.stringContaining("chmod +x") },
+    });
+  });
+
+  test("crontabs and filters are checked where they are written", async () => {
+    const text = `{"configVersion":"v1","schedule":[{"crontab":"x"}],"kubernetes":[{"kind":"Pod","jqFilter":"bad"}]}`;
+    const file = await hookFile(`echo '${text}'`);
+    const checkCrontab = (line: string): undefined => {
+      throw new Error(`no crontab: ${line}`);
+    };
+    const checkFilter = (filter: string) => Promise.reject(new Error(`no filter: ${filter}`));
+    expect(await loader({ checkCrontab }).load(file)).toMatchObject({
+      problem: { message: "schedule[0].crontab is invalid: no crontab: x" },
+    });
+    expect(await loader({ checkFilter }).load(file)).toMatchObject({
+      problem: { message: "kubernetes[0].jqFilter is invalid: no filter: bad" },
+    });
+    expect(await loader({ checkCrontab: () => "fires each second" }).load(file)).toMatchObject({
+      warnings: ["schedule[0].crontab: fires each second"],
+    });
+  });
+});
+
+test("many hooks are asked a few at a time", async () => {
+  const script = `mkdir "$WORKING_DIR/run.$$"; ls -d "$WORKING_DIR"/run.* | wc -l >> "$WORKING_DIR/counts"; sleep 0.05; rmdir "$WORKING_DIR/run.$$"; echo 'onStartup: 1'`;
+  const files = await Promise.all(Array.from({ length: 12 }, (_, i) => hookFile(script, `h${i}.sh`)));
+  const subject = loader();
+  const answers = await Promise.all(files.map((file) => subject.load(file)));
+  expect(answers.every((answer) => "hook" in answer)).toBe(true);
+  const counts = (await readFile(join(root, "counts"), "utf8")).trim().split("\n").map(Number);
+  expect(Math.max(...counts)).toBeLessThanOrEqual(4);
+});
+
+test("lint tells each mistake apart, with its line in the script", async () => {
+  const file = await hookFile(`cat <<EOF
+configVersion: v1
+kubernetes:
+- kind: Pod
+  jqFilter: .a
+- kind: Node
+  jqFilter: bad
+  mode: old
+schedule:
+- name: x
+EOF`);
+  const options = { env, workingDir: undefined, logger: silentLogger };
+  const { problems } = await lintHook(file, "module", options);
+  expect(problems.map(({ key, message }) => [key, message])).toEqual([
+    ["line 9", "kubernetes[1].mode is a forbidden property"],
+    ["line 10", "schedule[0].crontab is required"],
+  ]);
+});

@@ -1,0 +1,311 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { hookOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
+import type { LogFields, Logger } from "../../src/lib/index.ts";
+import type { Hook, HookTrigger } from "../../src/model/index.ts";
+import { hookWith, kubernetes, sync } from "./build.ts";
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../fixtures/hooks/hooks");
+const PATH = process.env.PATH ?? "";
+const ON_STARTUP: HookTrigger = { type: "lifecycle", binding: "onStartup" };
+
+let tmpDir: string;
+let records: { level: string; message: string; fields: LogFields }[];
+beforeEach(async () => {
+  tmpDir = await mkdtemp(join(tmpdir(), "run-hook-"));
+  records = [];
+});
+afterEach(async () => {
+  await rm(tmpDir, { recursive: true });
+});
+
+function logger(bound: LogFields = {}): Logger {
+  const at = (level: string) => (message: string, fields?: LogFields) =>
+    void records.push({ level, message, fields: { ...bound, ...fields } });
+  return {
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    child: (fields) => logger({ ...bound, ...fields }),
+  };
+}
+
+function hookAt(file: string, text = "configVersion: v1\nonStartup: 1", root = ROOT): Hook {
+  return { ...hookWith(text, file), path: join(root, file), root };
+}
+
+interface Given {
+  readonly hook?: Hook;
+  readonly env?: Record<string, string>;
+  readonly settings?: Partial<RunSettings>;
+  readonly triggers?: readonly HookTrigger[];
+  readonly signal?: AbortSignal;
+}
+
+function start({
+  hook = hookAt("obeys.sh"),
+  env = {},
+  settings = {},
+  triggers = [ON_STARTUP],
+  signal,
+}: Given) {
+  return runHook({
+    hook,
+    triggers,
+    snapshots: { get: () => [], objects: () => [{ object: { n: 1 } }] },
+    values: '{"global":{}}',
+    configValues: "{}",
+    settings: {
+      env: { PATH, ...env },
+      workingDir: undefined,
+      tmpDir,
+      keepFiles: false,
+      proxyJson: false,
+      ...settings,
+    },
+    logger: logger(),
+    queue: "main",
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+/** Runs shell text as a hook. */
+const obey = (script: string, given: Given = {}) =>
+  start({ ...given, env: { ...given.env, SCRIPT: script } });
+
+describe("what a run gets", () => {
+  test("arguments, directory, variables and files", async () => {
+    const { result, failure } = await start({ hook: hookAt("report.sh"), env: { INHERITED: "yes" } });
+    expect(failure).toBeUndefined();
+    expect(result?.outcome).toBe("succeeded");
+    const lines = records.filter(({ fields }) => fields.output === "stdout").map(({ message }) => message);
+    expect(lines).toEqual([
+      "args=0",
+      `cwd=${ROOT}`,
+      "stdin=0",
+      `working=${ROOT}`,
+      "inherited=yes",
+      'context=[{"binding":"onStartup"}]',
+      'values={"global":{}}',
+      "config={}",
+      ...Array.from({ length: 4 }, () => "600 0 700"),
+    ]);
+    expect(records.find(({ message }) => message === "oops")).toEqual({
+      level: "info",
+      message: "oops",
+      fields: {
+        hook: "report.sh",
+        binding: "onStartup",
+        event: "lifecycle",
+        queue: "main",
+        module: "m",
+        output: "stderr",
+      },
+    });
+    expect(await readdir(tmpDir)).toEqual([]);
+  });
+
+  test("a configured working directory is WORKING_DIR", async () => {
+    await start({ hook: hookAt("report.sh"), settings: { workingDir: "/addons" } });
+    expect(records.map(({ message }) => message)).toContain("working=/addons");
+  });
+
+  test("objects of a Synchronization", async () => {
+    const hook = hookAt("report.sh", "configVersion: v1\nkubernetes: [{kind: Pod}]");
+    await start({ hook, triggers: [sync(kubernetes(hook, "kubernetes"))] });
+    expect(records.map(({ message }) => message)).toContain(
+      'context=[{"binding":"kubernetes","objects":[{"object":{"n":1}}],"type":"Synchronization"}]',
+    );
+  });
+
+  test("a .py hook uses the virtual environment of its hooks directory", async () => {
+    const root = join(tmpDir, "hooks");
+    const hook = hookAt("a.py", undefined, root);
+    await mkdir(join(root, "venv", "bin"), { recursive: true });
+    await writeFile(hook.path, "not python", { mode: 0o755 });
+    await symlink("/bin/echo", join(root, "venv", "bin", "python3"));
+    const { failure } = await start({ hook });
+    expect(failure).toBeUndefined();
+    expect(records.map(({ message }) => message)).toEqual([hook.path]);
+  });
+});
+
+describe("what a run leaves", () => {
+  test("everything, parsed", async () => {
+    expect(await start({ hook: hookAt("leaves.sh") })).toMatchObject({
+      output: {
+        configPatchText: '{"op":"add","path":"/m/a","value":1}\n',
+        valuesPatchText: '[{"op":"remove","path":"/m/b"}]\n',
+        metrics: [{ name: "m", action: "set", value: 1 }],
+        objects: [{ operation: "Delete", target: { kind: "Pod", name: "p" } }],
+      },
+    });
+  });
+
+  test("nothing is read when the hook failed", async () => {
+    const { output, failure } = await start({ hook: hookAt("leaves.sh"), env: { FAIL_WITH: "2" } });
+    expect(output).toBeUndefined();
+    expect(failure).toBe("exit code 2");
+  });
+
+  test.each([
+    [
+      'echo nonsense > "$METRICS_PATH"',
+      /^the file at METRICS_PATH is refused: line 1: no JSON: .*nothing of this run/,
+    ],
+    [
+      'echo \'{"operation":"Frob"}\' > "$KUBERNETES_PATCH_PATH"',
+      /^the file at KUBERNETES_PATCH_PATH is refused: line 1: unknown operation "Frob"/,
+    ],
+    [
+      'rm "$METRICS_PATH"; mkdir "$METRICS_PATH"',
+      /^the file at METRICS_PATH is refused: it is no plain file any more/,
+    ],
+    [
+      'rm "$VALUES_JSON_PATCH_PATH"; mkfifo "$VALUES_JSON_PATCH_PATH"',
+      /^the file at VALUES_JSON_PATCH_PATH is refused: it is no plain file/,
+    ],
+    [
+      'truncate -s 65M "$VALUES_JSON_PATCH_PATH"',
+      /^the file at VALUES_JSON_PATCH_PATH is refused: it has 68157440 bytes, more than 67108864/,
+    ],
+  ])("%s fails the run", async (script, message) => {
+    const { result, output, failure } = await obey(script);
+    expect(result?.outcome).toBe("succeeded");
+    expect(output).toBeUndefined();
+    expect(failure).toMatch(message);
+    expect(await readdir(tmpDir)).toEqual([]);
+  });
+
+  test("removed output files are empty ones", async () => {
+    const { output } = await obey('rm -r "$(dirname "$METRICS_PATH")"');
+    expect(output).toEqual({ configPatchText: "", valuesPatchText: "", metrics: [], objects: [] });
+  });
+
+  test("files are kept when that is asked for", async () => {
+    await start({ hook: hookAt("leaves.sh"), settings: { keepFiles: true } });
+    const [dir = ""] = await readdir(tmpDir);
+    expect(dir).toMatch(/^hook-m-leaves-sh\./);
+    expect((await readdir(join(tmpDir, dir))).sort()).toEqual([
+      "binding-context.json",
+      "config-values-patch.json",
+      "config-values.json",
+      "kubernetes-patch.json",
+      "metrics.json",
+      "values-patch.json",
+      "values.json",
+    ]);
+    expect(await readFile(join(tmpDir, dir, "binding-context.json"), "utf8")).toBe(
+      '[{"binding":"onStartup"}]\n',
+    );
+  });
+});
+
+describe("runs that go wrong", () => {
+  test("exit code and the last line of stderr", async () => {
+    expect((await obey("echo why >&2; exit 9")).failure).toBe("exit code 9: why");
+  });
+
+  test("a signal", async () => {
+    expect((await obey("kill -SEGV $$")).failure).toBe("ended by SIGSEGV");
+  });
+
+  test("a time limit ends the whole group", async () => {
+    expect((await obey("sleep 60 & sleep 60", { settings: { timeoutMs: 100 } })).failure).toBe(
+      "timed out after 100ms",
+    );
+  });
+
+  test("an abort", async () => {
+    expect(await start({ signal: AbortSignal.abort() })).toMatchObject({ failure: "cancelled" });
+    expect(await readdir(tmpDir)).toEqual([]);
+  });
+
+  test("a hook that is gone", async () => {
+    expect((await start({ hook: hookAt("gone.sh") })).failure).toMatch(
+      /cannot start .*gone\.sh: no such file/,
+    );
+  });
+
+  test("a temp directory that cannot be used", async () => {
+    const { result, failure } = await start({ settings: { tmpDir: "/proc/nowhere" } });
+    expect(result).toBeUndefined();
+    expect(failure).toMatch(/^cannot use the temp directory \/proc\/nowhere \(--tmp-dir\)/);
+  });
+});
+
+describe("JSON in the output", () => {
+  const script = String.raw`
+echo '{"level":"warning","msg":"low","time":"now","disk":{"free":1},"queue":"mine"}'
+echo plain
+echo '{'; echo '  "msg": "several lines"'; echo '}'
+echo '{"a":1}'
+echo '{not json'
+echo 'at all'`;
+
+  test("is text unless asked otherwise", async () => {
+    await obey(script);
+    expect(records).toHaveLength(8);
+    expect(records[0]).toMatchObject({
+      level: "info",
+      message: expect.stringContaining('{"level":"warning"'),
+    });
+  });
+
+  test("becomes records of its own with --log-proxy-hook-json", async () => {
+    await obey(script, { settings: { proxyJson: true } });
+    expect(records.map(({ level, message }) => [level, message])).toEqual([
+      ["warn", "low"],
+      ["info", "plain"],
+      ["info", "several lines"],
+      ["info", "hook result"],
+      ["info", "{not json"],
+      ["info", "at all"],
+    ]);
+    expect(records[0]?.fields).toMatchObject({
+      disk: { free: 1 },
+      queue: "main",
+      hook_queue: "mine",
+      output: "stdout",
+    });
+    expect(records[0]?.fields).not.toHaveProperty("time");
+    expect(records[3]?.fields).toMatchObject({ a: 1 });
+  });
+
+  test("that never ends does not hold back the rest", async () => {
+    await obey("echo '{'; for i in $(seq 250); do echo line $i; done", { settings: { proxyJson: true } });
+    expect(records).toHaveLength(251);
+  });
+});
+
+describe("offline", () => {
+  const run = (context: string, file = "leaves.sh") =>
+    hookOffline({
+      path: join(ROOT, file),
+      context,
+      values: "{}",
+      configValues: "{}",
+      settings: { env: { PATH }, workingDir: undefined, tmpDir, keepFiles: false, proxyJson: false },
+      logger: logger(),
+    });
+
+  test("a hook gets the given context and tells what it would change", async () => {
+    expect(await run('[{"binding":"x"}]')).toMatchObject({ output: { metrics: [{ name: "m" }] } });
+    await run('{"binding": "x"}', "report.sh");
+    expect(records.map(({ message }) => message)).toContain('context=[{"binding":"x"}]');
+    expect(records[0]?.fields).toMatchObject({ hook: "hooks/report.sh", binding: "x" });
+  });
+
+  test.each([
+    ["{", /^the context file is no JSON: /],
+    ["[1]", /^the context file must hold a JSON array of objects$/],
+  ])("%s is refused", async (context, message) => {
+    expect((await run(context)).failure).toMatch(message);
+  });
+});
