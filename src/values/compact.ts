@@ -14,12 +14,25 @@ export const MANY_OPERATIONS = 1000;
  * so nothing is folded across them.
  */
 export function compact(operations: readonly PatchOperation[]): PatchOperation[] {
-  let kept: PatchOperation[] = [];
-  for (const operation of operations) {
+  const done = compactedStart(operations);
+  let kept: readonly PatchOperation[] = done;
+  for (const operation of operations.slice(done.length)) {
     if (operation.op === "test") continue;
     kept = isEdit(operation) ? withEdit(kept, asAdd(operation)) : [...kept, operation];
   }
-  return kept;
+  const [first] = kept;
+  if (first !== undefined) lastResults.set(first, kept);
+  return [...kept];
+}
+
+/** The last result that begins with an operation: what is stored is compacted again with each hook run. */
+const lastResults = new WeakMap<PatchOperation, readonly PatchOperation[]>();
+
+/** The part of `operations` that an earlier call returned as it is. */
+function compactedStart(operations: readonly PatchOperation[]): readonly PatchOperation[] {
+  const [first] = operations;
+  const known = first === undefined ? undefined : lastResults.get(first);
+  return known?.every((each, index) => each === operations[index]) === true ? known : [];
 }
 
 /** On a path of map members `replace` and `add` replay the same. */

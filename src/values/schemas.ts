@@ -52,63 +52,88 @@ export function compileSchemas(files: SchemaFiles): Schemas {
   return schemas;
 }
 
+/** One file as read. */
+interface Source {
+  readonly file: string;
+  readonly document: JsonObject;
+  readonly warnings: readonly string[];
+}
+
+/** What one source, extended, comes to. */
 interface Side {
+  readonly document: JsonObject | undefined;
   readonly schema: JsonObject | undefined;
   readonly fill: Filler;
   readonly validate: Validator;
   readonly warnings: readonly string[];
 }
 
-const NO_SIDE: Side = { schema: undefined, fill: (value) => value, validate: () => [], warnings: [] };
+const NO_SIDE: Side = {
+  document: undefined,
+  schema: undefined,
+  fill: (value) => value,
+  validate: () => [],
+  warnings: [],
+};
 
 function compile(files: SchemaFiles): Schemas {
-  const config = read(files.config);
-  if (config?.["x-extend"] !== undefined) throw extendProblem(files.config, "only values.yaml may extend");
-  const values = extended(files, config);
-  const configSide = sideOf(files.config, config);
-  const valuesSide = sideOf(files.values, values);
+  const source = read(files.config);
+  if (source?.document["x-extend"] !== undefined) throw extendProblem(source, "only values.yaml may extend");
+  const config = sideOf(source);
+  const values = sideOf(extended(read(files.values), source));
+  const documents = [config.document, values.document].filter((each) => each !== undefined);
   return {
-    configDefaults: (value) => configSide.fill(value) as Section,
-    valuesDefaults: (value) => valuesSide.fill(value) as Section,
+    configDefaults: (value) => config.fill(value) as Section,
+    valuesDefaults: (value) => values.fill(value) as Section,
     configPart: (value, written) =>
-      configPart({ config: configSide.schema, values: valuesSide.schema }, value, written) as Section,
-    validateConfig: configSide.validate,
-    validateValues: valuesSide.validate,
-    validateHelm: values === undefined ? () => [] : validatorOf(toJsonSchema(forHelm(values))),
-    secretPaths: new Set([config, values].flatMap((each) => (each === undefined ? [] : secretPathsOf(each)))),
-    warnings: [...configSide.warnings, ...valuesSide.warnings],
+      configPart({ config: config.schema, values: values.schema }, value, written) as Section,
+    validateConfig: config.validate,
+    validateValues: values.validate,
+    validateHelm: helmValidator(values),
+    secretPaths: new Set(documents.flatMap(secretPathsOf)),
+    warnings: [...config.warnings, ...values.warnings],
   };
 }
 
-function read(source: SchemaFile | undefined): JsonObject | undefined {
-  return source === undefined ? undefined : parseMap(source.text, source.file).value;
+/** Most schemas ask no more before helm than after a hook; then one validator does for both. */
+function helmValidator(values: Side): Validator {
+  if (values.document === undefined) return values.validate;
+  const document = forHelm(values.document);
+  const asksMore = JSON.stringify(document) !== JSON.stringify(values.document);
+  return asksMore ? validatorOf(toJsonSchema(document)) : values.validate;
 }
 
-function extended(files: SchemaFiles, config: JsonObject | undefined): JsonObject | undefined {
-  const values = read(files.values);
-  const wish = values?.["x-extend"];
+function read(source: SchemaFile | undefined): Source | undefined {
+  if (source === undefined) return undefined;
+  const { value, warnings } = parseMap(source.text, source.file);
+  return { file: source.file, document: value, warnings };
+}
+
+function extended(values: Source | undefined, config: Source | undefined): Source | undefined {
+  const wish = values?.document["x-extend"];
   if (values === undefined || wish === undefined) return values;
   const name = isJsonObject(wish) ? wish["schema"] : undefined;
-  if (name !== EXTENDS) throw extendProblem(files.values, `schema must be ${EXTENDS}`);
-  if (config === undefined) throw extendProblem(files.values, `${EXTENDS} does not exist beside it`);
-  return extend(values, config);
+  if (name !== EXTENDS) throw extendProblem(values, `schema must be ${EXTENDS}`);
+  if (config === undefined) throw extendProblem(values, `${EXTENDS} does not exist beside it`);
+  return { ...values, document: extend(values.document, config.document) };
 }
 
-function extendProblem(source: SchemaFile | undefined, message: string): ProblemError {
-  return new ProblemError([{ file: source?.file ?? "", key: "/x-extend", message }]);
+function extendProblem({ file }: Source, message: string): ProblemError {
+  return new ProblemError([{ file, key: "/x-extend", message }]);
 }
 
-function sideOf(source: SchemaFile | undefined, document: JsonObject | undefined): Side {
-  if (source === undefined || document === undefined) return NO_SIDE;
+function sideOf(source: Source | undefined): Side {
+  if (source === undefined) return NO_SIDE;
+  const { document, file } = source;
   const schema = toJsonSchema(document);
-  const problems = [...metaProblems(schema, source.file), ...checkSchema(schema, source.file)];
+  const problems = [...metaProblems(schema, file), ...checkSchema(schema, file)];
   if (problems.length > 0) throw new ProblemError(problems);
-  const { warnings } = parseMap(source.text, source.file);
   return {
+    document,
     schema,
-    fill: checkedFiller(schema, source.file),
+    fill: checkedFiller(schema, file),
     validate: validatorOf(schema),
-    warnings: [...warnings, ...schemaWarnings(document, source.file)],
+    warnings: [...source.warnings, ...schemaWarnings(document, file)],
   };
 }
 
