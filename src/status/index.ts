@@ -10,3 +10,4 @@ export * from "./resources.ts";
 export * from "./types.ts";
 export * from "./values-mirror.ts";
 export * from "./verdict.ts";
+export * from "./watching.ts";

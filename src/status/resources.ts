@@ -1,6 +1,6 @@
 import { type ModelData, Model, type TypeMeta } from "@kubernetes-models/base";
 
-import type { ResourceType } from "../kube/index.ts";
+import type { Resource } from "../kube/index.ts";
 import { API_VERSION } from "./types.ts";
 import type { ModuleSpec, ModuleStatus, OperatorStatus, Stamped } from "./types.ts";
 
@@ -27,11 +27,16 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean;
 }
 
-const place = { group: "addon-operator.io", version: "v1alpha1", namespaced: true };
-/** The resource type of AddonModules, known without discovery. */
-export const ADDON_MODULES: ResourceType = { ...place, plural: "addonmodules" };
-/** The resource type of the AddonOperator, known without discovery. */
-export const ADDON_OPERATORS: ResourceType = { ...place, plural: "addonoperators" };
+const common = {
+  group: "addon-operator.io",
+  version: "v1alpha1",
+  namespaced: true,
+  verbs: ["create", "delete", "get", "list", "patch", "update", "watch"],
+};
+/** The resource of AddonModules, known without discovery. */
+export const ADDON_MODULES: Resource = { ...common, plural: "addonmodules", kind: "AddonModule" };
+/** The resource of the AddonOperator, known without discovery. */
+export const ADDON_OPERATORS: Resource = { ...common, plural: "addonoperators", kind: "AddonOperator" };
 
 /** An AddonModule as data. */
 export interface IAddonModule extends TypeMeta {

@@ -27,14 +27,13 @@ export interface SeenObject {
 
 /** The rules of kstatus for a custom resource, first hit wins (gitops-node-helm §1.2). */
 export function kstatus(object: SeenObject): Kstatus {
-  const { metadata, status } = object;
+  const { metadata, status = {} } = object;
   if (metadata.deletionTimestamp !== undefined) return "Terminating";
-  const observed = status?.observedGeneration;
+  const observed = status.observedGeneration;
   if (observed !== undefined && observed !== metadata.generation) return "InProgress";
-  const first = status?.conditions?.find(({ type, status: value }) => value === "True" && type in NEGATIVE);
+  const first = status.conditions?.find(({ type, status: value }) => value === "True" && type in NEGATIVE);
   if (first !== undefined) return NEGATIVE[first.type] ?? "InProgress";
-  const ready = find(object, "Ready");
-  return ready === undefined || ready.status === "True" ? "Current" : "InProgress";
+  return [undefined, "True"].includes(find(object, "Ready")?.status) ? "Current" : "InProgress";
 }
 
 /** Conditions that decide by themselves, in the order they stand in. */
