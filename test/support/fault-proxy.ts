@@ -1,0 +1,236 @@
+import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import { request } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { parseYaml } from "../../src/lib/index.ts";
+
+/** A request as rules see it. */
+export interface Seen {
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly watch: boolean;
+}
+
+/** An answer given instead of the API server's. */
+export interface FalseAnswer {
+  readonly status: number;
+  readonly reason: string;
+  readonly retryAfterSeconds?: number;
+  /** Say it as an ERROR event within a watch that begins well. */
+  readonly asFrame?: boolean;
+}
+
+interface Rule {
+  readonly match: (seen: Seen) => boolean;
+  readonly answer: FalseAnswer;
+  left: number;
+}
+
+interface Open {
+  readonly response: ServerResponse;
+  readonly watch: boolean;
+  silent: boolean;
+  /** Deliver half of the next chunk, then cut. */
+  half: boolean;
+}
+
+interface Upstream {
+  readonly server: URL;
+  readonly ca: Buffer;
+  readonly cert: Buffer;
+  readonly key: Buffer;
+}
+
+/**
+ * A proxy before the real API server that breaks things on the wire: connections cut or silent, half events, false
+ * answers, refused connections. Clients reach it by `kubeconfig`, with the rights of the original one.
+ */
+export class FaultProxy {
+  /** Requests that came through, newest last. */
+  readonly seen: Seen[] = [];
+  /** How often `halveNext` and the like have struck. */
+  struck = 0;
+  readonly #upstream: Upstream;
+  readonly #dir = mkdtempSync(join(tmpdir(), "fault-proxy-"));
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #open = new Set<Open>();
+  #rules: Rule[] = [];
+  #port = 0;
+  #delayMs = 0;
+
+  private constructor(upstream: Upstream) {
+    this.#upstream = upstream;
+    this.#server = createServer((incoming, response) => this.#handle(incoming, response));
+    this.#server.on("connection", (socket) => {
+      this.#sockets.add(socket);
+      socket.on("close", () => this.#sockets.delete(socket)).on("error", () => {});
+    });
+  }
+
+  static async open(kubeconfig: string): Promise<FaultProxy> {
+    const proxy = new FaultProxy(upstreamOf(kubeconfig));
+    await proxy.accept();
+    const cluster = { server: `http://127.0.0.1:${proxy.#port}`, "insecure-skip-tls-verify": true };
+    const config = {
+      apiVersion: "v1",
+      kind: "Config",
+      "current-context": "proxy",
+      clusters: [{ name: "proxy", cluster }],
+      users: [{ name: "proxy", user: {} }],
+      contexts: [{ name: "proxy", context: { cluster: "proxy", user: "proxy" } }],
+    };
+    writeFileSync(proxy.kubeconfig, JSON.stringify(config));
+    return proxy;
+  }
+
+  /** Path of a kubeconfig that leads here. */
+  get kubeconfig(): string {
+    return join(this.#dir, "kubeconfig");
+  }
+
+  /** Number of watches that are open. */
+  get watches(): number {
+    return [...this.#open].filter(({ watch, silent }) => watch && !silent).length;
+  }
+
+  /** Answers the next `times` matching requests falsely. */
+  answer(match: (seen: Seen) => boolean, answer: FalseAnswer, times: number): void {
+    this.#rules.push({ match, answer, left: times });
+  }
+
+  /** How many false answers are still to be given. */
+  get owed(): number {
+    return this.#rules.reduce((sum, { left }) => sum + left, 0);
+  }
+
+  /** Cuts all open watches. */
+  cut(): void {
+    for (const { response, watch } of this.#open) if (watch) response.socket?.destroy();
+  }
+
+  /** Delivers half of the next event of each open watch, then cuts it. */
+  halveNext(): void {
+    for (const open of this.#open) open.half = open.watch;
+  }
+
+  /** The watches open now stay open and say nothing any more. */
+  silence(): void {
+    for (const open of this.#open) open.silent = open.watch;
+  }
+
+  /** Each request waits so long. */
+  delay(ms: number): void {
+    this.#delayMs = ms;
+  }
+
+  /** Cuts everything and refuses connections, as while a server restarts. */
+  async refuse(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  /** Accepts connections (again). */
+  async accept(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    if (this.#server.listening) await this.refuse();
+    rmSync(this.#dir, { recursive: true });
+  }
+
+  #handle(incoming: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(incoming.url ?? "/", "http://proxy");
+    const seen = { path: url.pathname, query: url.searchParams, watch: url.searchParams.has("watch") };
+    this.seen.push(seen);
+    const rule = this.#rules.find(({ match, left }) => left > 0 && match(seen));
+    if (rule === undefined) {
+      setTimeout(() => this.#forward(incoming, response, seen), this.#delayMs);
+      return;
+    }
+    rule.left -= 1;
+    incoming.resume();
+    answerFalsely(response, rule.answer);
+  }
+
+  #forward(incoming: IncomingMessage, response: ServerResponse, seen: Seen): void {
+    const { server, ca, cert, key } = this.#upstream;
+    const { host: _, connection: __, ...headers } = incoming.headers;
+    const options = { method: incoming.method ?? "GET", headers, ca, cert, key };
+    const open: Open = { response, watch: seen.watch, silent: false, half: false };
+    this.#open.add(open);
+    const outgoing = request(new URL(incoming.url ?? "/", server), options, (answer) => {
+      response.writeHead(answer.statusCode ?? 500, answer.headers);
+      response.flushHeaders();
+      answer.on("data", (chunk: Buffer) => this.#pass(open, chunk));
+      answer.on("end", () => {
+        if (!open.silent) response.end();
+      });
+      answer.on("error", () => response.destroy());
+    });
+    outgoing.on("error", () => response.destroy());
+    response.on("close", () => {
+      this.#open.delete(open);
+      outgoing.destroy();
+    });
+    incoming.pipe(outgoing);
+  }
+
+  #pass(open: Open, chunk: Buffer): void {
+    if (open.silent) return;
+    if (!open.half) return void open.response.write(chunk);
+    this.struck += 1;
+    open.half = false;
+    open.silent = true;
+    // The half has to be on the wire before the cut.
+    open.response.write(chunk.subarray(0, Math.floor(chunk.length / 2)), () =>
+      open.response.socket?.destroy(),
+    );
+  }
+}
+
+function answerFalsely(
+  response: ServerResponse,
+  { status, reason, asFrame, retryAfterSeconds }: FalseAnswer,
+): void {
+  const body = {
+    kind: "Status",
+    apiVersion: "v1",
+    status: "Failure",
+    message: `the proxy says ${reason}`,
+    reason,
+    code: status,
+  };
+  const retry = retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) };
+  response.writeHead(asFrame === true ? 200 : status, { "content-type": "application/json", ...retry });
+  response.end(`${JSON.stringify(asFrame === true ? { type: "ERROR", object: body } : body)}\n`);
+}
+
+interface KubeConfigText {
+  clusters: { cluster: Record<string, string> }[];
+  users: { user: Record<string, string> }[];
+}
+
+function upstreamOf(kubeconfig: string): Upstream {
+  const text = readFileSync(kubeconfig, "utf8");
+  const { clusters, users } = parseYaml(text, kubeconfig).value as unknown as KubeConfigText;
+  const cluster = clusters[0]?.cluster ?? {};
+  const user = users[0]?.user ?? {};
+  const part = (from: Record<string, string>, name: string): Buffer => {
+    const data = from[`${name}-data`];
+    return data === undefined ? readFileSync(from[name] ?? name) : Buffer.from(data, "base64");
+  };
+  return {
+    server: new URL(cluster["server"] ?? ""),
+    ca: part(cluster, "certificate-authority"),
+    cert: part(user, "client-certificate"),
+    key: part(user, "client-key"),
+  };
+}
