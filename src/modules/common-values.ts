@@ -1,18 +1,19 @@
 import { join } from "node:path";
 
 import { ProblemError } from "../model/index.ts";
-import type { JsonObject, StaticValues } from "../model/index.ts";
+import type { JsonObject, Section, StaticValues } from "../model/index.ts";
+import { mergeLayers, parseCommonValues } from "../values/index.ts";
+import type { CommonValues } from "../values/index.ts";
 import type { RememberedValues } from "./memory.ts";
 import { readText } from "./read-module.ts";
 import { confirmGone, isSettled } from "./reading.ts";
 import type { Reading } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";
-import { globalValues, mergeSections, parseObject, staticValues } from "./static-values.ts";
 
 /** One `modules/values.yaml` in force. */
 export interface CommonFile {
   readonly file: string;
-  readonly doc: JsonObject;
+  readonly values: CommonValues;
 }
 
 /**
@@ -25,41 +26,34 @@ export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): Co
     const now = readOne(reading, file, scan);
     if (now === undefined) return [];
     reading.after.values.set(file, now);
-    return [{ file, doc: now.doc }];
+    reading.warnings.push(...now.values.warnings);
+    return [{ file, values: now.values }];
   });
 }
 
 /** The `global` of all files merged; the first directory's leaf wins. */
-export function mergeGlobals(reading: Reading, files: readonly CommonFile[]): JsonObject | undefined {
-  let merged: JsonObject | undefined;
-  for (const { file, doc } of files) {
-    const values = guarded(reading, () => globalValues(doc, file));
-    if (values !== undefined) {
-      merged = merged === undefined ? values : (mergeSections(merged, values) as JsonObject);
-    }
-  }
-  return merged;
+export function mergeGlobals(files: readonly CommonFile[]): JsonObject | undefined {
+  return mergeLayers(files.map(({ values }) => values.global).reverse()) as JsonObject | undefined;
 }
 
 /** What all files together say of one module. The same object as last time where nothing changed. */
 export function commonOf(reading: Reading, files: readonly CommonFile[], valuesKey: string): StaticValues {
-  const unchanged = files.every(({ file, doc }) => reading.before.values.get(file)?.doc === doc);
+  const unchanged = files.every(({ file, values }) => reading.before.values.get(file)?.values === values);
   const known = reading.before.commons.get(valuesKey);
   const sameFiles = reading.before.values.size === files.length;
-  const common = unchanged && sameFiles && known !== undefined ? known : merge(reading, files, valuesKey);
+  const common = unchanged && sameFiles && known !== undefined ? known : mergeSaid(files, valuesKey);
   reading.after.commons.set(valuesKey, common);
   return common;
 }
 
-function merge(reading: Reading, files: readonly CommonFile[], valuesKey: string): StaticValues {
-  const said = files
-    .map(({ file, doc }) => guarded(reading, () => staticValues(doc, valuesKey, file)))
-    .filter((one) => one !== undefined);
-  const telling = said.filter((one) => one.section !== undefined || one.enabled !== undefined);
-  const sections = said.map((one) => one.section).filter((section) => section !== undefined);
+function mergeSaid(files: readonly CommonFile[], valuesKey: string): StaticValues {
+  const said = files.flatMap(({ file, values }) => {
+    const one = values.byKey.get(valuesKey);
+    return one === undefined ? [] : [{ file, ...one }];
+  });
   return {
-    file: (telling[0] ?? said[0])?.file ?? "values.yaml",
-    section: sections.length === 0 ? undefined : sections.reduce((first, next) => mergeSections(first, next)),
+    file: (said[0] ?? files[0])?.file ?? "values.yaml",
+    section: mergeLayers(said.map((one) => one.section).reverse()) as Section | undefined,
     enabled: said.find((one) => one.enabled !== undefined)?.enabled,
   };
 }
@@ -69,15 +63,9 @@ function readOne(reading: Reading, file: string, scan: DirScan): RememberedValue
   const found = scan.valuesFile;
   if (found === undefined) return absent(reading, file, before);
   if (before?.settled === true && before.signature === found.signature) return before;
-  const doc = guarded(reading, () => parseCommon(file));
-  if (doc === undefined) return before;
-  return { signature: found.signature, settled: isSettled(reading, found.changedAt), doc };
-}
-
-function parseCommon(file: string): JsonObject {
-  const doc = parseObject(readText(file), file);
-  globalValues(doc, file);
-  return doc;
+  const values = guarded(reading, () => parseCommonValues(readText(file), file));
+  if (values === undefined) return before;
+  return { signature: found.signature, settled: isSettled(reading, found.changedAt), values };
 }
 
 function absent(reading: Reading, file: string, before?: RememberedValues): RememberedValues | undefined {

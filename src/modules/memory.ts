@@ -1,4 +1,5 @@
-import type { HookFile, JsonObject, Module, SchemaFiles, StaticValues, Tree } from "../model/index.ts";
+import type { HookFile, Module, SchemaFiles, StaticValues, Tree } from "../model/index.ts";
+import type { CommonValues } from "../values/index.ts";
 import type { DirScan } from "./scan-dir.ts";
 
 /** What vanished must have been missed for this long before a read believes it (README "Files on disk"). */
@@ -19,7 +20,7 @@ export interface RememberedModule {
 export interface RememberedValues {
   readonly signature: string;
   readonly settled: boolean;
-  readonly doc: JsonObject;
+  readonly values: CommonValues;
 }
 
 /** What the global hooks directory held. */

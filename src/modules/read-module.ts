@@ -1,14 +1,15 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { camelCase, oneLine } from "../lib/index.ts";
-import { describeProblem, ProblemError } from "../model/index.ts";
-import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../model/index.ts";
+import { camelCase, oneLine, parseYaml, YamlError } from "../lib/index.ts";
+import { describeProblem, isJsonObject, ProblemError } from "../model/index.ts";
+import type { ChartKind, JsonObject, Module, Problem, SchemaFiles, StaticValues } from "../model/index.ts";
+import { parseModuleValues } from "../values/index.ts";
+import type { ModuleValues } from "../values/index.ts";
 import { hookFilesOf, idleHooks } from "./hook-files.ts";
 import { SCHEMA_FILES } from "./listing.ts";
 import type { Listing } from "./listing.ts";
 import type { Found } from "./signature.ts";
-import { parseObject, staticValues } from "./static-values.ts";
 
 /** A module directory that is to be read, and what stands about it elsewhere. */
 export interface ModuleSource {
@@ -30,7 +31,7 @@ export function readModule(source: ModuleSource, listing: Listing): Module {
   const { name, order, dir, common } = source;
   const valuesKey = camelCase(name);
   const script = listing.files.get("enabled");
-  const own = attempt(noValues(dir), () => readOwnValues(source, listing));
+  const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
   const schemas = attempt({}, () => readSchemas(listing.files));
   const chartVersion = attempt(undefined, () => readChartVersion(listing.files.get("Chart.yaml")));
   return {
@@ -39,7 +40,7 @@ export function readModule(source: ModuleSource, listing: Listing): Module {
     order,
     dir,
     common,
-    own,
+    own: { file: join(dir, "values.yaml"), section: own.section, enabled: own.enabled },
     schemas,
     chartVersion,
     chart: chartKind(listing),
@@ -47,7 +48,7 @@ export function readModule(source: ModuleSource, listing: Listing): Module {
     hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
     crdFiles: [...listing.files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path),
     problem: faults[0],
-    warnings: [...idleWarnings(listing), ...faults.slice(1).map(describeProblem)],
+    warnings: [...own.warnings, ...idleWarnings(listing), ...faults.slice(1).map(describeProblem)],
   };
 }
 
@@ -97,20 +98,17 @@ function chartKind(listing: Listing): ChartKind {
   return listing.files.has("templates") ? "synthetic" : "none";
 }
 
-function noValues(dir: string): StaticValues {
-  return { file: join(dir, "values.yaml"), section: undefined, enabled: undefined };
-}
+const NO_VALUES: ModuleValues = { section: undefined, enabled: undefined, warnings: [] };
 
-function readOwnValues(source: ModuleSource, listing: Listing): StaticValues {
-  const file = listing.files.get("values.yaml");
-  if (file !== undefined) {
-    return staticValues(parseObject(readText(file.path), file.path), camelCase(source.name), file.path);
+function readOwnValues(source: ModuleSource, listing: Listing): ModuleValues {
+  const path = listing.files.get("values.yaml")?.path;
+  if (path !== undefined) {
+    return parseModuleValues(readText(path), path, { valuesKey: camelCase(source.name) });
   }
-  const none = noValues(source.dir);
-  if (!source.strict) return none;
+  if (!source.strict) return NO_VALUES;
   throw new ProblemError([
     {
-      file: none.file,
+      file: join(source.dir, "values.yaml"),
       message: "is missing",
       remedy: "add it, or start without --strict-check-values-mode-enabled",
     },
@@ -120,8 +118,20 @@ function readOwnValues(source: ModuleSource, listing: Listing): StaticValues {
 /** The name in Chart.yaml is of no concern, also when absent or invalid (README "Releases"). */
 function readChartVersion(file: Found | undefined): string | undefined {
   if (file === undefined) return undefined;
-  const version = parseObject(readText(file.path), file.path)["version"];
+  const version = parseChart(file.path)["version"];
   return typeof version === "string" || typeof version === "number" ? String(version) : undefined;
+}
+
+function parseChart(path: string): JsonObject {
+  try {
+    const { value } = parseYaml(readText(path), path);
+    if (isJsonObject(value)) return value;
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    const key = `line ${error.line}, column ${error.column}`;
+    throw new ProblemError([{ file: path, key, message: `not valid YAML: ${error.message}` }]);
+  }
+  throw new ProblemError([{ file: path, message: "must be a map", remedy: "write `key: value` pairs" }]);
 }
 
 function idleWarnings(listing: Listing): string[] {

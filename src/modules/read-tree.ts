@@ -49,7 +49,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   );
   const modules = withoutCollisions(reading, await readModules(reading, scans, files));
   const global = readGlobal(reading, options.globalHooksDir);
-  const globalValues = mergeGlobals(reading, files);
+  const globalValues = mergeGlobals(files);
   const next = recheckAt(reading);
   return remember(
     {
