@@ -28,6 +28,8 @@ export class MissingKindError extends Error {
 const LOOK_AGAIN_MS = 5000;
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
+/** … and discovery may lag behind it: so often it is asked in short intervals. */
+const EAGER_LOOKS = 8;
 
 /** Resolves kinds by discovery, and waits for those that are not there: looks again every 5 s and at any CRD change. */
 export class Kinds {
@@ -38,6 +40,7 @@ export class Kinds {
   #open = 0;
   #timer: Timer | undefined;
   #due = 0;
+  #eager = 0;
   #crds: Subscription | undefined;
 
   constructor(options: KindsOptions) {
@@ -68,6 +71,11 @@ export class Kinds {
 
   /** Looks again soon: CRDs were just created. */
   poke(): void {
+    this.#soon();
+  }
+
+  #soon(): void {
+    this.#eager = EAGER_LOOKS;
     this.#lookIn(AFTER_CRD_MS);
   }
 
@@ -94,7 +102,7 @@ export class Kinds {
       };
       signal.addEventListener("abort", look, { once: true });
       this.#looks.push(look);
-      this.#lookIn(LOOK_AGAIN_MS);
+      this.#lookIn(this.#eager > 0 ? 2 * AFTER_CRD_MS : LOOK_AGAIN_MS);
       this.#watchCrds();
     });
   }
@@ -107,6 +115,7 @@ export class Kinds {
     this.#due = due;
     this.#timer = this.#options.clock.setTimer(ms, () => {
       this.#timer = undefined;
+      this.#eager = Math.max(0, this.#eager - 1);
       this.#options.discovery.invalidate();
       const looks = this.#looks;
       this.#looks = [];
@@ -115,7 +124,7 @@ export class Kinds {
   }
 
   #watchCrds(): void {
-    const came = (): void => this.#lookIn(AFTER_CRD_MS);
+    const came = (): void => this.#soon();
     const spec = { resource: CUSTOM_RESOURCE_DEFINITIONS, metadataOnly: true };
     const ignore = (): void => {};
     this.#crds ??= this.#options.hub.subscribe(spec, {

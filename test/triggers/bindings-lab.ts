@@ -61,7 +61,7 @@ export function triggerText(of: Hook, trigger: HookTrigger): string {
 }
 
 export const names = (items: readonly SnapshotItem[]): Json[] =>
-  items.map(({ object }) => (object?.["metadata"] as { name: string }).name);
+  items.map(({ object }) => (object?.["metadata"] as { name: string } | undefined)?.name ?? null);
 
 export function bindingsLab(more: Partial<KubeBindingsOptions> = {}) {
   const server = new WatchServer();
