@@ -31,7 +31,8 @@ function newAjv(): Ajv {
     validateSchema: false,
     addUsedSchema: false,
     inlineRefs: false,
-    code: { regExp: engine },
+    // Optimised code runs no faster here, and takes half as long again to make.
+    code: { regExp: engine, optimize: false },
   });
   ajvFormats.default.default(made, { mode: "fast", keywords: false });
   made.addFormat("duration", (text: string) => parseDuration(text) !== undefined || ISO_DURATION.test(text));
