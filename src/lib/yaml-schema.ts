@@ -21,7 +21,7 @@ const OLD_OCTAL = /^0[0-7]+$/;
 /** Number of a plain scalar as Go reads it; undefined when it is none (reference "YAML as helm and kubectl read it"). */
 function numberOf(source: string): number | undefined {
   if (!/^[-+.\d]/.test(source)) return undefined;
-  const text = source.startsWith(".") ? source : source.replaceAll("_", "");
+  const text = source.replaceAll("_", "");
   const value = INTEGER.test(text) ? integerOf(text) : FLOAT.test(text) ? Number(text) : Number.NaN;
   return Number.isFinite(value) ? value + 0 : undefined;
 }
