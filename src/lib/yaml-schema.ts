@@ -16,11 +16,14 @@ const NULL = new Set(["", "~", "null", "Null", "NULL"]);
 export const NOT_IN_JSON = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
 const FLOAT = /^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$/;
 const INTEGER = /^[-+]?(?:0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9]\d*)$/;
+/** An underscore that does not stand between two digits. */
+const LOOSE_UNDERSCORE = /(?<!\d)_|_(?!\d)/;
 const OLD_OCTAL = /^0[0-7]+$/;
 
 /** Number of a plain scalar as Go reads it; undefined when it is none (reference "YAML as helm and kubectl read it"). */
 function numberOf(source: string): number | undefined {
   if (!/^[-+.\d]/.test(source)) return undefined;
+  if (source.startsWith(".") && LOOSE_UNDERSCORE.test(source)) return undefined;
   const text = source.replaceAll("_", "");
   const value = INTEGER.test(text) ? integerOf(text) : FLOAT.test(text) ? Number(text) : Number.NaN;
   return Number.isFinite(value) ? value + 0 : undefined;

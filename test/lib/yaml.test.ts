@@ -46,6 +46,8 @@ const SCALARS: readonly (readonly [readonly string[], Json])[] = [
   [["!foo b"], "b"],
 ];
 const STRINGS = [
+  "._5",
+  ".5_",
   "tRue",
   "0x",
   "_1",
