@@ -110,7 +110,7 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorJudged {
   return {
     state: "Ready",
     reason: "Ready",
-    message: `All ${view.enabledModules.length} enabled modules are ready`,
+    message: `All enabled modules are ready (${view.enabledModules.length})`,
   };
 }
 
