@@ -16,7 +16,14 @@ export function restartOwed(view: View): Cause | undefined {
 
 /** Whether a reload is owed while none runs: rules 9, 11, 13 and 16, and a request by token. */
 export function reloadOwed(view: View): Cause | undefined {
-  return firstReload(view) ?? requested(view) ?? configMoved(view) ?? globalsMoved(view) ?? secondLook(view);
+  return (
+    firstReload(view) ??
+    requested(view) ??
+    problemMoved(view) ??
+    configMoved(view) ??
+    globalsMoved(view) ??
+    secondLook(view)
+  );
 }
 
 function firstReload(view: View): Cause | undefined {
@@ -27,10 +34,21 @@ function secondLook(view: View): Cause | undefined {
   return view.secondLook ? { text: "second look at the directories", place: "back" } : undefined;
 }
 
+/** Modules that are off or need a person have nothing to run: a request to them is answered by discovery. */
 function requested(view: View): Cause | undefined {
-  return view.requestedToken !== undefined && view.requestedToken !== view.handledToken
-    ? REQUESTED
-    : undefined;
+  const resting = [...view.modules.values()].filter((each) => !each.enabled || each.problem !== undefined);
+  const asked = [view, ...resting].some(
+    ({ requestedToken, handledToken }) => requestedToken !== undefined && requestedToken !== handledToken,
+  );
+  return asked ? REQUESTED : undefined;
+}
+
+/** The section of a module that needs a person was edited: it may be right now. */
+function problemMoved(view: View): Cause | undefined {
+  const moved = [...view.modules.values()].some(
+    (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handledSectionDigest,
+  );
+  return moved ? CONFIG : undefined;
 }
 
 function configMoved(view: View): Cause | undefined {

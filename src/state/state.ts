@@ -164,8 +164,11 @@ export class State {
       );
       this.values.setConfig(seen.content, seen.overlay);
       if (this.values.globalConfigDigest() !== before) this.#globalCause = cause;
+      const reloads = this.values.globalConfigDigest() !== before;
       for (const [name, record] of this.#records) {
-        if (this.values.moduleConfigDigest(record.module) !== sections.get(name)) record.cause = cause;
+        if (this.values.moduleConfigDigest(record.module) === sections.get(name)) continue;
+        record.cause = cause;
+        if (record.decided && !record.enabled && !reloads) this.#cover(record);
       }
     }
     this.#config = {
@@ -261,7 +264,25 @@ export class State {
       record.enabledReason = decision.reason;
       record.decisionProblem = decision.problem;
       record.decided = true;
+      // There is nothing to run: the decision itself is what the configuration and a request lead to.
+      if (!decision.enabled || problemOf(record) !== undefined) this.#cover(record);
     });
+  }
+
+  /** A run found that a person is needed; until the configuration moves or a reload looks again. */
+  recordProblem(name: string, problem: Problem): void {
+    this.update(name, (record) => {
+      record.activity = "none";
+      record.decisionProblem = problem;
+      this.#cover(record);
+    });
+  }
+
+  #cover(record: ModuleRecord): void {
+    const section = this.values.moduleConfigDigest(record.module);
+    record.handledSectionDigest = section;
+    record.handledConfigDigest = digest(section, this.values.globalConfigDigest());
+    record.handledToken = record.requestedToken ?? record.handledToken;
   }
 
   recordRelease(name: string, release: ReleaseView | undefined): void {

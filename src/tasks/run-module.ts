@@ -239,14 +239,8 @@ function fail(run: Run, error: unknown): Outcome<Task> {
 
 /** Somebody else's release under this name: only a person can end that. */
 function foreign(run: Run, message: string): Outcome<Task> {
-  run.hands.state.update(run.name, (record) => {
-    record.activity = "none";
-    record.decisionProblem = {
-      file: record.module.dir,
-      message,
-      remedy: "rename the module or remove that release",
-    };
-  });
+  const file = recordOf(run).module.dir;
+  run.hands.state.recordProblem(run.name, { file, message, remedy: "rename the module or remove that release" });
   run.hands.witness.failed(run.name, "ForeignRelease", message);
   return { kind: "done" };
 }

@@ -15,6 +15,8 @@ export interface ReleaseObject {
 export interface HealingOptions {
   readonly hub: WatchHub;
   readonly resolve: (kind: string, apiVersion: string) => Promise<Resource | undefined>;
+  /** Asks the server itself: a watch may lag behind what was just made. */
+  readonly exists: (resource: Resource, object: ReleaseObject) => Promise<boolean>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Told which objects of a module are gone and due to be brought back, as `namespace/Kind/name`. */
@@ -32,7 +34,7 @@ const ASK_AGAIN_MS = 10_000;
 interface KindWatch {
   readonly present: Set<string>;
   synced: boolean;
-  namespaced: boolean;
+  resource: Resource | undefined;
   subscription: Subscription | undefined;
 }
 
@@ -85,7 +87,12 @@ export class Healing {
   #open(object: ReleaseObject): void {
     const key = watchKey(object);
     if (this.#watches.has(key)) return;
-    const watch: KindWatch = { present: new Set(), synced: false, namespaced: true, subscription: undefined };
+    const watch: KindWatch = {
+      present: new Set(),
+      synced: false,
+      resource: undefined,
+      subscription: undefined,
+    };
     this.#watches.set(key, watch);
     void this.#subscribe(object, key, watch);
   }
@@ -98,7 +105,7 @@ export class Healing {
       clock.setTimer(ASK_AGAIN_MS, () => void this.#subscribe(object, key, watch));
       return;
     }
-    watch.namespaced = resource.namespaced;
+    watch.resource = resource;
     const namespace = resource.namespaced ? object.namespace : undefined;
     const seen = (each: WatchedObject): void => void watch.present.add(objectKey(each));
     watch.subscription = hub.subscribe(
@@ -136,17 +143,36 @@ export class Healing {
     for (const [module, wanted] of this.#wanted) if (wanted.watches.has(key)) this.#look(module);
   }
 
-  /** Tells what is gone and due; what is not due yet is looked at again when it is. */
+  /** Tells what is gone and due, once the server has said so too; what is not due yet is looked at again then. */
   #look(module: string): void {
     const gone = (this.#wanted.get(module)?.objects ?? []).filter((object) => this.#isGone(object));
-    const due = gone.filter((object) => this.#isDue(module, object));
-    if (due.length > 0) this.#options.onAbsent(module, due.map(describe));
+    if (gone.length > 0) void this.#confirm(module, gone);
+  }
+
+  async #confirm(module: string, gone: readonly ReleaseObject[]): Promise<void> {
+    const answers = await Promise.all(gone.map((object) => this.#isThere(object)));
+    const absent = gone.filter((object, index) => answers[index] === false && this.#isWanted(module, object));
+    const due = absent.filter((object) => this.#isDue(module, object));
+    if (due.length > 0 && !this.#closed) this.#options.onAbsent(module, due.map(describe));
+  }
+
+  /** Undefined when the server does not say. */
+  async #isThere(object: ReleaseObject): Promise<boolean | undefined> {
+    const resource = this.#watches.get(watchKey(object))?.resource;
+    if (resource === undefined) return undefined;
+    return this.#options.exists(resource, object).catch(() => undefined);
+  }
+
+  #isWanted(module: string, object: ReleaseObject): boolean {
+    return this.#wanted.get(module)?.objects.includes(object) === true;
   }
 
   #isGone(object: ReleaseObject): boolean {
     const watch = this.#watches.get(watchKey(object));
     if (watch?.synced !== true) return false;
-    return !watch.present.has(`${watch.namespaced ? object.namespace : ""}/${object.name}`);
+    return !watch.present.has(
+      `${watch.resource?.namespaced === true ? object.namespace : ""}/${object.name}`,
+    );
   }
 
   #isDue(module: string, object: ReleaseObject): boolean {

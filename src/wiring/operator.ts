@@ -1,8 +1,9 @@
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
-import { Lease, firstContact, ownIdentity } from "../kube/index.ts";
+import { Lease, firstContact, get, isNotFound, ownIdentity } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Environment } from "../config.ts";
+import { moduleOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { HookMetrics, createMetrics } from "../metrics/index.ts";
 import { explainHold } from "../plan/index.ts";
@@ -70,7 +71,7 @@ export class Operator {
       run: (batch, context) => runTask(this.#handsOrThrow(), batch, context),
       delay: (task) => this.#limits.waitMs(task),
       onChange: () => this.#waits.look(),
-      onSettled: () => this.#engine.look(),
+      onSettled: (batch) => this.#settled(batch),
     });
     this.#waits = new TaskWaits(this.#queues);
     this.#engine = new Engine(this.#state, this.#queues);
@@ -233,12 +234,21 @@ export class Operator {
 
   /** What release Secrets say goes into the record; objects that go missing too. */
   #followReleases(releases: ReturnType<typeof makeReleases>): void {
-    const { hub, discovery, clock, logger } = this.#base;
+    const { hub, discovery, clock, logger, client } = this.#base;
     const healing = new Healing({
       hub,
       resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
       clock,
       logger,
+      exists: async (resource, { namespace: place, name }) => {
+        try {
+          await get(client, { resource, namespace: place, name });
+          return true;
+        } catch (error) {
+          if (isNotFound(error)) return false;
+          throw error;
+        }
+      },
       onAbsent: (module, absent) => {
         for (const object of absent) this.#metrics.modules.absent(module, object);
         logger.warn("Objects of a release are gone", { module, objects: absent });
@@ -247,10 +257,6 @@ export class Operator {
     });
     this.#options.scope.add(() => healing.close());
     this.#faces?.setHealing(healing);
-    const follow = (name: string): void => {
-      this.#state.recordRelease(name, releases.get(name));
-      void watchObjects(name);
-    };
     const watchObjects = async (name: string): Promise<void> => {
       const record = this.#state.module(name);
       const objects =
@@ -261,7 +267,30 @@ export class Operator {
         (objects ?? []).map((object) => ({ ...object, namespace: object.namespace ?? home })),
       );
     };
+    // While a run is under way its objects come and go; what counts is what it leaves.
+    const follow = (name: string): void => {
+      this.#state.recordRelease(name, releases.get(name));
+      if (this.#state.module(name)?.activity === "none") void watchObjects(name);
+    };
+    this.#follow = follow;
     releases.store.onChange(follow);
+  }
+
+  #follow: (module: string) => void = () => {};
+
+  /** After a run: its release's objects are watched as they are now, and the next try is told to people. */
+  #settled(batch: readonly Task[]): void {
+    const [task] = batch;
+    const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
+    if (module !== undefined) {
+      this.#follow(module);
+      const waiting = this.#queues.views().flatMap((queue) => queue.tasks);
+      const nextAt = waiting.find((each) => each.task === task)?.nextAt;
+      this.#state.update(module, (record) => {
+        if (record.retry !== undefined && nextAt !== undefined) record.retry = { ...record.retry, nextAt };
+      });
+    }
+    this.#engine.look();
   }
 
   #changed(): void {
