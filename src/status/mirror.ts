@@ -232,12 +232,23 @@ export class StatusMirror {
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
     this.#lookedAt = clock.now();
-    const projection = this.#projector.project(this.#view, this.#lookedAt);
+    const projection = this.#project(this.#view);
+    if (projection === undefined) return;
     const changed = this.#want(projection, this.#view.boot !== "loading");
     for (const entry of isFirst ? this.#writer.entries() : changed) this.#writer.consider(entry);
     this.#lookCostMs = clock.monotonic() - startedAt;
     const again = projection.lookAgainAt;
     if (again !== undefined) this.#setTimer("age", Math.max(1, again - clock.now()), () => this.#look());
+  }
+
+  /** A view that cannot be shown costs its status, never the work. */
+  #project(view: View): Projection | undefined {
+    try {
+      return this.#projector.project(view, this.#lookedAt);
+    } catch (error) {
+      this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
+      return undefined;
+    }
   }
 
   /** Sets what is wanted and returns the entries for which it changed. A directory not yet read removes nothing. */

@@ -309,6 +309,16 @@ describe("StatusMirror", () => {
     expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 3 } });
   });
 
+  it("survives a view that cannot be shown", async () => {
+    const { api, show } = world();
+    const values = () => {
+      throw new Error("no values");
+    };
+    await show(moduleView("a", { values }));
+    await show(moduleView("a"));
+    expect(state(api, "a")).toBe("Ready");
+  });
+
   it("writes at most 450 times for a converge of 100 modules", async () => {
     const { api, clock, mirror } = world();
     const names = Array.from({ length: 100 }, (_, i) => `m${String(i).padStart(3, "0")}`);
