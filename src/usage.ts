@@ -7,12 +7,18 @@ const COMMANDS: readonly (readonly [string, string])[] = [
   ["queue list|main", "show the queues of the running operator"],
   ["global list|values|config|patches|snapshots", "show what is known globally"],
   ["module list|resource-monitor", "show enabled modules, or the objects watched for each"],
-  ["module values|config|render|patches|snapshots|why NAME", "show one module; values take --explain and --global"],
+  [
+    "module values|config|render|patches|snapshots|why NAME",
+    "show one module; values take --explain and --global",
+  ],
   ["module run NAME", "run a module now"],
   ["config list|set NAME VALUE [DURATION]", "show or set runtime parameters"],
   ["plan", "show what a start would install, upgrade, delete and purge"],
   ["raw PATH", "ask any path of the debug socket"],
-  ["hook run PATH --context FILE [--values FILE]", "run one hook without a cluster and print what it would change"],
+  [
+    "hook run PATH --context FILE [--values FILE]",
+    "run one hook without a cluster and print what it would change",
+  ],
   ["lint DIR…", "check modules and hooks without a cluster"],
 ];
 

@@ -72,7 +72,10 @@ export function moduleOf(task: Task): string | undefined {
     case "run-module":
     case "delete-module":
       return task.module;
-    default:
+    case "boot":
+    case "converge":
+    case "ensure-crds":
+    case "purge-release":
       return undefined;
   }
 }

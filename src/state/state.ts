@@ -399,6 +399,9 @@ export class State {
         [GLOBAL]: values.merged(GLOBAL).values,
         [module.valuesKey]: values.merged(module.valuesKey).values,
       }),
+      get secretPaths() {
+        return values.secretPaths(module.valuesKey);
+      },
       get hold() {
         return hold(module.name);
       },

@@ -1,7 +1,7 @@
 import { digestJson } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
-import { compact, compileSchemas, effective, explain } from "../values/index.ts";
+import { compact, compileSchemas, effective, explain, withOverlay } from "../values/index.ts";
 import type { Effective, ParsedConfig, PatchOperation, Schemas, SectionInput } from "../values/index.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
 
@@ -20,6 +20,8 @@ export class ValuesStore {
   #tree: Tree | undefined;
   #config: ParsedConfig | undefined;
   #overlay: ParsedConfig | undefined;
+  /** Both, as hooks are shown them. */
+  #shown: ParsedConfig | undefined;
   readonly #patches = new Map<string, readonly PatchOperation[]>();
   readonly #hookFlags = new Map<string, boolean>();
   readonly #merged = new Map<string, Merged>();
@@ -54,6 +56,7 @@ export class ValuesStore {
     }
     this.#config = config;
     this.#overlay = overlay;
+    this.#shown = withOverlay(config, overlay);
     this.#digests.clear();
   }
 
@@ -95,6 +98,13 @@ export class ValuesStore {
   mergeSections(key: string, config: Section | undefined, overlay: Section | undefined): Merged {
     const inForce = config === sectionIn(this.#config, key) && overlay === sectionIn(this.#overlay, key);
     return inForce ? this.merged(key) : this.#effective(key, { config, overlay, patches: this.patches(key) });
+  }
+
+  /** JSON pointers into a module's merged values (with `global`) that the schemas mark as secret. */
+  secretPaths(key: string): ReadonlySet<string> {
+    const under = (section: string): string[] =>
+      [...this.schemas(section).secretPaths].map((path) => `/${section}${path}`);
+    return new Set([...under(GLOBAL), ...under(key)]);
   }
 
   /** Which layer set each leaf of a section, by JSON pointer. */
@@ -141,11 +151,7 @@ export class ValuesStore {
 
   /** The ConfigMap's own section for `key` (with overlay merged in), as CONFIG_VALUES_PATH shows it. */
   configSection(key: string): Section | undefined {
-    return sectionIn(this.#config, key);
-  }
-
-  overlaySection(key: string): Section | undefined {
-    return sectionIn(this.#overlay, key);
+    return sectionIn(this.#shown, key);
   }
 
   /** Merged flag of a module, and who had the last word (README "Values": Flags). */

@@ -54,18 +54,16 @@ async function applyOne(options: PatcherOptions, operation: ObjectOperation): Pr
   const resource = await options.discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the cluster knows no ${apiVersion ?? ""} ${kind}`);
   const at: Place = { resource, namespace, name };
-  switch (operation.operation) {
-    case "Create":
-    case "CreateIfNotExists":
-    case "CreateOrUpdate":
-      return createObject(options, at, operation);
-    case "Delete":
-    case "DeleteInBackground":
-    case "DeleteNonCascading":
-      return deleteObject(options, at, operation.operation);
-    default:
-      return patchObject(options, at, operation);
-  }
+  if ("object" in operation) return createObject(options, at, operation);
+  if (isDeletion(operation)) return deleteObject(options, at, operation.operation);
+  return patchObject(options, at, operation);
+}
+
+type Deletion = ObjectOperation & { operation: keyof typeof PROPAGATION };
+type Patching = Exclude<ObjectOperation, Creation | Deletion>;
+
+function isDeletion(operation: ObjectOperation): operation is Deletion {
+  return operation.operation in PROPAGATION;
 }
 
 interface Place extends Target {
@@ -136,8 +134,6 @@ async function deleteObject(
   }
   throw new Error("was not gone after 20s");
 }
-
-type Patching = ObjectOperation & { operation: "MergePatch" | "JSONPatch" | "JQPatch" };
 
 async function patchObject(options: PatcherOptions, at: Place, operation: Patching): Promise<void> {
   const target = { ...at, subresource: operation.target.subresource };

@@ -1,7 +1,7 @@
 import { GLOBAL } from "../state/index.ts";
 import type { ValuesStore } from "../state/index.ts";
 import type { Hook } from "../model/index.ts";
-import { applyPatch, parsePatch } from "../values/index.ts";
+import { applyPatch, forStorage, parsePatch } from "../values/index.ts";
 import type { ParsedPatch, PatchOperation, Violation } from "../values/index.ts";
 import type { HookLeftovers } from "./hands.ts";
 
@@ -31,10 +31,10 @@ export function judgePatches(
   const config = parsePatch(left.configPatch, rules);
   const own = parsePatch(left.valuesPatch, rules);
   judgeConfig(values, key, config);
-  judgeValues(values, key, { config, own });
+  const stored = judgeValues(values, key, { config, own });
   return {
     config: config.operations,
-    values: own.operations,
+    values: stored,
     flags: new Map([...config.flags, ...own.flags]),
     warnings: [...config.warnings, ...own.warnings],
   };
@@ -51,17 +51,18 @@ function judgeValues(
   values: ValuesStore,
   key: string,
   patches: { config: ParsedPatch; own: ParsedPatch },
-): void {
+): readonly PatchOperation[] {
   const { config, own } = patches;
-  if (own.operations.length === 0) return;
+  if (own.operations.length === 0) return [];
   const section =
     config.operations.length === 0
       ? values.configSection(key)
       : applyPatch(values.configSection(key), config.operations);
   // Strict against what the hook saw: removing what is not there is an error while the patch is fresh.
-  applyPatch(values.merge(key, values.patches(key), section).values, own.operations);
-  const merged = values.merge(key, [...values.patches(key), ...own.operations], section);
+  const stored = forStorage(values.merge(key, values.patches(key), section).values, own.operations);
+  const merged = values.merge(key, [...values.patches(key), ...stored], section);
   refuse("values patch", key, values.schemas(key).validateValues(merged.values));
+  return stored;
 }
 
 function refuse(what: string, key: string, violations: readonly Violation[]): void {

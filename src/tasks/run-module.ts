@@ -240,7 +240,11 @@ function fail(run: Run, error: unknown): Outcome<Task> {
 /** Somebody else's release under this name: only a person can end that. */
 function foreign(run: Run, message: string): Outcome<Task> {
   const file = recordOf(run).module.dir;
-  run.hands.state.recordProblem(run.name, { file, message, remedy: "rename the module or remove that release" });
+  run.hands.state.recordProblem(run.name, {
+    file,
+    message,
+    remedy: "rename the module or remove that release",
+  });
   run.hands.witness.failed(run.name, "ForeignRelease", message);
   return { kind: "done" };
 }

@@ -2,11 +2,11 @@ import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger, Timer } from "../lib/index.ts";
 import { CONFIG_MAPS, create, get, isConflict, isNotFound, mergePatch } from "../kube/index.ts";
 import type { KubeClient, Subscription, WatchHub } from "../kube/index.ts";
-import { ProblemError, describeProblem } from "../model/index.ts";
-import type { JsonObject, Problem } from "../model/index.ts";
+import { describeProblem } from "../model/index.ts";
+import type { JsonObject, Problem, Section } from "../model/index.ts";
 import { checkConfig, sectionIn, withSection } from "../state/index.ts";
 import type { State } from "../state/index.ts";
-import { applyPatch, checkDataSize, parseConfigMap, sectionYaml } from "../values/index.ts";
+import { applyPatch, nextConfigMapData, parseConfigMap } from "../values/index.ts";
 import type { ParsedConfig, PatchOperation } from "../values/index.ts";
 
 /** What we read of a ConfigMap object. */
@@ -99,33 +99,31 @@ export class ConfigMapSource {
     const target = this.#options.overlay ?? this.#options.name;
     for (let tries = 1; ; tries++) {
       try {
-        const saved = await this.#writeOnce(target, key, operations);
-        this.#written.set(target, BigInt(saved.metadata.resourceVersion));
-        break;
+        return await this.#writeOnce(target, key, operations);
       } catch (error) {
         if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
       }
     }
-    this.#remember(key, operations);
   }
 
-  async #writeOnce(
-    target: string,
-    key: string,
-    operations: readonly PatchOperation[],
-  ): Promise<ConfigMapObject> {
-    const { client, namespace } = this.#options;
+  async #writeOnce(target: string, key: string, operations: readonly PatchOperation[]): Promise<void> {
+    const { client, namespace, overlay, state } = this.#options;
     const fresh = (await this.#read(target)) ?? (await this.#missing(target));
-    const data = fresh.data ?? {};
-    const section = applyPatch(sectionIn(this.#parseKey(target, key, data[key]), key), operations);
-    const text = section === undefined ? null : sectionYaml(section);
-    checkDataSize(target, { ...data, [key]: text ?? "" }, key);
-    const body = { metadata: { resourceVersion: fresh.metadata.resourceVersion }, data: { [key]: text } };
-    return mergePatch<ConfigMapObject & JsonObject>(
+    const below = overlay === undefined ? undefined : (sectionIn(state.values.config, key) ?? {});
+    const next = nextConfigMapData({ name: target, data: fresh.data ?? {}, key, operations, below });
+    if (!next.changed) return;
+    const { resourceVersion } = fresh.metadata;
+    const saved = await mergePatch<ConfigMapObject & JsonObject>(
       client,
       { resource: CONFIG_MAPS, namespace, name: target },
-      { body },
+      { body: { metadata: { resourceVersion }, data: { [key]: next.text ?? null } } },
     );
+    this.#written.set(target, BigInt(saved.metadata.resourceVersion));
+    this.#remember(key, overlay === undefined ? operations : next.section);
+    // What others wrote meanwhile is in the answer too, and is looked at like any edit.
+    if (overlay === undefined) this.#object = saved;
+    else this.#overlay = saved;
+    this.#soon();
   }
 
   /** The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
@@ -137,22 +135,22 @@ export class ConfigMapSource {
     return create<ConfigMapObject & JsonObject>(client, { resource: CONFIG_MAPS, namespace }, { body });
   }
 
-  #parseKey(name: string, key: string, text: string | undefined): ParsedConfig {
-    const parsed = this.#parse(name, text === undefined ? {} : { [key]: text });
-    if (parsed.problems.length > 0) throw new ProblemError(parsed.problems);
-    return parsed;
-  }
-
   /** What was saved comes into force at once; the echo on the watch then changes nothing. */
-  #remember(key: string, operations: readonly PatchOperation[]): void {
+  #remember(key: string, change: readonly PatchOperation[] | Section | undefined): void {
     const { state, overlay } = this.#options;
     const { values, view } = state;
-    const base = (overlay === undefined ? values.config : values.overlay) ?? this.#parse("", {});
-    const next = withSection(base, key, applyPatch(sectionIn(base, key), operations));
     const { condition, problems, resourceVersion } = view.config;
-    const content = overlay === undefined ? next : (values.config ?? this.#parse("", {}));
-    const overlaid = overlay === undefined ? values.overlay : next;
-    state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: overlaid });
+    const empty = this.#parse("", {});
+    const config = values.config ?? empty;
+    const content =
+      overlay === undefined
+        ? withSection(config, key, applyPatch(sectionIn(config, key), change as readonly PatchOperation[]))
+        : config;
+    const over =
+      overlay === undefined
+        ? values.overlay
+        : withSection(values.overlay ?? empty, key, change as Section | undefined);
+    state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: over });
   }
 
   async #read(name: string): Promise<ConfigMapObject | undefined> {
@@ -193,6 +191,7 @@ export class ConfigMapSource {
             this.#soon();
           },
           trouble: (error) =>
+            error !== undefined &&
             logger.warn("ConfigMap cannot be watched", { configMap: name, error: oneLine(error) }),
         },
       ),

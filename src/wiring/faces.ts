@@ -5,7 +5,6 @@ import { servePublic, serveSocket, dumpQueues, queueText } from "../debug/index.
 import type { Sources } from "../debug/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
-import type { WatchedObject } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
@@ -14,8 +13,8 @@ import { moduleOf } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, EventWriter, StatusMirror } from "../status/index.ts";
-import type { AddonObject, Happening } from "../status/index.ts";
+import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
+import type { Happening } from "../status/index.ts";
 import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
@@ -61,7 +60,15 @@ export class Faces {
       specChanged: async () => void (await shown.config.refresh()),
     });
     const { name: instance } = ownIdentity(settings.pod);
-    this.#events = new EventWriter({ client, clock, logger, namespace, operatorName, instance });
+    this.#events = new EventWriter({
+      client,
+      clock,
+      logger,
+      namespace,
+      operatorName,
+      instance,
+      uidOf: (module) => this.#mirror.uidOf(module),
+    });
   }
 
   /** Opens HTTP port and debug socket. */
@@ -69,7 +76,7 @@ export class Faces {
     const { settings, logger } = this.#base;
     const { scope, metrics, hookMetrics, queues, state } = this.#shown;
     metrics.beforeScrape(() => this.#sample());
-    const { port, close } = await servePublic(
+    const server = await servePublic(
       { address: settings.listenAddress, port: settings.listenPort },
       {
         clock: this.#base.clock,
@@ -79,8 +86,8 @@ export class Faces {
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
       },
     );
-    scope.add(close);
-    logger.info("Listening", { address: settings.listenAddress, port });
+    scope.add(() => server.close());
+    logger.info("Listening", { address: settings.listenAddress, port: server.port });
     await this.#openSocket();
     this.#tick();
   }
@@ -89,24 +96,7 @@ export class Faces {
   mirror(): void {
     const { hub, namespace } = this.#base;
     const { scope, state } = this.#shown;
-    const seen = (object: WatchedObject): void => this.#mirror.onObserved(object as unknown as AddonObject);
-    for (const resource of [ADDON_MODULES, ADDON_OPERATORS]) {
-      const known = {
-        ...resource,
-        kind: resource === ADDON_MODULES ? "AddonModule" : "AddonOperator",
-        verbs: [],
-      };
-      const subscription = hub.subscribe(
-        { resource: known, namespace },
-        {
-          object: seen,
-          synced: () => {},
-          applied: seen,
-          deleted: (object) => this.#mirror.onDeleted(object as unknown as AddonObject),
-        },
-      );
-      scope.add(() => subscription.close());
-    }
+    scope.add(watchOwnObjects(hub, this.#mirror, namespace));
     this.#mirroring = true;
     this.#mirror.update(state.view);
   }
@@ -122,7 +112,9 @@ export class Faces {
   /** Writes what is not written yet and ends the mirror. */
   async flush(): Promise<void> {
     if (this.#mirroring) await this.#mirror.flush();
+    await this.#events.flush();
     this.#mirror.close();
+    this.#events.close();
   }
 
   announce(event: Happening): void {
@@ -156,8 +148,8 @@ export class Faces {
     const places = [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
     for (const place of places) {
       try {
-        const { close } = await serveSocket(place, this.#sources());
-        scope.add(close);
+        const server = await serveSocket(place, this.#sources());
+        scope.add(() => server.close());
         return;
       } catch (error) {
         logger.debug("The debug socket cannot be had", { place, error: oneLine(error) });
