@@ -17,12 +17,12 @@ spec:
   ports: [{port: 80}]
 `;
 
-/** Writes that many enabled modules, `bench-001` …, each with one ConfigMap and one Service, below `dir`; returns `dir`. */
+/** Writes that many enabled modules, `bench-m001` …, each with one ConfigMap and one Service, below `dir`; returns `dir`. */
 export function writeModules(dir, count) {
-  const names = Array.from({ length: count }, (_, index) => `bench-${String(index + 1).padStart(3, "0")}`);
+  const names = Array.from({ length: count }, (_, index) => `bench-m${String(index + 1).padStart(3, "0")}`);
   writeFileSync(join(dir, "values.yaml"), names.map((name) => `${camel(name)}Enabled: true\n`).join(""));
   for (const name of names) {
-    const home = join(dir, `${name.slice(6)}-${name}`);
+    const home = join(dir, `${name.slice(7)}-${name}`);
     mkdirSync(join(home, "templates"), { recursive: true });
     writeFileSync(join(home, "Chart.yaml"), `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
     writeFileSync(join(home, "values.yaml"), `${camel(name)}:\n  text: first\n`);
@@ -31,4 +31,4 @@ export function writeModules(dir, count) {
   return dir;
 }
 
-const camel = (name) => name.replace("-", "");
+const camel = (name) => name.replace("-m", "M");

@@ -59,7 +59,7 @@ async function applyOne(options: PatcherOptions, operation: ObjectOperation): Pr
   return patchObject(options, at, operation);
 }
 
-type Deletion = ObjectOperation & { operation: keyof typeof PROPAGATION };
+type Deletion = Extract<ObjectOperation, { operation: keyof typeof PROPAGATION }>;
 type Patching = Exclude<ObjectOperation, Creation | Deletion>;
 
 function isDeletion(operation: ObjectOperation): operation is Deletion {
@@ -71,7 +71,7 @@ interface Place extends Target {
   readonly name: string;
 }
 
-type Creation = ObjectOperation & { operation: "Create" | "CreateIfNotExists" | "CreateOrUpdate" };
+type Creation = Extract<ObjectOperation, { object: JsonObject }>;
 
 async function createObject({ client }: PatcherOptions, at: Place, operation: Creation): Promise<void> {
   try {

@@ -23,7 +23,7 @@ export default {
 
 async function measure({ api }, path) {
   let arrived = () => {};
-  const end = await api.watch(`${path}?fieldSelector=metadata.name%3Dbench-010`, ({ object }) =>
+  const end = await api.watch(`${path}?fieldSelector=metadata.name%3Dbench-m010`, ({ object }) =>
     arrived(object.data?.text),
   );
   const times = [];
@@ -33,7 +33,7 @@ async function measure({ api }, path) {
       (resolve) => (arrived = (seen) => seen === text && resolve(performance.now())),
     );
     const from = performance.now();
-    await api.send("PATCH", `${path}/addon-operator`, { data: { bench010: `text: ${text}\n` } });
+    await api.send("PATCH", `${path}/addon-operator`, { data: { benchM010: `text: ${text}\n` } });
     times.push((await changed) - from);
   }
   end();
