@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { slim } from "./build/slim.mjs";
 import { root } from "./setup/versions.mjs";
 
 /** Directories of the repository that go beside the bundle. */
@@ -42,8 +43,9 @@ export async function bundle() {
     target: "node24",
     minifySyntax: true,
     minifyWhitespace: true,
-    // Class names are part of log lines and metrics.
-    keepNames: true,
+    plugins: [slim],
+    // Optional: only looked for where there is no jq on PATH.
+    external: ["node-jq"],
     legalComments: "none",
     banner: { js: banner },
     metafile: true,

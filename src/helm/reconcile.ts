@@ -1,3 +1,4 @@
+import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
@@ -156,12 +157,20 @@ async function perform(
     // Also after a failure: the record shows it. Not cancellable, since what follows decides on it.
     await store.refresh(name);
   }
-  const now = store.get(name);
-  if (manifest === undefined && now !== undefined) {
-    const { checksum } = await store.summary(now, step.request.signal);
-    await store.label(now, { [LABELS.manifest]: checksum }, step.request.signal);
-  }
+  if (manifest === undefined) void labelManifest(step.tools, name);
   return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
+}
+
+/** The checksum only saves a later rendering: nothing waits for the label, and nothing is lost without it. */
+async function labelManifest({ store, logger }: Reconciler, name: string): Promise<void> {
+  try {
+    const now = store.get(name);
+    if (now === undefined) return;
+    const { checksum } = await store.summary(now);
+    await store.label(now, { [LABELS.manifest]: checksum });
+  } catch (error) {
+    logger.debug("The manifest label was not written", { release: name, error: oneLine(error) });
+  }
 }
 
 /** helm has no code for it: a release of which no revision was ever deployed and that it cannot upgrade in place. */

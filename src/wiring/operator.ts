@@ -20,6 +20,7 @@ import type { Base } from "./base.ts";
 import { RateLimits } from "./rate-limits.ts";
 import { Faces } from "./faces.ts";
 import { makeHands } from "./hands.ts";
+import { IdleMemory } from "./idle-memory.ts";
 import { applyOwnCrds } from "./own-crds.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
 import { loadConfig, loadEverything } from "./startup.ts";
@@ -46,6 +47,7 @@ export class Operator {
   readonly #metrics;
   readonly #hookMetrics: HookMetrics;
   readonly #waits: TaskWaits;
+  readonly #memory: IdleMemory;
   readonly #limits: RateLimits;
   readonly #bindings: KubeBindings;
   #hands: Hands | undefined;
@@ -64,13 +66,18 @@ export class Operator {
     this.#hookMetrics = new HookMetrics({ prefix: settings.metricsPrefix });
     this.#state = new State({ clock, onChange: () => this.#changed() });
     this.#limits = new RateLimits(clock);
+    this.#memory = new IdleMemory(clock);
+    options.scope.add(() => this.#memory.close());
     this.#queues = new Queues<Task>({
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
       random: Math.random,
       run: (batch, context) => runTask(this.#handsOrThrow(), batch, context),
       delay: (task) => this.#limits.waitMs(task),
-      onChange: () => this.#waits.look(),
+      onChange: () => {
+        this.#waits.look();
+        this.#memory.touch();
+      },
       onSettled: (batch) => this.#settled(batch),
     });
     this.#waits = new TaskWaits(this.#queues);

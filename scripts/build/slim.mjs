@@ -1,0 +1,39 @@
+// What the bundle leaves out of its dependencies: code that the program never calls, and that costs start time and
+// memory in every process.
+import { join } from "node:path";
+import { root } from "../setup/versions.mjs";
+
+/** client-node's generated API classes: the program talks raw JSON and uses the credentials only. */
+const GENERATED = `
+export class ServerConfiguration {}
+export function createConfiguration() {
+  throw new Error("the generated API is not part of the bundle");
+}
+`;
+
+/** undici without fetch, caches, mocks and web sockets. */
+const UNDICI = `
+import api from "./lib/api/index.js";
+import Dispatcher from "./lib/dispatcher/dispatcher.js";
+Object.assign(Dispatcher.prototype, api);
+export { default as Agent } from "./lib/dispatcher/agent.js";
+export { default as ProxyAgent } from "./lib/dispatcher/proxy-agent.js";
+export { default as Socks5ProxyAgent } from "./lib/dispatcher/socks5-proxy-agent.js";
+`;
+
+/** An esbuild plug-in. */
+export const slim = {
+  name: "slim",
+  setup(build) {
+    const inside = (name) => join(root, "node_modules", name);
+    build.onResolve({ filter: /^\.\/gen\/index\.js$/ }, ({ importer }) =>
+      importer.includes("client-node") ? { path: "gen", namespace: "slim" } : undefined,
+    );
+    build.onResolve({ filter: /^undici$/ }, () => ({ path: "undici", namespace: "slim" }));
+    build.onLoad({ filter: /.*/, namespace: "slim" }, ({ path }) =>
+      path === "undici"
+        ? { contents: UNDICI, resolveDir: inside("undici"), loader: "js" }
+        : { contents: GENERATED, loader: "js" },
+    );
+  },
+};
