@@ -45,6 +45,7 @@ export class ConfigMapSource {
   /** Versions older than our own last write are echoes of the past. */
   readonly #written = new Map<string, bigint>();
   #timer: Timer | undefined;
+  #waiting = false;
   #writing: Promise<unknown> = Promise.resolve();
 
   constructor(options: ConfigMapOptions) {
@@ -198,10 +199,18 @@ export class ConfigMapSource {
     );
   }
 
+  /** The first edit is taken at once, those that follow closely are taken together. */
   #soon(): void {
-    this.#timer ??= this.#options.clock.setTimer(BURST_MS, () => {
+    if (this.#timer !== undefined) {
+      this.#waiting = true;
+      return;
+    }
+    queueMicrotask(() => this.#take());
+    this.#timer = this.#options.clock.setTimer(BURST_MS, () => {
       this.#timer = undefined;
-      this.#take();
+      const more = this.#waiting;
+      this.#waiting = false;
+      if (more) this.#soon();
     });
   }
 

@@ -9,7 +9,6 @@ import { oneLine } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
 import type { Json, Task } from "../model/index.ts";
-import { moduleOf } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
@@ -18,6 +17,7 @@ import type { Happening } from "../status/index.ts";
 import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
+import { measure } from "./measure.ts";
 
 /** What the faces show. */
 export interface Shown {
@@ -31,7 +31,6 @@ export interface Shown {
   readonly scope: Scope;
 }
 
-const TICK_MS = 10_000;
 const QUEUE_FILE = "/tmp/addon-operator-queue";
 
 /** The faces of a running operator: resources, Events, series, HTTP, debug socket. */
@@ -75,7 +74,6 @@ export class Faces {
   async open(): Promise<void> {
     const { settings, logger } = this.#base;
     const { scope, metrics, hookMetrics, queues, state } = this.#shown;
-    metrics.beforeScrape(() => this.#sample());
     const server = await servePublic(
       { address: settings.listenAddress, port: settings.listenPort },
       {
@@ -89,7 +87,7 @@ export class Faces {
     scope.add(() => server.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     await this.#openSocket();
-    this.#tick();
+    measure(metrics, { base: this.#base, ...this.#shown });
   }
 
   /** Begins to mirror the state into AddonModules; only who holds the lease may. */
@@ -178,33 +176,6 @@ export class Faces {
       runNow: (module) => state.recordRequest(module, `debug-${this.#base.clock.now()}`),
       log: this.#base.sink,
     };
-  }
-
-  #tick(): void {
-    const { clock } = this.#base;
-    this.#shown.metrics.tick();
-    const timer = clock.setTimer(TICK_MS, () => this.#tick());
-    this.#shown.scope.add(() => timer.cancel());
-  }
-
-  #sample(): void {
-    const { metrics, queues, state } = this.#shown;
-    metrics.queues.stand(
-      queues.views().map(({ name, length, tasks }) => {
-        const task = tasks[0]?.task;
-        if (task === undefined) return { queue: name, length };
-        const hook = task.kind === "hook" ? task.hook.name : undefined;
-        return { queue: name, length, head: { type: task.kind, module: moduleOf(task), hook } };
-      }),
-    );
-    metrics.modules.stand(
-      [...state.view.modules.values()].map((module) => ({
-        module: module.name,
-        enabled: module.enabled,
-        version: module.module.chartVersion,
-        suspended: module.suspended,
-      })),
-    );
   }
 
   /** `/tmp/addon-operator-queue` (HOOKS "Debug"); errors are ignored, one write follows the other. */

@@ -21,6 +21,7 @@ import { RateLimits } from "./rate-limits.ts";
 import { Faces } from "./faces.ts";
 import { makeHands } from "./hands.ts";
 import { IdleMemory } from "./idle-memory.ts";
+import { countWait } from "./measure.ts";
 import { applyOwnCrds } from "./own-crds.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
 import { loadConfig, loadEverything } from "./startup.ts";
@@ -72,7 +73,10 @@ export class Operator {
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
       random: Math.random,
-      run: (batch, context) => runTask(this.#handsOrThrow(), batch, context),
+      run: (batch, context) => {
+        countWait(this.#metrics, batch[0], context);
+        return runTask(this.#handsOrThrow(), batch, context);
+      },
       delay: (task) => this.#limits.waitMs(task),
       onChange: () => {
         this.#waits.look();

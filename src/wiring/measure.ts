@@ -1,0 +1,83 @@
+import type { RequestReport } from "../kube/index.ts";
+import type { Scope } from "../lib/index.ts";
+import type { Metrics } from "../metrics/index.ts";
+import { bindingName, moduleOf } from "../model/index.ts";
+import type { Task } from "../model/index.ts";
+import type { Queues, RunContext } from "../queue/index.ts";
+import type { State } from "../state/index.ts";
+import type { KubeBindings } from "../triggers/index.ts";
+import type { Base } from "./base.ts";
+
+const TICK_MS = 10_000;
+const ERROR_TICK_MS = 5000;
+
+/** What is measured. */
+export interface Measured {
+  readonly base: Base;
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly bindings: KubeBindings;
+  readonly scope: Scope;
+}
+
+/** Connects the series to what they count; gauges are filled in before each scrape. */
+export function measure(metrics: Metrics, measured: Measured): void {
+  const { base, scope } = measured;
+  const host = new URL(base.client.origin.server).host;
+  const count = (component: "main" | "object_patcher") => (report: RequestReport) =>
+    metrics.kube.requested({
+      code: report.code,
+      method: report.verb,
+      host,
+      url: report.resourcePathTemplate,
+      component,
+      seconds: report.seconds,
+    });
+  scope.add(base.client.onRequest(count("main")));
+  metrics.beforeScrape(() => sample(metrics, measured));
+  repeat(measured, TICK_MS, () => metrics.tick());
+  // As in the Go operator, the counter rises for as long as the ConfigMap cannot be used.
+  repeat(measured, ERROR_TICK_MS, () => {
+    if (measured.state.view.config.condition === "invalid") metrics.modules.configInvalid();
+  });
+}
+
+function repeat({ base, scope }: Measured, ms: number, act: () => void): void {
+  let timer = base.clock.setTimer(ms, tick);
+  scope.add(() => timer.cancel());
+  function tick(): void {
+    act();
+    timer = base.clock.setTimer(ms, tick);
+  }
+}
+
+function sample(metrics: Metrics, { queues, state, bindings }: Measured): void {
+  metrics.queues.stand(
+    queues.views().map(({ name, length, tasks }) => {
+      const task = tasks[0]?.task;
+      if (task === undefined) return { queue: name, length };
+      const hook = task.kind === "hook" ? task.hook.name : undefined;
+      return { queue: name, length, head: { type: task.kind, module: moduleOf(task), hook } };
+    }),
+  );
+  metrics.modules.stand(
+    [...state.view.modules.values()].map((module) => ({
+      module: module.name,
+      enabled: module.enabled,
+      version: module.module.chartVersion,
+      suspended: module.suspended,
+    })),
+  );
+  for (const module of state.view.modules.keys()) metrics.modules.known(module);
+  for (const { objects, ...labels } of bindings.counts()) {
+    metrics.kube.snapshotObjects({ ...labels, kind: "" }, objects);
+  }
+}
+
+/** Counts how long a task has waited for its turn. */
+export function countWait(metrics: Metrics, task: Task | undefined, context: RunContext): void {
+  if (task === undefined) return;
+  const hook = task.kind === "hook" ? { hook: task.hook.name, binding: bindingName(task.trigger) } : {};
+  const { queue, waitedMs } = context;
+  metrics.queues.waited({ module: moduleOf(task), ...hook, queue, seconds: waitedMs / 1000 });
+}
