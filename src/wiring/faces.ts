@@ -28,6 +28,8 @@ export interface Shown {
   readonly releases: Releases;
   readonly config: ConfigMapSource;
   readonly bindings: KubeBindings;
+  /** A follower's answer to /readyz. */
+  readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
   readonly scope: Scope;
 }
 
@@ -40,6 +42,8 @@ export class Faces {
   readonly #mirror: StatusMirror;
   readonly #events: EventWriter;
   #healing: Healing | undefined;
+  /** Where the public port listens; 0 before `open`. */
+  port = 0;
   #queueFile = Promise.resolve();
 
   constructor(base: Base, shown: Shown) {
@@ -82,8 +86,10 @@ export class Faces {
         queues: () => queues.views(),
         metrics: () => metrics.text(),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
+        mirrored: this.#shown.mirrored,
       },
     );
+    this.port = server.port;
     scope.add(() => server.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     await this.#openSocket();

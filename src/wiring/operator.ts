@@ -1,6 +1,6 @@
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
-import { Lease, firstContact, get, isNotFound, ownIdentity } from "../kube/index.ts";
+import { firstContact, get, isNotFound } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf } from "../model/index.ts";
@@ -21,10 +21,11 @@ import { RateLimits } from "./rate-limits.ts";
 import { Faces } from "./faces.ts";
 import { makeHands } from "./hands.ts";
 import { IdleMemory } from "./idle-memory.ts";
+import { Leadership } from "./leadership.ts";
 import { countWait } from "./measure.ts";
 import { applyOwnCrds } from "./own-crds.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
-import { loadConfig, loadEverything } from "./startup.ts";
+import { loadConfig, loadEverything, warmUp } from "./startup.ts";
 import { makeWitness } from "./witness.ts";
 
 const LEASE_GRACE_MS = 3000;
@@ -49,11 +50,11 @@ export class Operator {
   readonly #hookMetrics: HookMetrics;
   readonly #waits: TaskWaits;
   readonly #memory: IdleMemory;
+  readonly #leadership: Leadership;
   readonly #limits: RateLimits;
   readonly #bindings: KubeBindings;
   #hands: Hands | undefined;
   #faces: Faces | undefined;
-  #lease: Lease | undefined;
   /** Set when the lease was lost: nothing of ours may run on. */
   #graceMs: number;
 
@@ -68,6 +69,7 @@ export class Operator {
     this.#state = new State({ clock, onChange: () => this.#changed() });
     this.#limits = new RateLimits(clock);
     this.#memory = new IdleMemory(clock);
+    this.#leadership = new Leadership(this.#base, { onLost: (reason) => this.#lost(reason) });
     options.scope.add(() => this.#memory.close());
     this.#queues = new Queues<Task>({
       clock,
@@ -115,7 +117,7 @@ export class Operator {
     await this.#queues.stop(this.#graceMs);
     await endChildren(LEASE_GRACE_MS);
     await this.#faces?.flush();
-    await this.#lease?.release();
+    await this.#leadership.release();
   }
 
   async #start(): Promise<void> {
@@ -146,11 +148,14 @@ export class Operator {
       releases,
       config,
       bindings: this.#bindings,
+      mirrored: () => this.#leadership.mirrored(),
       scope,
     });
     this.#faces = faces;
     await faces.open();
-    await this.#takeLease();
+    // A follower is warm: what it reads now it need not read when its turn comes.
+    if (settings.ha) await Promise.all([warmUp(this.#base, hands), releases.ready()]);
+    await this.#leadership.acquire(faces.port, stop.signal);
     await Promise.all([
       loadEverything(this.#base, this.#state, hands),
       applyOwnCrds(this.#base),
@@ -214,33 +219,12 @@ export class Operator {
     this.#queues.offer(queue, { kind: "hook", hook, trigger, ...batch });
   }
 
-  async #takeLease(): Promise<void> {
-    const { settings, client, clock, logger, namespace } = this.#base;
-    const { stop } = this.#options;
-    this.#lease = new Lease({
-      client,
-      clock,
-      logger,
-      namespace,
-      name: `addon-operator-${settings.configMap}`,
-      identity: ownIdentity(settings.pod),
-      times: {
-        durationMs: settings.leaseDurationMs,
-        renewDeadlineMs: settings.leaseRenewMs,
-        retryMs: settings.leaseRetryMs,
-      },
-      events: {
-        onLost: (reason) => {
-          logger.error("The lease is lost; stopping", { reason });
-          this.#graceMs = 0;
-          stop.abort(new Error("lost the lease"));
-          void endChildren(LEASE_GRACE_MS);
-        },
-        onWaiting: (holder) =>
-          logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder }),
-      },
-    });
-    await this.#lease.acquire(stop.signal);
+  /** Who loses the lease ends its children before another may start any. */
+  #lost(reason: string): void {
+    this.#base.logger.error("The lease is lost; stopping", { reason });
+    this.#graceMs = 0;
+    this.#options.stop.abort(new Error("lost the lease"));
+    void endChildren(LEASE_GRACE_MS);
   }
 
   /** What release Secrets say goes into the record; objects that go missing too. */

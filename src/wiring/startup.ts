@@ -20,6 +20,13 @@ export async function loadEverything(base: Base, state: State, hands: Hands): Pr
   state.recordGlobalHooks(hooks);
 }
 
+/** Reads files and asks all hooks for their configuration, so that the caches are full; problems are for later. */
+export async function warmUp(base: Base, hands: Hands): Promise<void> {
+  const tree = await readModules(base);
+  await loadHooks(hands, tree.globalHookFiles, undefined);
+  for (const module of tree.modules) await loadHooks(hands, module.hookFiles, module.name);
+}
+
 /** Reads the ConfigMap; invalid content is refused, a missing one is made at a first start only. */
 export async function loadConfig(state: State, source: ConfigMapSource, hands: Hands): Promise<void> {
   const found = await source.refresh();

@@ -1,0 +1,117 @@
+import { get as ask } from "node:http";
+import { networkInterfaces } from "node:os";
+
+import { LEASES, Lease, get, mergePatch, ownIdentity } from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import type { Base } from "./base.ts";
+
+/** Annotation of the Lease: where its holder can be asked whether it is ready. */
+const URL_ANNOTATION = "addon-operator.io/url";
+const MIRROR_TIMEOUT_MS = 3000;
+
+export interface LeadershipEvents {
+  readonly onLost: (reason: string) => void;
+}
+
+/** The Lease that guards against a second operator on the same ConfigMap (README "Operation"). */
+export class Leadership {
+  readonly #base: Base;
+  readonly #lease: Lease;
+  readonly #name: string;
+  #leads = false;
+
+  constructor(base: Base, events: LeadershipEvents) {
+    const { settings, client, clock, logger, namespace } = base;
+    this.#base = base;
+    this.#name = `addon-operator-${settings.configMap}`;
+    this.#lease = new Lease({
+      client,
+      clock,
+      logger,
+      namespace,
+      name: this.#name,
+      identity: ownIdentity(settings.pod),
+      times: {
+        durationMs: settings.leaseDurationMs,
+        renewDeadlineMs: settings.leaseRenewMs,
+        retryMs: settings.leaseRetryMs,
+      },
+      events: {
+        onLost: events.onLost,
+        onWaiting: (holder) =>
+          logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder }),
+      },
+    });
+  }
+
+  /** Resolves when we may work. `port` is where we listen. */
+  async acquire(port: number, signal: AbortSignal): Promise<void> {
+    await this.#lease.acquire(signal);
+    this.#leads = true;
+    if (this.#base.settings.ha) await this.#tellAddress(port);
+  }
+
+  release(): Promise<void> {
+    return this.#lease.release();
+  }
+
+  /** What a follower says to `/readyz`: what its leader says; undefined for the leader. */
+  async mirrored(): Promise<{ status: number; text: string } | undefined> {
+    if (this.#leads || !this.#base.settings.ha) return undefined;
+    try {
+      const url = await this.#leaderUrl();
+      if (url === undefined) return { status: 500, text: "No leader is elected\n" };
+      return (await statusOf(url)) === 200
+        ? { status: 200, text: "Waiting for the lease; the leader is ready\n" }
+        : { status: 500, text: "The leader is not ready\n" };
+    } catch (error) {
+      return { status: 500, text: `The leader cannot be asked: ${oneLine(error)}\n` };
+    }
+  }
+
+  async #leaderUrl(): Promise<string | undefined> {
+    const { client, namespace } = this.#base;
+    const lease = await get<{ metadata: { annotations?: Record<string, string> } } & JsonObject>(
+      client,
+      { resource: LEASES, namespace, name: this.#name },
+      { timeoutMs: MIRROR_TIMEOUT_MS },
+    );
+    return lease.metadata.annotations?.[URL_ANNOTATION];
+  }
+
+  async #tellAddress(port: number): Promise<void> {
+    const { client, namespace, settings, logger } = this.#base;
+    const body = {
+      metadata: {
+        annotations: { [URL_ANNOTATION]: `http://${addressOf(settings.listenAddress)}:${port}/readyz` },
+      },
+    };
+    try {
+      await mergePatch(client, { resource: LEASES, namespace, name: this.#name }, { body });
+    } catch (error) {
+      logger.warn("The lease could not be annotated; followers will not become ready", {
+        error: oneLine(error),
+      });
+    }
+  }
+}
+
+function statusOf(url: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const sent = ask(url, { timeout: MIRROR_TIMEOUT_MS }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode ?? 0);
+    });
+    sent.on("timeout", () => sent.destroy(new Error("no answer in time")));
+    sent.on("error", reject);
+  });
+}
+
+/** An address that others can reach: the one we listen on, or the first of this machine. */
+function addressOf(listen: string): string {
+  if (listen !== "0.0.0.0" && listen !== "::") return listen.includes(":") ? `[${listen}]` : listen;
+  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const own = all.find(({ internal, family }) => !internal && family === "IPv4");
+  return own?.address ?? "127.0.0.1";
+}
