@@ -95,13 +95,24 @@ export class Lease {
     this.#end();
     await this.#renewing;
     try {
-      await this.#write((object) => freeSpec(object.spec, this.#options.clock.now()), {
-        timeoutMs: RELEASE_MS,
-      });
+      await this.#free({ timeoutMs: RELEASE_MS });
     } catch (error) {
       this.#options.logger.warn("The lease could not be given back and will expire", {
         error: oneLine(error),
       });
+    }
+  }
+
+  /** The object may have been annotated since; it is freed while it still names us. */
+  async #free(limits: Limits): Promise<void> {
+    const write = (): Promise<void> =>
+      this.#write((object) => freeSpec(object.spec, this.#options.clock.now()), limits);
+    try {
+      await write();
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      const found = await this.#read(limits);
+      if (found?.spec?.holderIdentity === this.#holder) await write();
     }
   }
 

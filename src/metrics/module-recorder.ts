@@ -24,6 +24,7 @@ export interface ModuleRecorder {
   helmCommand(command: { module: string; activation: string; operation: string; seconds: number }): void;
   helmFallback(fallback: { module: string; operation: string; errorType: string }): void;
   discoverFailed(): void;
+  missingRights(count: number): void;
   configInvalid(): void;
   converged(reload: { activation: string; seconds: number }): void;
   /** Drops everything about a module whose directory is gone. */
@@ -58,6 +59,7 @@ export function moduleRecorder(registry: SeriesRegistry): ModuleRecorder {
     helmFallback: ({ errorType, ...labels }) =>
       registry.add("helmFallback", { ...labels, error_type: errorType }),
     discoverFailed: () => registry.add("discoverErrors", {}),
+    missingRights: (count) => registry.set("missingRights", {}, count),
     configInvalid: () => registry.add("configErrors", {}),
     converged({ activation, seconds }) {
       registry.add("convergenceSeconds", { activation }, seconds);

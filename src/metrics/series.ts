@@ -30,6 +30,7 @@ function seconds(name: string, labels: readonly string[], help: string): SeriesD
 export const SERIES = {
   liveTicks: counter("live_ticks", [], "Grows by one every 10 s while the event loop is alive"),
   configErrors: counter("config_values_errors_total", [], "Contents of the ConfigMap that were invalid"),
+  missingRights: gauge("missing_rights", [], "API rights that the operator itself misses"),
   discoverErrors: counter("modules_discover_errors_total", [], "Failed discoveries of modules"),
   bindingCount: gauge("binding_count", ["module", "hook"], "Bindings of a hook"),
   moduleRunErrors: counter("module_run_errors_total", ["module"], "Failed runs of a module"),

@@ -25,6 +25,7 @@ import { Leadership } from "./leadership.ts";
 import { countWait } from "./measure.ts";
 import { applyOwnCrds } from "./own-crds.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
+import { findMissingRights } from "./rights.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
 import { makeWitness } from "./witness.ts";
 
@@ -92,6 +93,7 @@ export class Operator {
       ...this.#base,
       keepManagedFields: settings.keepManagedFields,
       emit: (hook, trigger) => this.#offerHook(hook, trigger),
+      onTrouble: (_hook, binding) => this.#metrics.kube.bindingMissing(binding.name),
     });
     this.#state.explainWith((name) => {
       const view = this.#state.view;
@@ -162,6 +164,7 @@ export class Operator {
       releases.ready(),
     ]);
     faces.mirror();
+    void this.#checkRights();
     await this.#loadConfig(config, hands);
     await config.watch();
     this.#followReleases(releases);
@@ -217,6 +220,12 @@ export class Operator {
     const alone = trigger.type === "synchronization" && trigger.binding.group === undefined;
     const batch = hook.config.version === "v0" || alone ? {} : { batch: hook.id };
     this.#queues.offer(queue, { kind: "hook", hook, trigger, ...batch });
+  }
+
+  async #checkRights(): Promise<void> {
+    const missing = await findMissingRights(this.#base);
+    this.#metrics.modules.missingRights(missing.length);
+    if (missing.length > 0) this.#state.recordMissingRights(missing);
   }
 
   /** Who loses the lease ends its children before another may start any. */
