@@ -7,24 +7,21 @@ const READ = ["get", "list", "watch"];
 
 /** What the operator itself needs, apart from what its modules' charts and hooks do. */
 export function ownRights(namespace: string, overlay: boolean): Right[] {
-  const here = (group: string, resource: string, verbs: readonly string[], subresource?: string): Right[] =>
-    verbs.map((verb) => ({
-      verb,
-      group,
-      resource,
-      namespace,
-      ...(subresource === undefined ? {} : { subresource }),
-    }));
-  return [
-    ...here("", "configmaps", [...READ, "patch", ...(overlay ? ["create"] : [])]),
-    ...here("", "secrets", [...READ, "create", "update", "patch", "delete"]),
-    ...here("coordination.k8s.io", "leases", ["get", "create", "update", "patch"]),
-    ...here("addon-operator.io", "addonmodules", [...READ, "create", "patch", "delete"]),
-    ...here("addon-operator.io", "addonmodules", ["patch"], "status"),
-    ...here("addon-operator.io", "addonoperators", [...READ, "create", "patch"]),
-    ...here("addon-operator.io", "addonoperators", ["patch"], "status"),
-    ...here("events.k8s.io", "events", ["create", "patch"]),
-  ];
+  const rights = [
+    ["", "configmaps", [...READ, "patch", ...(overlay ? ["create"] : [])]],
+    ["", "secrets", [...READ, "create", "update", "patch", "delete"]],
+    ["coordination.k8s.io", "leases", ["get", "create", "update", "patch"]],
+    ["addon-operator.io", "addonmodules", [...READ, "create", "patch", "delete"]],
+    ["addon-operator.io", "addonmodules/status", ["patch"]],
+    ["addon-operator.io", "addonoperators", [...READ, "create", "patch"]],
+    ["addon-operator.io", "addonoperators/status", ["patch"]],
+    ["events.k8s.io", "events", ["create", "patch"]],
+  ] as const;
+  return rights.flatMap(([group, place, verbs]) => {
+    const [resource = "", subresource] = place.split("/");
+    const sub = subresource === undefined ? {} : { subresource };
+    return verbs.map((verb) => ({ verb, group, resource, namespace, ...sub }));
+  });
 }
 
 /** Asks which of its own rights the operator misses, as sentences; it goes on with what it may do. Never throws. */
