@@ -143,8 +143,9 @@ export class Queues<T extends QueueTask> {
   #waitMs(head: Entry<T>): number {
     const backoff = head.notBefore - this.#options.clock.now();
     const first = head.tasks[0];
-    const limited = first === undefined ? 0 : (this.#options.delay?.(first) ?? 0);
-    return Math.max(backoff, limited);
+    // Asking takes a token of the rate limit, so only who may start now asks.
+    if (backoff > 0 || first === undefined) return backoff;
+    return this.#options.delay?.(first) ?? 0;
   }
 
   #start(queue: string, worker: Worker<T>, head: Entry<T>): void {
