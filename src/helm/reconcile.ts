@@ -27,6 +27,8 @@ export interface Reconciler {
   readonly tmpDir: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Takes work that nobody waits for; it never fails. */
+  readonly later: (work: Promise<void>) => void;
 }
 
 type Result = Pick<ReleaseOutcome, "action" | "recovered">;
@@ -109,7 +111,7 @@ async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Re
     const rendered = await render(step, call);
     const manifest = manifestChecksum(...rendered);
     if (!(await isSame(step, release, rendered))) return perform(step, release, { call, manifest });
-    const labels = labelsOf(step, manifest);
+    const labels = labelsOf(step, manifest, false);
     const owed = Object.entries(labels).some(([key, value]) => release.labels[key] !== value);
     if (!owed) return "unchanged";
     await step.tools.store.label(release, labels, step.request.signal);
@@ -152,12 +154,12 @@ async function perform(
   const { store } = step.tools;
   const { name } = step.request.module;
   try {
-    await upgradeOrReset(step, call, manifest);
+    await upgradeOrReset(step, call, labelsOf(step, manifest, release === undefined));
   } finally {
     // Also after a failure: the record shows it. Not cancellable, since what follows decides on it.
     await store.refresh(name);
   }
-  if (manifest === undefined) void labelManifest(step.tools, name);
+  if (manifest === undefined) step.tools.later(labelManifest(step.tools, name));
   return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
 }
 
@@ -176,10 +178,8 @@ async function labelManifest({ store, logger }: Reconciler, name: string): Promi
 /** helm has no code for it: a release of which no revision was ever deployed and that it cannot upgrade in place. */
 const REFUSED = /has no deployed releases/;
 
-async function upgradeOrReset(step: Step, call: UpgradeCall, manifest: string | undefined): Promise<void> {
+async function upgradeOrReset(step: Step, call: UpgradeCall, labels: UpgradeCall["labels"]): Promise<void> {
   const { helm, store, logger } = step.tools;
-  // `null` takes the label of the last revision away.
-  const labels = labelsOf(step, manifest ?? "null");
   try {
     await helm.upgradeInstall({ ...call, labels });
   } catch (error) {
@@ -190,9 +190,12 @@ async function upgradeOrReset(step: Step, call: UpgradeCall, manifest: string | 
   }
 }
 
-function labelsOf(step: Step, manifest: string): Record<string, string> {
+/** `null` takes the manifest label of the last revision away; a new release has none to lose. */
+function labelsOf(step: Step, manifest: string | undefined, isFirst: boolean): Record<string, string> {
   const { inputs, tools } = step;
-  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, [LABELS.manifest]: manifest };
+  const known = manifest ?? (isFirst ? undefined : "null");
+  const label = known === undefined ? {} : { [LABELS.manifest]: known };
+  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label };
 }
 
 /** Gives `act` a chart and a values file that helm can read, in a private directory that goes away. */

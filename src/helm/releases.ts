@@ -64,6 +64,8 @@ export class Releases {
   /** Releases without labels that an older Go operator marked in their values. */
   readonly #goMarked = new Set<string>();
 
+  readonly #later = new Set<Promise<void>>();
+
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
     this.#options = options;
@@ -75,6 +77,10 @@ export class Releases {
       helm: this.helm,
       charts: new ChartReader(clock),
       capabilities: new Capabilities(client, clock),
+      later: (work) => {
+        this.#later.add(work);
+        void work.finally(() => this.#later.delete(work));
+      },
     };
   }
 
@@ -92,6 +98,11 @@ export class Releases {
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     const { action, recovered } = await reconcileRelease(this.#reconciler, request);
     return { action, recovered, release: this.get(request.module.name) };
+  }
+
+  /** Resolves when labels that nobody waited for are written. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#later);
   }
 
   /** What is known of a release now; answers from memory. */

@@ -61,7 +61,7 @@ async function putChart(template = CONFIG_MAP): Promise<void> {
   await put("m/templates/cm.yaml", template);
 }
 
-function reconcile(
+async function reconcile(
   values: object,
   change: { absent?: boolean; chart?: ChartKind } = {},
 ): Promise<ReleaseOutcome> {
@@ -72,12 +72,14 @@ function reconcile(
     chart: change.chart ?? "own",
   } as const;
   const signal = AbortSignal.timeout(50_000);
-  return releases.reconcile({
+  const outcome = await releases.reconcile({
     module,
     values: JSON.stringify({ global: {}, m: {}, ...values }),
     absent: change.absent ?? false,
     signal,
   });
+  await releases.settled();
+  return { ...outcome, release: releases.get("m") };
 }
 
 function kubectl(...args: string[]): Promise<string> {
