@@ -2,11 +2,18 @@ import { writeSync } from "node:fs";
 
 import { UsageError, environment, parseSettings } from "./config.ts";
 import type { Environment } from "./config.ts";
-import { CLI_FLAGS, CliError, DEBUG_COMMANDS, callOf, callSocket } from "./debug/index.ts";
+import { CLI_FLAGS, CliError, DEBUG_COMMANDS, NoOperatorError, callOf, callSocket } from "./debug/index.ts";
+import type { Call } from "./debug/index.ts";
+import { sleep, systemClock } from "./lib/index.ts";
+import { ProblemError } from "./model/index.ts";
 import { usage } from "./usage.ts";
 import { VERSION } from "./version.ts";
 
+const REFUSED = 1;
 const USAGE = 2;
+const WATCH_MS = 1000;
+/** Cursor home, rest of the screen away. */
+const CLEAR = "\u001b[H\u001b[J";
 
 type Command = (args: readonly string[], env: Environment) => number | Promise<number>;
 
@@ -46,13 +53,33 @@ async function start(args: readonly string[], env: Environment): Promise<number>
   return operate(parsed, env);
 }
 
-/** Asks the running operator over its debug socket. */
+/** Asks the running operator over its debug socket; `plan` looks for itself where none runs. */
 async function debug(args: readonly string[], env: Environment): Promise<number> {
   const { settings, rest } = parseSettings(args, env, CLI_FLAGS);
   const call = callOf(rest);
-  const answer = await callSocket(settings.debugSocket, call);
-  print(answer.body);
-  return answer.status < 400 ? 0 : 1;
+  if (call.watch) return watch(settings.debugSocket, call);
+  try {
+    return show(await callSocket(settings.debugSocket, call));
+  } catch (error) {
+    if (!(error instanceof NoOperatorError) || args[0] !== "plan") throw error;
+    const { planAlone } = await import("./wiring/plan-alone.ts");
+    return print(await planAlone(settings, env, call.format));
+  }
+}
+
+function show({ status, body }: { status: number; body: string }): number {
+  writeSync(status < 400 ? 1 : 2, body);
+  return status < 400 ? 0 : REFUSED;
+}
+
+/** Shows the same again each second, over the same place of the screen, until it is interrupted. */
+async function watch(socket: string, call: Call): Promise<number> {
+  for (;;) {
+    const { status, body } = await callSocket(socket, call);
+    if (status >= 400) return show({ status, body });
+    print(`${process.stdout.isTTY ? CLEAR : ""}${body}`);
+    await sleep(systemClock, WATCH_MS);
+  }
 }
 
 function print(text: string): number {
@@ -63,7 +90,13 @@ function print(text: string): number {
 try {
   process.exitCode = await main(process.argv.slice(2), environment());
 } catch (error) {
-  if (!(error instanceof UsageError || error instanceof CliError)) throw error;
-  writeSync(2, `${error.message}\n`);
-  process.exitCode = USAGE;
+  process.exitCode = codeOf(error);
+  writeSync(2, `${(error as Error).message}\n`);
+}
+
+/** Anything but a mistake of the caller or of the surroundings is ours, and ends with its trace. */
+function codeOf(error: unknown): number {
+  if (error instanceof UsageError || error instanceof CliError) return USAGE;
+  if (error instanceof NoOperatorError || error instanceof ProblemError) return REFUSED;
+  throw error;
 }

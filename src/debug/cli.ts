@@ -10,6 +10,9 @@ export interface Call {
 /** Wrong words after the sub-command; the message says what is accepted. */
 export class CliError extends Error {}
 
+/** Nothing answers on the debug socket. */
+export class NoOperatorError extends Error {}
+
 interface Words {
   readonly words: readonly string[];
   readonly flags: ReadonlySet<string>;
@@ -35,10 +38,10 @@ export const CLI_FLAGS = [
 export const DEBUG_COMMANDS = ["queue", "global", "module", "config", "raw", "plan"] as const;
 
 /** Which call a sub-command makes. Throws CliError. */
-export function callOf(args: readonly string[]): Call & { readonly watch: boolean } {
+export function callOf(args: readonly string[]): Call & { readonly watch: boolean; readonly format: string } {
   const words = split(args);
   const watch = words.flags.has("-w") || words.flags.has("--watch");
-  return { ...route(words), watch };
+  return { ...route(words), watch, format: words.output ?? "yaml" };
 }
 
 function split(args: readonly string[]): Words {
@@ -66,8 +69,13 @@ type Route = (words: Words, format: string) => Call;
 function route(words: Words): Call {
   const [room = "", what = ""] = words.words;
   const known = ROUTES[room];
-  if (known === undefined) return get(what.startsWith("/") ? what : `/${what}`);
+  if (known === undefined) return rawRoute(what);
   return known(words, words.output ?? (room === "queue" ? "text" : "yaml"));
+}
+
+function rawRoute(path: string): Call {
+  if (path === "") throw new CliError("raw: needs a path, such as /discovery");
+  return get(path.startsWith("/") ? path : `/${path}`);
 }
 
 const ROUTES: Readonly<Record<string, Route>> = {
@@ -83,6 +91,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
 function configRoute({ words }: Words, format: string): Call {
   const [, what = "list", name = "", value = "", duration = ""] = words;
   if (oneOf(what, ["list", "set"]) === "list") return get(`/config/list.${format}`);
+  if (name === "" || value === "") throw new CliError("config set: needs a name and a value");
   return { method: "POST", path: "/config/set", form: { name, value, duration } };
 }
 
@@ -105,11 +114,20 @@ function moduleRoute({ flags, words }: Words, format: string): Call {
   if (name === "") throw new CliError(`module ${what}: needs the name of a module`);
   const path = `/module/${encodeURIComponent(name)}/${what}`;
   if (what === "run") return { method: "POST", path };
+  return get(`${path}.${format}`, queryOf(flags));
+}
+
+const FLAG_QUERIES = {
+  "-g": "global",
+  "--global": "global",
+  "--explain": "explain",
+  "--diff": "diff",
+} as const;
+
+function queryOf(flags: ReadonlySet<string>): string {
   const query = new URLSearchParams();
-  if (flags.has("-g") || flags.has("--global")) query.set("global", "true");
-  if (flags.has("--explain")) query.set("explain", "true");
-  if (flags.has("--diff")) query.set("diff", "true");
-  return get(`${path}.${format}`, query.size === 0 ? "" : `?${query.toString()}`);
+  for (const [flag, name] of Object.entries(FLAG_QUERIES)) if (flags.has(flag)) query.set(name, "true");
+  return query.size === 0 ? "" : `?${query.toString()}`;
 }
 
 function showEmpty({ flags }: Words): string {
@@ -125,7 +143,7 @@ function oneOf(word: string, known: readonly string[]): string {
   return word;
 }
 
-/** Makes the call on the socket. Throws when no operator listens there. */
+/** Makes the call on the socket. Throws NoOperatorError when no operator listens there. */
 export function callSocket(socketPath: string, call: Call): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath, path: call.path, method: call.method }, (response) => {
@@ -136,7 +154,9 @@ export function callSocket(socketPath: string, call: Call): Promise<{ status: nu
     });
     sent.on("error", (error) => {
       reject(
-        new CliError(`no operator listens on ${socketPath} (${error.message}); set --debug-unix-socket`),
+        new NoOperatorError(
+          `no operator listens on ${socketPath} (${error.message}); set --debug-unix-socket`,
+        ),
       );
     });
     sent.end(call.form === undefined ? "" : new URLSearchParams(call.form).toString());

@@ -77,6 +77,8 @@ function config(sources: Sources, { method, path, form }: Ask): Answer {
   return data({ "log.level": sources.log.level });
 }
 
+const DEFAULT_MS: Readonly<Partial<Record<LogLevel, number>>> = { debug: 1_800_000 };
+
 /** Runtime parameters; `debug` falls back after 30 minutes by itself, or after the given duration. */
 function setParameter(sources: Sources, form: URLSearchParams): Answer {
   const [name, value, duration] = [form.get("name"), form.get("value") ?? "", form.get("duration")];
@@ -84,12 +86,9 @@ function setParameter(sources: Sources, form: URLSearchParams): Answer {
   const level = LOG_LEVELS.find((each) => each === value);
   if (level === undefined)
     return failure(400, `log.level: "${value}" is not accepted; use ${LOG_LEVELS.join(", ")}`);
-  const ms =
-    duration === null || duration === ""
-      ? level === "debug"
-        ? 1_800_000
-        : undefined
-      : parseDuration(duration);
+  const ms = duration === null || duration === "" ? DEFAULT_MS[level] : parseDuration(duration);
+  if (ms === undefined && duration)
+    return failure(400, `duration: "${duration}" is not accepted; use a duration such as 90s or 1m30s`);
   const before = sources.log.level;
   sources.log.level = level;
   if (ms !== undefined) sources.clock.setTimer(ms, () => void (sources.log.level = before));

@@ -3,8 +3,10 @@ export { decide, ownershipOf, type Decision, type Evidence, type Ownership } fro
 export { ForeignReleaseError, HelmError } from "./errors.ts";
 export { Helm, type HelmOptions } from "./helm.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
-export { lastingObjects, manifestChecksum, type ObjectRef } from "./manifest.ts";
+export { documentsOf, lastingObjects, manifestChecksum, type ObjectRef } from "./manifest.ts";
 export { purgeList, PurgeWatch, type PurgeInput, type PurgePolicy } from "./purge.ts";
+export { manifestDiff } from "./manifest-diff.ts";
+export { type Preview, renderOffline } from "./preview.ts";
 export { ReleaseStore, type ReleaseMeta, type Watching } from "./release-store.ts";
 export {
   Releases,

@@ -6,6 +6,7 @@ import { Scratch } from "../process/index.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { Chart, ChartReader } from "./chart.ts";
 import { decide, isUnfinished, ownershipOf } from "./decide.ts";
+import type { Decision } from "./decide.ts";
 import { ForeignReleaseError, HelmError } from "./errors.ts";
 import type { Helm, UpgradeCall } from "./helm.ts";
 import { inputsDigest, withValueTemplates } from "./inputs.ts";
@@ -34,7 +35,7 @@ export interface Reconciler {
 type Result = Pick<ReleaseOutcome, "action" | "recovered">;
 
 /** One reconciliation under way. */
-interface Step {
+export interface Step {
   readonly tools: Reconciler;
   readonly request: ReconcileRequest;
   readonly chart: Chart;
@@ -46,15 +47,8 @@ interface Step {
  * new labels for an equal manifest, else an upgrade.
  */
 export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
-  const { module, absent } = request;
-  const release = tools.store.get(module.name);
-  refuseForeign(tools, release);
-  const chart = withValueTemplates(tools.charts.read(module), request.values);
-  const inputs = await digestInputs(tools, request, chart);
-  const { managedBy, logger } = tools;
-  const decision = decide({ release, inputs, managedBy, absent, lookup: chart.reach.lookup });
-  logger.debug("Decided on a release", { release: module.name, ...decision });
-  const step: Step = { tools, request, chart, inputs };
+  const { step, release, decision } = await examine(tools, request);
+  tools.logger.debug("Decided on a release", { release: request.module.name, ...decision });
   switch (decision.act) {
     case "nothing":
       return { action: "unchanged", recovered: false };
@@ -66,6 +60,21 @@ export async function reconcileRelease(tools: Reconciler, request: ReconcileRequ
     case "compare":
       return { action: await compare(step, release), recovered: false };
   }
+}
+
+/** Looks at a release and decides; changes nothing. Throws ForeignReleaseError. */
+export async function examine(
+  tools: Reconciler,
+  request: ReconcileRequest,
+): Promise<{ step: Step; release: ReleaseMeta | undefined; decision: Decision }> {
+  const { module, absent } = request;
+  const release = tools.store.get(module.name);
+  refuseForeign(tools, release);
+  const chart = withValueTemplates(tools.charts.read(module), request.values);
+  const inputs = await digestInputs(tools, request, chart);
+  const { managedBy } = tools;
+  const decision = decide({ release, inputs, managedBy, absent, lookup: chart.reach.lookup });
+  return { step: { tools, request, chart, inputs }, release, decision };
 }
 
 /** A release that another operator marked is left alone. */
@@ -120,7 +129,11 @@ async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Re
 }
 
 /** Whether the release already is what was rendered: by our label, or by its record where it has none. */
-async function isSame(step: Step, release: ReleaseMeta, rendered: readonly string[]): Promise<boolean> {
+export async function isSame(
+  step: Step,
+  release: ReleaseMeta,
+  rendered: readonly string[],
+): Promise<boolean> {
   const label = release.labels[LABELS.manifest];
   if (isCurrentScheme(label)) return label === manifestChecksum(...rendered);
   const summary = await step.tools.store.summary(release, step.request.signal);
@@ -130,7 +143,7 @@ async function isSame(step: Step, release: ReleaseMeta, rendered: readonly strin
 }
 
 /** Against the server only where templates look at it: that costs twice as much. */
-async function render(step: Step, call: UpgradeCall): Promise<string[]> {
+export async function render(step: Step, call: UpgradeCall): Promise<string[]> {
   const { reach } = step.chart;
   if (reach.lookup || reach.capabilities) return step.tools.helm.dryRun(call);
   return [await step.tools.helm.template({ ...call, isUpgrade: true })];
@@ -199,7 +212,7 @@ function labelsOf(step: Step, manifest: string | undefined, isFirst: boolean): R
 }
 
 /** Gives `act` a chart and a values file that helm can read, in a private directory that goes away. */
-async function withCall<T>(
+export async function withCall<T>(
   step: Step,
   release: ReleaseMeta | undefined,
   act: (call: UpgradeCall) => Promise<T>,

@@ -118,6 +118,12 @@ export class ReleaseStore {
     return summary;
   }
 
+  /** Manifest and helm hooks as a revision's record has them. Throws as `summary`. */
+  async manifests(meta: ReleaseMeta, signal?: AbortSignal): Promise<string[]> {
+    const { manifest, hooks } = await decodeRelease(await this.#data(meta, signal));
+    return [manifest, ...hooks];
+  }
+
   /** As `summary`, when it is known already. */
   knownSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
     const known = this.#summaries.get(meta.name);

@@ -12,6 +12,8 @@ import type { HelmOptions } from "./helm.ts";
 import { GO_LABELS, LABELS } from "./labels.ts";
 import { endLiveHelms } from "./live-helms.ts";
 import type { ObjectRef } from "./manifest.ts";
+import { previewRelease, renderRelease } from "./preview.ts";
+import type { Preview } from "./preview.ts";
 import { PurgeWatch, purgeList } from "./purge.ts";
 import type { PurgePolicy } from "./purge.ts";
 import { reconcileRelease } from "./reconcile.ts";
@@ -103,6 +105,22 @@ export class Releases {
   /** Resolves when labels that nobody waited for are written. */
   async settled(): Promise<void> {
     await Promise.all(this.#later);
+  }
+
+  /** What `reconcile` would do now; changes nothing. Throws as `reconcile`. */
+  preview(request: ReconcileRequest): Promise<Preview> {
+    return previewRelease(this.#reconciler, request);
+  }
+
+  /** Manifest and helm hooks as `reconcile` would make them now. Throws as `reconcile`. */
+  render(request: ReconcileRequest): Promise<readonly string[]> {
+    return renderRelease(this.#reconciler, request);
+  }
+
+  /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */
+  async stored(name: string, signal?: AbortSignal): Promise<readonly string[]> {
+    const meta = this.store.get(name);
+    return meta === undefined ? [] : this.store.manifests(meta, signal);
   }
 
   /** What is known of a release now; answers from memory. */

@@ -1,3 +1,4 @@
+export { helmValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
 export * from "./hands.ts";
 export { loadHooks, loadTree } from "./load.ts";
 export { applyObjects } from "./object-patches.ts";

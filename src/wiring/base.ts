@@ -1,3 +1,6 @@
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
 import type { Environment } from "../config.ts";
 import type { Settings } from "../settings.ts";
 import { FilterEngine } from "../filter/index.ts";
@@ -45,7 +48,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const clock = systemClock;
   const sink = logSink(settings);
   const logger = createLogger(sink);
-  const env = definedOf(environment);
+  const env = hookEnvironment(environment);
   const client = connect({
     kubeConfig: settings.kubeConfig,
     context: settings.kubeContext,
@@ -90,6 +93,20 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
   if (namespace !== undefined) return namespace;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
   throw new ProblemError([{ file: client.origin.file, message: "the context names no namespace", remedy }]);
+}
+
+/** The environment of children; hooks find the shell library in SHELL_LIB_PATH unless somebody set it. */
+export function hookEnvironment(environment: Environment): Record<string, string> {
+  const defined = definedOf(environment);
+  const library = shellLibrary();
+  return library === undefined ? defined : { SHELL_LIB_PATH: library, ...defined };
+}
+
+/** Beside the bundle, or in the source tree. */
+function shellLibrary(): string | undefined {
+  return ["./shell/shell_lib.sh", "../../shell/shell_lib.sh"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .find((path) => existsSync(path));
 }
 
 function definedOf(environment: Environment): Record<string, string> {

@@ -3,20 +3,23 @@ import { join } from "node:path";
 
 import { servePublic, serveSocket, dumpQueues, queueText } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
+import { manifestDiff } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
-import type { Json, Task } from "../model/index.ts";
+import type { Json, Module, Task } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { Happening } from "../status/index.ts";
+import { helmValuesFile } from "../tasks/index.ts";
 import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
+import { previewStart } from "./preview.ts";
 import { measure } from "./measure.ts";
 
 /** What the faces show. */
@@ -162,6 +165,18 @@ export class Faces {
     logger.warn("There is no debug socket", { places });
   }
 
+  /** What helm would make of a module's values now, or how that differs from what its release says. */
+  async #render(module: Module, diff: boolean): Promise<string> {
+    if (module.chart === "none") return "";
+    const { releases, state } = this.#shown;
+    const values = helmValuesFile(state.values, module);
+    const { signal } = new AbortController();
+    const rendered = await releases.render({ module, values, absent: false, signal });
+    if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
+    const difference = manifestDiff(await releases.stored(module.name), rendered);
+    return difference === "" ? "No diff found\n" : difference;
+  }
+
   #sources(): Sources {
     const { state, queues, bindings } = this.#shown;
     return {
@@ -170,7 +185,7 @@ export class Faces {
       state,
       queues: () => queues.views(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
-      render: () => Promise.resolve("not available\n"),
+      render: (module, diff) => this.#render(module, diff),
       objects: (module) => this.#healing?.objects(module),
       explain: (module) => state.values.explain(module.valuesKey),
       why: (name) => {
@@ -178,7 +193,7 @@ export class Faces {
         const module = view.modules.get(name);
         return module === undefined ? [] : explainModule(module, { view, queues: queues.views() });
       },
-      plan: () => Promise.resolve(null),
+      plan: () => previewStart(this.#base, this.#shown.releases, state),
       runNow: (module) => state.recordRequest(module, `debug-${this.#base.clock.now()}`),
       log: this.#base.sink,
     };

@@ -1,0 +1,54 @@
+import type { Clock } from "../lib/index.ts";
+import { Scratch } from "../process/index.ts";
+import { ChartReader } from "./chart.ts";
+import type { Helm } from "./helm.ts";
+import { examine, isSame, render, withCall } from "./reconcile.ts";
+import type { Reconciler } from "./reconcile.ts";
+import type { ReconcileRequest } from "./releases.ts";
+import { stageChart } from "./stage.ts";
+
+/** What a reconciliation would do, and why. */
+export interface Preview {
+  readonly action: "unchanged" | "label" | "install" | "upgrade";
+  readonly why: string;
+}
+
+/** Decides as `reconcileRelease` does and stops there; nothing is written. Throws the same errors. */
+export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
+  const { step, release, decision } = await examine(tools, request);
+  if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
+  if (decision.act === "install") return { action: "install", why: decision.why };
+  if (decision.act !== "compare" || release === undefined) return { action: "upgrade", why: decision.why };
+  const same = await withCall(step, release, async (call) => isSame(step, release, await render(step, call)));
+  if (same) return { action: "label", why: `${decision.why}; the manifest stays the same` };
+  return { action: "upgrade", why: `${decision.why}; the manifest changes` };
+}
+
+/** Manifest and helm hooks as a reconciliation would render them. Throws the same errors. */
+export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
+  const { step, release } = await examine(tools, request);
+  return withCall(step, release, (call) => render(step, call));
+}
+
+/** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
+export async function renderOffline(
+  tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
+  request: Omit<ReconcileRequest, "absent">,
+): Promise<string> {
+  const { module, values, signal } = request;
+  const { needsStage } = new ChartReader(tools.clock).read(module);
+  const scratch = await Scratch.open(tools.tmpDir, `helm-${module.name}`);
+  try {
+    const valuesFile = await scratch.write("values.json", values);
+    const chartDir = needsStage ? await stageChart(module, scratch) : module.dir;
+    return await tools.helm.template({
+      release: module.name,
+      chartDir,
+      valuesFile,
+      signal,
+      isUpgrade: false,
+    });
+  } finally {
+    await scratch.dispose();
+  }
+}

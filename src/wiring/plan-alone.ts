@@ -1,0 +1,30 @@
+import type { Environment, Settings } from "../config.ts";
+import { firstContact } from "../kube/index.ts";
+import { Scope, toYaml } from "../lib/index.ts";
+import { endChildren } from "../process/index.ts";
+import { makeBase } from "./base.ts";
+import { previewStart } from "./preview.ts";
+import { makeReleases } from "./releases.ts";
+
+const GRACE_MS = 3000;
+
+/**
+ * `addon-operator plan` where no operator runs: connects, looks, and returns the plan as YAML or JSON. Throws
+ * ProblemError when it cannot connect.
+ */
+export async function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+  const scope = new Scope();
+  try {
+    // Log lines would stand in the middle of the plan.
+    const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
+    await firstContact(base.client, new AbortController().signal);
+    const releases = makeReleases(base);
+    scope.add(() => releases.close());
+    await releases.ready();
+    const plan = await previewStart(base, releases);
+    return format === "json" ? `${JSON.stringify(plan)}\n` : toYaml(plan);
+  } finally {
+    await endChildren(GRACE_MS);
+    await scope.close();
+  }
+}
