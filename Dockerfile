@@ -1,0 +1,74 @@
+# The operator with bash, jq, curl, openssl, helm and kubectl. A base image: add modules and hooks to it (examples/image).
+#   docker build .                                            everything from the internet
+#   node scripts/image-context.mjs && docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
+#                                                             bundle and binaries of this checkout, no download
+ARG BASE=node:24-bookworm-slim
+# build | context: npm in the image build, or the dist/ of the build context.
+ARG BUNDLE=build
+# download | context: helm and kubectl from their release sites by checksum, or build/bin/<arch>/ of the build context.
+ARG TOOLS=download
+
+FROM ${BASE} AS bundle-build
+WORKDIR /src
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --no-audit
+COPY tsconfig.json ./
+COPY scripts ./scripts
+COPY crds ./crds
+COPY shell ./shell
+COPY src ./src
+RUN npm run build
+
+FROM scratch AS bundle-context
+COPY dist /src/dist
+
+FROM bundle-${BUNDLE} AS bundle
+
+FROM ${BASE} AS tools-download
+ARG TARGETARCH
+ARG HELM_VERSION=4.3.1
+ARG KUBECTL_VERSION=1.36.3
+# SHA-256 of helm's archive and of kubectl for the architecture that is built; the release sites publish them beside the files.
+ARG HELM_SHA256
+ARG KUBECTL_SHA256
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl && rm -rf /var/lib/apt/lists/*
+RUN : "${HELM_SHA256:?give --build-arg HELM_SHA256 and KUBECTL_SHA256, or TOOLS=context}" "${KUBECTL_SHA256:?}" \
+  && curl -fsSLo /tmp/helm.tgz "https://get.helm.sh/helm-v${HELM_VERSION}-linux-${TARGETARCH}.tar.gz" \
+  && curl -fsSLo /tmp/kubectl "https://dl.k8s.io/release/v${KUBECTL_VERSION}/bin/linux/${TARGETARCH}/kubectl" \
+  && printf '%s  /tmp/helm.tgz\n%s  /tmp/kubectl\n' "$HELM_SHA256" "$KUBECTL_SHA256" | sha256sum -c - \
+  && mkdir -p /tools && tar -xzf /tmp/helm.tgz -C /tools --strip-components=1 "linux-${TARGETARCH}/helm" \
+  && install -m 755 /tmp/kubectl /tools/kubectl && rm /tmp/helm.tgz /tmp/kubectl
+
+FROM scratch AS tools-context
+ARG TARGETARCH
+COPY build/bin/${TARGETARCH} /tools
+
+FROM tools-${TOOLS} AS tools
+
+FROM ${BASE}
+# A Python for hooks that want one: --build-arg EXTRA_PACKAGES=python3
+ARG EXTRA_PACKAGES=""
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends bash ca-certificates curl jq openssl tini ${EXTRA_PACKAGES} \
+  && rm -rf /var/lib/apt/lists/* /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /opt/yarn-* /usr/local/bin/yarn*
+COPY --from=tools --chmod=755 /tools /usr/local/bin
+COPY shell/shell_lib.sh /shell_lib.sh
+COPY shell/frameworks /frameworks
+COPY --from=bundle /src/dist /opt/addon-operator
+RUN ln -s /opt/addon-operator/main.js /usr/local/bin/addon-operator && chmod 755 /opt/addon-operator/main.js /shell_lib.sh \
+  && mkdir /modules /global-hooks
+# helm keeps caches below HOME; the root file system may be read-only, /tmp is writable.
+ENV HOME=/tmp SHELL_LIB_PATH=/shell_lib.sh JQ_PATH=/usr/bin/jq NODE_COMPILE_CACHE=/tmp/node-compile-cache
+ARG VERSION=0.1.0
+ARG REVISION=""
+LABEL org.opencontainers.image.title="addon-operator" \
+  org.opencontainers.image.description="Keeps the addons of a Kubernetes cluster in the state that files and one ConfigMap describe" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.revision="${REVISION}"
+USER 1000:1000
+WORKDIR /tmp
+EXPOSE 9115
+# tini reaps what hooks leave behind.
+ENTRYPOINT ["tini", "--", "addon-operator"]
+CMD ["start"]

@@ -1,0 +1,56 @@
+{{- define "addon-operator.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}{{ .Release.Name | trunc 52 | trimSuffix "-" }}{{- else -}}{{ printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "addon-operator.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "addon-operator.labels" -}}
+{{ include "addon-operator.selector" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "addon-operator.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}{{ default (include "addon-operator.fullname" .) .Values.serviceAccount.name }}{{- else -}}{{ default "default" .Values.serviceAccount.name }}{{- end -}}
+{{- end -}}
+
+{{- define "addon-operator.image" -}}
+{{- if .Values.image.digest -}}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{- else -}}{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}{{- end -}}
+{{- end -}}
+
+{{- /* The data of the ConfigMap: texts as they are, everything else as YAML. */ -}}
+{{- define "addon-operator.config" -}}
+{{- range $key, $value := .Values.config.values }}
+{{- if kindIs "string" $value }}
+{{ $key }}: {{ $value | quote }}
+{{- else if or (kindIs "map" $value) (kindIs "slice" $value) }}
+{{ $key }}: |
+  {{- toYaml $value | nindent 2 }}
+{{- else }}
+{{ $key }}: {{ toString $value | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "addon-operator.check" -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.ha.enabled) -}}
+{{- fail "replicas is more than 1: set ha.enabled=true, only one of them may work" -}}
+{{- end -}}
+{{- if and .Values.config.overlay (eq .Values.config.overlay .Values.config.name) -}}
+{{- fail "config.overlay must not be config.name: the overlay belongs to the operator alone" -}}
+{{- end -}}
+{{- if and (not .Values.config.create) .Values.config.values -}}
+{{- fail "config.values needs config.create=true: otherwise they go nowhere" -}}
+{{- end -}}
+{{- end -}}

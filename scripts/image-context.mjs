@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+// Fills the build context of the image, so that it builds without internet: dist/ and build/bin/<arch>/{helm,kubectl}.
+//   node scripts/image-context.mjs       then docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
+import { chmodSync, copyFileSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { bundle } from "./build.mjs";
+import { tools } from "./setup/tools.mjs";
+import { root } from "./setup/versions.mjs";
+
+const arches = { x64: "amd64", arm64: "arm64" };
+
+if (process.platform !== "linux") throw new Error("the binaries of this machine are not those of a Linux image");
+const arch = arches[process.arch] ?? process.arch;
+const target = join(root, "build", "bin", arch);
+mkdirSync(target, { recursive: true });
+const found = tools();
+for (const name of ["helm", "kubectl"]) {
+  copyFileSync(found[name], join(target, name));
+  chmodSync(join(target, name), 0o755);
+}
+await bundle();
+console.log(`dist/ and build/bin/${arch}/ are ready`);
