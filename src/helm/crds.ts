@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 
 import type { Clock } from "../lib/index.ts";
 import { sleep } from "../lib/index.ts";
-import { applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get } from "../kube/index.ts";
+import { applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import { isJsonObject, ProblemError } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
@@ -65,10 +65,32 @@ function applyOne(crd: JsonObject, { client, signal }: CrdTools): Promise<JsonOb
 async function established(crd: JsonObject, { client, clock, signal }: CrdTools): Promise<void> {
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
   const deadline = clock.monotonic() + ESTABLISH_MS;
-  for (let now = crd; !isEstablished(now); now = await get(client, target, { signal })) {
+  let now = crd;
+  while (!isEstablished(now) || !(await isServed(now, client, signal))) {
     signal?.throwIfAborted();
     if (clock.monotonic() > deadline) throw new Error(`CRD ${nameOf(crd)} is not served after 10s`);
     await sleep(clock, STEP_MS, signal);
+    now = await get(client, target, { signal });
+  }
+}
+
+/** The condition comes a moment before the server answers for the kind. */
+async function isServed(
+  crd: JsonObject,
+  client: KubeClient,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const spec = isJsonObject(crd["spec"]) ? crd["spec"] : {};
+  const names = isJsonObject(spec["names"]) ? spec["names"] : {};
+  const versions = Array.isArray(spec["versions"]) ? spec["versions"].filter(isJsonObject) : [];
+  const version = versions.find((each) => each["served"] === true)?.["name"];
+  const path = `/apis/${String(spec["group"])}/${String(version)}/${String(names["plural"])}`;
+  try {
+    await client.json({ path, query: { limit: 1 }, signal });
+    return true;
+  } catch (error) {
+    // Whoever may not list them learns no more than that the kind is there.
+    return !isNotFound(error);
   }
 }
 
