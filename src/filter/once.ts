@@ -52,8 +52,9 @@ interface NodeJq {
 
 async function loadNodeJq(): Promise<NodeJq | undefined> {
   try {
-    // Loaded when first needed: it costs tens of milliseconds, and is optional.
-    return await import("node-jq");
+    // Loaded when first needed: it costs tens of milliseconds. Optional, so its types may not be there either.
+    const name: string = "node-jq";
+    return (await import(name)) as NodeJq;
   } catch {
     return undefined;
   }
