@@ -42,7 +42,9 @@ async function main(args: readonly string[], env: Environment): Promise<number> 
 
 async function offline(command: "hook" | "lint", args: readonly string[], env: Environment): Promise<number> {
   const { runOffline } = await import("./offline.ts");
-  return runOffline(command, args, env);
+  const { text, code } = await runOffline(command, args, env);
+  print(text);
+  return code;
 }
 
 async function start(args: readonly string[], env: Environment): Promise<number> {

@@ -47,11 +47,11 @@ function lineDiff(old: readonly string[], now: readonly string[]): string[] {
   const lines: string[] = [];
   let [i, j] = [0, 0];
   while (i < old.length || j < now.length) {
-    if (i < old.length && j < now.length && old[i] === now[j]) {
+    if (old[i] !== undefined && old[i] === now[j]) {
       lines.push(` ${old[i]}`);
       i++;
       j++;
-    } else if (j >= now.length || (i < old.length && at(common, i + 1, j) >= at(common, i, j + 1))) {
+    } else if (i < old.length && at(common, i + 1, j) >= at(common, i, j + 1)) {
       lines.push(minus(old[i++] ?? ""));
     } else {
       lines.push(plus(now[j++] ?? ""));

@@ -1,0 +1,108 @@
+import { readFile } from "node:fs/promises";
+import { basename, resolve } from "node:path";
+
+import type { Environment, Settings } from "../config.ts";
+import { hookFileAt, hookOffline } from "../hooks/index.ts";
+import type { HookOutput } from "../hooks/index.ts";
+import { camelCase, oneLine, parseYaml, toYaml } from "../lib/index.ts";
+import { ProblemError } from "../model/index.ts";
+import type { Json } from "../model/index.ts";
+import { endChildren } from "../process/index.ts";
+import { parsePatch } from "../values/index.ts";
+import type { PatchRules } from "../values/index.ts";
+import { hookEnvironment } from "./base.ts";
+import { stderrLogger } from "./offline-base.ts";
+
+/** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
+export interface HookFiles {
+  readonly path: string;
+  readonly context: string;
+  readonly values: string | undefined;
+  readonly configValues: string | undefined;
+}
+
+const GRACE_MS = 3000;
+
+/** Runs one hook and says as YAML what it would change; nothing is applied. Throws ProblemError for files it cannot read. */
+export async function runHookOffline(
+  files: HookFiles,
+  settings: Settings,
+  env: Environment,
+): Promise<{ text: string; code: number }> {
+  const path = resolve(files.path);
+  const logger = stderrLogger(settings);
+  const [context, values, configValues] = await Promise.all([
+    readText(files.context),
+    readValues(files.values),
+    readValues(files.configValues),
+  ]);
+  try {
+    const { failure, output } = await hookOffline({
+      path,
+      context,
+      values,
+      configValues,
+      settings: {
+        env: hookEnvironment(env),
+        workingDir: settings.workingDir,
+        tmpDir: settings.tmpDir,
+        timeoutMs: settings.hookTimeoutMs,
+        keepFiles: settings.debugKeepTmpFiles,
+        proxyJson: settings.logProxyHookJson,
+      },
+      logger,
+    });
+    if (output === undefined) return failed(failure ?? "it left nothing");
+    return { text: toYaml(changesOf(output, rulesOf(path))), code: 0 };
+  } catch (error) {
+    return failed(oneLine(error));
+  } finally {
+    await endChildren(GRACE_MS);
+  }
+}
+
+function failed(failure: string): { text: string; code: number } {
+  return { text: toYaml({ failure }), code: 1 };
+}
+
+/** Throws PatchError: such a patch fails the hook. */
+function changesOf(output: HookOutput, rules: PatchRules): Json {
+  const config = parsePatch(output.configPatchText, rules);
+  const values = parsePatch(output.valuesPatchText, rules);
+  const warnings = [...config.warnings, ...values.warnings];
+  const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
+  return {
+    configValuesPatch: config.operations as unknown as Json,
+    valuesPatch: values.operations as unknown as Json,
+    ...(Object.keys(flags).length === 0 ? {} : { flags }),
+    objects: output.objects as unknown as Json,
+    metrics: output.metrics as unknown as Json,
+    ...(warnings.length === 0 ? {} : { warnings }),
+  };
+}
+
+/** A hook below `<number>-<module>/hooks` is a module's, any other a global one. */
+function rulesOf(path: string): PatchRules {
+  const { root } = hookFileAt(path);
+  const owner = basename(root) === "hooks" ? basename(resolve(root, "..")) : "";
+  const [, module] = /^\d+-(.+)$/.exec(owner) ?? [];
+  return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new ProblemError([{ file, message: `cannot be read: ${oneLine(error)}` }]);
+  }
+}
+
+async function readValues(file: string | undefined): Promise<string> {
+  if (file === undefined) return "{}";
+  const text = await readText(file);
+  try {
+    return JSON.stringify(parseYaml(text, file).value ?? {});
+  } catch (error) {
+    throw new ProblemError([{ file, message: `cannot be read: ${oneLine(error)}` }]);
+  }
+}

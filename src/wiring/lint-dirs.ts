@@ -1,0 +1,47 @@
+import { existsSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+
+import { ProblemError } from "../model/index.ts";
+import type { Tree } from "../model/index.ts";
+import { readTree } from "../modules/index.ts";
+
+/** One directory as `lint` was given it. */
+export interface LintDir {
+  readonly dir: string;
+  readonly tree: Tree;
+  /** Whose layout is to be checked; undefined for global hooks. */
+  readonly modulesDir: string | undefined;
+  /** Only what is below this path is wanted: one module was named. */
+  readonly only: string | undefined;
+}
+
+const PARTS = ["Chart.yaml", "templates", "values.yaml", "enabled", "crds"];
+
+/**
+ * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
+ * (with `hooks/` and nothing of a module). Throws ProblemError when it cannot be read.
+ */
+export async function readLintDir(given: string): Promise<LintDir> {
+  const dir = resolve(given);
+  if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw new ProblemError([{ file: dir, message: "is no directory" }]);
+  if (isModule(dir)) {
+    const tree = await read([dirname(dir)], undefined);
+    const modules = tree.modules.filter((module) => module.dir === dir);
+    return { dir, modulesDir: dirname(dir), only: dir, tree: { ...tree, modules } };
+  }
+  if (existsSync(join(dir, "hooks")))
+    return { dir, modulesDir: undefined, only: undefined, tree: await read([], dir) };
+  return { dir, modulesDir: dir, only: undefined, tree: await read([dir], undefined) };
+}
+
+function isModule(dir: string): boolean {
+  const numbered = /^\d+-/.test(basename(dir));
+  const chart = ["Chart.yaml", "templates"].some((name) => existsSync(join(dir, name)));
+  const parts = ["hooks", ...PARTS].some((name) => existsSync(join(dir, name)));
+  return chart || (numbered && parts);
+}
+
+function read(modulesDirs: readonly string[], globalHooksDir: string | undefined): Promise<Tree> {
+  return readTree({ modulesDirs, globalHooksDir, unnumberedOrder: 1, strict: false });
+}

@@ -1,0 +1,102 @@
+import type { Environment, Settings } from "../config.ts";
+import { HookLoader, lintHook } from "../hooks/index.ts";
+import type { AskOptions, HookKind } from "../hooks/index.ts";
+import { Scope, toYaml } from "../lib/index.ts";
+import { ProblemError, describeProblem } from "../model/index.ts";
+import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
+import { lintModulesDir } from "../modules/index.ts";
+import { endChildren } from "../process/index.ts";
+import { compileSchemas } from "../values/index.ts";
+import { readLintDir } from "./lint-dirs.ts";
+import type { LintDir } from "./lint-dirs.ts";
+import { askOptions } from "./offline-base.ts";
+import { rulesOf } from "./rbac.ts";
+
+interface Result {
+  readonly text: string;
+  readonly code: number;
+}
+
+interface Findings {
+  readonly problems: Problem[];
+  readonly warnings: Problem[];
+}
+
+const GRACE_MS = 3000;
+
+/**
+ * Checks layout, values files, charts' metadata, schemas, hooks with their crontabs and filters, without a cluster.
+ * One line for each finding; exit code 1 when one of them is more than a warning.
+ */
+export function lintDirs(dirs: readonly string[], settings: Settings, env: Environment): Promise<Result> {
+  return scoped(async (scope) => {
+    const options = askOptions(settings, env, scope);
+    const found: Findings = { problems: [], warnings: [] };
+    for (const dir of dirs) await lintOne(await readLintDir(dir), options, found);
+    const lines = [
+      ...found.problems.map(describeProblem),
+      ...found.warnings.map((warning) => `warning: ${describeProblem(warning)}`),
+    ];
+    return { text: lines.map((line) => `${line}\n`).join(""), code: found.problems.length > 0 ? 1 : 0 };
+  });
+}
+
+/** The rules that the operator's ServiceAccount needs for these modules and hooks, as YAML. */
+export function rbacOf(dirs: readonly string[], settings: Settings, env: Environment): Promise<Result> {
+  return scoped(async (scope) => {
+    const loader = new HookLoader(askOptions(settings, env, scope));
+    const trees: Tree[] = [];
+    for (const dir of dirs) trees.push((await readLintDir(dir)).tree);
+    const { rules, problems } = await rulesOf(trees, loader, { settings, env });
+    const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
+    return { text: `${comments.join("")}${toYaml({ rules })}`, code: problems.length > 0 ? 1 : 0 };
+  });
+}
+
+async function scoped(work: (scope: Scope) => Promise<Result>): Promise<Result> {
+  const scope = new Scope();
+  try {
+    return await work(scope);
+  } finally {
+    await endChildren(GRACE_MS);
+    await scope.close();
+  }
+}
+
+async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {
+  const { tree, modulesDir, only } = lint;
+  if (modulesDir !== undefined) {
+    const problems = await lintModulesDir(modulesDir);
+    found.problems.push(...problems.filter(({ file }) => only === undefined || file.startsWith(only)));
+  } else {
+    found.problems.push(...tree.problems);
+    found.warnings.push(...tree.warnings.map((message) => ({ file: lint.dir, message })));
+  }
+  lintSchemas(tree.globalSchemas, found);
+  for (const hook of tree.globalHookFiles) await lintOneHook(hook, "global", { options, found });
+  for (const module of tree.modules) {
+    lintSchemas(module.schemas, found);
+    for (const hook of module.hookFiles) await lintOneHook(hook, "module", { options, found });
+  }
+}
+
+function lintSchemas(files: SchemaFiles, found: Findings): void {
+  try {
+    const { warnings } = compileSchemas(files);
+    const file = files.values?.file ?? files.config?.file ?? "";
+    found.warnings.push(...warnings.map((message) => ({ file, message })));
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    found.problems.push(...error.problems);
+  }
+}
+
+async function lintOneHook(
+  file: HookFile,
+  kind: HookKind,
+  { options, found }: { options: AskOptions; found: Findings },
+): Promise<void> {
+  const { problems, warnings } = await lintHook(file, kind, options);
+  found.problems.push(...problems);
+  found.warnings.push(...warnings);
+}

@@ -1,0 +1,29 @@
+import { writeSync } from "node:fs";
+
+import type { Environment, Settings } from "../config.ts";
+import { parseCrontab } from "../cron/index.ts";
+import { FilterEngine } from "../filter/index.ts";
+import type { AskOptions } from "../hooks/index.ts";
+import { createLogger, systemClock } from "../lib/index.ts";
+import type { Logger, Scope } from "../lib/index.ts";
+import { hookEnvironment } from "./base.ts";
+
+/** Log lines of offline sub-commands go to stderr: stdout is for what they find. */
+export function stderrLogger(settings: Settings): Logger {
+  const write = (line: string): void => void writeSync(2, line);
+  return createLogger({ level: settings.logLevel, type: "text", noTime: true, clock: systemClock, write });
+}
+
+/** Everything it takes to ask hooks for their configuration, checks included. */
+export function askOptions(settings: Settings, environment: Environment, scope: Scope): AskOptions {
+  const logger = stderrLogger(settings);
+  const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock: systemClock, logger });
+  scope.add(() => filters.close());
+  return {
+    env: hookEnvironment(environment),
+    workingDir: settings.workingDir,
+    logger,
+    checkCrontab: (line) => parseCrontab(line).warning,
+    checkFilter: (filter) => filters.compile(filter),
+  };
+}
