@@ -9,7 +9,7 @@ const COMMANDS: readonly (readonly [string, string])[] = [
   ["module list|resource-monitor", "show enabled modules, or the objects watched for each"],
   [
     "module values|config|render|patches|snapshots|why NAME",
-    "show one module; values take --explain and --global",
+    "show one module; values take --explain and --global, render takes --diff",
   ],
   ["module run NAME", "run a module now"],
   ["config list|set NAME VALUE [DURATION]", "show or set runtime parameters"],
@@ -19,7 +19,7 @@ const COMMANDS: readonly (readonly [string, string])[] = [
     "hook run PATH --context FILE [--values FILE]",
     "run one hook without a cluster and print what it would change",
   ],
-  ["lint DIR…", "check modules and hooks without a cluster"],
+  ["lint [--rbac] DIR…", "check modules and hooks without a cluster, or print the RBAC rules they need"],
 ];
 
 /** The help text. */

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+
+import { CliError, NoOperatorError, callOf, callSocket } from "../../src/debug/index.ts";
+
+describe("which call a sub-command makes (operator-behaviour §1.4)", () => {
+  it.each([
+    ["queue list", "/queue/list.text"],
+    ["queue", "/queue/list.text"],
+    ["queue main -o json", "/queue/main.json"],
+    ["queue list --show-empty", "/queue/list.text?showEmpty=true"],
+    ["global list", "/global/list.yaml"],
+    ["global values -o json", "/global/values.json"],
+    ["global snapshots --output=text", "/global/snapshots.text"],
+    ["module list", "/module/list.yaml"],
+    ["module resource-monitor -o json", "/module/resource-monitor.json"],
+    ["module values web", "/module/web/values.yaml"],
+    ["module values web -g", "/module/web/values.yaml?global=true"],
+    ["module values web --explain -o json", "/module/web/values.json?explain=true"],
+    ["module render web --diff", "/module/web/render.yaml?diff=true"],
+    ["module why web", "/module/web/why.yaml"],
+    ["config list", "/config/list.yaml"],
+    ["plan -o json", "/plan.json"],
+    ["raw discovery", "/discovery"],
+    ["raw /module/list.json", "/module/list.json"],
+  ])("%s → GET %s", (line, path) => {
+    expect(callOf(line.split(" "))).toMatchObject({ method: "GET", path, watch: false });
+  });
+
+  it("posts what changes something", () => {
+    expect(callOf(["module", "run", "web"])).toMatchObject({ method: "POST", path: "/module/web/run" });
+    expect(callOf(["config", "set", "log.level", "debug", "5m"])).toMatchObject({
+      method: "POST",
+      path: "/config/set",
+      form: { name: "log.level", value: "debug", duration: "5m" },
+    });
+  });
+
+  it("watches", () => {
+    expect(callOf(["queue", "list", "--watch"]).watch).toBe(true);
+    expect(callOf(["queue", "-w"]).watch).toBe(true);
+  });
+
+  it.each([
+    ["queue bogus", /"bogus" is not a sub-command; use list, main/],
+    ["module", /is not a sub-command; use list/],
+    ["module values", /needs the name of a module/],
+    ["module list -o xml", /"xml" is not accepted; use text, yaml or json/],
+    ["global", /use list, values, config, patches, snapshots/],
+    ["config set log.level", /needs a name and a value/],
+    ["raw", /needs a path/],
+  ])("%s is wrong usage", (line, message) => {
+    expect(() => callOf(line.split(" "))).toThrow(CliError);
+    expect(() => callOf(line.split(" "))).toThrow(message);
+  });
+
+  it("says that no operator listens", async () => {
+    const call = callSocket("/nonexistent/socket", { method: "GET", path: "/" });
+    await expect(call).rejects.toThrow(NoOperatorError);
+    await expect(call).rejects.toThrow(/--debug-unix-socket/);
+  });
+});

@@ -1,0 +1,167 @@
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { callOf, callSocket, serveSocket } from "../../src/debug/index.ts";
+import type { Listening, Sources } from "../../src/debug/index.ts";
+import type { LogLevel } from "../../src/lib/index.ts";
+import { parseYaml } from "../../src/lib/index.ts";
+import type { Module, Task } from "../../src/model/index.ts";
+import type { QueueView } from "../../src/queue/index.ts";
+import { State } from "../../src/state/index.ts";
+import { ManualClock } from "../support/clock.ts";
+
+const module: Module = {
+  name: "web-shop",
+  valuesKey: "webShop",
+  order: 10,
+  dir: "/modules/010-web-shop",
+  chart: "own",
+  chartVersion: "1.0.0",
+  enabledScript: undefined,
+  hookFiles: [],
+  crdFiles: [],
+  common: { file: "values.yaml", section: undefined, enabled: undefined },
+  own: { file: "own.yaml", section: { replicas: 2 }, enabled: true },
+  schemas: {},
+  problem: undefined,
+  warnings: [],
+};
+
+const failing: QueueView<Task> = {
+  name: "main",
+  length: 1,
+  tasks: [
+    {
+      task: { kind: "run-module", key: "run-module/web-shop", module: "web-shop", cause: "start-up" },
+      running: false,
+      failures: 2,
+      nextAt: 5000,
+      message: "exit code 1",
+      count: 1,
+    },
+  ],
+} as unknown as QueueView<Task>;
+
+let dir: string;
+let path: string;
+let server: Listening;
+let clock: ManualClock;
+let ran: string[];
+const log: { level: LogLevel } = { level: "info" };
+
+function sources(): Sources {
+  const state = new State({ clock, onChange: () => {} });
+  state.recordTree({
+    modules: [module],
+    globalValues: { cluster: "east" },
+    globalSchemas: {},
+    globalHookFiles: [],
+    problems: [],
+    warnings: [],
+    purgeHolds: [],
+  });
+  state.recordDecision("web-shop", { enabled: true, by: "module-values" });
+  state.values.addPatches("webShop", [{ op: "add", path: "/webShop/host", value: "a.example" }]);
+  return {
+    version: "9.9.9",
+    clock,
+    state,
+    queues: () => [failing],
+    snapshots: () => ({ pods: [] }),
+    render: (_module, diff) => Promise.resolve(diff ? "No diff found\n" : "kind: ConfigMap\n"),
+    objects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
+    explain: () => ({ "/replicas": "module values.yaml" }),
+    why: () => ["enabled by the module's values.yaml", "nothing is owed"],
+    plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
+    runNow: (name) => void ran.push(name),
+    log,
+  };
+}
+
+beforeEach(async () => {
+  clock = new ManualClock();
+  ran = [];
+  log.level = "info";
+  dir = mkdtempSync(join(tmpdir(), "debug-"));
+  path = join(dir, "sub", "debug.socket");
+  server = await serveSocket(path, sources());
+});
+
+afterEach(async () => {
+  await server.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const ask = (line: string) => callSocket(path, callOf(line.split(" ")));
+const json = async (line: string): Promise<unknown> => JSON.parse((await ask(`${line} -o json`)).body);
+
+describe("debug socket (operator-behaviour §1.4)", () => {
+  it("is for its owner only", () => {
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  it.each([
+    ["module list", { enabledModules: ["web-shop"] }],
+    ["module resource-monitor", { "web-shop": ["ns/ConfigMap/a", "ns/ConfigMap/b"] }],
+    ["module values web-shop", { replicas: 2, host: "a.example" }],
+    ["module values web-shop -g", { global: { cluster: "east" }, webShop: { replicas: 2, host: "a.example" } }],
+    ["module values web-shop --explain", { "/replicas": "module values.yaml" }],
+    ["module config web-shop", {}],
+    [
+      "module patches web-shop",
+      [{ Operations: [{ op: "add", path: "/webShop/host", value: "a.example" }] }],
+    ],
+    ["module snapshots web-shop", {}],
+    ["global list", []],
+    ["global values", { cluster: "east" }],
+    ["global config", {}],
+    ["global patches", []],
+    ["global snapshots", {}],
+    ["config list", { "log.level": "info" }],
+    ["plan", { install: { "web-shop": "there is no release" } }],
+  ])("%s", async (line, expected) => {
+    expect(await json(line)).toEqual(expected);
+    expect(parseYaml((await ask(`${line} -o yaml`)).body, line).value).toEqual(expected);
+  });
+
+  it("shows queues as text, and as data", async () => {
+    const { body } = await ask("queue list");
+    expect(body).toContain("Queue 'main': length 1, status: 'sleep after fail");
+    expect(body).toContain("- 'main' queue: 1 task.");
+    expect(await json("queue main")).toMatchObject({ summary: { mainQueueTasks: 1, totalTasks: 1 } });
+  });
+
+  it("gives texts as they are", async () => {
+    expect((await ask("module render web-shop")).body).toBe("kind: ConfigMap\n");
+    expect((await ask("module render web-shop --diff")).body).toBe("No diff found\n");
+    expect((await ask("module why web-shop")).body).toContain("nothing is owed\n");
+    expect((await ask("raw /version")).body).toBe("version: 9.9.9\n");
+  });
+
+  it("asks for a run by POST only", async () => {
+    expect((await ask("module run web-shop")).status).toBe(200);
+    expect((await ask("raw /module/web-shop/run")).status).toBe(405);
+    expect(ran).toEqual(["web-shop"]);
+  });
+
+  it("sets the log level, for a time", async () => {
+    expect((await ask("config set log.level debug 5m")).status).toBe(200);
+    expect(log.level).toBe("debug");
+    await clock.advance(300_000);
+    expect(log.level).toBe("info");
+  });
+
+  it.each([
+    ["config set log.level loud", 400, /"loud" is not accepted; use debug/],
+    ["config set log.level debug soon", 400, /"soon" is not accepted; use a duration/],
+    ["config set nope x", 400, /unknown parameter "nope"; known: log.level/],
+    ["module values nope", 500, /module not found: nope/],
+    ["raw /nope", 404, /no such path/],
+  ])("%s → %i", async (line, status, message) => {
+    const answer = await ask(line);
+    expect(answer.status).toBe(status);
+    expect(answer.body).toMatch(message);
+  });
+});
