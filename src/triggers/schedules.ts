@@ -19,9 +19,9 @@ export class Schedules {
     this.#tick = tick;
   }
 
-  /** Starts the schedules of a hook; enabling twice changes nothing. */
+  /** Starts the schedules of a hook; enabling twice changes nothing, a new configuration replaces the old one. */
   enable(hook: Hook): void {
-    if (hook.config.schedules.length === 0) return;
+    if (hook.config.schedules.length === 0) return this.disable(hook);
     this.#hooks.set(hook.id, hook);
     for (const { crontab } of hook.config.schedules) {
       if (!this.#lines.has(crontab))
@@ -30,11 +30,21 @@ export class Schedules {
           this.#table.add(crontab, () => this.#fire(crontab)),
         );
     }
+    this.#endUnused();
   }
 
   /** Ends the schedules of a hook. */
   disable(hook: Hook): void {
-    if (!this.#hooks.delete(hook.id)) return;
+    if (this.#hooks.delete(hook.id)) this.#endUnused();
+  }
+
+  close(): void {
+    for (const end of this.#lines.values()) end();
+    this.#lines.clear();
+    this.#hooks.clear();
+  }
+
+  #endUnused(): void {
     const used = new Set(
       [...this.#hooks.values()].flatMap((each) => each.config.schedules.map((binding) => binding.crontab)),
     );
@@ -43,12 +53,6 @@ export class Schedules {
       end();
       this.#lines.delete(line);
     }
-  }
-
-  close(): void {
-    for (const end of this.#lines.values()) end();
-    this.#lines.clear();
-    this.#hooks.clear();
   }
 
   #fire(line: string): void {

@@ -1,0 +1,83 @@
+import { describe, expect, test } from "vitest";
+import { CronTable } from "../../src/cron/index.ts";
+import type { Hook, ScheduleBinding } from "../../src/model/index.ts";
+import { Schedules } from "../../src/triggers/index.ts";
+import { ManualClock } from "../support/clock.ts";
+import { hook as hookOf } from "./bindings-lab.ts";
+
+const schedule = (crontab: string, name = "schedule"): ScheduleBinding => ({
+  type: "schedule",
+  id: `schedule ${name}`,
+  name,
+  allowFailure: false,
+  queue: "main",
+  group: undefined,
+  includeSnapshotsFrom: [],
+  crontab,
+});
+const hook = (name: string, ...schedules: ScheduleBinding[]): Hook => {
+  const plain = hookOf(name, []);
+  return { ...plain, config: { ...plain.config, schedules } };
+};
+
+function lab() {
+  const clock = new ManualClock();
+  const told: string[] = [];
+  const table = new CronTable({ clock, zone: "UTC" });
+  const schedules = new Schedules(table, (of, { binding }) => void told.push(`${of.name} ${binding.name}`));
+  return { clock, schedules, take: () => told.splice(0) };
+}
+const MINUTE = 60_000;
+
+describe("schedules", () => {
+  test("hooks of one line fire in alphabetical order, whoever was enabled first", async () => {
+    const { clock, schedules, take } = lab();
+    schedules.enable(hook("b", schedule("* * * * *")));
+    schedules.enable(hook("a", schedule("* * * * *", "every minute")));
+    await clock.advance(MINUTE);
+    expect(take()).toEqual(["a every minute", "b schedule"]);
+  });
+
+  test("two bindings of one line fire both, in the order of the configuration", async () => {
+    const { clock, schedules, take } = lab();
+    schedules.enable(hook("a", schedule("* * * * *", "x"), schedule("* * * * *", "c")));
+    await clock.advance(MINUTE);
+    expect(take()).toEqual(["a x", "a c"]);
+  });
+
+  test("enabling twice changes nothing; a disabled hook fires no more, others of its line do", async () => {
+    const { clock, schedules, take } = lab();
+    const [a, b] = [hook("a", schedule("* * * * *")), hook("b", schedule("* * * * *"))];
+    schedules.enable(a);
+    schedules.enable(a);
+    schedules.enable(b);
+    await clock.advance(MINUTE);
+    expect(take()).toEqual(["a schedule", "b schedule"]);
+    schedules.disable(a);
+    schedules.disable(a);
+    await clock.advance(MINUTE);
+    expect(take()).toEqual(["b schedule"]);
+    schedules.disable(b);
+    expect(clock.nextTimerAt).toBeUndefined();
+  });
+
+  test("a hook whose lines changed keeps no timer of the old ones", async () => {
+    const { clock, schedules, take } = lab();
+    schedules.enable(hook("a", schedule("* * * * *")));
+    schedules.enable(hook("a", schedule("@every 90s", "slower")));
+    await clock.advance(90_000);
+    expect(take()).toEqual(["a slower"]);
+    schedules.enable(hook("a"));
+    expect(clock.nextTimerAt).toBeUndefined();
+  });
+
+  test("missed ticks are not made up for", async () => {
+    const { clock, schedules, take } = lab();
+    await clock.advance(10 * MINUTE);
+    schedules.enable(hook("a", schedule("* * * * *")));
+    expect(take()).toEqual([]);
+    schedules.close();
+    await clock.advance(10 * MINUTE);
+    expect(take()).toEqual([]);
+  });
+});
