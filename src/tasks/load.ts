@@ -9,11 +9,21 @@ import type { Hands } from "./hands.ts";
  */
 export async function loadTree(hands: Hands): Promise<Tree> {
   const tree = await hands.readTree();
+  retireModules(hands, tree);
   hands.state.recordTree(tree);
   for (const module of tree.modules) {
     if (isWanted(hands, module)) await loadModule(hands, module);
   }
   return tree;
+}
+
+/** Modules whose directory is gone for good lose watches, schedules and waiting runs with their record. */
+function retireModules(hands: Hands, tree: Tree): void {
+  const names = new Set(tree.modules.map((module) => module.name));
+  for (const record of hands.state.records()) {
+    if (names.has(record.module.name)) continue;
+    for (const hook of new Set([...record.active.values(), ...record.hooks])) deactivate(hands, hook);
+  }
 }
 
 /** Hooks of a module are asked for their configuration when it is on, or has something to be deleted. */

@@ -144,7 +144,8 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   });
   hands.state.update(name, (record) => {
     record.ranHere = true;
-    record.absent = [];
+    // What vanished meanwhile is not healed yet.
+    record.absent = record.absent === absent ? [] : record.absent;
     record.release = outcome.release;
     record.settledRevision = outcome.release?.revision;
   });
@@ -208,11 +209,15 @@ function succeed(run: Run): void {
   });
 }
 
-/** Ended from outside: configuration moved, or the operator stops. What is owed is planned anew. */
+/**
+ * Ended from outside. A step of a reload that goes on starts again in its place, as its module's own section moved;
+ * else the reload is void or the operator stops, and what is owed is planned anew.
+ */
 function cancelled(run: Run): Outcome<Task> {
   editLastRun(run, { finishedAt: run.hands.clock.now(), result: "Failed", message: "interrupted" });
   run.hands.state.update(run.name, (record) => void (record.activity = "none"));
-  return { kind: "cancelled" };
+  const goesOn = run.task.group === "converge" && run.hands.state.view.converge.phase === "modules";
+  return goesOn ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
 }
 
 function fail(run: Run, error: unknown): Outcome<Task> {

@@ -33,7 +33,23 @@ export async function synchronize(hands: Hands, hooks: readonly Hook[], run: Syn
       else elsewhere.push(...synchronizeThere(hands, { hook, step, run }));
     }
   }
-  await Promise.all(elsewhere);
+  await untilAborted(Promise.all(elsewhere), run.signal);
+}
+
+/** A run in a named queue that fails for ever must not keep a module from being switched off or configured. */
+async function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  let giveUp = (): void => {};
+  const aborted = new Promise<void>((resolve) => {
+    giveUp = resolve;
+  });
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    await Promise.race([work, aborted]);
+    signal.throwIfAborted();
+  } finally {
+    signal.removeEventListener("abort", giveUp);
+  }
 }
 
 /** Bindings of one group and queue are synchronized in one run; every other one alone (hook-contract §2.5). */

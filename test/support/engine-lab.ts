@@ -49,7 +49,12 @@ export interface ModuleSpec {
   /** Answer of the `enabled` script; throws = the script fails. */
   readonly script?: (enabledModules: readonly string[]) => boolean;
   readonly hooks?: readonly HookSpec[];
+  /** Its files cannot be read. */
+  readonly problem?: string;
 }
+
+/** More lines of log than this at one moment of virtual time mean that the engine spins. */
+const SPIN = 2000;
 
 /** The engine with all its tasks over scripted hooks and a made-up helm, in virtual time. */
 export class EngineLab {
@@ -69,6 +74,16 @@ export class EngineLab {
   helmTakes = 0;
   /** Called whenever any task ends, with what it was. */
   onSettled: ((tasks: readonly Task[]) => void) | undefined;
+  uninstallFails: (() => boolean) | undefined;
+  /** Set to make a write to the ConfigMap fail. */
+  writeFails: (() => boolean) | undefined;
+  /** Rules that were broken while tasks ran: two at a time in `main`, a run of a disabled module, a spin. */
+  readonly broken: string[] = [];
+  /** Events of bindings that are not unlocked yet, by hook id; hooks without an entry have no watch. */
+  readonly #watches = new Map<string, { open: boolean; waiting: HookTrigger[] }>();
+  #missing = false;
+  #inMain = 0;
+  #spin = { at: 0, lines: 0 };
   #modules: ModuleSpec[];
   readonly #globalHooks: readonly HookSpec[];
   readonly #hands: Hands;
@@ -126,8 +141,34 @@ export class EngineLab {
     this.#modules = [...modules];
   }
 
+  /** The ConfigMap is deleted. */
+  loseConfig(): void {
+    this.#missing = true;
+    this.state.recordConfig(
+      { condition: "missing", problems: [], resourceVersion: undefined },
+      { text: "ConfigMap changed", place: "front" },
+    );
+  }
+
+  /** Moves a release as somebody with helm would: gone, or a newer revision with other content. */
+  moveRelease(name: string, how: "delete" | "rollback"): void {
+    const release = this.releases.get(name);
+    if (release === undefined || release.status !== "deployed") return;
+    const moved = { ...release, revision: release.revision + 1, values: "by hand" };
+    if (how === "delete") this.releases.delete(name);
+    else this.releases.set(name, moved);
+    this.state.recordRelease(name, this.releases.get(name));
+  }
+
+  /** Whether the hook's watch is open, so that an event reaches it at once or after its Synchronization. */
+  watches(hookId: string): boolean {
+    return this.#watches.has(hookId);
+  }
+
   /** An event for a kubernetes binding of a hook. */
   event(hookId: string, name = "obj"): void {
+    const watch = this.#watches.get(hookId);
+    if (watch === undefined) return;
     const hook = this.#find(hookId);
     const binding = hook.config.kubernetes[0];
     if (binding === undefined) throw new Error(`${hookId} has no kubernetes binding`);
@@ -138,15 +179,17 @@ export class EngineLab {
       name,
       item: { object: {} },
     } as const;
-    this.#offer(hook, { type: "event", binding, event });
+    if (watch.open) this.#offer(hook, { type: "event", binding, event });
+    else watch.waiting.push({ type: "event", binding, event });
   }
 
   /** A tick for a schedule binding of a hook. */
   tick(hookId: string): void {
+    if (!this.schedules.has(hookId)) return;
     const hook = this.#find(hookId);
     const binding = hook.config.schedules[0];
     if (binding === undefined) throw new Error(`${hookId} has no schedule`);
-    if (this.schedules.has(hookId)) this.#offer(hook, { type: "schedule", binding });
+    this.#offer(hook, { type: "schedule", binding });
   }
 
   /** True when nothing waits or runs. */
@@ -173,6 +216,7 @@ export class EngineLab {
   }
 
   #takeConfig(): void {
+    this.#missing = false;
     const content = parseConfigMap("addon-operator", this.data, this.state.values.modules());
     const condition = content.problems.length > 0 ? "invalid" : "ok";
     this.state.recordConfig(
@@ -219,11 +263,13 @@ export class EngineLab {
     const { hook, triggers } = run;
     const count = (this.#runs.get(hook.id) ?? 0) + 1;
     this.#runs.set(hook.id, count);
-    this.log.push(
+    this.#note(
       `hook ${hook.id}: ${triggers.map((each) => (each.type === "synchronization" ? `sync ${bindingName(each)}` : bindingName(each))).join(" ")}`,
     );
+    this.#mustBeOn(hook.module, run.triggers);
     const act = this.#spec(hook)?.act?.(triggers, count) ?? {};
-    if (act.takes !== undefined) await this.#pass(act.takes, run.signal);
+    const takes = act.takes;
+    if (takes !== undefined) await this.#alone(run.queue, () => this.#pass(takes, run.signal));
     return {
       failure: act.fail,
       durationMs: act.takes ?? 0,
@@ -232,6 +278,34 @@ export class EngineLab {
       applyObjects: () => Promise.resolve(),
       applyMetrics: () => {},
     };
+  }
+
+  /** Keeps the log, and ends an engine that spins without time passing. */
+  #note(line: string): void {
+    this.log.push(line);
+    if (this.#spin.at !== this.clock.now()) this.#spin = { at: this.clock.now(), lines: 0 };
+    this.#spin.lines += 1;
+    if (this.#spin.lines <= SPIN) return;
+    this.broken.push(`spins: ${this.log.slice(-8).join("; ")}`);
+    this.engine.stop();
+    void this.queues.stop(0);
+  }
+
+  async #alone<T>(queue: string, work: () => Promise<T>): Promise<T> {
+    if (queue !== "main") return work();
+    this.#inMain += 1;
+    if (this.#inMain > 1) this.broken.push("two at a time in main");
+    try {
+      return await work();
+    } finally {
+      this.#inMain -= 1;
+    }
+  }
+
+  #mustBeOn(module: string | undefined, triggers: readonly HookTrigger[]): void {
+    if (module === undefined || this.state.module(module)?.enabled === true) return;
+    const owed = triggers.every((each) => each.type === "lifecycle" && each.binding.endsWith("DeleteHelm"));
+    if (!owed) this.broken.push(`${module} is off but its hook ran for ${triggers.map(bindingName).join()}`);
   }
 
   #pass(ms: number, signal: AbortSignal): Promise<void> {
@@ -245,7 +319,7 @@ export class EngineLab {
   }
 
   #makeHands(): Hands {
-    const { state, queues, clock, log } = this;
+    const { state, queues, clock } = this;
     return {
       state,
       queues,
@@ -253,10 +327,20 @@ export class EngineLab {
       logger: silentLogger,
       retryMinMs: 5000,
       bindings: {
-        enable: () => Promise.resolve(),
+        enable: (hook) => {
+          if (hook.config.kubernetes.length > 0 && !this.#watches.has(hook.id))
+            this.#watches.set(hook.id, { open: false, waiting: [] });
+          return Promise.resolve();
+        },
         waiting: () => [],
-        unlock: (hook, ids) => void this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`)),
-        disable: () => {},
+        unlock: (hook, ids) => {
+          this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`));
+          const watch = this.#watches.get(hook.id);
+          if (watch === undefined) return;
+          watch.open = true;
+          for (const trigger of watch.waiting.splice(0)) this.#offer(hook, trigger);
+        },
+        disable: (hook) => void this.#watches.delete(hook.id),
         snapshots: () => ({ get: () => [], objects: () => [] }),
       },
       schedules: {
@@ -266,8 +350,10 @@ export class EngineLab {
       releases: {
         reconcile: async ({ module, values, signal }) => {
           const failure = this.helmFails?.(module.name);
-          log.push(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
-          if (this.helmTakes > 0) await this.#pass(this.helmTakes, signal);
+          this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
+          if (state.module(module.name)?.enabled !== true)
+            this.broken.push(`helm of disabled ${module.name}`);
+          if (this.helmTakes > 0) await this.#alone("main", () => this.#pass(this.helmTakes, signal));
           signal.throwIfAborted();
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
@@ -277,7 +363,10 @@ export class EngineLab {
         ownership: (name) => (this.releases.has(name) ? "ours" : "absent"),
         anyOurs: () => this.releases.size > 0,
         uninstall: (name) => {
-          log.push(`uninstall ${name}`);
+          this.#note(`uninstall ${name}`);
+          if (state.module(name)?.enabled === true) this.broken.push(`uninstall of enabled ${name}`);
+          if (this.#missing) this.broken.push(`uninstall of ${name} without ConfigMap`);
+          if (this.uninstallFails?.() === true) return Promise.reject(new Error("no uninstall"));
           const release = this.releases.get(name);
           if (release !== undefined) this.releases.set(name, { ...release, status: "uninstalled" });
           return Promise.resolve();
@@ -299,8 +388,8 @@ export class EngineLab {
         released: () => {},
         removed: () => {},
         failed: (module, reason) => void this.failures.push(`${module}: ${reason}`),
-        switched: (module, enabled) => void log.push(`${module} ${enabled ? "on" : "off"}`),
-        converged: () => void log.push("converged"),
+        switched: (module, enabled) => void this.#note(`${module} ${enabled ? "on" : "off"}`),
+        converged: () => void this.#note("converged"),
       },
       runHook: (run) => this.#runHook(run),
       runScript: ({ module, values }) => {
@@ -339,7 +428,9 @@ export class EngineLab {
 
   #write(key: string, operations: Parameters<Hands["config"]["write"]>[1]): void {
     const config = this.state.values.config;
-    if (config === undefined) throw new Error("no config");
+    if (config === undefined || this.#missing) throw new Error("no config");
+    if (this.writeFails?.() === true) throw new Error("conflict");
+    if (this.state.view.config.condition !== "ok") throw new Error("the ConfigMap is invalid");
     const section = applyPatch(key === "global" ? config.global : config.sections.get(key), operations);
     this.data[key] = JSON.stringify(section ?? {});
     const content = withSection(config, key, section);
@@ -430,7 +521,7 @@ function moduleOf(spec: ModuleSpec): Module {
     common: none,
     own: { file: "values.yaml", section: spec.section, enabled: spec.enabled },
     schemas: {},
-    problem: undefined,
+    problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
   };
 }
