@@ -1,6 +1,14 @@
 import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger, Timer } from "../lib/index.ts";
-import { CONFIG_MAPS, create, get, isConflict, isNotFound, mergePatch } from "../kube/index.ts";
+import {
+  CONFIG_MAPS,
+  create,
+  get,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  mergePatch,
+} from "../kube/index.ts";
 import type { KubeClient, Subscription, WatchHub } from "../kube/index.ts";
 import { describeProblem } from "../model/index.ts";
 import type { JsonObject, Problem, Section } from "../model/index.ts";
@@ -32,6 +40,8 @@ export interface ConfigMapOptions {
 /** Edits that come within this time are taken together. */
 const BURST_MS = 10;
 const CONFLICT_TRIES = 20;
+/** An overlay that could not be written again is tried again after this time. */
+const RESTORE_AGAIN_MS = 5000;
 
 /**
  * The ConfigMap as a source of configuration and as the place hooks write to (README "ConfigMap"). What was read is
@@ -63,13 +73,7 @@ export class ConfigMapSource {
 
   /** Creates an empty ConfigMap: a first start. */
   async createEmpty(): Promise<void> {
-    const { client, namespace, name } = this.#options;
-    const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } };
-    this.#object = await create<ConfigMapObject & JsonObject>(
-      client,
-      { resource: CONFIG_MAPS, namespace },
-      { body },
-    );
+    this.#object = await this.#create(this.#options.name);
     this.#take();
   }
 
@@ -77,7 +81,7 @@ export class ConfigMapSource {
   async watch(): Promise<void> {
     const { name, overlay } = this.#options;
     this.#subscribe(name, (object) => void (this.#object = object));
-    if (overlay !== undefined) this.#subscribe(overlay, (object) => void (this.#overlay = object));
+    if (overlay !== undefined) this.#subscribe(overlay, (object) => this.#overlaySeen(overlay, object));
     await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
   }
 
@@ -129,11 +133,9 @@ export class ConfigMapSource {
 
   /** The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
   async #missing(target: string): Promise<ConfigMapObject> {
-    const { client, namespace, name } = this.#options;
-    if (target === name)
-      throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
-    const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: target, namespace } };
-    return create<ConfigMapObject & JsonObject>(client, { resource: CONFIG_MAPS, namespace }, { body });
+    if (target === this.#options.name)
+      throw new Error(`ConfigMapMissing: ConfigMap ${target} does not exist; the patch was not saved`);
+    return this.#create(target);
   }
 
   /** What was saved comes into force at once; the echo on the watch then changes nothing. */
@@ -162,6 +164,35 @@ export class ConfigMapSource {
       if (isNotFound(error)) return undefined;
       throw error;
     }
+  }
+
+  /** The overlay is ours: what someone deletes is written again from memory. */
+  #overlaySeen(name: string, object: ConfigMapObject | undefined): void {
+    if (object !== undefined) {
+      this.#overlay = object;
+      return;
+    }
+    const { data } = this.#overlay ?? {};
+    if (data === undefined || Object.keys(data).length === 0) return;
+    this.#writing = this.#writing.then(() => this.#restore(name, data)).catch(() => {});
+  }
+
+  async #restore(name: string, data: Readonly<Record<string, string>>): Promise<void> {
+    const { clock, logger } = this.#options;
+    try {
+      this.#overlay = await this.#create(name, data);
+      logger.info("The overlay ConfigMap was deleted; it is written again from memory", { configMap: name });
+    } catch (error) {
+      if (isAlreadyExists(error)) return;
+      logger.warn("The overlay ConfigMap cannot be written", { configMap: name, error: oneLine(error) });
+      clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlaySeen(name, undefined));
+    }
+  }
+
+  #create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigMapObject> {
+    const { client, namespace } = this.#options;
+    const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data };
+    return create<ConfigMapObject & JsonObject>(client, { resource: CONFIG_MAPS, namespace }, { body });
   }
 
   #subscribe(name: string, set: (object: ConfigMapObject | undefined) => void): void {

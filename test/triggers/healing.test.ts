@@ -6,8 +6,7 @@ import { Healing } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 const SECONDS = 1000;
-const object = (name: string, namespace = "ns"): WatchedObject =>
-  ({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } }) as unknown as WatchedObject;
+const object = (name: string): WatchedObject => ({ metadata: { name, namespace: "ns" } }) as WatchedObject;
 const map = (name: string) => ({ apiVersion: "v1", kind: "ConfigMap", namespace: "ns", name });
 
 /** A hub in the hands of the test. */
