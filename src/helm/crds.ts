@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 
 import type { Clock } from "../lib/index.ts";
 import { sleep } from "../lib/index.ts";
-import { applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound } from "../kube/index.ts";
+import { applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import { isJsonObject, ProblemError } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
@@ -74,17 +74,22 @@ async function established(crd: JsonObject, { client, clock, signal }: CrdTools)
   }
 }
 
+/** The part of a stored CRD that names its path; the server has validated it. */
+interface CrdSpec {
+  readonly group: string;
+  readonly names: { readonly plural: string };
+  readonly versions: readonly { readonly name: string; readonly served: boolean }[];
+}
+
 /** The condition comes a moment before the server answers for the kind. */
 async function isServed(
   crd: JsonObject,
   client: KubeClient,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const spec = isJsonObject(crd["spec"]) ? crd["spec"] : {};
-  const names = isJsonObject(spec["names"]) ? spec["names"] : {};
-  const versions = Array.isArray(spec["versions"]) ? spec["versions"].filter(isJsonObject) : [];
-  const version = versions.find((each) => each["served"] === true)?.["name"];
-  const path = `/apis/${String(spec["group"])}/${String(version)}/${String(names["plural"])}`;
+  const { group, names, versions } = crd["spec"] as unknown as CrdSpec;
+  const version = versions.find((each) => each.served)?.name ?? "";
+  const path = pathOf({ group, version, plural: names.plural, namespaced: false });
   try {
     await client.json({ path, query: { limit: 1 }, signal });
     return true;
