@@ -1,4 +1,5 @@
 import type { Environment, ParsedSettings } from "./config.ts";
+import { ApiError, ConnectionError } from "./kube/index.ts";
 import { Scope, createLogger, oneLine } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
 import { logSink } from "./wiring/base.ts";
@@ -17,8 +18,9 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
   const stop = new AbortController();
   const end = watchSignals(stop);
   scope.add(end);
-  const operator = new Operator({ settings, env, scope, stop });
+  let operator: Operator | undefined;
   try {
+    operator = new Operator({ settings, env, scope, stop });
     await operator.run();
     return 0;
   } catch (error) {
@@ -26,12 +28,17 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
     report(error, (line) => logger.error(line));
     return REFUSED;
   } finally {
-    await operator.stop();
-    await scope.close().catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
+    await operator?.stop();
+    await scope
+      .close()
+      .catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
   }
 }
 
 function report(error: unknown, write: (line: string) => void): void {
+  // A refused call speaks for itself; anything else is ours, and ends with its trace.
+  if (error instanceof ApiError || error instanceof ConnectionError)
+    return write(`the API server: ${oneLine(error)}`);
   if (!(error instanceof ProblemError)) throw error;
   for (const problem of error.problems) write(describeProblem(problem));
 }

@@ -92,7 +92,7 @@ function configRoute({ words }: Words, format: string): Call {
   const [, what = "list", name = "", value = "", duration = ""] = words;
   if (oneOf(what, ["list", "set"]) === "list") return get(`/config/list.${format}`);
   if (name === "" || value === "") throw new CliError("config set: needs a name and a value");
-  return { method: "POST", path: "/config/set", form: { name, value, duration } };
+  return { method: "POST", path: `/config/set.${format}`, form: { name, value, duration } };
 }
 
 const MODULE_WORDS = [

@@ -30,7 +30,7 @@ describe("which call a sub-command makes (operator-behaviour §1.4)", () => {
     expect(callOf(["module", "run", "web"])).toMatchObject({ method: "POST", path: "/module/web/run" });
     expect(callOf(["config", "set", "log.level", "debug", "5m"])).toMatchObject({
       method: "POST",
-      path: "/config/set",
+      path: "/config/set.yaml",
       form: { name: "log.level", value: "debug", duration: "5m" },
     });
   });

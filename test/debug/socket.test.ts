@@ -106,13 +106,13 @@ describe("debug socket (operator-behaviour §1.4)", () => {
     ["module list", { enabledModules: ["web-shop"] }],
     ["module resource-monitor", { "web-shop": ["ns/ConfigMap/a", "ns/ConfigMap/b"] }],
     ["module values web-shop", { replicas: 2, host: "a.example" }],
-    ["module values web-shop -g", { global: { cluster: "east" }, webShop: { replicas: 2, host: "a.example" } }],
+    [
+      "module values web-shop -g",
+      { global: { cluster: "east" }, webShop: { replicas: 2, host: "a.example" } },
+    ],
     ["module values web-shop --explain", { "/replicas": "module values.yaml" }],
     ["module config web-shop", {}],
-    [
-      "module patches web-shop",
-      [{ Operations: [{ op: "add", path: "/webShop/host", value: "a.example" }] }],
-    ],
+    ["module patches web-shop", [{ Operations: [{ op: "add", path: "/webShop/host", value: "a.example" }] }]],
     ["module snapshots web-shop", {}],
     ["global list", []],
     ["global values", { cluster: "east" }],
