@@ -55,7 +55,7 @@ COPY --from=tools --chmod=755 /tools /usr/local/bin
 COPY shell/shell_lib.sh /shell_lib.sh
 COPY shell/frameworks /frameworks
 COPY --from=bundle /src/dist /opt/addon-operator
-RUN ln -s /opt/addon-operator/main.js /usr/local/bin/addon-operator && chmod 755 /opt/addon-operator/main.js /shell_lib.sh \
+RUN ln -s /opt/addon-operator/main.js /usr/local/bin/addon-operator \
   && mkdir /modules /global-hooks
 # helm keeps caches below HOME; the root file system may be read-only, /tmp is writable.
 ENV HOME=/tmp SHELL_LIB_PATH=/shell_lib.sh JQ_PATH=/usr/bin/jq NODE_COMPILE_CACHE=/tmp/node-compile-cache

@@ -9,7 +9,8 @@ import { root } from "./setup/versions.mjs";
 
 const arches = { x64: "amd64", arm64: "arm64" };
 
-if (process.platform !== "linux") throw new Error("the binaries of this machine are not those of a Linux image");
+if (process.platform !== "linux")
+  throw new Error("the binaries of this machine are not those of a Linux image");
 const arch = arches[process.arch] ?? process.arch;
 const target = join(root, "build", "bin", arch);
 mkdirSync(target, { recursive: true });

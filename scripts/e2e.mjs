@@ -1,0 +1,157 @@
+#!/usr/bin/env node
+// The chart and the image on a cluster with nodes: installs, rolls out and heals a module, upgrades, uninstalls.
+//   KUBECONFIG=… node scripts/e2e.mjs [--image REPOSITORY:TAG] [--host-network] [--api HOST:PORT] [--port PORT] [--helm3] [--keep]
+// The image must be known to the nodes. --host-network and --api are for nodes without Pod network or kube-proxy.
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs, promisify } from "node:util";
+import { eventually } from "./eventually.mjs";
+import { tools } from "./setup/tools.mjs";
+import { root } from "./setup/versions.mjs";
+
+const { values: flags } = parseArgs({
+  options: {
+    image: { type: "string", default: "addon-operator:dev" },
+    "host-network": { type: "boolean", default: false },
+    api: { type: "string" },
+    port: { type: "string", default: "9115" },
+    helm3: { type: "boolean", default: false },
+    keep: { type: "boolean", default: false },
+  },
+});
+const bin = tools();
+const run = promisify(execFile);
+const namespace = `addons-e2e-${randomBytes(3).toString("hex")}`;
+const chart = join(root, "charts", "addon-operator");
+const release = "operator";
+
+const kubectl = async (...args) => (await run(bin.kubectl, ["-n", namespace, ...args])).stdout.trim();
+const helm = async (...args) =>
+  (await run(flags.helm3 ? bin.helm3 : bin.helm, ["-n", namespace, ...args])).stdout.trim();
+const json = async (...args) => JSON.parse(await kubectl(...args, "-o", "json"));
+
+/** Runs a step and says how long it took. */
+async function step(name, action) {
+  const start = performance.now();
+  const said = await action();
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  console.log(`${seconds.padStart(6)} s  ${name}${said === undefined ? "" : `: ${said}`}`);
+}
+
+function must(condition, message) {
+  if (!condition) throw new Error(message);
+}
+
+/** A module tree as one ConfigMap and the volume that lays it out again. */
+const files = ["Chart.yaml", "values.yaml", "templates/deployment.yaml"].map((name) => `010-web/${name}`);
+const keyOf = (path) => path.replaceAll("/", "__");
+
+function chartValues(extra) {
+  const [repository, tag] = [flags.image.replace(/:[^:/]*$/, ""), flags.image.replace(/^.*:/, "")];
+  const [host, port] = (flags.api ?? "").split(":");
+  const env = host ? { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } : {};
+  const web = { image: flags.image, hostNetwork: flags["host-network"] };
+  return {
+    image: { repository, tag },
+    hostNetwork: flags["host-network"],
+    port: Number(flags.port),
+    extraEnv: Object.entries(env).map(([name, value]) => ({ name, value })),
+    config: { values: { web } },
+    modules: { dir: "/from-config-map" },
+    extraVolumes: [
+      {
+        name: "modules",
+        configMap: { name: "modules", items: files.map((path) => ({ key: keyOf(path), path })) },
+      },
+    ],
+    extraVolumeMounts: [{ name: "modules", mountPath: "/from-config-map" }],
+    ...extra,
+  };
+}
+
+async function install(extra) {
+  const args = ["upgrade", "--install", release, chart, "--wait", "--timeout", "3m", "-f", "-"];
+  const child = run(flags.helm3 ? bin.helm3 : bin.helm, ["-n", namespace, ...args]);
+  child.child.stdin.end(JSON.stringify(chartValues(extra)));
+  await child;
+}
+
+const pods = async (label) => (await json("get", "pods", "-l", label)).items;
+const operatorLabel = `app.kubernetes.io/instance=${release},app.kubernetes.io/name=addon-operator`;
+
+/** Seconds from the start of the operator's container to the Pod's Ready. */
+async function startToReady() {
+  const pod = (await pods(operatorLabel)).find(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const started = Date.parse(pod.status.containerStatuses[0].state.running.startedAt);
+  const ready = pod.status.conditions.find(({ type }) => type === "Ready");
+  must(ready?.status === "True", "the Pod is not ready");
+  return `${(Date.parse(ready.lastTransitionTime) - started) / 1000} s from container start to Ready`;
+}
+
+async function webRevisions() {
+  const { items } = await json("get", "secrets", "-l", "owner=helm,name=web");
+  return items.map(({ metadata }) => metadata.name).toSorted();
+}
+
+async function scenario() {
+  await step("namespace and modules", async () => {
+    await run(bin.kubectl, ["create", "namespace", namespace]);
+    const source = (path) => `--from-file=${keyOf(path)}=${join(root, "test", "e2e", "modules", path)}`;
+    await kubectl("create", "configmap", "modules", ...files.map(source));
+  });
+  await step("chart installed, Pod Ready", async () => {
+    await install({});
+    return startToReady();
+  });
+  await step("AddonOperator Ready", async () => {
+    await kubectl("wait", "addonoperator/addon-operator", "--for=condition=Ready", "--timeout=120s");
+    return kubectl("get", "addonmodule", "web", "-o", "jsonpath={.status.state}");
+  });
+  await step("module rolled out", () =>
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s").then(() => {}),
+  );
+  await step("deleted Deployment healed", async () => {
+    const before = await json("get", "deployment", "web");
+    await kubectl("delete", "deployment", "web");
+    const back = async () =>
+      (await json("get", "deployment", "web").catch(() => undefined))?.metadata.uid ?? before.metadata.uid;
+    await eventually(async () => must((await back()) !== before.metadata.uid, "not back"), {
+      timeoutMs: 60_000,
+    });
+    await kubectl("wait", "addonmodule/web", "--for=jsonpath={.status.state}=Ready", "--timeout=60s");
+    await kubectl("rollout", "status", "deployment/web", "--timeout=60s");
+  });
+  const revisions = await webRevisions();
+  await step("chart upgraded, module untouched", async () => {
+    await install({ podAnnotations: { "e2e/round": "2" } });
+    await kubectl("wait", "addonoperator/addon-operator", "--for=condition=Ready", "--timeout=60s");
+    const after = await webRevisions();
+    must(`${after}` === `${revisions}`, `module upgraded: ${revisions} -> ${after}`);
+    return startToReady();
+  });
+  await step("helm test", () => helm("test", release).then(() => {}));
+  await step("uninstalled", async () => {
+    await helm("uninstall", release, "--wait", "--timeout", "2m");
+    await kubectl("wait", "pods", "-l", operatorLabel, "--for=delete", "--timeout=90s");
+    await json("get", "deployment", "web");
+    must((await webRevisions()).length > 0, "the module's release is gone");
+    await run(bin.kubectl, ["get", "crd", "addonmodules.addon-operator.io"]);
+    return "the module's release and the CRDs stay";
+  });
+}
+
+try {
+  await scenario();
+  console.log("e2e passed");
+} catch (error) {
+  process.exitCode = 1;
+  console.error(`${error.stderr ?? ""}${error.message}`);
+  console.error(
+    await kubectl("logs", `deployment/${release}-addon-operator`, "--tail=20").catch(() => "no log"),
+  );
+  console.error(await kubectl("get", "pods,addonmodules,addonoperators", "-o", "wide").catch(() => ""));
+} finally {
+  if (!flags.keep) await run(bin.kubectl, ["delete", "namespace", namespace, "--wait=false"]).catch(() => {});
+}

@@ -1,0 +1,103 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { locate } from "../../scripts/setup/tools.mjs";
+import { environmentNames, parseSettings } from "../../src/config.ts";
+import { SETTINGS } from "../../src/settings.ts";
+import { parseYaml } from "../../src/lib/index.ts";
+import type { JsonObject } from "../../src/model/index.ts";
+import { CHART, MATRIX, objectsOf, render } from "./matrix.ts";
+import type { Rendered } from "./matrix.ts";
+
+const without = locate().missing.some((tool) => ["helm", "helm3"].includes(tool));
+const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+
+test.each(["addonmodules", "addonoperators"])("the chart's CRD %s is the operator's", (name) => {
+  expect(text(`charts/addon-operator/crds/${name}.yaml`)).toBe(text(`crds/${name}.yaml`));
+});
+
+test("the chart's alerts are those of deploy/prometheus", () => {
+  const rule = parseYaml(text("deploy/prometheus/alerts.yaml"), "alerts").value as { spec: JsonObject };
+  expect(parseYaml(text("charts/addon-operator/rules/alerts.yaml"), "rules").value).toEqual(rule.spec);
+});
+
+test("every series of the dashboard is documented", () => {
+  const metrics = text("docs/METRICS.md");
+  const names =
+    text("charts/addon-operator/dashboards/addon-operator.json").match(/addon_operator_\w+/g) ?? [];
+  expect(names.length).toBeGreaterThan(10);
+  for (const name of names) expect(metrics).toContain(name.replace(/_bucket$/, ""));
+});
+
+describe.skipIf(without)("rendering", () => {
+  test.each(Object.keys(MATRIX))("%s: as recorded, the same on helm 3 and 4", async (name) => {
+    const values = MATRIX[name] ?? {};
+    const objects = objectsOf(render("helm", values));
+    expect(objectsOf(render("helm3", values))).toEqual(objects);
+    const recorded = JSON.stringify(objects.map(shortened), null, 1);
+    await expect(`${recorded}\n`).toMatchFileSnapshot(
+      join("..", "fixtures", "charts", `${name.replaceAll(" ", "-")}.json`),
+    );
+  });
+
+  test.each<[string, JsonObject, RegExp]>([
+    ["an unknown key", { image: { pulPolicy: "Always" } }, /pulPolicy/],
+    ["a word that is no choice", { operator: { purge: "some" } }, /purge/],
+    ["no duration", { operator: { shutdownTimeout: "30" } }, /shutdownTimeout/],
+    ["two replicas without HA", { replicas: 2 }, /set ha.enabled=true/],
+    ["an overlay over itself", { config: { overlay: "addon-operator" } }, /overlay must not be/],
+    ["values for no ConfigMap", { config: { create: false, values: { a: {} } } }, /go nowhere/],
+  ])("%s is refused", (_what, values, message) => {
+    for (const version of ["helm", "helm3"] as const) expect(() => render(version, values)).toThrow(message);
+  });
+
+  test("the operator understands every variable that the chart sets", () => {
+    const env = environmentOf(MATRIX["ha"] ?? {});
+    const known = new Set([...SETTINGS.flatMap(environmentNames), "ADDON_OPERATOR_RELEASE_NAME"]);
+    expect(Object.keys(env).filter((name) => !known.has(name))).toEqual([]);
+    const { settings, warnings } = parseSettings([], env);
+    expect(warnings).toEqual([]);
+    expect(settings).toMatchObject({
+      ha: true,
+      leaseDurationMs: 20_000,
+      configOverlay: "addon-operator-state",
+    });
+  });
+
+  test("the digest moves with the values and with nothing else", () => {
+    const digest = (values: JsonObject): unknown =>
+      (
+        objectsOf(render("helm", values)).find(({ kind }) => kind === "AddonOperator")?.["spec"] as JsonObject
+      )["configDigest"];
+    expect(digest({ port: 1234 })).toBe(digest({}));
+    expect(digest({ config: { values: { aEnabled: true } } })).not.toBe(digest({}));
+  });
+
+  test("no object of the operator itself is a chart hook", () => {
+    const hooks = objectsOf(render("helm", {})).filter(
+      ({ metadata }) => (metadata["annotations"] as JsonObject | undefined)?.["helm.sh/hook"] !== undefined,
+    );
+    expect(hooks.map(({ kind }) => kind)).toEqual(["Pod"]);
+  });
+});
+
+function environmentOf(values: JsonObject): Record<string, string> {
+  interface Variable {
+    readonly name: string;
+    readonly value?: string;
+  }
+  const deployment = objectsOf(render("helm", values)).find(
+    ({ kind }) => kind === "Deployment",
+  ) as unknown as {
+    spec: { template: { spec: { containers: { env: Variable[] }[] } } };
+  };
+  const variables = deployment.spec.template.spec.containers[0]?.env ?? [];
+  return Object.fromEntries(variables.map(({ name, value }) => [name, value ?? "from-the-pod"]));
+}
+
+/** Texts that other tests compare whole are left out of the record. */
+function shortened(object: Rendered): JsonObject {
+  if (object.kind === "PrometheusRule") return { ...object, spec: "deploy/prometheus/alerts.yaml" };
+  if (!object.metadata.name.endsWith("-dashboard")) return object;
+  return { ...object, data: "dashboards/addon-operator.json" };
+}

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import type { JsonObject } from "../../src/model/index.ts";
+import { MATRIX, objectsOf, render } from "../charts/matrix.ts";
+import { cluster, freshNamespace } from "../support/cluster.ts";
+import { installCrds } from "../support/crds.ts";
+
+const FOREIGN = new Set(["ServiceMonitor", "PodMonitor", "PrometheusRule"]);
+
+test("the API server accepts every object of every rendering", async () => {
+  await installCrds();
+  const namespace = await freshNamespace("chart");
+  for (const [name, values] of Object.entries(MATRIX)) {
+    const objects = objectsOf(render("helm", values)).filter(({ kind }) => !FOREIGN.has(kind));
+    const items = objects.map((object) => moved(object, namespace));
+    const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+    const answer = await cluster().kubectl(
+      ["create", "--dry-run=server", "--validate=strict", "-f", "-"],
+      list,
+    );
+    expect(answer.trim().split("\n"), name).toHaveLength(objects.length);
+  }
+});
+
+function moved<T extends { metadata: JsonObject }>(object: T, namespace: string): T {
+  if (object.metadata["namespace"] === undefined) return object;
+  return { ...object, metadata: { ...object.metadata, namespace } };
+}
