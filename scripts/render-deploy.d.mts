@@ -1,0 +1,2 @@
+/** The chart with its defaults, without what only helm needs. */
+export function renderDeploy(): string;

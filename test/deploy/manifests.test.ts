@@ -1,0 +1,14 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { renderDeploy } from "../../scripts/render-deploy.mjs";
+import { locate } from "../../scripts/setup/tools.mjs";
+
+const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+
+test.skipIf(locate().missing.includes("helm"))("deploy/manifests is what the chart renders", () => {
+  expect(text("deploy/manifests/addon-operator.yaml")).toBe(renderDeploy());
+});
+
+test.each(["addonmodules", "addonoperators"])("deploy/manifests has the CRD %s", (name) => {
+  expect(text(`deploy/manifests/${name}.yaml`)).toBe(text(`crds/${name}.yaml`));
+});
