@@ -54,6 +54,8 @@ export class ConfigMapSource {
   #overlay: ConfigMapObject | undefined;
   /** Versions older than our own last write are echoes of the past. */
   readonly #written = new Map<string, bigint>();
+  /** Whether there ever was a ConfigMap. */
+  #seen = false;
   #timer: Timer | undefined;
   #waiting = false;
   #writing: Promise<unknown> = Promise.resolve();
@@ -250,6 +252,7 @@ export class ConfigMapSource {
     const { state, name, overlay } = this.#options;
     const object = this.#object;
     if (object === undefined) return this.#gone();
+    this.#seen = true;
     const config = this.#parse(name, object.data ?? {});
     const overlayed = overlay === undefined ? undefined : this.#parse(overlay, this.#overlay?.data ?? {});
     const problems = checkConfig(state.values, { name, config, overlay: overlayed });
@@ -264,7 +267,8 @@ export class ConfigMapSource {
 
   #gone(): void {
     const { state, name, onTrouble } = this.#options;
-    if (state.view.config.condition !== "missing") {
+    // At a first start there is none yet, which is no trouble.
+    if (this.#seen && state.view.config.condition !== "missing") {
       onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; the last good content stays in force`);
     }
     state.recordConfig(

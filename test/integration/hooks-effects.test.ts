@@ -320,6 +320,11 @@ END`,
     await expect(object("configmap", "shown")).rejects.toThrow(/NotFound/);
   });
 
+  test("a first start without a ConfigMap makes one and is no trouble", () => {
+    expect(operator.log()).toContain("Created an empty ConfigMap");
+    expect(operator.log()).not.toContain("ConfigMapMissing");
+  });
+
   test("temporary files are gone after the runs", async () => {
     const tmp = join(operator.dir, "tmp");
     await is(
