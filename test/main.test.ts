@@ -1,0 +1,174 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+
+import { UsageError } from "../src/config.ts";
+import { parseYaml } from "../src/lib/index.ts";
+import { runOffline } from "../src/offline.ts";
+
+const MAIN = join(import.meta.dirname, "../src/main.ts");
+let root: string;
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const env = (): Record<string, string | undefined> => ({
+  PATH: process.env["PATH"],
+  ADDON_OPERATOR_TMP_DIR: join(root, "tmp"),
+});
+
+/** The program as a process: slow to start, so only what needs one. */
+function program(...args: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    const options = { env: { ...env(), NODE_NO_WARNINGS: "1" }, cwd: root };
+    execFile(process.execPath, [MAIN, ...args], options, (error, stdout, stderr) =>
+      resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr }),
+    );
+  });
+}
+
+const hookRun = (...args: string[]) => runOffline("hook", ["run", ...args], env());
+const lint = (...args: string[]) => runOffline("lint", args, env());
+
+function put(path: string, text: string, mode = 0o644): string {
+  const file = join(root, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+  chmodSync(file, mode);
+  return file;
+}
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "main-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+});
+
+describe("usage", () => {
+  it("prints help and version", async () => {
+    const help = await program("--help");
+    expect(help).toMatchObject({ code: 0, stderr: "" });
+    expect(help.stdout).toMatch(/Settings \(flag > environment > default\)/);
+  });
+
+  it("tells wrong usage by its exit code", async () => {
+    const ended = await program("nonsense");
+    expect(ended).toMatchObject({ code: 2, stdout: "" });
+    expect(ended.stderr).toMatch(/"nonsense" is not a sub-command/);
+  });
+
+  it("says how the offline commands are used", async () => {
+    const missing = async (...args: string[]) => hookRun(...args);
+    await expect(missing("x")).rejects.toThrow(/usage: addon-operator hook run PATH --context FILE/);
+    await expect(missing("x", "--context")).rejects.toThrow(/--context: needs a file/);
+    await expect((async () => lint())()).rejects.toThrow(UsageError);
+  });
+
+  it("says that no operator listens, and fails", async () => {
+    const ended = await program("queue", "list", `--debug-unix-socket=${join(root, "none")}`);
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toMatch(/^no operator listens on .*--debug-unix-socket\n$/);
+  });
+});
+
+const HOOK = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit 0; fi
+test -f "$SHELL_LIB_PATH" || exit 3
+grep -q '"size":7' "$VALUES_PATH" || exit 4
+grep -q onStartup "$BINDING_CONTEXT_PATH" || exit 5
+echo '{"op": "add", "path": "/web/host", "value": "a"}' >"$VALUES_JSON_PATCH_PATH"
+echo '{"operation": "Delete", "kind": "Pod", "namespace": "n", "name": "p"}' >"$KUBERNETES_PATCH_PATH"
+echo '{"name": "m", "set": 1}' >"$METRICS_PATH"
+`;
+
+describe("hook run", () => {
+  it("prints what a hook would change", async () => {
+    const hook = put("010-web/hooks/one", HOOK, 0o755);
+    const context = put("context.json", '[{"binding": "onStartup"}]');
+    const values = put("values.yaml", "web: {size: 7}\n");
+    const ended = await hookRun(hook, "--context", context, `--values=${values}`);
+    expect(ended).toMatchObject({ code: 0 });
+    expect(parseYaml(ended.text, "stdout").value).toMatchObject({
+      configValuesPatch: [],
+      valuesPatch: [{ op: "add", path: "/web/host", value: "a" }],
+      objects: [{ operation: "Delete", target: { kind: "Pod", namespace: "n", name: "p" } }],
+      metrics: [{ name: "m", action: "set", value: 1 }],
+    });
+  });
+
+  it("fails with the hook, and with patches it may not leave", async () => {
+    const context = put("context.json", "[]");
+    const bad = put("010-web/hooks/bad", "#!/bin/sh\nexit 9\n", 0o755);
+    const ended = await hookRun(bad, "--context", context);
+    expect(ended.code).toBe(1);
+    expect(ended.text).toMatch(/^failure: .*9/);
+    const text = `#!/bin/sh\necho '{"op": "add", "path": "/other/x", "value": 1}' >"$VALUES_JSON_PATCH_PATH"\n`;
+    const foreign = put("010-web/hooks/foreign", text, 0o755);
+    expect(await hookRun(foreign, "--context", context)).toMatchObject({ code: 1 });
+  });
+
+  it("names the file that cannot be read", async () => {
+    const ended = hookRun("x", "--context", "missing.json");
+    await expect(ended).rejects.toThrow(/^missing\.json: cannot be read/);
+  });
+});
+
+const BINDINGS = `#!/bin/sh
+cat <<'YAML'
+configVersion: v1
+schedule:
+- crontab: "61 * * * *"
+YAML
+`;
+
+const FILTER = `#!/bin/sh
+cat <<'YAML'
+configVersion: v1
+kubernetes:
+- kind: Pod
+  jqFilter: ".a | ("
+YAML
+`;
+
+describe("lint", () => {
+  it("is content with what is right", async () => {
+    put("modules/010-web/values.yaml", "web: {a: 1}\nwebEnabled: true\n");
+    put("modules/010-web/hooks/one", HOOK, 0o755);
+    expect(await lint(join(root, "modules"))).toEqual({ code: 0, text: "" });
+  });
+
+  it("finds broken files, schemas, crontabs and filters, with their lines", async () => {
+    put("modules/010-web/values.yaml", "web:\n  a: [1\n");
+    put("modules/020-shop/openapi/values.yaml", "type: objekt\n");
+    put("modules/030-hook/hooks/bad", BINDINGS, 0o755);
+    put("modules/040-jq/hooks/bad", FILTER, 0o755);
+    put("global/hooks/fails", "#!/bin/sh\nexit 1\n", 0o755);
+    const ended = await lint(join(root, "modules"), join(root, "global"));
+    expect(ended.code).toBe(1);
+    const lines = ended.text.split("\n");
+    const about = (file: string): string => lines.filter((line) => line.includes(file)).join("\n");
+    expect(about("010-web/values.yaml")).toMatch(/line \d/);
+    expect(about("020-shop/openapi/values.yaml")).toMatch(/type/);
+    expect(about("030-hook/hooks/bad")).toMatch(/line \d+: .*crontab/);
+    expect(about("040-jq/hooks/bad")).toMatch(/line \d+: .*jqFilter|--config: .*jqFilter/);
+    expect(about("global/hooks/fails")).toMatch(/the hook failed: .*1/);
+  });
+
+  it("says what a module's hooks need", async () => {
+    const config = `configVersion: v1\nkubernetes:\n- {kind: Ingress, apiVersion: networking.k8s.io/v1}\n- {kind: widget, namespace: {labelSelector: {matchLabels: {a: b}}}}\n`;
+    put("modules/010-web/hooks/one", `#!/bin/sh\ncat <<'YAML'\n${config}YAML\n`, 0o755);
+    const crd = "spec: {group: example.io, names: {kind: Widget, plural: widgetry}}\n";
+    put("modules/010-web/crds/widget.yaml", crd);
+    const ended = await lint("--rbac", join(root, "modules"));
+    expect(ended).toMatchObject({ code: 0 });
+    const verbs = ["get", "list", "watch"];
+    const rules = (parseYaml(ended.text, "stdout").value as { rules: unknown[] }).rules;
+    expect(rules).toContainEqual({ apiGroups: ["networking.k8s.io"], resources: ["ingresses"], verbs });
+    expect(rules).toContainEqual({ apiGroups: ["example.io"], resources: ["widgetry"], verbs });
+    expect(rules).toContainEqual({ apiGroups: [""], resources: ["namespaces"], verbs });
+  });
+});
