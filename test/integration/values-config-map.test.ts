@@ -142,7 +142,9 @@ describe("values from the ConfigMap and from hooks", () => {
   });
 
   test("a config patch meanwhile is written where its own key parses", async () => {
+    const before = runs();
     await pull("good-config");
+    await is(() => expect(runs()).toBe(before + 1), "it is in force as well: the module runs");
     await is(async () => {
       expect((await data())["app"]).toBe("size: large\nkept: by hook\n");
     }, "the patch is written, as its own key parses");
