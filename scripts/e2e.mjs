@@ -4,7 +4,6 @@
 // The image must be known to the nodes. --host-network and --api are for nodes without Pod network or kube-proxy.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
 import { eventually } from "./eventually.mjs";
