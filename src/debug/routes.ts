@@ -24,6 +24,8 @@ export interface Sources {
   readonly plan: () => Promise<Json>;
   readonly runNow: (module: string) => void;
   readonly log: { level: LogLevel };
+  /** Calls back after so many ms, unless the operator stops before: then the timer must not hold it up. */
+  readonly later: (ms: number, fn: () => void) => void;
 }
 
 /** An answer: data (rendered as the client asks) or text as it is. */
@@ -91,7 +93,7 @@ function setParameter(sources: Sources, form: URLSearchParams): Answer {
     return failure(400, `duration: "${duration}" is not accepted; use a duration such as 90s or 1m30s`);
   const before = sources.log.level;
   sources.log.level = level;
-  if (ms !== undefined) sources.clock.setTimer(ms, () => void (sources.log.level = before));
+  if (ms !== undefined) sources.later(ms, () => void (sources.log.level = before));
   return data({ "log.level": level });
 }
 

@@ -196,6 +196,10 @@ export class Faces {
       plan: () => previewStart(this.#base, this.#shown.releases, state),
       runNow: (module) => state.recordRequest(module, `debug-${this.#base.clock.now()}`),
       log: this.#base.sink,
+      later: (ms, fn) => {
+        const timer = this.#base.clock.setTimer(ms, fn);
+        this.#shown.scope.add(() => timer.cancel());
+      },
     };
   }
 

@@ -77,6 +77,7 @@ function sources(): Sources {
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
     runNow: (name) => void ran.push(name),
     log,
+    later: (ms, fn) => void clock.setTimer(ms, fn),
   };
 }
 
