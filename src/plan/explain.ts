@@ -66,6 +66,7 @@ export function explainModule(module: ModuleView, evidence: Evidence): string[] 
     sentences.push(`failed ${module.retry.failures} times (${module.retry.reason}): ${module.retry.message}`);
   }
   if (module.absent.length > 0) sentences.push(`objects that are gone: ${module.absent.join(", ")}`);
+  sentences.push(...(module.troubles ?? []));
   if (sentences.length === 1) sentences.push("nothing is owed: the last run took everything into account");
   return sentences;
 }

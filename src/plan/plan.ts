@@ -35,11 +35,19 @@ export function plan(view: View): Plan {
   const reload = view.converge.phase === "idle" ? reloadOwed(view) : undefined;
   const runs = [...view.modules.values()].flatMap((module) => offerRun(module, view));
   return {
-    // What a reload is about to run anyway is left to it, unless configuration asks for it at once.
-    offers: reload === undefined ? runs : [...runs.filter((run) => run.place === "front"), converge(reload)],
+    offers: reload === undefined ? runs : besides(reload, runs),
     restart: undefined,
     hurry: [...view.modules.values()].filter(outdatedAttempt).map((module) => module.name),
   };
+}
+
+/**
+ * What a reload is about to run is left to it: all of it when the ConfigMap asks for the reload (the same edit may
+ * switch modules off), else what can wait.
+ */
+function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
+  if (reload.place === "front") return [converge(reload)];
+  return [...runs.filter((run) => run.place === "front"), converge(reload)];
 }
 
 /** The offer of a reload. */

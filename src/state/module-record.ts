@@ -20,6 +20,8 @@ export interface ModuleRecord {
   /** Revision the last run of ours left behind; undefined before the first. */
   settledRevision: number | undefined;
   absent: readonly string[];
+  /** What stands in the way of its hooks' kubernetes bindings, in words. */
+  troubles: readonly string[];
   /** Own part of the ConfigMap that the last run started with, whether it succeeded or not. */
   attemptedSectionDigest: string | undefined;
   handledSectionDigest: string | undefined;
@@ -55,6 +57,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     release: undefined,
     settledRevision: undefined,
     absent: [],
+    troubles: [],
     attemptedSectionDigest: undefined,
     handledSectionDigest: undefined,
     handledConfigDigest: undefined,

@@ -113,6 +113,8 @@ export interface ModuleView {
   readonly release: ReleaseView | undefined;
   /** Objects of the release that are gone, as `namespace/Kind/name`. */
   readonly absent: readonly string[];
+  /** What stands in the way of its hooks' kubernetes bindings, in words. */
+  readonly troubles?: readonly string[];
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
   readonly configDigest: string;
   /** The configDigest (and below the requested token) that the last finished run or decision started with. */

@@ -115,7 +115,8 @@ function ready(view: ModuleView): Verdict {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  return { state: "Ready", reason: "Ready", message };
+  const troubles = (view.troubles ?? []).map((trouble) => `; ${trouble}`).join("");
+  return { state: "Ready", reason: "Ready", message: `${message}${troubles}` };
 }
 
 function suspendedAs(before: ConditionStatus, message: string): Verdict {

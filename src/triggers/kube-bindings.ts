@@ -22,8 +22,11 @@ export interface KubeBindingsOptions {
   readonly keepManagedFields?: boolean;
   /** Why a hook has to run: events, and the Synchronization of a binding that could not start in time. */
   readonly emit: (hook: Hook, trigger: HookTrigger) => void;
-  /** Something stands in the way of a binding: a missing kind, missing rights. The log line is written here. */
-  readonly onTrouble?: (hook: Hook, binding: KubernetesBinding) => void;
+  /**
+   * Something stands in the way of a binding: a missing kind, missing rights; undefined = not any more. The log line is
+   * written here.
+   */
+  readonly onTrouble?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
   /** A filter failed on an object, twice: for the metric. The log line is written here. */
   readonly onFilterError?: (hook: Hook, binding: KubernetesBinding, error: unknown) => void;
 }
@@ -212,8 +215,8 @@ export class KubeBindings {
     if (message === undefined) this.#options.logger.info("Kubernetes binding works", fields);
     else {
       this.#options.logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
-      this.#options.onTrouble?.(hook, binding);
     }
+    this.#options.onTrouble?.(hook, binding, message);
   }
 
   #filterFailed(

@@ -93,7 +93,10 @@ export class Operator {
       ...this.#base,
       keepManagedFields: settings.keepManagedFields,
       emit: (hook, trigger) => this.#offerHook(hook, trigger),
-      onTrouble: (_hook, binding) => this.#metrics.kube.bindingMissing(binding.name),
+      onTrouble: (hook, binding, message) => {
+        if (message !== undefined) this.#metrics.kube.bindingMissing(binding.name);
+        this.#noteTroubles(hook);
+      },
     });
     this.#state.explainWith((name) => {
       const view = this.#state.view;
@@ -212,6 +215,14 @@ export class Operator {
     });
     this.#hands = hands;
     return hands;
+  }
+
+  #noteTroubles(hook: Hook): void {
+    const { module } = hook;
+    if (module === undefined) return;
+    const own = this.#bindings.troubles().filter((each) => each.hookId.startsWith(`${module}:`));
+    const troubles = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
+    this.#state.update(module, (record) => void (record.troubles = troubles));
   }
 
   /** Events of a module that is off go nowhere; the batch folds neighbours of the same hook. */
