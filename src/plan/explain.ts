@@ -55,20 +55,19 @@ function waitsForConfig(view: View): string | undefined {
 
 /** Everything that can be said of why a module is as it is, one sentence each (`module why`). */
 export function explainModule(module: ModuleView, evidence: Evidence): string[] {
-  const sentences = [enabledSentence(module)];
-  if (module.problem !== undefined)
-    sentences.push(`needs a person: ${module.problem.file}: ${module.problem.message}`);
-  const hold = explainHold(module, evidence);
-  if (hold !== undefined) sentences.push(hold);
-  if (module.suspended) sentences.push("suspended: helm is left alone, hooks go on");
-  if (module.activity !== "none") sentences.push(`${module.activity}: step ${module.lastRun?.step ?? ""}`);
-  if (module.retry !== undefined) {
-    sentences.push(`failed ${module.retry.failures} times (${module.retry.reason}): ${module.retry.message}`);
-  }
-  if (module.absent.length > 0) sentences.push(`objects that are gone: ${module.absent.join(", ")}`);
-  sentences.push(...(module.troubles ?? []));
-  if (sentences.length === 1) sentences.push("nothing is owed: the last run took everything into account");
-  return sentences;
+  const { problem, activity, retry, absent } = module;
+  const facts: readonly (string | undefined | false)[] = [
+    problem !== undefined && `needs a person: ${problem.file}: ${problem.message}`,
+    explainHold(module, evidence),
+    module.suspended && "suspended: helm is left alone, hooks go on",
+    activity !== "none" && `${activity}: step ${module.lastRun?.step ?? ""}`,
+    retry !== undefined && `failed ${retry.failures} times (${retry.reason}): ${retry.message}`,
+    absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
+    ...(module.troubles ?? []),
+  ];
+  const told = facts.filter((fact): fact is string => typeof fact === "string");
+  const rest = told.length > 0 ? told : ["nothing is owed: the last run took everything into account"];
+  return [enabledSentence(module), ...rest];
 }
 
 const SOURCES: Readonly<Record<ModuleView["enabledBy"], string>> = {
