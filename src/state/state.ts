@@ -241,6 +241,17 @@ export class State {
     });
   }
 
+  /** Whether the reload under way took the configuration in force into account. */
+  coversConfig(): boolean {
+    return this.#converge.covered?.config === this.values.globalConfigDigest();
+  }
+
+  /** The reload under way takes the configuration in force into account: discovery is still to come. */
+  coverConfig(): void {
+    const globals = this.#converge.covered?.globals;
+    this.recordConverge({ covered: { config: this.values.globalConfigDigest(), globals } });
+  }
+
   /** Discovery looks at globals and flags from here on: later changes ask for another reload. */
   coverGlobals(): void {
     const config = this.#converge.covered?.config ?? this.values.globalConfigDigest();

@@ -78,6 +78,8 @@ export interface ReleasesPort {
 /** Writes to the ConfigMap (or the overlay); throws when the write failed. */
 export interface ConfigPort {
   write(key: string, operations: readonly PatchOperation[]): Promise<void>;
+  /** Judges what was read last again: keys of a new module directory mean something now. */
+  judgeAgain(): void;
 }
 
 /** Things people should hear of; every method is cheap and never throws. */

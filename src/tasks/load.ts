@@ -10,11 +10,20 @@ import type { Hands } from "./hands.ts";
 export async function loadTree(hands: Hands): Promise<Tree> {
   const tree = await hands.readTree();
   retireModules(hands, tree);
+  const covered = hands.state.coversConfig();
+  const before = moduleNames(hands);
   hands.state.recordTree(tree);
+  if (moduleNames(hands) !== before) hands.config.judgeAgain();
+  // What the tree alone moved is looked at by this very reload.
+  if (covered) hands.state.coverConfig();
   for (const module of tree.modules) {
     if (isWanted(hands, module)) await loadModule(hands, module);
   }
   return tree;
+}
+
+function moduleNames(hands: Hands): string {
+  return hands.state.tree.modules.map((module) => module.name).join();
 }
 
 /** Modules whose directory is gone for good lose watches, schedules and waiting runs with their record. */

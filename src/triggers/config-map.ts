@@ -87,6 +87,11 @@ export class ConfigMapSource {
     await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
   }
 
+  /** Judges what was read last once more, as the modules its keys belong to have changed. */
+  judgeAgain(): void {
+    if (this.#object !== undefined) this.#take();
+  }
+
   close(): void {
     this.#timer?.cancel();
     for (const subscription of this.#subscriptions) subscription.close();

@@ -379,7 +379,10 @@ export class EngineLab {
           [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
         ensureCrds: () => Promise.resolve(),
       },
-      config: { write: (key, operations) => Promise.resolve(this.#write(key, operations)) },
+      config: {
+        write: (key, operations) => Promise.resolve(this.#write(key, operations)),
+        judgeAgain: () => void (this.#missing || this.#takeConfig()),
+      },
       witness: {
         hookRun: () => {},
         moduleRun: () => {},
