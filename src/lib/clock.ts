@@ -10,7 +10,7 @@ export interface Timer {
 export interface Clock {
   now(): number;
   monotonic(): number;
-  /** Calls `fn` once after `ms` milliseconds (at most 2^31-1); does not keep the process alive by itself. */
+  /** Calls `fn` once after `ms` milliseconds (at most 2^31-1). */
   setTimer(ms: number, fn: () => void): Timer;
 }
 
