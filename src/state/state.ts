@@ -157,6 +157,7 @@ export class State {
   }
 
   recordConfig(seen: ConfigObservation, cause: Cause): void {
+    this.#lookAtHeld(seen.condition);
     if (seen.content !== undefined) {
       const before = this.values.globalConfigDigest();
       const sections = new Map(
@@ -182,6 +183,12 @@ export class State {
       ),
     };
     this.#touched();
+  }
+
+  /** What was held back for want of a ConfigMap is looked at again when it returns. */
+  #lookAtHeld(now: ConfigCondition): void {
+    const returned = this.#config.condition === "missing" && now !== "missing";
+    if (returned && this.#holds.length > 0) this.#secondLook = true;
   }
 
   /** A change of globals or flags made by a hook. */
@@ -270,6 +277,8 @@ export class State {
   recordDecision(name: string, decision: Decision): void {
     this.update(name, (record) => {
       if (decision.enabled && !record.enabled) resetRun(record);
+      // A decision was reached: what its script, or a module now off, failed at is over.
+      if (!decision.enabled || record.retry?.reason === "ScriptFailed") record.retry = undefined;
       record.enabled = decision.enabled;
       record.enabledBy = decision.by;
       record.enabledReason = decision.reason;

@@ -18,6 +18,7 @@ export async function deleteModule(
   const name = task.module;
   const record = hands.state.module(name);
   if (record === undefined || record.enabled) return { kind: "done" };
+  if (configIsMissing(hands)) return hold(hands, name);
   const startedAt = hands.clock.now();
   hands.state.update(name, (each) => {
     each.activity = "deleting";
@@ -42,6 +43,18 @@ export async function deleteModule(
   }
 }
 
+/** Whether nothing may be deleted or purged now (README "ConfigMap"). */
+export function configIsMissing(hands: Hands): boolean {
+  return hands.state.view.config.condition === "missing";
+}
+
+/** The reload that follows the return of the ConfigMap decides anew. */
+function hold(hands: Hands, name: string): Outcome<Task> {
+  hands.state.update(name, (record) => void (record.activity = "none"));
+  hands.state.recordHolds([...hands.state.view.holds, `not deleted: ${name}: the ConfigMap is missing`]);
+  return { kind: "done" };
+}
+
 async function steps(hands: Hands, name: string, context: RunContext): Promise<void> {
   const record = hands.state.module(name);
   if (record === undefined) return;
@@ -51,6 +64,7 @@ async function steps(hands: Hands, name: string, context: RunContext): Promise<v
   if (status !== undefined && status !== "uninstalled") {
     await hooks(hands, name, { binding: "beforeDeleteHelm", context });
     setStep(hands, name, { step: "uninstall", hook: undefined });
+    if (configIsMissing(hands)) throw new Error("the ConfigMap is missing");
     await hands.releases.uninstall(name, context.signal);
   }
   await hooks(hands, name, { binding: "afterDeleteHelm", context });

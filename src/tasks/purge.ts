@@ -1,6 +1,7 @@
 import { oneLine } from "../lib/index.ts";
 import type { PurgeTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
+import { configIsMissing } from "./delete-module.ts";
 import type { Hands } from "./hands.ts";
 
 /** A directory must be missed twice, this long apart, before its release is purged (README "Releases"). */
@@ -33,6 +34,11 @@ export async function purgeRelease(
   task: PurgeTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
+  if (configIsMissing(hands)) {
+    const held = `not purged: ${task.release}: the ConfigMap is missing`;
+    hands.state.recordHolds([...hands.state.view.holds, held]);
+    return { kind: "done" };
+  }
   try {
     await hands.releases.uninstall(task.release, context.signal);
     await hands.releases.forget(task.release);
