@@ -1,0 +1,153 @@
+import { describe, expect, it } from "vitest";
+
+import { FuzzWorld } from "../support/fuzz-world.ts";
+import type { EngineLab } from "../support/engine-lab.ts";
+
+const LONG = process.env["LONG"] !== undefined;
+const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 500));
+const FIRST = Number(process.env["SEED"] ?? 1);
+const STEPS = 40;
+
+/** One thing that may happen to an operator. */
+type Happening = (world: FuzzWorld, lab: EngineLab) => void;
+
+const HAPPENINGS: readonly Happening[] = [
+  (world, lab) => fireEvent(world, lab),
+  (world, lab) => fireEvent(world, lab),
+  (world, lab) => {
+    const hook = world.pick(world.hooks().filter((each) => each.spec.schedules !== undefined));
+    if (hook !== undefined) lab.tick(hook.id);
+  },
+  (world, lab) => {
+    const name = `m${world.below(4)}`;
+    lab.edit({ [name]: world.chance(0.2) ? undefined : `{ x: ${world.below(4)} }` });
+  },
+  (world, lab) => {
+    const flag = world.pick(["true", "false", undefined]);
+    lab.edit({ [`m${world.below(4)}Enabled`]: flag });
+  },
+  (world, lab) => lab.edit({ global: `{ z: ${world.below(3)} }` }),
+  (world, lab) => {
+    const key = `m${world.below(4)}${world.pick(["Maintenance", "Protected"])}`;
+    const value = key.endsWith("Protected") ? "true" : "NoResourceReconciliation";
+    lab.edit({ [key]: world.chance(0.5) ? value : undefined });
+  },
+  (world, lab) => lab.edit({ global: world.chance(0.5) ? "{ broken" : "{}" }),
+  (_world, lab) => lab.loseConfig(),
+  (_world, lab) => lab.edit({}),
+  (world, lab) => {
+    const name = `m${world.below(4)}`;
+    lab.state.update(name, (record) => {
+      if (record.release?.status === "deployed") record.absent = [`ns/Service/${world.below(9)}`];
+    });
+  },
+  (world, lab) => lab.moveRelease(`m${world.below(4)}`, world.chance(0.5) ? "delete" : "rollback"),
+  (world, lab) =>
+    lab.state.recordRequest(world.chance(0.5) ? undefined : `m${world.below(4)}`, `t${world.below(99)}`),
+  (world, lab) => {
+    world.modules = world.all
+      .filter(() => world.chance(0.8))
+      .map((module) => (world.chance(0.15) ? { ...module, problem: "half written" } : module));
+    lab.setModules(world.modules);
+    lab.state.recordRequest(undefined, `directories ${world.below(99)}`);
+  },
+  (world, lab) => {
+    world.weather.seen.set(`script m${world.below(4)}`, world.below(2));
+    lab.state.recordRequest(undefined, `script ${world.below(99)}`);
+  },
+  (world) => {
+    world.weather.bad = world.chance(0.5) ? 0 : (world.pick([0.1, 0.3, 1]) ?? 0);
+  },
+  (world, lab) => {
+    world.weather.slow = !world.weather.slow;
+    lab.helmTakes = world.weather.slow ? world.below(4000) : 0;
+  },
+];
+
+let eventNumber = 0;
+
+function fireEvent(world: FuzzWorld, lab: EngineLab): void {
+  const hook = world.pick(world.hooks().filter((each) => each.spec.kubernetes !== undefined));
+  if (hook === undefined) return;
+  world.weather.seen.set(hook.id, world.below(4));
+  lab.event(hook.id, String(eventNumber++));
+}
+
+/** Everything comes right: good weather, a valid ConfigMap, all directories; then time enough for any back-off. */
+async function calm(world: FuzzWorld, lab: EngineLab): Promise<void> {
+  world.weather.bad = 0;
+  world.weather.slow = false;
+  lab.helmTakes = 0;
+  world.modules = [...world.all];
+  lab.setModules(world.modules);
+  const undone = [0, 1, 2, 3].flatMap((index) => [`m${index}Maintenance`, `m${index}Protected`]);
+  const valid = lab.data["global"]?.includes("broken") === true ? { global: "{}" } : {};
+  lab.edit({ ...Object.fromEntries(undone.map((key) => [key, undefined])), ...valid });
+  lab.state.recordRequest(undefined, "calm");
+  for (let minute = 0; minute < 3; minute++) await lab.run(60_000);
+}
+
+function outcome(lab: EngineLab): Record<string, unknown> {
+  const releases = [...lab.releases].map(
+    ([name, each]) => [name, each.status, valuesOf(each.values)] as const,
+  );
+  return {
+    releases: releases.toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    enabled: lab.state.view.enabledModules,
+    states: [...lab.state.view.modules.values()].map((each) => [
+      each.name,
+      each.enabled,
+      each.enabled ? each.phase : "-",
+      each.problem?.message ?? "",
+      each.retry?.message ?? "",
+    ]),
+  };
+}
+
+/** Without what hooks once wrote into the ConfigMap: edits may have taken it out since. */
+function valuesOf(text: string): unknown {
+  if (!text.startsWith("{")) return text;
+  return JSON.parse(text, (key, value: unknown) => (key.startsWith("kept-") ? undefined : value));
+}
+
+function ascending(numbers: readonly number[]): boolean {
+  return numbers.every((each, index) => index === 0 || each >= (numbers[index - 1] ?? 0));
+}
+
+async function story(seed: number): Promise<void> {
+  const world = new FuzzWorld(seed);
+  const lab = world.lab({});
+  if (world.chance(0.3)) world.weather.bad = 0.3;
+  await lab.start();
+  for (let step = 0; step < STEPS; step++) {
+    world.pick(HAPPENINGS)?.(world, lab);
+    if (world.chance(0.7)) await lab.run(world.pick([0, 0, 10, 700, 5000, 40_000]) ?? 0);
+    expect(lab.broken).toEqual([]);
+  }
+  await calm(world, lab);
+  expect(lab.broken).toEqual([]);
+  expect(lab.describe()).toEqual([]);
+  for (const [hook, numbers] of world.handled)
+    expect(ascending([...new Set(numbers)]), `order of ${hook}`).toBe(true);
+  const settled = lab.log.length;
+  await lab.run(3_600_000);
+  expect(lab.log.slice(settled)).toEqual([]);
+  const twin = world.lab({ ...lab.data });
+  await twin.start();
+  await twin.run(60_000);
+  expect(outcome(lab)).toEqual(outcome(twin));
+}
+
+describe("the engine under random events and failures, in virtual time", () => {
+  it(`${SEEDS} stories end as an undisturbed start does`, { timeout: 1_200_000 }, async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+      try {
+        await story(seed);
+      } catch (error) {
+        throw new Error(`SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`, {
+          cause: error,
+        });
+      }
+    }
+  });
+});
