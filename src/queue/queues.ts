@@ -34,6 +34,8 @@ export class Queues<T extends QueueTask> {
   readonly #workers = new Map<string, Worker<T>>();
   #stopped = false;
   #idle: (() => void)[] = [];
+  /** Asked for far more often than anything changes. */
+  #views: readonly QueueView<T>[] | undefined;
 
   constructor(options: QueuesOptions<T>) {
     this.#options = options;
@@ -71,6 +73,7 @@ export class Queues<T extends QueueTask> {
       const head = worker.lane.head;
       if (head === undefined || head.running || !head.tasks.some(match)) continue;
       head.notBefore = 0;
+      this.#changed(name);
       this.#wake(name, worker);
     }
   }
@@ -89,7 +92,12 @@ export class Queues<T extends QueueTask> {
   }
 
   /** The queues as they stand, `main` first, the others by name. */
-  views(): QueueView<T>[] {
+  views(): readonly QueueView<T>[] {
+    this.#views ??= this.#makeViews();
+    return this.#views;
+  }
+
+  #makeViews(): QueueView<T>[] {
     return [...this.#workers]
       .map(([name, worker]) => ({ name, length: worker.lane.length, tasks: worker.lane.entries.map(viewOf) }))
       .sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
@@ -126,6 +134,7 @@ export class Queues<T extends QueueTask> {
   }
 
   #changed(queue: string): void {
+    this.#views = undefined;
     this.#options.onChange?.(queue);
   }
 
@@ -173,6 +182,7 @@ export class Queues<T extends QueueTask> {
     head.running = false;
     worker.abort = undefined;
     this.#apply(worker.lane, head, outcome);
+    this.#views = undefined;
     this.#options.onSettled?.(batch, outcome, context);
     this.#changed(context.queue);
     if (this.#stopped && this.#running() === 0) for (const resolve of this.#idle.splice(0)) resolve();
