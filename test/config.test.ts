@@ -25,7 +25,8 @@ describe("settings (design: Settings)", () => {
   });
 
   it("names setting, value and what is accepted, for every problem at once", () => {
-    const wrong = (): unknown => parseSettings(["--listen-port=x", "--purge=all!", "--nope"], { HOOK_TIMEOUT: "5" });
+    const wrong = (): unknown =>
+      parseSettings(["--listen-port=x", "--purge=all!", "--nope"], { HOOK_TIMEOUT: "5" });
     expect(wrong).toThrow(UsageError);
     expect(wrong).toThrow(/--nope: unknown flag/);
     expect(wrong).toThrow(/--listen-port: "x" is not accepted; use a whole number/);
