@@ -9,8 +9,6 @@ export interface Entry<T extends QueueTask> {
   /** Not to be run before this time (back-off or rate limit); 0 = at once. */
   notBefore: number;
   running: boolean;
-  /** When the run under way began, in ms since the epoch. */
-  startedAt: number;
 }
 
 /** A queue that is longer than this is searched for tasks that can be folded although they are no neighbours. */
@@ -85,13 +83,5 @@ export class Lane<T extends QueueTask> {
 }
 
 function newEntry<T extends QueueTask>(task: T, now: number): Entry<T> {
-  return {
-    tasks: [task],
-    enqueuedAt: now,
-    failures: 0,
-    message: undefined,
-    notBefore: 0,
-    running: false,
-    startedAt: 0,
-  };
+  return { tasks: [task], enqueuedAt: now, failures: 0, message: undefined, notBefore: 0, running: false };
 }

@@ -78,16 +78,11 @@ export class Queues<T extends QueueTask> {
     }
   }
 
-  /** Aborts the signal of running batches that match, once they have run for `afterMs`: short ones may end by themselves. */
-  interrupt(match: (task: T) => boolean, afterMs = 0): void {
-    const { clock } = this.#options;
-    for (const { lane, abort } of this.#workers.values()) {
-      const head = lane.head;
-      if (head?.running !== true || abort === undefined || !head.tasks.some(match)) continue;
-      const wait = head.startedAt + afterMs - clock.now();
-      if (wait <= 0) abort.abort();
-      // Each run has an abort controller of its own: a later run is not concerned.
-      else clock.setTimer(wait, () => abort.abort());
+  /** Aborts the signal of running batches that match. */
+  interrupt(match: (task: T) => boolean): void {
+    for (const worker of this.#workers.values()) {
+      const head = worker.lane.head;
+      if (head?.running === true && head.tasks.some(match)) worker.abort?.abort();
     }
   }
 
@@ -165,7 +160,6 @@ export class Queues<T extends QueueTask> {
   #start(queue: string, worker: Worker<T>, head: Entry<T>): void {
     worker.lane.foldIntoHead();
     head.running = true;
-    head.startedAt = this.#options.clock.now();
     head.notBefore = 0;
     worker.abort = new AbortController();
     const context: RunContext = {
