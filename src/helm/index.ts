@@ -4,7 +4,7 @@ export { ForeignReleaseError, HelmError } from "./errors.ts";
 export { Helm, type HelmOptions } from "./helm.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
 export { documentsOf, lastingObjects, manifestChecksum, type ObjectRef } from "./manifest.ts";
-export { purgeList, PurgeWatch, type PurgeInput, type PurgePolicy } from "./purge.ts";
+export { purgeList, type PurgeInput, type PurgePolicy } from "./purge.ts";
 export { manifestDiff } from "./manifest-diff.ts";
 export { type Preview, renderOffline } from "./preview.ts";
 export { ReleaseStore, type ReleaseMeta, type Watching } from "./release-store.ts";

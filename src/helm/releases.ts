@@ -1,6 +1,6 @@
 import type { KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Module, Tree } from "../model/index.ts";
+import type { Module } from "../model/index.ts";
 import { Capabilities } from "./capabilities.ts";
 import { ChartReader } from "./chart.ts";
 import { ensureCrds } from "./crds.ts";
@@ -14,7 +14,6 @@ import { endLiveHelms } from "./live-helms.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
-import { PurgeWatch, purgeList } from "./purge.ts";
 import type { PurgePolicy } from "./purge.ts";
 import { reconcileRelease } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
@@ -62,7 +61,6 @@ export class Releases {
   readonly helm: Helm;
   readonly #options: ReleasesOptions;
   readonly #reconciler: Reconciler;
-  readonly #purging = new PurgeWatch();
   /** Releases without labels that an older Go operator marked in their values. */
   readonly #goMarked = new Set<string>();
 
@@ -185,16 +183,6 @@ export class Releases {
     return this.store.forget(name, signal);
   }
 
-  /** Releases of ours without a directory, in two reads of the directories some seconds apart; never those in `keep`. */
-  purgeable(tree: Tree, keep: ReadonlySet<string> = new Set()): readonly string[] {
-    return this.#confirmPurge(tree, keep).due;
-  }
-
-  /** When another read of the directories would let more releases be purged, in ms since the epoch. */
-  purgeRecheckAt(tree: Tree, keep: ReadonlySet<string> = new Set()): number | undefined {
-    return this.#confirmPurge(tree, keep).recheckAt;
-  }
-
   /** Creates and updates CRDs from files. Throws as `ensureCrds`. */
   async ensureCrds(files: readonly string[], signal?: AbortSignal): Promise<void> {
     const { client, clock } = this.#options;
@@ -203,13 +191,6 @@ export class Releases {
 
   close(): void {
     this.store.close();
-  }
-
-  #confirmPurge(tree: Tree, keep: ReadonlySet<string>): ReturnType<PurgeWatch["confirm"]> {
-    const { purge: policy, managedBy, clock } = this.#options;
-    const never = new Set([...this.#options.never, ...keep]);
-    const candidates = purgeList({ releases: this.store.all(), tree, policy, managedBy, never });
-    return this.#purging.confirm(candidates, tree, clock.now());
   }
 
   #owner(meta: ReleaseMeta): Ownership {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { decide, ownershipOf } from "../../src/helm/index.ts";
-import { LABELS, PurgeWatch, purgeList } from "../../src/helm/index.ts";
+import { LABELS, purgeList } from "../../src/helm/index.ts";
 import type { Evidence, PurgeInput } from "../../src/helm/index.ts";
 import type { Module } from "../../src/model/index.ts";
 
@@ -81,16 +81,5 @@ describe("purgeList (LIFECYCLE-STEPS 7, README 'Purge')", () => {
   ])("%s", (_, change, names) => {
     const input: PurgeInput = { releases, tree, policy: "owned", managedBy: OURS, never: new Set() };
     expect(purgeList({ ...input, ...change })).toEqual(names);
-  });
-
-  test("only what two reads some seconds apart both miss is due", () => {
-    const watch = new PurgeWatch();
-    const [first, second] = [{}, {}];
-    expect(watch.confirm(["a"], first, 1000)).toEqual({ due: [], recheckAt: 3000 });
-    expect(watch.confirm(["a"], second, 2999)).toEqual({ due: [], recheckAt: 3000 });
-    expect(watch.confirm(["a"], first, 9000).due).toEqual([]);
-    expect(watch.confirm(["a", "b"], second, 9000)).toEqual({ due: ["a"], recheckAt: 11_000 });
-    expect(watch.confirm([], second, 9001)).toEqual({ due: [], recheckAt: undefined });
-    expect(watch.confirm(["a"], second, 9002).due).toEqual([]);
   });
 });
