@@ -1,4 +1,5 @@
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
+import type { Decision } from "./facts.ts";
 import type { Cause, LastRun, ModuleActivity, ModulePhase, ReleaseView, RetryView } from "./view.ts";
 
 /** What is recorded of one module; everything derivable is left out. */
@@ -84,6 +85,18 @@ export function resetRun(record: ModuleRecord): void {
   record.rounds = 0;
   record.cause = undefined;
   record.synchronized = new Set();
+}
+
+/** Takes a decision of discovery over. */
+export function decide(record: ModuleRecord, decision: Decision): void {
+  if (decision.enabled && !record.enabled) resetRun(record);
+  // A decision was reached: what its script, or a module now off, failed at is over.
+  if (!decision.enabled || record.retry?.reason === "ScriptFailed") record.retry = undefined;
+  record.enabled = decision.enabled;
+  record.enabledBy = decision.by;
+  record.enabledReason = decision.reason;
+  record.decisionProblem = decision.problem;
+  record.decided = true;
 }
 
 /** A person is needed: broken files, or a decision that cannot be carried out. */

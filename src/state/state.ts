@@ -1,50 +1,28 @@
 import { digest } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
-import type { EnabledBy, Hook, Module, Problem, Tree } from "../model/index.ts";
+import type { Hook, Problem, Tree } from "../model/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
-import { newModuleRecord, problemOf, releaseMoved, resetRun } from "./module-record.ts";
+import { BLANK, NO_TREE } from "./blank.ts";
+import type { Standing } from "./blank.ts";
+import { configDigests, cover, coverOwnWrite } from "./cover.ts";
+import type { ConfigDigests } from "./cover.ts";
+import type { ConfigObservation, Decision } from "./facts.ts";
+import { Missing } from "./missing.ts";
+import { decide, newModuleRecord, problemOf } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import { GLOBAL } from "./sections.ts";
+import { moduleView } from "./module-view.ts";
+import type { Hold } from "./module-view.ts";
 import { ValuesStore } from "./values-store.ts";
 import type {
   BootPhase,
   Cause,
   ConfigCondition,
-  ConfigView,
   ConvergePhase,
   ConvergeView,
   ModuleView,
   ReleaseView,
   View,
 } from "./view.ts";
-
-const EMPTY_TREE: Tree = {
-  modules: [],
-  globalValues: undefined,
-  globalSchemas: {},
-  globalHookFiles: [],
-  problems: [],
-  warnings: [],
-  purgeHolds: [],
-};
-
-/** A decision of modules discovery about one module (LIFECYCLE "Modules discovery"). */
-export interface Decision {
-  readonly enabled: boolean;
-  readonly by: EnabledBy;
-  readonly reason?: string;
-  readonly problem?: Problem;
-}
-
-/** The state of the ConfigMap on the server. */
-export interface ConfigObservation {
-  readonly condition: ConfigCondition;
-  readonly problems: readonly Problem[];
-  readonly resourceVersion: string | undefined;
-  /** New content to take into force; undefined keeps the last good one. */
-  readonly content?: ParsedConfig;
-  readonly overlay?: ParsedConfig | undefined;
-}
 
 /**
  * The one record of what is known. Methods record facts and never decide; `view` is what the rest of the program
@@ -55,37 +33,13 @@ export class State {
   readonly #clock: Clock;
   readonly #onChange: () => void;
   readonly #records = new Map<string, ModuleRecord>();
-  #tree = EMPTY_TREE;
+  #tree = NO_TREE;
   #globalHooks: readonly Hook[] = [];
-  #boot: BootPhase = "loading";
-  #config: ConfigView = {
-    condition: "ok",
-    problems: [],
-    resourceVersion: undefined,
-    unknownKeys: [],
-    digest: "",
-  };
-  #converge: ConvergeView = {
-    phase: "idle",
-    cause: "",
-    startedAt: undefined,
-    finishedAt: undefined,
-    remaining: 0,
-    covered: undefined,
-    rounds: 0,
-  };
-  #globalCause: Cause | undefined;
-  #tokens: { requested: string | undefined; handled: string | undefined } = {
-    requested: undefined,
-    handled: undefined,
-  };
+  #standing = BLANK;
   /** Bindings of global hooks whose Synchronization succeeded. */
   readonly globalSynchronized = new Set<string>();
-  #secondLook = false;
-  readonly #missed = new Map<string, number>();
-  #holds: readonly string[] = [];
-  #missingRights: readonly string[] = [];
-  #hold: (name: string) => string | undefined = () => undefined;
+  readonly missing: Missing;
+  #hold: Hold = () => undefined;
   #notified = false;
   #view: View | undefined;
   readonly #moduleViews = new Map<string, ModuleView>();
@@ -93,6 +47,7 @@ export class State {
   constructor(options: { clock: Clock; onChange: () => void }) {
     this.#clock = options.clock;
     this.#onChange = options.onChange;
+    this.missing = new Missing(options.clock);
   }
 
   get tree(): Tree {
@@ -110,6 +65,12 @@ export class State {
 
   records(): IterableIterator<Readonly<ModuleRecord>> {
     return this.#records.values();
+  }
+
+  /** Changes what is known of the operator as a whole. */
+  #note(change: Partial<Standing>): void {
+    this.#standing = { ...this.#standing, ...change };
+    this.#touched();
   }
 
   /** Notes that the picture changed: of one module, or (without a name) of all. */
@@ -152,60 +113,53 @@ export class State {
   }
 
   recordBoot(phase: BootPhase): void {
-    this.#boot = phase;
-    this.#touched();
+    this.#note({ boot: phase });
   }
 
   recordConfig(seen: ConfigObservation, cause: Cause): void {
     this.#lookAtHeld(seen.condition);
-    if (seen.content !== undefined) {
-      const before = this.values.globalConfigDigest();
-      const sections = new Map(
-        [...this.#records].map(([name, each]) => [name, this.values.moduleConfigDigest(each.module)]),
-      );
-      this.values.setConfig(seen.content, seen.overlay);
-      if (this.values.globalConfigDigest() !== before) this.#globalCause = cause;
-      const reloads = this.values.globalConfigDigest() !== before;
-      for (const [name, record] of this.#records) {
-        if (this.values.moduleConfigDigest(record.module) === sections.get(name)) continue;
-        record.cause = cause;
-        if (record.decided && !record.enabled && !reloads) this.#cover(record);
-      }
+    if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
+    const { global, sections } = this.#configDigests();
+    const { condition, problems, resourceVersion } = seen;
+    const unknownKeys = this.values.config?.unknownKeys ?? [];
+    const all = digest(global, ...sections.values());
+    this.#note({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
+  }
+
+  /** Takes content into force and notes what it moved. */
+  #takeContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
+    const before = this.#configDigests();
+    this.values.setConfig(content, overlay);
+    const after = this.#configDigests();
+    const reloads = after.global !== before.global;
+    if (reloads) this.recordGlobalCause(cause);
+    for (const [name, record] of this.#records) {
+      if (after.sections.get(name) === before.sections.get(name)) continue;
+      record.cause = cause;
+      if (record.decided && !record.enabled && !reloads) cover(record, this.values);
     }
-    this.#config = {
-      condition: seen.condition,
-      problems: seen.problems,
-      resourceVersion: seen.resourceVersion,
-      unknownKeys: this.values.config?.unknownKeys ?? [],
-      digest: digest(
-        this.values.globalConfigDigest(),
-        ...[...this.#records.values()].map((each) => this.values.moduleConfigDigest(each.module)),
-      ),
-    };
-    this.#touched();
   }
 
   /** What was held back for want of a ConfigMap is looked at again when it returns. */
   #lookAtHeld(now: ConfigCondition): void {
-    const returned = this.#config.condition === "missing" && now !== "missing";
-    if (returned && this.#holds.length > 0) this.#secondLook = true;
+    const { config, holds } = this.#standing;
+    const returned = config.condition === "missing" && now !== "missing";
+    if (returned && holds.length > 0) this.recordSecondLook();
   }
 
   /** A change of globals or flags made by a hook. */
   recordGlobalCause(cause: Cause): void {
-    this.#globalCause = cause;
-    this.#touched();
+    this.#note({ globalCause: cause });
   }
 
   recordConverge(change: Partial<ConvergeView>): void {
-    this.#converge = { ...this.#converge, ...change };
-    this.#touched();
+    this.#note({ converge: { ...this.#standing.converge, ...change } });
   }
 
   /** Starts a reload: what it will have taken into account is noted before it looks at anything. */
   startConverge(cause: string): void {
-    this.#secondLook = false;
-    this.#tokens = { ...this.#tokens, handled: this.#tokens.requested ?? this.#tokens.handled };
+    const { requestedToken, handledToken } = this.#standing;
+    this.#note({ secondLook: false, handledToken: requestedToken ?? handledToken });
     this.recordConverge({
       phase: "beforeAll",
       cause,
@@ -223,45 +177,31 @@ export class State {
     const before = this.#configDigests();
     this.recordConfig(seen, { text: "hook changed the ConfigMap", place: "back" });
     const after = this.#configDigests();
-    const covered = this.#converge.covered;
+    const covered = this.#standing.converge.covered;
     if (covered?.config === before.global)
       this.recordConverge({ covered: { ...covered, config: after.global } });
-    for (const [name, section] of before.sections)
-      this.#coverSection(name, { section, global: before.global });
+    for (const record of this.#records.values()) coverOwnWrite(record, before, this.values);
+    this.#touched();
   }
 
-  #configDigests(): { global: string; sections: Map<string, string> } {
-    const sections = [...this.#records].map(
-      ([name, record]) => [name, this.values.moduleConfigDigest(record.module)] as const,
-    );
-    return { global: this.values.globalConfigDigest(), sections: new Map(sections) };
-  }
-
-  #coverSection(name: string, before: { section: string; global: string }): void {
-    this.update(name, (record) => {
-      const section = this.values.moduleConfigDigest(record.module);
-      if (record.attemptedSectionDigest === before.section) record.attemptedSectionDigest = section;
-      if (record.handledSectionDigest === before.section) record.handledSectionDigest = section;
-      if (record.handledConfigDigest === digest(before.section, before.global)) {
-        record.handledConfigDigest = digest(section, this.values.globalConfigDigest());
-      }
-    });
+  #configDigests(): ConfigDigests {
+    return configDigests(this.#records.values(), this.values);
   }
 
   /** Whether the reload under way took the configuration in force into account. */
   coversConfig(): boolean {
-    return this.#converge.covered?.config === this.values.globalConfigDigest();
+    return this.#standing.converge.covered?.config === this.values.globalConfigDigest();
   }
 
   /** The reload under way takes the configuration in force into account: discovery is still to come. */
   coverConfig(): void {
-    const globals = this.#converge.covered?.globals;
+    const globals = this.#standing.converge.covered?.globals;
     this.recordConverge({ covered: { config: this.values.globalConfigDigest(), globals } });
   }
 
   /** Discovery looks at globals and flags from here on: later changes ask for another reload. */
   coverGlobals(): void {
-    const config = this.#converge.covered?.config ?? this.values.globalConfigDigest();
+    const config = this.#standing.converge.covered?.config ?? this.values.globalConfigDigest();
     this.recordConverge({ covered: { config, globals: this.values.globalsDigest() } });
   }
 
@@ -271,21 +211,14 @@ export class State {
 
   finishConverge(rounds: number): void {
     this.recordConverge({ phase: "idle", finishedAt: this.#clock.now(), remaining: 0, rounds });
-    if (this.#boot === "converging") this.recordBoot("running");
+    if (this.#standing.boot === "converging") this.recordBoot("running");
   }
 
   recordDecision(name: string, decision: Decision): void {
     this.update(name, (record) => {
-      if (decision.enabled && !record.enabled) resetRun(record);
-      // A decision was reached: what its script, or a module now off, failed at is over.
-      if (!decision.enabled || record.retry?.reason === "ScriptFailed") record.retry = undefined;
-      record.enabled = decision.enabled;
-      record.enabledBy = decision.by;
-      record.enabledReason = decision.reason;
-      record.decisionProblem = decision.problem;
-      record.decided = true;
+      decide(record, decision);
       // There is nothing to run: the decision itself is what the configuration and a request lead to.
-      if (!decision.enabled || problemOf(record) !== undefined) this.#cover(record);
+      if (!decision.enabled || problemOf(record) !== undefined) cover(record, this.values);
     });
   }
 
@@ -294,61 +227,40 @@ export class State {
     this.update(name, (record) => {
       record.activity = "none";
       record.decisionProblem = problem;
-      this.#cover(record);
+      cover(record, this.values);
     });
-  }
-
-  #cover(record: ModuleRecord): void {
-    const section = this.values.moduleConfigDigest(record.module);
-    record.handledSectionDigest = section;
-    record.handledConfigDigest = digest(section, this.values.globalConfigDigest());
-    record.handledToken = record.requestedToken ?? record.handledToken;
   }
 
   recordRelease(name: string, release: ReleaseView | undefined): void {
-    this.update(name, (record) => {
-      record.release = release;
-    });
+    this.update(name, (record) => void (record.release = release));
   }
 
   recordRequest(name: string | undefined, token: string): void {
-    if (name === undefined) this.#tokens = { ...this.#tokens, requested: token };
+    if (name === undefined) this.#note({ requestedToken: token });
     else this.update(name, (record) => void (record.requestedToken = token));
-    this.#touched();
   }
 
   /** Takes back what was handled before a restart, so that an old token does not start a run. */
   recordHandledToken(name: string | undefined, token: string | undefined): void {
-    if (name === undefined) this.#tokens = { ...this.#tokens, handled: token };
+    if (name === undefined) this.#note({ handledToken: token });
     else this.update(name, (record) => void (record.handledToken = token));
-    this.#touched();
   }
 
   /** A second look at the directories is due: what was missed once may now be gone for good. */
   recordSecondLook(): void {
-    this.#secondLook = true;
-    this.#touched();
-  }
-
-  /** Of the releases that miss their directory now, those that did so already at `since` (ms since the epoch). */
-  missedBefore(names: readonly string[], since: number): string[] {
-    for (const name of this.#missed.keys()) if (!names.includes(name)) this.#missed.delete(name);
-    for (const name of names) if (!this.#missed.has(name)) this.#missed.set(name, this.#clock.now());
-    return names.filter((name) => (this.#missed.get(name) ?? Infinity) <= since);
+    this.#note({ secondLook: true });
   }
 
   recordHolds(holds: readonly string[]): void {
-    this.#holds = holds;
-    this.#touched();
+    this.#note({ holds });
   }
 
   recordMissingRights(rights: readonly string[]): void {
-    this.#missingRights = rights;
-    this.#touched();
+    this.#note({ missingRights: rights });
   }
 
   /** Who explains why a module does not run (plan); asked when the view is made. */
-  explainWith(hold: (name: string) => string | undefined): void {
+  explainWith(hold: Hold): void {
     this.#hold = hold;
   }
 
@@ -366,65 +278,23 @@ export class State {
 
   #makeView(): View {
     const modules = new Map<string, ModuleView>();
-    const globalConfig = this.values.globalConfigDigest();
-    for (const module of this.#tree.modules) {
-      const record = this.#records.get(module.name);
-      if (record !== undefined) modules.set(module.name, this.#cachedView(module, record, globalConfig));
+    for (const { name } of this.#tree.modules) {
+      const view = this.#moduleViews.get(name) ?? this.#viewOf(name);
+      if (view === undefined) continue;
+      this.#moduleViews.set(name, view);
+      modules.set(name, view);
     }
     return {
-      boot: this.#boot,
-      config: this.#config,
-      converge: this.#converge,
+      ...this.#standing,
       tree: this.#tree,
       modules,
-      coverage: { config: globalConfig, globals: this.values.globalsDigest() },
-      globalCause: this.#globalCause,
+      coverage: { config: this.values.globalConfigDigest(), globals: this.values.globalsDigest() },
       enabledModules: this.enabledModules(),
-      secondLook: this.#secondLook,
-      holds: this.#holds,
-      missingRights: this.#missingRights,
-      requestedToken: this.#tokens.requested,
-      handledToken: this.#tokens.handled,
     };
   }
 
-  #cachedView(module: Module, record: ModuleRecord, globalConfig: string): ModuleView {
-    let view = this.#moduleViews.get(module.name);
-    if (view === undefined) {
-      view = this.#moduleView(module, record, globalConfig);
-      this.#moduleViews.set(module.name, view);
-    }
-    return view;
-  }
-
-  #moduleView(module: Module, record: ModuleRecord, globalConfig: string): ModuleView {
-    const config = this.values.config;
-    const sectionDigest = this.values.moduleConfigDigest(module);
-    const values = this.values;
-    const hold = this.#hold;
-    return {
-      ...record,
-      name: module.name,
-      module,
-      suspended: config?.maintenance.has(module.valuesKey) ?? false,
-      protected: config?.protected.has(module.valuesKey) ?? false,
-      problem: problemOf(record),
-      releaseMoved: releaseMoved(record),
-      sectionDigest,
-      configDigest: digest(sectionDigest, globalConfig),
-      get valuesDigest() {
-        return values.merged(module.valuesKey).digest;
-      },
-      values: () => ({
-        [GLOBAL]: values.merged(GLOBAL).values,
-        [module.valuesKey]: values.merged(module.valuesKey).values,
-      }),
-      get secretPaths() {
-        return values.secretPaths(module.valuesKey);
-      },
-      get hold() {
-        return hold(module.name);
-      },
-    };
+  #viewOf(name: string): ModuleView | undefined {
+    const record = this.#records.get(name);
+    return record === undefined ? undefined : moduleView(record, this.values, this.#hold);
   }
 }

@@ -14,7 +14,7 @@ const NO_PATCHES: readonly PatchOperation[] = [];
 
 /**
  * Raw layers of values and what is derived from them (README "Values"). Derived values are kept until one of
- * their layers changes; `version` moves with every change of any layer.
+ * their layers changes.
  */
 export class ValuesStore {
   #tree: Tree | undefined;

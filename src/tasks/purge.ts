@@ -11,7 +11,7 @@ export const SECOND_LOOK_MS = 3000;
 export function purges(hands: Hands): Task[] {
   const { state, clock } = hands;
   const candidates = hands.releases.withoutModule(state.tree);
-  const due = state.missedBefore(candidates, clock.now() - SECOND_LOOK_MS);
+  const due = state.missing.before(candidates, clock.now() - SECOND_LOOK_MS);
   const holds = purgeHolds(hands);
   if (candidates.length > 0 && holds.length > 0) {
     state.recordHolds([...state.view.holds, `not purged: ${candidates.join(", ")}: ${holds.join("; ")}`]);

@@ -1,0 +1,36 @@
+import type { Tree } from "../model/index.ts";
+import type { View } from "./view.ts";
+
+/** What is known of the operator as a whole; nothing of it is derived. */
+export type Standing = Omit<View, "tree" | "modules" | "coverage" | "enabledModules">;
+
+/** Nothing was seen yet. */
+export const BLANK: Standing = {
+  boot: "loading",
+  config: { condition: "ok", problems: [], resourceVersion: undefined, unknownKeys: [], digest: "" },
+  converge: {
+    phase: "idle",
+    cause: "",
+    startedAt: undefined,
+    finishedAt: undefined,
+    remaining: 0,
+    covered: undefined,
+    rounds: 0,
+  },
+  globalCause: undefined,
+  secondLook: false,
+  holds: [],
+  missingRights: [],
+  requestedToken: undefined,
+  handledToken: undefined,
+};
+
+export const NO_TREE: Tree = {
+  modules: [],
+  globalValues: undefined,
+  globalSchemas: {},
+  globalHookFiles: [],
+  problems: [],
+  warnings: [],
+  purgeHolds: [],
+};
