@@ -6,6 +6,8 @@ import type { Cause, LastRun, ModuleActivity, ModulePhase, ReleaseView, RetryVie
 export interface ModuleRecord {
   module: Module;
   hooks: readonly Hook[];
+  /** The module as it was when its hooks and schemas were last looked at. */
+  loaded: Module | undefined;
   /** Set when hooks could not be configured or schemas compiled. */
   loadProblem: Problem | undefined;
   /** Set by discovery: protected but switched off, a foreign release, values refused. */
@@ -46,6 +48,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
   return {
     module,
     hooks: [],
+    loaded: undefined,
     loadProblem: undefined,
     decisionProblem: undefined,
     enabled: false,

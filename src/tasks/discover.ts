@@ -4,6 +4,7 @@ import type { Decision, ModuleRecord } from "../state/index.ts";
 import { problemOf } from "../state/index.ts";
 import { moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
+import { loadLate } from "./load.ts";
 import { purges } from "./purge.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
@@ -41,6 +42,7 @@ async function decideAll(hands: Hands, signal: AbortSignal): Promise<Map<Module,
   const decisions = new Map<Module, Decision>();
   const enabled: string[] = [];
   for (const module of hands.state.tree.modules) {
+    await loadLate(hands, module);
     const decision = await decide(hands, module, { enabled, signal });
     if (decision.enabled) enabled.push(module.name);
     decisions.set(module, decision);

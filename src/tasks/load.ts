@@ -42,11 +42,18 @@ function isWanted(hands: Hands, module: Module): boolean {
   return hands.state.values.flag(module).enabled || hands.releases.ownership(module.name) === "ours";
 }
 
+/** A module that a global hook switched on after the directories were read has not been loaded yet. */
+export async function loadLate(hands: Hands, module: Module): Promise<void> {
+  if (hands.state.module(module.name)?.loaded === module || !isWanted(hands, module)) return;
+  await loadModule(hands, module);
+}
+
 async function loadModule(hands: Hands, module: Module): Promise<void> {
   const schemas = schemaProblem(module);
   const loaded = await loadHooks(hands, module.hookFiles, module.name);
   const problem = schemas ?? loaded.problems[0];
   hands.state.update(module.name, (record) => {
+    record.loaded = module;
     record.loadProblem = problem;
     if (loaded.problems.length === 0) record.hooks = loaded.hooks;
   });

@@ -138,16 +138,25 @@ async function story(seed: number): Promise<void> {
   expect(outcome(lab)).toEqual(outcome(twin));
 }
 
+/** The failure of a story; undefined when it ended well. */
+async function failureOf(seed: number): Promise<string | undefined> {
+  try {
+    await story(seed);
+    return undefined;
+  } catch (error) {
+    return `SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
 describe("the engine under random events and failures, in virtual time", () => {
   it(`${SEEDS} stories end as an undisturbed start does`, { timeout: 1_200_000 }, async () => {
+    // A single story shows where it went wrong; of many it is enough to know which.
+    if (SEEDS === 1) return story(FIRST);
+    const failures: string[] = [];
     for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
-      try {
-        await story(seed);
-      } catch (error) {
-        throw new Error(`SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`, {
-          cause: error,
-        });
-      }
+      const failure = await failureOf(seed);
+      if (failure !== undefined) failures.push(failure);
     }
+    expect(failures).toEqual([]);
   });
 });
