@@ -1,5 +1,4 @@
-export { allowsFailure, collapseGroups, combine, compactFlood } from "./combine.ts";
-export type { Combined, Compaction, QueuedHook } from "./combine.ts";
+export { allowsFailure, collapseGroups, hookTask } from "./combine.ts";
 export { parseHookConfig, type ConfigChecks, type HookKind, type ParsedHookConfig } from "./config.ts";
 export { renderContext, type ContextInput, type SnapshotSource } from "./context.ts";
 export { runEnabledScript, type EnabledAnswer, type EnabledScriptRun } from "./enabled-script.ts";

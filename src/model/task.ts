@@ -6,6 +6,7 @@ export type TaskGroup = "boot" | "converge";
 interface Common {
   readonly key?: string;
   readonly batch?: string;
+  readonly alone?: boolean;
   readonly group?: TaskGroup;
 }
 

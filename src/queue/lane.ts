@@ -45,11 +45,11 @@ export class Lane<T extends QueueTask> {
   /** Folds the entries that directly follow the head and belong to its batch into the head. */
   foldIntoHead(): void {
     const head = this.head;
-    const batch = head?.tasks[0]?.batch;
+    const batch = head === undefined ? undefined : joiningBatch(head);
     if (head === undefined || batch === undefined) return;
-    let end = 1;
-    while (this.entries[end]?.tasks[0]?.batch === batch) end++;
-    for (const entry of this.entries.splice(1, end - 1)) head.tasks.push(...entry.tasks);
+    const stop = this.entries.findIndex((entry, index) => index > 0 && joiningBatch(entry) !== batch);
+    const joined = this.entries.splice(1, (stop < 0 ? this.entries.length : stop) - 1);
+    for (const { tasks } of joined) head.tasks.push(...tasks);
   }
 
   /** Takes waiting tasks out; a running entry stays. Returns what was taken. */
@@ -65,12 +65,19 @@ export class Lane<T extends QueueTask> {
     return removed;
   }
 
-  /** Under a flood, all waiting tasks of one batch move to its first place (hook-contract §2.7). */
+  /**
+   * Under a flood, all waiting tasks of one batch move to its first place (hook-contract §2.7), but not past one that
+   * runs alone.
+   */
   #compact(): void {
     const first = new Map<string, Entry<T>>();
     this.entries = this.entries.filter((entry) => {
-      const batch = entry.tasks[0]?.batch;
+      const { batch, alone } = entry.tasks[0] ?? {};
       if (entry.running || batch === undefined) return true;
+      if (alone === true) {
+        first.delete(batch);
+        return true;
+      }
       const target = first.get(batch);
       if (target === undefined) {
         first.set(batch, entry);
@@ -80,6 +87,11 @@ export class Lane<T extends QueueTask> {
       return false;
     });
   }
+}
+
+/** The batch an entry may be joined with; undefined for one that runs alone. */
+function joiningBatch<T extends QueueTask>({ tasks: [first] }: Entry<T>): string | undefined {
+  return first?.alone === true ? undefined : first?.batch;
 }
 
 function newEntry<T extends QueueTask>(task: T, now: number): Entry<T> {

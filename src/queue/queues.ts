@@ -158,7 +158,6 @@ export class Queues<T extends QueueTask> {
   }
 
   #start(queue: string, worker: Worker<T>, head: Entry<T>): void {
-    worker.lane.foldIntoHead();
     head.running = true;
     head.notBefore = 0;
     worker.abort = new AbortController();
@@ -169,9 +168,13 @@ export class Queues<T extends QueueTask> {
       signal: worker.abort.signal,
     };
     this.#changed(queue);
-    // A task taken in the same turn it was offered would run inside its caller; the next turn is soon enough.
+    // Not inside the caller that offered the head, and together with what the caller offers after it.
     void Promise.resolve()
-      .then(() => this.#options.run(head.tasks, context))
+      .then(() => {
+        worker.lane.foldIntoHead();
+        this.#changed(queue);
+        return this.#options.run(head.tasks, context);
+      })
       .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }))
       .then((outcome) => this.#settle(worker, { head, outcome, context }));
   }

@@ -4,6 +4,8 @@ export interface QueueTask {
   readonly key?: string;
   /** Neighbours of the same batch are handed to the runner together (hook-contract §2.7). */
   readonly batch?: string;
+  /** Runs by itself all the same, and no task of its batch overtakes it. */
+  readonly alone?: boolean;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { hookTask } from "../hooks/index.ts";
 import type { Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { Hands } from "./hands.ts";
@@ -16,7 +17,7 @@ export async function boot(hands: Hands, context: RunContext): Promise<Outcome<T
     const hooks = hooksOf(state.globalHooks, "onStartup");
     return {
       kind: "expand",
-      tasks: hooks.map((hook): Task => ({ kind: "hook", group: "boot", hook, trigger })),
+      tasks: hooks.map((hook): Task => ({ ...hookTask(hook, trigger), group: "boot" })),
     };
   }
   for (const hook of state.globalHooks) hands.schedules.enable(hook);

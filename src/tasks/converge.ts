@@ -1,3 +1,4 @@
+import { hookTask } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { ConvergeTask, LifecycleBinding, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
@@ -102,9 +103,7 @@ function finish(hands: Hands): Promise<Outcome<Task>> {
 function globalHooks(hands: Hands, binding: LifecycleBinding): Task[] {
   const trigger = { type: "lifecycle", binding } as const;
   return hooksOf(hands.state.globalHooks, binding).map((hook) => ({
-    kind: "hook",
+    ...hookTask(hook, trigger),
     group: "converge",
-    hook,
-    trigger,
   }));
 }

@@ -1,3 +1,4 @@
+import { hookTask } from "../hooks/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
 import type { Hands } from "./hands.ts";
@@ -116,10 +117,6 @@ function synchronizeThere(hands: Hands, { hook, step, run }: Step): Promise<void
 }
 
 function synchronizationTask(hook: Hook, binding: KubernetesBinding): HookTask {
-  return {
-    kind: "hook",
-    key: `sync/${syncId(hook, binding)}`,
-    hook,
-    trigger: { type: "synchronization", binding },
-  };
+  const trigger: HookTrigger = { type: "synchronization", binding };
+  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}` };
 }

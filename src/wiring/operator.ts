@@ -1,3 +1,4 @@
+import { hookTask } from "../hooks/index.ts";
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
 import { firstContact, get, isNotFound } from "../kube/index.ts";
@@ -225,12 +226,9 @@ export class Operator {
     this.#state.update(module, (record) => void (record.troubles = troubles));
   }
 
-  /** Events of a module that is off go nowhere; the batch folds neighbours of the same hook. */
   #offerHook(hook: Hook, trigger: HookTrigger): void {
     const queue = trigger.type === "lifecycle" ? "main" : trigger.binding.queue;
-    const alone = trigger.type === "synchronization" && trigger.binding.group === undefined;
-    const batch = hook.config.version === "v0" || alone ? {} : { batch: hook.id };
-    this.#queues.offer(queue, { kind: "hook", hook, trigger, ...batch });
+    this.#queues.offer(queue, hookTask(hook, trigger));
   }
 
   async #checkRights(): Promise<void> {

@@ -1,4 +1,4 @@
-import { parseHookConfig } from "../../src/hooks/index.ts";
+import { parseHookConfig, type HookKind } from "../../src/hooks/index.ts";
 import type {
   Hook,
   HookTrigger,
@@ -8,8 +8,8 @@ import type {
 } from "../../src/model/index.ts";
 
 /** A hook with the configuration that `text` gives; never run. */
-export function hookWith(text: string, name = "hook.sh"): Hook {
-  const parsed = parseHookConfig(text, "module");
+export function hookWith(text: string, name = "hook.sh", kind: HookKind = "module"): Hook {
+  const parsed = parseHookConfig(text, kind);
   if ("errors" in parsed) throw new Error(parsed.errors.join("; "));
   const { config } = parsed;
   return {
@@ -18,7 +18,7 @@ export function hookWith(text: string, name = "hook.sh"): Hook {
     path: `/m/hooks/${name}`,
     root: "/m/hooks",
     signature: "",
-    module: "m",
+    module: kind === "module" ? "m" : undefined,
     config,
   };
 }

@@ -1,0 +1,175 @@
+import { describe, expect, test } from "vitest";
+
+import { allowsFailure, hookTask } from "../../src/hooks/index.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import type { Hook, HookTrigger, Task } from "../../src/model/index.ts";
+import { Queues } from "../../src/queue/index.ts";
+import { State } from "../../src/state/index.ts";
+import { runTask } from "../../src/tasks/index.ts";
+import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
+import { event, hookWith, kubernetes, schedule, sync, tick } from "../hooks/build.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+
+const TEXT = `
+configVersion: v1
+beforeAll: 1
+schedule:
+- {name: S, crontab: "* * * * *"}
+- {name: G-schedule, crontab: "* * * * *", group: pods}
+- {name: H-schedule, crontab: "* * * * *", group: other}
+kubernetes:
+- {name: E, kind: Pod}
+- {name: F, kind: Pod, allowFailure: true}
+- {name: G, kind: Pod, group: pods}
+- {name: G2, kind: Pod, group: pods}
+`;
+const V0 = "onKubernetesEvent: [{kind: pod}]";
+
+const HOOKS: Record<string, Hook> = {
+  ...Object.fromEntries(["h1", "h2", "h3"].map((name) => [name, hookWith(TEXT, name, "global")])),
+  old: hookWith(V0, "old", "global"),
+};
+
+/** E, F: events; S: schedule; Y: Synchronization; G, H: of a group, by s(chedule), e(vent), y(Synchronization). */
+const MADE: Record<string, (hook: Hook) => HookTrigger> = {
+  E: (hook) => event(kubernetes(hook, "E")),
+  F: (hook) => event(kubernetes(hook, "F")),
+  S: (hook) => tick(schedule(hook, "S")),
+  Y: (hook) => sync(kubernetes(hook, "E")),
+  Gs: (hook) => tick(schedule(hook, "G-schedule")),
+  Hs: (hook) => tick(schedule(hook, "H-schedule")),
+  Ge: (hook) => event(kubernetes(hook, "G")),
+  Gy: (hook) => sync(kubernetes(hook, "G")),
+  Gy2: (hook) => sync(kubernetes(hook, "G2")),
+  L: () => ({ type: "lifecycle", binding: "beforeAll" }),
+  V: (hook) => event(kubernetes(hook, "onKubernetesEvent")),
+};
+
+/** `h1:E` is a hook task; `x` is another kind of task. */
+function taskOf(word: string): Task {
+  const [name = "", kind = ""] = word.split(":");
+  const hook = HOOKS[name];
+  const make = MADE[kind];
+  if (hook === undefined || make === undefined) return { kind: "ensure-crds", modules: [] };
+  return hookTask(hook, make(hook));
+}
+
+function shown(triggers: readonly HookTrigger[]): string {
+  return triggers
+    .map((trigger) => {
+      if (trigger.type === "lifecycle") return "L";
+      if (trigger.binding.group !== undefined) return trigger.binding.group === "pods" ? "G" : "H";
+      return trigger.type === "synchronization" ? "Y" : trigger.binding.name;
+    })
+    .join(" ");
+}
+
+const NOTHING: HookLeftovers = {
+  failure: undefined,
+  durationMs: 1,
+  configPatch: "",
+  valuesPatch: "",
+  applyObjects: () => Promise.resolve(),
+  applyMetrics: () => {},
+};
+
+interface Run {
+  readonly hook: string;
+  readonly contexts: string;
+  /** Places in the queue at its start, its own among them. */
+  readonly left: number;
+}
+
+/** The real queue and the real task of a hook run, over hooks that only note what they were told. */
+async function runsOf(words: string): Promise<Run[]> {
+  const runs: Run[] = [];
+  const clock = new ManualClock();
+  const unlocked: string[] = [];
+  const queues: Queues<Task> = new Queues<Task>({
+    clock,
+    bounds: { minMs: 1, maxMs: 1 },
+    random: () => 0,
+    run: (batch, context) => runTask(hands, batch, context),
+  });
+  // Only what a run of a global hook reaches.
+  const hands = {
+    state: new State({ clock, onChange: () => {} }),
+    queues,
+    clock,
+    logger: silentLogger,
+    bindings: {
+      snapshots: () => ({ get: () => [], objects: () => [] }),
+      unlock: (_: Hook, ids: readonly string[]) => void unlocked.push(...ids),
+    },
+    releases: { ensureCrds: () => Promise.resolve() },
+    witness: { hookRun: () => {} },
+    runHook: ({ hook, triggers }: { hook: Hook; triggers: readonly HookTrigger[] }) => {
+      const left = queues.views()[0]?.tasks.length ?? 0;
+      runs.push({ hook: hook.name, contexts: shown(triggers), left });
+      return Promise.resolve(NOTHING);
+    },
+  } as unknown as Hands;
+  for (const word of words.split(" ")) queues.offer("main", taskOf(word));
+  await settle();
+  expect(queues.views()[0]?.length).toBe(0);
+  return runs;
+}
+
+describe("combining (hook-contract §2.7)", () => {
+  test.each([
+    ["h1:E h1:E h1:S h1:E h2:E h1:E", "E E S E", 3],
+    ["h1:E h2:E h3:S", "E", 3],
+    ["h1:Ge h1:Ge h1:Gs h1:E h2:E h1:E", "G E", 3],
+    ["h1:Gy h1:Gy2 h1:Gs h1:E h1:Gs h1:S h1:Ge x h1:E", "G E G S G", 3],
+    ["h1:Y h1:E h1:E", "Y", 3],
+    ["h1:Gy h1:Y h1:Gy2", "G", 3],
+    ["h1:E h1:Y", "E", 2],
+    ["h1:L h1:E", "L", 2],
+    ["h1:E h1:L", "E", 2],
+    ["h1:Gs h1:Hs h1:Ge", "G H G", 1],
+    ["h1:E", "E", 1],
+    ["old:V old:V", "onKubernetesEvent", 2],
+  ])("%s", async (words, contexts, left) => {
+    const [first] = await runsOf(words);
+    expect(first).toMatchObject({ contexts, left });
+  });
+
+  test("a run may fail only when each of its triggers may", () => {
+    const triggers = (words: string) =>
+      words.split(" ").map((word) => (MADE[word] as (hook: Hook) => HookTrigger)(HOOKS["h1"] as Hook));
+    expect(allowsFailure(triggers("F F"))).toBe(true);
+    expect(allowsFailure(triggers("F E"))).toBe(false);
+    expect(allowsFailure(triggers("L"))).toBe(false);
+    expect(allowsFailure([])).toBe(false);
+  });
+});
+
+describe("a flood", () => {
+  const times = (count: number, words: string): string =>
+    Array.from({ length: count }, () => words).join(" ");
+
+  test("the tasks of one hook become one, wherever they stand; of each group the last stays", async () => {
+    const runs = await runsOf(`x ${times(120, "h1:E h2:E h1:Gs h3:E")} h1:S`);
+    const [h1, h2] = runs;
+    expect(h1?.hook).toBe("h1");
+    expect(h1?.contexts.replaceAll("E ", "")).toBe("G");
+    expect(h1?.contexts.split("E ").length).toBeGreaterThan(50);
+    expect(h2?.contexts.split(" ").length).toBeGreaterThan(50);
+    expect(runs.length).toBeLessThan(100);
+    const all = runs.flatMap(({ contexts }) => contexts.split(" "));
+    expect(all.filter((each) => each === "E")).toHaveLength(360);
+    expect(all.filter((each) => each === "S")).toHaveLength(1);
+  });
+
+  test("a task that runs alone is not overtaken by its hook's others", async () => {
+    const runs = await runsOf(`x ${times(80, "h1:E h2:E")} h1:Y ${times(80, "h1:E h2:E")}`);
+    const h1 = runs.filter(({ hook }) => hook === "h1").map(({ contexts }) => contexts);
+    expect(h1.indexOf("Y")).toBe(1);
+    expect(h1[0]?.split(" ")).toHaveLength(80);
+  });
+
+  test("a short queue is left as it is", async () => {
+    const runs = await runsOf(`x ${times(40, "h1:E h2:E")}`);
+    expect(runs).toHaveLength(80);
+  });
+});

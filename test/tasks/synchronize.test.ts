@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+
+test("a group in a named queue has one start-up run, as in main (hook-contract §2.5)", async () => {
+  const grouped = (queue: string) => [
+    { name: "pods", group: "g", queue },
+    { name: "nodes", group: "g", queue },
+    { name: "alone", queue },
+  ];
+  const runs: string[] = [];
+  const act = (hook: string) => (triggers: readonly unknown[]) => {
+    runs.push(`${hook}: ${triggers.length}`);
+    return {};
+  };
+  const lab = new EngineLab({
+    globalHooks: [
+      { name: "here", kubernetes: grouped("main"), act: act("here") },
+      { name: "there", kubernetes: grouped("side"), act: act("there") },
+    ],
+  });
+  await lab.start();
+  expect(runs).toEqual(["here: 1", "here: 1", "there: 1", "there: 1"]);
+  expect(lab.unlocked.filter((id) => id.startsWith("there")).toSorted()).toEqual([
+    "there/k0",
+    "there/k1",
+    "there/k2",
+  ]);
+});
