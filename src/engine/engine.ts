@@ -6,6 +6,8 @@ import type { Queues } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 
 const MAIN = "main";
+/** A run that configuration has overtaken may still end by itself; a longer one (a helm wait) is ended. */
+const PATIENCE_MS = 3000;
 
 /**
  * The loop: whatever was recorded or ended, look at the whole, plan, offer. It acts on nothing but the view, so
@@ -45,7 +47,7 @@ export class Engine {
 
   #restart(cause: NonNullable<Plan["restart"]>): void {
     this.#queues.remove((task) => task.group === "converge" || task.kind === "converge");
-    this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module");
+    this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module", PATIENCE_MS);
     this.#state.recordConverge({ phase: "idle", remaining: 0 });
     const offer = converge(cause);
     this.#queues.offer(MAIN, offer.task, offer.place);
@@ -56,6 +58,6 @@ export class Engine {
     const names = new Set(planned.hurry);
     const ofThem = (task: Task): boolean => names.has(moduleOf(task) ?? "") && task.kind === "run-module";
     this.#queues.hurry(ofThem);
-    this.#queues.interrupt(ofThem);
+    this.#queues.interrupt(ofThem, PATIENCE_MS);
   }
 }

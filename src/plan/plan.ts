@@ -1,7 +1,7 @@
 import { runModuleKey } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { Cause, ModuleView, View } from "../state/index.ts";
-import { reloadOwed, restartOwed } from "./reload.ts";
+import { configOvertaken, reloadOwed, restartOwed } from "./reload.ts";
 import { runOwed } from "./run.ts";
 
 /** Key of the reload task: there is one at most. */
@@ -18,7 +18,7 @@ export interface Plan {
   readonly offers: readonly Offer[];
   /** The reload under way can no longer be right: its waiting steps go, a fresh one comes. */
   readonly restart: Cause | undefined;
-  /** Modules whose configuration moved since their failed run began: their back-off ends, a long step too. */
+  /** Modules whose configuration moved since their run began: its back-off ends, a long step of it too. */
   readonly hurry: readonly string[];
 }
 
@@ -37,8 +37,15 @@ export function plan(view: View): Plan {
   return {
     offers: reload === undefined ? runs : besides(reload, runs),
     restart: undefined,
-    hurry: [...view.modules.values()].filter(outdatedAttempt).map((module) => module.name),
+    hurry: overtaken(view),
   };
+}
+
+/** An edit of globals or flags concerns any run: its module may be off by now. */
+function overtaken(view: View): string[] {
+  const modules = [...view.modules.values()];
+  const concerned = configOvertaken(view) ? modules : modules.filter(outdatedAttempt);
+  return concerned.map((module) => module.name);
 }
 
 /**

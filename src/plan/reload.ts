@@ -7,11 +7,15 @@ const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };
 const GLOBALS: Cause = { text: "global values changed", place: "back" };
 const REQUESTED: Cause = { text: "requested", place: "front" };
 
+/** Whether globals or flags of the ConfigMap are no longer those that the last reload took into account. */
+export function configOvertaken(view: View): boolean {
+  const { covered } = view.converge;
+  return covered !== undefined && covered.config !== view.coverage.config;
+}
+
 /** Whether the reload under way took a ConfigMap into account that is no longer in force. */
 export function restartOwed(view: View): Cause | undefined {
-  const { phase, covered } = view.converge;
-  if (phase === "idle" || covered === undefined) return undefined;
-  return covered.config === view.coverage.config ? undefined : CONFIG;
+  return view.converge.phase !== "idle" && configOvertaken(view) ? CONFIG : undefined;
 }
 
 /** Whether a reload is owed while none runs: rules 9, 11, 13 and 16, and a request by token. */
@@ -52,10 +56,7 @@ function problemMoved(view: View): Cause | undefined {
 }
 
 function configMoved(view: View): Cause | undefined {
-  const covered = view.converge.covered;
-  return covered !== undefined && covered.config !== view.coverage.config
-    ? (view.globalCause ?? CONFIG)
-    : undefined;
+  return configOvertaken(view) ? (view.globalCause ?? CONFIG) : undefined;
 }
 
 function globalsMoved(view: View): Cause | undefined {

@@ -9,6 +9,8 @@ export interface Entry<T extends QueueTask> {
   /** Not to be run before this time (back-off or rate limit); 0 = at once. */
   notBefore: number;
   running: boolean;
+  /** When the run under way began, in ms since the epoch. */
+  startedAt: number;
 }
 
 /** A queue that is longer than this is searched for tasks that can be folded although they are no neighbours. */
@@ -95,5 +97,13 @@ function joiningBatch<T extends QueueTask>({ tasks: [first] }: Entry<T>): string
 }
 
 function newEntry<T extends QueueTask>(task: T, now: number): Entry<T> {
-  return { tasks: [task], enqueuedAt: now, failures: 0, message: undefined, notBefore: 0, running: false };
+  return {
+    tasks: [task],
+    enqueuedAt: now,
+    failures: 0,
+    message: undefined,
+    notBefore: 0,
+    running: false,
+    startedAt: 0,
+  };
 }

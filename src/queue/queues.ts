@@ -23,6 +23,8 @@ interface Worker<T extends QueueTask> {
   readonly lane: Lane<T>;
   timer: Timer | undefined;
   abort: AbortController | undefined;
+  /** Ends the patience with an interrupted run. */
+  patience: Timer | undefined;
 }
 
 /**
@@ -78,11 +80,15 @@ export class Queues<T extends QueueTask> {
     }
   }
 
-  /** Aborts the signal of running batches that match. */
-  interrupt(match: (task: T) => boolean): void {
+  /** Aborts the signal of running batches that match, once they have run for `afterMs`: short ones end by themselves. */
+  interrupt(match: (task: T) => boolean, afterMs = 0): void {
+    const { clock } = this.#options;
     for (const worker of this.#workers.values()) {
       const head = worker.lane.head;
-      if (head?.running === true && head.tasks.some(match)) worker.abort?.abort();
+      if (head?.running !== true || !head.tasks.some(match)) continue;
+      const wait = head.startedAt + afterMs - clock.now();
+      if (wait <= 0) worker.abort?.abort();
+      else worker.patience ??= clock.setTimer(wait, () => worker.abort?.abort());
     }
   }
 
@@ -123,7 +129,7 @@ export class Queues<T extends QueueTask> {
   #worker(queue: string): Worker<T> {
     let worker = this.#workers.get(queue);
     if (worker === undefined) {
-      worker = { lane: new Lane<T>(), timer: undefined, abort: undefined };
+      worker = { lane: new Lane<T>(), timer: undefined, abort: undefined, patience: undefined };
       this.#workers.set(queue, worker);
     }
     return worker;
@@ -159,6 +165,7 @@ export class Queues<T extends QueueTask> {
 
   #start(queue: string, worker: Worker<T>, head: Entry<T>): void {
     head.running = true;
+    head.startedAt = this.#options.clock.now();
     head.notBefore = 0;
     worker.abort = new AbortController();
     const context: RunContext = {
@@ -184,6 +191,8 @@ export class Queues<T extends QueueTask> {
     const batch = [...head.tasks];
     head.running = false;
     worker.abort = undefined;
+    worker.patience?.cancel();
+    worker.patience = undefined;
     this.#apply(worker.lane, head, outcome);
     this.#views = undefined;
     this.#options.onSettled?.(batch, outcome, context);

@@ -1,4 +1,4 @@
-import type { EnabledBy, Json, Module, Problem, Tree } from "../model/index.ts";
+import type { EnabledBy, Json, LifecycleBinding, Module, Problem, Tree } from "../model/index.ts";
 
 /** How far start-up is (LIFECYCLE-STEPS 1–2); `converging` until the first reload has ended, then `running`. */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
@@ -46,6 +46,8 @@ export interface Coverage {
 export interface Cause {
   readonly text: string;
   readonly place: "front" | "back";
+  /** Binding of the lifecycle hook that made the change. */
+  readonly binding?: LifecycleBinding;
 }
 
 /** How far a module's first run since it became enabled is; `ready` = later runs start from beforeHelm. */

@@ -86,8 +86,7 @@ function afterModules(hands: Hands): Promise<Outcome<Task>> {
 function finish(hands: Hands): Promise<Outcome<Task>> {
   const { state, clock } = hands;
   const { converge: ended, coverage, globalCause } = state.view;
-  const own =
-    coverage.globals !== ended.covered?.globals && globalCause?.text.startsWith("afterAll") === true;
+  const own = coverage.globals !== ended.covered?.globals && globalCause?.binding === "afterAll";
   const rounds = own ? ended.rounds + 1 : 0;
   state.finishConverge(rounds % MAX_ROUNDS);
   const ms = clock.now() - (ended.startedAt ?? clock.now());

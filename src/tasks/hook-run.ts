@@ -115,6 +115,7 @@ function causeOf(trigger: HookTrigger | undefined): Cause {
     return {
       text: `${trigger.binding} hooks changed values`,
       place: trigger.binding === "afterHelm" ? "front" : "back",
+      binding: trigger.binding,
     };
   }
   return {

@@ -65,7 +65,7 @@ async function steps(run: Run): Promise<void> {
     record.handledSectionDigest = settled.section;
     record.handledConfigDigest = settled.config;
     record.handledToken = settled.token ?? record.handledToken;
-    record.rounds = changed && record.cause?.place === "front" ? record.rounds + 1 : 0;
+    record.rounds = changed && record.cause?.binding === "afterHelm" ? record.rounds + 1 : 0;
   });
   hands.witness.released(name, outcome);
   if (recordOf(run).rounds >= MAX_ROUNDS)

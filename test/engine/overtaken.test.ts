@@ -1,0 +1,78 @@
+import { describe, expect, it } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+
+const LONG_WAIT = 600_000;
+
+async function readyLab(): Promise<EngineLab> {
+  const lab = new EngineLab({
+    modules: [
+      { name: "one", order: 1, enabled: true },
+      { name: "two", order: 2, enabled: true },
+    ],
+  });
+  await lab.start();
+  lab.log.length = 0;
+  return lab;
+}
+
+describe("runs that an edit overtakes (README: Queues, retry, reactions)", () => {
+  it("a short run ends by itself and runs once more", async () => {
+    const lab = await readyLab();
+    lab.helmTakes = 1000;
+    lab.edit({ one: "x: 1" });
+    await lab.run(500);
+    lab.edit({ one: "x: 2" });
+    await lab.run(5000);
+    expect(lab.log).toEqual(["helm one", "release one v2", "helm one", "release one v3"]);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("a helm wait is ended three seconds after its run began", async () => {
+    const lab = await readyLab();
+    lab.helmTakes = LONG_WAIT;
+    lab.edit({ one: "x: 1" });
+    await lab.run(1000);
+    lab.edit({ one: "x: 2" });
+    await lab.run(1000);
+    expect(lab.log).toEqual(["helm one"]);
+    lab.helmTakes = 0;
+    await lab.run(1000);
+    expect(lab.log).toEqual(["helm one", "helm one", "release one v2"]);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("a helm wait of a module that is switched off is ended, the rest is left alone", async () => {
+    const lab = await readyLab();
+    lab.helmTakes = LONG_WAIT;
+    lab.edit({ one: "x: 1" });
+    await lab.run(10_000);
+    lab.helmTakes = 0;
+    lab.edit({ oneEnabled: "false" });
+    await lab.run();
+    expect([...lab.releases.keys()]).toEqual(["two"]);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("an edit of another module does not end a helm wait", async () => {
+    const lab = await readyLab();
+    lab.helmTakes = LONG_WAIT;
+    lab.edit({ one: "x: 1" });
+    await lab.run(10_000);
+    lab.edit({ two: "x: 1" });
+    await lab.run(10_000);
+    expect(lab.log).toEqual(["helm one"]);
+  });
+
+  it("any number of edits during runs is no livelock", async () => {
+    const lab = await readyLab();
+    lab.helmTakes = 1000;
+    for (let edit = 0; edit < 20; edit++) {
+      lab.edit({ one: `x: ${edit}` });
+      await lab.run(900);
+    }
+    await lab.run(10_000);
+    expect(lab.failures).toEqual([]);
+    expect(lab.quiet).toBe(true);
+  });
+});
