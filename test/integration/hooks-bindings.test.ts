@@ -1,10 +1,10 @@
 import { rmSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startOperator } from "../../scripts/operator.mjs";
-import type { OperatorProcess } from "../../scripts/operator.mjs";
 import { cluster, deleteNamespace, eventually, kubeconfigOf, makeNamespace } from "../support/cluster.ts";
 import { brief, hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
+import { launchOperator } from "../support/operator.ts";
+import type { OperatorProcess } from "../support/operator.ts";
 
 // HOOKS "onKubernetesEvent" and hook-contract §1.4: each option of a kubernetes binding, against the real API server.
 
@@ -118,7 +118,7 @@ describe("binding options", () => {
         { kind: "configmap", selector: { matchLabels: { v0: "yes" } }, namespaceSelector: { any: true } },
       ],
     });
-    operator = await startOperator({
+    operator = await launchOperator({
       kubeconfig: cluster().kubeconfig,
       namespace: home,
       modulesDir: lab.modulesDir,
@@ -305,7 +305,7 @@ test("a flood of 2,000 events drains in a few runs", async () => {
     }),
     '[ "$run" != 000001 ] || wait_for flood',
   );
-  const operator = await startOperator({
+  const operator = await launchOperator({
     kubeconfig: cluster().kubeconfig,
     namespace: home,
     modulesDir: lab.modulesDir,
@@ -354,7 +354,7 @@ test("a kind that RBAC forbids is told in log and metric; the rest works", async
     "global-hooks/works.sh",
     v1({ kind: "Secret", name: "secrets", namespace: here, labelSelector: { matchLabels: { mine: "1" } } }),
   );
-  const operator = await startOperator({
+  const operator = await launchOperator({
     kubeconfig,
     namespace: home,
     modulesDir: lab.modulesDir,

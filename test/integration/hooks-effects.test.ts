@@ -1,11 +1,11 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startOperator } from "../../scripts/operator.mjs";
-import type { OperatorProcess } from "../../scripts/operator.mjs";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { brief, hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
+import { launchOperator } from "../support/operator.ts";
+import type { OperatorProcess } from "../support/operator.ts";
 
 // HOOKS "Event triggered execution", hook-contract §3: what a run leaves, in the cluster and in the operator.
 
@@ -179,7 +179,7 @@ END`,
       map("updated", { a: "old" }),
       ...[1, 2, 3].map((number) => map(`deleted-${number}`, {})),
     );
-    operator = await startOperator({
+    operator = await launchOperator({
       kubeconfig: cluster().kubeconfig,
       namespace: ns,
       modulesDir: lab.modulesDir,

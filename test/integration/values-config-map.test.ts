@@ -1,13 +1,13 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { startOperator } from "../../scripts/operator.mjs";
-import type { OperatorProcess } from "../../scripts/operator.mjs";
 import { CONFIG_MAPS, connect, mergePatch } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
+import { launchOperator } from "../support/operator.ts";
+import type { OperatorProcess } from "../support/operator.ts";
 
 // VALUES and README "Validation", "ConfigMap": the consequences of invalid values, and two writers of one ConfigMap.
 
@@ -107,7 +107,7 @@ describe("values from the ConfigMap and from hooks", () => {
       `echo '{"op":"add","path":"/needy/token","value":"filled"}' >"$VALUES_JSON_PATCH_PATH"`,
     );
     await kubectl(["create", "configmap", "addon-operator", "-n", ns, "--from-literal=app=size: 2"]);
-    operator = await startOperator({
+    operator = await launchOperator({
       kubeconfig: cluster().kubeconfig,
       namespace: ns,
       modulesDir: lab.modulesDir,
@@ -219,7 +219,7 @@ describe("two writers", () => {
       metadata: { name, namespace: ns, ...more },
     });
     await kubectl(["create", "-f", "-"], JSON.stringify(map("addon-operator")));
-    const operator = await startOperator({
+    const operator = await launchOperator({
       kubeconfig: cluster().kubeconfig,
       namespace: ns,
       modulesDir: lab.modulesDir,
@@ -279,7 +279,7 @@ describe("two writers", () => {
     );
     await kubectl(["create", "configmap", "addon-operator", "-n", ns, "--from-literal=app=a: user"]);
     try {
-      operator = await startOperator({
+      operator = await launchOperator({
         kubeconfig: cluster().kubeconfig,
         namespace: ns,
         modulesDir: lab.modulesDir,

@@ -23,6 +23,7 @@ describe("README", () => {
     await kubectl(["create", "configmap", "addon-operator", "-n", "addon-operator"]);
     const operator = await startOperator({
       kubeconfig: own.kubeconfig,
+      admin: own.kubeconfig,
       namespace: "addon-operator",
       modulesDir: join(root, "examples", "modules"),
       globalHooksDir: join(root, "examples", "global-hooks"),

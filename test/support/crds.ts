@@ -2,8 +2,14 @@ import { cluster } from "./cluster.ts";
 
 const CRDS = new URL("../../crds/", import.meta.url).pathname;
 
+let installed: Promise<void> | undefined;
+
 /** Installs the operator's own CRDs in the shared cluster and waits until they serve. */
-export async function installCrds(): Promise<void> {
+export function installCrds(): Promise<void> {
+  return (installed ??= install());
+}
+
+async function install(): Promise<void> {
   const { kubectl } = cluster();
   await kubectl(["apply", "--server-side", "--force-conflicts", "-f", CRDS]);
   const names = ["addonmodules", "addonoperators"].map((plural) => `crd/${plural}.addon-operator.io`);
