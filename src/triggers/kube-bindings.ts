@@ -111,8 +111,9 @@ export class KubeBindings {
     }
   }
 
-  /** Looks for missing kinds at once: CRDs were just created. */
+  /** CRDs were just created: missing kinds are looked for at once, and what was read of the others is out of date. */
   kindsChanged(): void {
+    this.#options.discovery.invalidate();
     this.#kinds.poke();
   }
 

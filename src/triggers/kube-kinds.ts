@@ -69,14 +69,14 @@ export class Kinds {
     }
   }
 
-  /** Looks again soon: CRDs were just created. */
+  /** Looks again at once: CRDs were just created and are served. */
   poke(): void {
-    this.#soon();
+    this.#lookSoon(0);
   }
 
-  #soon(): void {
+  #lookSoon(ms: number): void {
     this.#eager = EAGER_LOOKS;
-    this.#lookIn(AFTER_CRD_MS);
+    this.#lookIn(ms);
   }
 
   async #look(
@@ -124,7 +124,7 @@ export class Kinds {
   }
 
   #watchCrds(): void {
-    const came = (): void => this.#soon();
+    const came = (): void => this.#lookSoon(AFTER_CRD_MS);
     const spec = { resource: CUSTOM_RESOURCE_DEFINITIONS, metadataOnly: true };
     const ignore = (): void => {};
     this.#crds ??= this.#options.hub.subscribe(spec, {

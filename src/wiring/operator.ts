@@ -122,7 +122,7 @@ export class Operator {
     this.#engine.stop();
     await this.#queues.stop(this.#graceMs);
     await endChildren(LEASE_GRACE_MS);
-    await this.#faces?.flush();
+    await this.#faces?.flush(this.#leadership.leads);
     await this.#leadership.release();
   }
 
@@ -208,7 +208,7 @@ export class Operator {
       queues: this.#queues,
       bindings: this.#bindings,
       schedules,
-      releases: releasesPort(this.#base, releases, this.#state),
+      releases: releasesPort(this.#base, releases, { state: this.#state, bindings: this.#bindings }),
       config,
       witness: makeWitness(this.#metrics, (event) => this.#faces?.announce(event), logger),
       hookMetrics: { apply: (from, operations) => this.#hookMetrics.apply(operations, from) },

@@ -111,7 +111,7 @@ async function fatesOf(look: Look): Promise<Verdict[]> {
   }
   const { base, releases, state, tree } = look;
   if (tree.purgeHolds.length > 0) return verdicts;
-  const orphans = releasesPort(base, releases, state).withoutModule(tree);
+  const orphans = releasesPort(base, releases, { state }).withoutModule(tree);
   return [...verdicts, ...orphans.map((name): Verdict => [name, "purge", "there is no such module"])];
 }
 

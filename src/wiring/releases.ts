@@ -2,6 +2,7 @@ import { Releases, managedByDigest, purgeList } from "../helm/index.ts";
 import type { Tree } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 import type { ReleasesPort } from "../tasks/index.ts";
+import type { KubeBindings } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 
 /** The releases of this operator; nothing is read yet. */
@@ -33,8 +34,18 @@ function neverTouched({ settings, env }: Base): ReadonlySet<string> {
   return new Set([...ignored, env["ADDON_OPERATOR_RELEASE_NAME"] ?? ""].filter((name) => name !== ""));
 }
 
+/** Who else hears of what tasks do with releases, and what they need to know. */
+interface Surroundings {
+  readonly state: State;
+  readonly bindings?: Pick<KubeBindings, "kindsChanged">;
+}
+
 /** What tasks may do with releases. */
-export function releasesPort(base: Base, releases: Releases, state: State): ReleasesPort {
+export function releasesPort(
+  base: Base,
+  releases: Releases,
+  { state, bindings }: Surroundings,
+): ReleasesPort {
   const never = neverTouched(base);
   const managedBy = managedByDigest(base.namespace, base.settings.configMap);
   return {
@@ -52,7 +63,10 @@ export function releasesPort(base: Base, releases: Releases, state: State): Rele
         managedBy,
         never: never.union(guarded(state)),
       }),
-    ensureCrds: (files) => releases.ensureCrds(files),
+    ensureCrds: async (files) => {
+      await releases.ensureCrds(files);
+      bindings?.kindsChanged();
+    },
   };
 }
 

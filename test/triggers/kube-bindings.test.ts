@@ -246,6 +246,25 @@ describe("kinds", () => {
     expect((await server.next()).request.path).toContain("widgets");
   });
 
+  it("are looked for at once when told so, past what discovery remembers", async () => {
+    let invalidated = 0;
+    const lab = bindingsLab();
+    const { bindings, clock, server } = bindingsLab({
+      discovery: {
+        resolve: (kind) => Promise.resolve(lab.kinds.get(kind.toLowerCase())),
+        invalidate: () => void invalidated++,
+      },
+    });
+    bindings.kindsChanged();
+    expect(invalidated).toBe(1);
+    await bindings.enable(widget);
+    await server.next();
+    lab.kinds.set("widget", WIDGETS);
+    bindings.kindsChanged();
+    await clock.advance(0);
+    expect((await server.next()).request.path).toContain("widgets");
+  });
+
   it("that are forbidden hold nobody up, and start when the right is given", async () => {
     const { bindings, clock, server, take } = bindingsLab();
     const of = hook("h", [binding()]);
