@@ -56,9 +56,8 @@ export function parseSettings(
     if (parsed instanceof Error) errors.push(`${source.name}: ${parsed.message}`);
     values[setting.key] = parsed instanceof Error ? undefined : parsed;
   }
-  if (env["HELM_DRIVER"] !== undefined && !["", "secret", "secrets"].includes(env["HELM_DRIVER"])) {
-    errors.push(`HELM_DRIVER: "${env["HELM_DRIVER"]}" is not supported; only "secret" is, unset it`);
-  }
+  errors.push(...driverErrors(env));
+  if (errors.length === 0) errors.push(...leaseErrors(values as unknown as Settings));
   if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
   return {
@@ -66,6 +65,23 @@ export function parseSettings(
     warnings,
     rest: flags.rest,
   };
+}
+
+function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
+  if (driver === undefined || ["", "secret", "secrets"].includes(driver)) return [];
+  return [`HELM_DRIVER: "${driver}" is not supported; only "secret" is, unset it`];
+}
+
+/** What ends with a lost lease has three seconds to do so before another may begin. */
+const LEASE_GRACE_MS = 3000;
+
+function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings): string[] {
+  const errors: string[] = [];
+  if (leaseDurationMs < leaseRenewMs + LEASE_GRACE_MS)
+    errors.push("--lease-duration: must be at least 3 s more than --lease-renew-deadline");
+  if (leaseRetryMs <= 0 || leaseRetryMs >= leaseRenewMs)
+    errors.push("--lease-retry-period: must be more than 0 and less than --lease-renew-deadline");
+  return errors;
 }
 
 function readFlags(args: readonly string[], extra: readonly string[]): Flags {

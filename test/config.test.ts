@@ -43,6 +43,21 @@ describe("settings (design: Settings)", () => {
     expect(parsed.rest).toEqual(["queue"]);
   });
 
+  it("refuses lease times under which two could work at once", () => {
+    const wrong = (...times: string[]): unknown =>
+      parseSettings(
+        ["duration", "renew-deadline", "retry-period"].map(
+          (name, at) => `--lease-${name}=${times[at] ?? ""}`,
+        ),
+        {},
+      );
+    expect(wrong("35s", "32s", "10s")).toBeDefined();
+    expect(() => wrong("20s", "30s", "10s")).toThrow(/^--lease-duration: must be at least 3 s more/);
+    expect(() => wrong("35s", "33s", "10s")).toThrow(/^--lease-duration/);
+    expect(() => wrong("35s", "10s", "10s")).toThrow(/^--lease-retry-period/);
+    expect(() => wrong("35s", "10s", "0s")).toThrow(/^--lease-retry-period/);
+  });
+
   it("refuses helm storage other than secrets", () => {
     expect(() => parseSettings([], { HELM_DRIVER: "sql" })).toThrow(/HELM_DRIVER/);
   });

@@ -6,6 +6,21 @@ export interface Living {
 
 const living = new Set<Living>();
 
+let mayStart: () => boolean = () => true;
+
+/**
+ * From now on `run` starts a child only while `allowed` says so, and cancels it otherwise: a process that was frozen
+ * wakes up with work that was due before it can notice that another has taken its place.
+ */
+export function startOnlyWhile(allowed: () => boolean): void {
+  mayStart = allowed;
+}
+
+/** Whether a child may be started now. */
+export function startsAllowed(): boolean {
+  return mayStart();
+}
+
 /** Remembers a child until it has ended. */
 export function remember(child: Living): void {
   living.add(child);

@@ -1,4 +1,4 @@
-export { endChildren } from "./children.ts";
+export { endChildren, startOnlyWhile } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
 export { MAX_LINE, TRUNCATED } from "./lines.ts";
 export { run, type RunRequest } from "./run.ts";

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 
 import { type Clock, systemClock } from "../lib/index.ts";
 import { launch, type Child, type Exit } from "./child.ts";
-import { remember } from "./children.ts";
+import { remember, startsAllowed } from "./children.ts";
 import { drain } from "./drain.ts";
 import { Ending } from "./group.ts";
 import { Head, Tail } from "./kept.ts";
@@ -45,7 +45,7 @@ const GRACE_MS = 3000;
 export async function run(request: RunRequest): Promise<RunResult> {
   const clock = request.clock ?? systemClock;
   const startedAt = clock.monotonic();
-  if (request.signal?.aborted) return cancelled();
+  if (request.signal?.aborted || !startsAllowed()) return cancelled();
   const { input: text } = request;
   const child = launch({ ...request, stdin: text === undefined ? undefined : { text } });
   const output = collect(child, request);

@@ -116,10 +116,10 @@ export class Faces {
     this.#writeQueueFile();
   }
 
-  /** Writes what is not written yet and ends the mirror. */
-  async flush(): Promise<void> {
-    if (this.#mirroring) await this.#mirror.flush();
-    await this.#events.flush();
+  /** Writes what is not written yet, unless another writes by now (`leads` false), and ends the mirror. */
+  async flush(leads = true): Promise<void> {
+    if (this.#mirroring && leads) await this.#mirror.flush();
+    if (leads) await this.#events.flush();
     this.#mirror.close();
     this.#events.close();
   }

@@ -4,6 +4,7 @@ import { networkInterfaces } from "node:os";
 import { LEASES, Lease, get, mergePatch, ownIdentity } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
+import { startOnlyWhile } from "../process/index.ts";
 import type { Base } from "./base.ts";
 
 /** Annotation of the Lease: where its holder can be asked whether it is ready. */
@@ -49,9 +50,16 @@ export class Leadership {
   async acquire(port: number, signal: AbortSignal): Promise<void> {
     await this.#lease.acquire(signal);
     this.#leads = true;
+    startOnlyWhile(() => this.#lease.held);
     if (this.#base.settings.ha) await this.#tellAddress(port);
   }
 
+  /** False from the moment on from which another may work, even before `onLost` could be called. */
+  get leads(): boolean {
+    return this.#lease.held;
+  }
+
+  /** Gives the lease back; see {@link Lease.release}. */
   release(): Promise<void> {
     return this.#lease.release();
   }

@@ -8,7 +8,7 @@ export const CHART = new URL("../../charts/addon-operator", import.meta.url).pat
 /** Values to render with, by name. */
 export const MATRIX: Readonly<Record<string, JsonObject>> = {
   defaults: {},
-  ha: { replicas: 2, ha: { enabled: true, leaseDuration: "20s" } },
+  ha: { replicas: 2, ha: { enabled: true, leaseDuration: "20s", leaseRenewDeadline: "15s" } },
   "host network": { hostNetwork: true, replicas: 2, ha: { enabled: true }, port: 19115 },
   "own rights": {
     rbac: { clusterAdmin: false, rules: [{ apiGroups: ["apps"], resources: ["deployments"], verbs: ["*"] }] },

@@ -4,7 +4,14 @@ import { fileURLToPath } from "node:url";
 
 import { expect, test } from "vitest";
 
-import { endChildren, run, type RunRequest, type RunResult, TRUNCATED } from "../../src/process/index.ts";
+import {
+  endChildren,
+  run,
+  type RunRequest,
+  type RunResult,
+  startOnlyWhile,
+  TRUNCATED,
+} from "../../src/process/index.ts";
 
 const FIXTURES = join(dirname(fileURLToPath(import.meta.url)), "../fixtures/process");
 const env = { PATH: process.env.PATH ?? "" };
@@ -183,4 +190,16 @@ test("a script without a first line is run by the shell, or refused with the rem
   expect(`${result.stdout}${result.message}`).toMatch(
     /^ran as .*no-shebang\.sh|a script needs a first line like/,
   );
+});
+
+test("a child is started only while that is allowed", async () => {
+  let allowed = true;
+  startOnlyWhile(() => allowed);
+  try {
+    expect(await runFixture("lines.sh")).toMatchObject({ outcome: "succeeded" });
+    allowed = false;
+    expect(await runFixture("lines.sh")).toMatchObject({ outcome: "cancelled", stdout: "" });
+  } finally {
+    startOnlyWhile(() => true);
+  }
 });
