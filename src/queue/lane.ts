@@ -38,8 +38,10 @@ export class Lane<T extends QueueTask> {
     if (this.entries.length > FLOOD && this.entries.length % FLOOD === 0) this.#compact();
   }
 
-  /** Puts tasks before everything that is not running, in the order given. */
+  /** Puts tasks before everything that is not running, in the order given; what waits under the same keys goes. */
   prepend(tasks: readonly T[], now: number): void {
+    const keys = new Set(tasks.map((task) => task.key));
+    this.remove((task) => task.key !== undefined && keys.has(task.key));
     const at = this.head?.running === true ? 1 : 0;
     this.entries.splice(at, 0, ...tasks.map((task) => newEntry(task, now)));
   }

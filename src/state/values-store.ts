@@ -208,7 +208,13 @@ export class ValuesStore {
   }
 
   #sectionDigest(key: string): string {
-    const overlay: Json | undefined = sectionIn(this.#overlay, key);
-    return digestJson([sectionIn(this.#config, key) ?? null, overlay ?? null]);
+    return digestJson([this.#config, this.#overlay].map((each) => orNothing(sectionIn(each, key))));
   }
+}
+
+/** An empty section says as much as none. */
+function orNothing(section: Section | undefined): Json {
+  return section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0)
+    ? null
+    : section;
 }

@@ -22,9 +22,6 @@ export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[
   const deletes = deletions(hands, [...decisions.keys()]);
   dropDisabled(hands);
   const runs = state.enabledModules().filter((name) => isRunnable(hands, name));
-  // A run that waits already would come a second time behind the reload.
-  const covered = new Set(runs.map(runModuleKey));
-  hands.queues.remove((task) => task.kind === "run-module" && covered.has(task.key ?? ""));
   return [
     ...crds(hands, runs),
     ...deletes,

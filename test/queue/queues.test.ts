@@ -121,6 +121,18 @@ describe("named FIFO queues (LIFECYCLE: Task queues)", () => {
     expect(started).toEqual(["m", "m"]);
   });
 
+  it("takes expanded tasks for what waits under their keys already", async () => {
+    const { queues, started, end } = lab();
+    queues.offer("main", job("parent"));
+    await settle();
+    queues.offer("main", job("early", { key: "k" }));
+    await end({ kind: "expand", tasks: [job("child", { key: "k" })] });
+    await end();
+    await end();
+    expect(started).toEqual(["parent", "child", "parent"]);
+    expect(queues.views()[0]?.length).toBe(0);
+  });
+
   it("hands neighbours of one batch over together, also those that came during a back-off", async () => {
     const { queues, started, end, clock } = lab();
     for (const name of ["z", "a", "b"]) queues.offer("main", job(name, name === "z" ? {} : { batch: "h1" }));

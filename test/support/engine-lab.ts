@@ -17,7 +17,7 @@ import { Queues } from "../../src/queue/index.ts";
 import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
 import { ForeignReleaseError } from "../../src/helm/index.ts";
-import { runTask } from "../../src/tasks/index.ts";
+import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
 import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
@@ -38,6 +38,14 @@ export interface HookSpec {
   readonly kubernetes?: readonly Partial<KubernetesBinding>[];
   readonly schedules?: readonly Partial<ScheduleBinding>[];
   readonly act?: (triggers: readonly HookTrigger[], run: number) => HookAct;
+}
+
+/** What a hook was given at a run. */
+export interface HookInput {
+  readonly hook: string;
+  readonly binding: string;
+  readonly values: JsonObject;
+  readonly config: JsonObject;
 }
 
 export interface ModuleSpec {
@@ -66,6 +74,8 @@ export class EngineLab {
   readonly log: string[] = [];
   readonly releases = new Map<string, ReleaseView & { readonly values: string }>();
   readonly unlocked: string[] = [];
+  readonly #inputs: { hook: string; binding: string; values: string; config: string }[] = [];
+  readonly #globalValues: JsonObject | undefined;
   readonly schedules = new Set<string>();
   readonly failures: string[] = [];
   data: Record<string, string> = {};
@@ -93,7 +103,10 @@ export class EngineLab {
     modules?: readonly ModuleSpec[];
     globalHooks?: readonly HookSpec[];
     config?: Record<string, string>;
+    /** `global` of modules/values.yaml. */
+    globalValues?: JsonObject;
   }) {
+    this.#globalValues = world.globalValues;
     this.#modules = [...(world.modules ?? [])];
     this.#globalHooks = world.globalHooks ?? [];
     this.data = { ...world.config };
@@ -114,9 +127,11 @@ export class EngineLab {
 
   /** Starts up and runs until the first reload is over or something backs off. */
   async start(): Promise<void> {
-    this.state.recordTree(this.#tree());
+    const tree = this.#tree();
+    this.state.recordTree(tree);
     this.#takeConfig();
-    this.state.recordGlobalHooks(this.#globalHooks.map((spec) => this.#hook(spec)));
+    const loaded = await loadHooks(this.#hands, tree.globalHookFiles, undefined);
+    this.state.recordGlobalHooks(loaded.hooks);
     this.state.recordBoot("onStartup");
     this.queues.offer("main", { kind: "boot", key: "boot" });
     await this.run();
@@ -192,6 +207,17 @@ export class EngineLab {
     this.#offer(hook, { type: "schedule", binding });
   }
 
+  /** The files that runs of a hook were given, in order. */
+  inputs(hookId: string): HookInput[] {
+    return this.#inputs
+      .filter(({ hook }) => hook === hookId)
+      .map((each) => ({
+        ...each,
+        values: JSON.parse(each.values) as JsonObject,
+        config: JSON.parse(each.config) as JsonObject,
+      }));
+  }
+
   /** True when nothing waits or runs. */
   get quiet(): boolean {
     return this.queues.views().every((view) => view.length === 0);
@@ -236,7 +262,7 @@ export class EngineLab {
       .sort((a, b) => a.order - b.order || (a.name < b.name ? -1 : 1));
     return {
       modules,
-      globalValues: undefined,
+      globalValues: this.#globalValues,
       globalSchemas: {},
       globalHookFiles: this.#globalHooks.map((spec) => fileOf(spec)),
       problems: [],
@@ -266,6 +292,8 @@ export class EngineLab {
     this.#note(
       `hook ${hook.id}: ${triggers.map((each) => (each.type === "synchronization" ? `sync ${bindingName(each)}` : bindingName(each))).join(" ")}`,
     );
+    const binding = triggers.map(bindingName).join(" ");
+    this.#inputs.push({ hook: hook.id, binding, values: run.values, config: run.configValues });
     this.#mustBeOn(hook.module, run.triggers);
     const act = this.#spec(hook)?.act?.(triggers, count) ?? {};
     const takes = act.takes;

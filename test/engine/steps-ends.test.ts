@@ -1,0 +1,168 @@
+import { describe, expect, it } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec } from "../support/engine-lab.ts";
+
+const linesOf = (lab: EngineLab, start: string): string[] => lab.log.filter((line) => line.startsWith(start));
+const reloads = (lab: EngineLab): number => lab.log.filter((line) => line === "converged").length;
+
+/** A release of ours that is there already. */
+function addRelease(lab: EngineLab, name: string): void {
+  lab.releases.set(name, {
+    name,
+    revision: 3,
+    status: "deployed",
+    chartVersion: "1",
+    manifestChecksum: "",
+    lastDeployed: 0,
+    values: "",
+  });
+}
+
+const ALL_BINDINGS: HookSpec = {
+  name: "h",
+  lifecycle: { onStartup: 1, beforeHelm: 1, afterHelm: 1, afterDeleteHelm: 1 },
+  kubernetes: [{ name: "pods" }],
+  schedules: [{}],
+};
+
+describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", () => {
+  it("6: schedules and queued runs of a module go at once, its watches after its afterDeleteHelm hooks", async () => {
+    const watched: boolean[] = [];
+    const lab: EngineLab = new EngineLab({
+      modules: [
+        {
+          name: "one",
+          enabled: true,
+          hooks: [
+            {
+              ...ALL_BINDINGS,
+              kubernetes: [{ queue: "side" }],
+              act: (triggers) => {
+                const trigger = triggers[0];
+                if (trigger?.binding === "afterDeleteHelm") watched.push(lab.watches("one/h"));
+                return trigger?.type === "event" ? { fail: "no" } : {};
+              },
+            },
+          ],
+        },
+      ],
+    });
+    await lab.start();
+    lab.event("one/h");
+    await lab.run();
+    expect(lab.describe()).toEqual(["side: hook one/h: kubernetes"]);
+    lab.uninstallFails = () => true;
+    lab.edit({ oneEnabled: "false" });
+    await lab.run();
+    expect(lab.describe().filter((line) => line.startsWith("side"))).toEqual([]);
+    expect(lab.schedules.has("one/h")).toBe(false);
+    expect(lab.watches("one/h")).toBe(true);
+    lab.uninstallFails = undefined;
+    await lab.run(5000);
+    expect(watched).toEqual([true]);
+    expect(lab.watches("one/h")).toBe(false);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("6: afterDeleteHelm hooks see the merged values; what they change starts nothing", async () => {
+    const lab = new EngineLab({
+      modules: [
+        {
+          name: "one",
+          enabled: true,
+          section: { x: 1 },
+          hooks: [
+            {
+              name: "h",
+              lifecycle: { afterDeleteHelm: 1 },
+              act: () => ({
+                values: { op: "add", path: "/one/y", value: 1 },
+                config: { op: "add", path: "/one/z", value: 1 },
+              }),
+            },
+          ],
+        },
+        { name: "two", enabled: true },
+      ],
+    });
+    await lab.start();
+    lab.edit({ oneEnabled: "false" });
+    await lab.run();
+    expect(lab.inputs("one/h")).toMatchObject([
+      { binding: "afterDeleteHelm", values: { global: { enabledModules: ["two"] }, one: { x: 1 } } },
+    ]);
+    expect(lab.data["one"]).toBe('{"z":1}');
+    expect(reloads(lab)).toBe(2);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("6: a protected module is not deleted and needs a person; a suspended one stays", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "one", enabled: true },
+        { name: "two", enabled: true },
+      ],
+      config: { oneProtected: "true", twoMaintenance: "NoResourceReconciliation" },
+    });
+    addRelease(lab, "one");
+    addRelease(lab, "two");
+    await lab.start();
+    lab.edit({ oneEnabled: "false", twoEnabled: "false" });
+    await lab.run();
+    expect(linesOf(lab, "uninstall")).toEqual([]);
+    expect(lab.state.view.modules.get("one")?.problem?.message).toBe(
+      "the module is protected but switched off",
+    );
+  });
+
+  it("7: purges come after the deletes and before the runs, in every reload, and never while no module is read", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "one", enabled: true },
+        { name: "two", enabled: true },
+      ],
+    });
+    await lab.start();
+    lab.setModules([]);
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run();
+    await lab.run(10_000);
+    expect(linesOf(lab, "uninstall")).toEqual([]);
+    expect(lab.state.view.holds).toEqual(["not purged: one, two: no module"]);
+    lab.setModules([{ name: "two", enabled: true }]);
+    lab.log.length = 0;
+    lab.edit({ global: "{ x: 2 }" });
+    await lab.run();
+    expect(lab.log).toEqual(["uninstall one", "helm two", "release two v2", "converged"]);
+  });
+
+  it("8: afterAll hooks run by ORDER after all modules, and see what those left", async () => {
+    const lab = new EngineLab({
+      globalHooks: [
+        { name: "a", lifecycle: { afterAll: 2 } },
+        {
+          name: "b",
+          lifecycle: { afterAll: 1 },
+          act: (_, run) => (run === 1 ? { values: { op: "add", path: "/global/x", value: 1 } } : {}),
+        },
+      ],
+      modules: [{ name: "one", enabled: true }],
+      config: { global: "{ z: 1 }" },
+    });
+    await lab.start();
+    expect(lab.log.slice(0, 5)).toEqual([
+      "helm one",
+      "release one v1",
+      "hook b: afterAll",
+      "hook a: afterAll",
+      "converged",
+    ]);
+    expect(lab.inputs("a")[0]).toMatchObject({
+      values: { global: { z: 1, x: 1 } },
+      config: { global: { z: 1 } },
+    });
+    expect(reloads(lab)).toBe(2);
+    expect(lab.state.view.converge.cause).toBe("afterAll hooks changed values");
+  });
+});

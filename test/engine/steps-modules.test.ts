@@ -1,0 +1,205 @@
+import { describe, expect, it } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec } from "../support/engine-lab.ts";
+
+const linesOf = (lab: EngineLab, start: string): string[] => lab.log.filter((line) => line.startsWith(start));
+
+/** A release of ours that is there already. */
+function addRelease(lab: EngineLab, name: string): void {
+  lab.releases.set(name, {
+    name,
+    revision: 3,
+    status: "deployed",
+    chartVersion: "1",
+    manifestChecksum: "",
+    lastDeployed: 0,
+    values: "",
+  });
+}
+
+describe("4: discovery (LIFECYCLE-STEPS)", () => {
+  it("4: three lists: modules to enable, to delete and to purge", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "on", enabled: true },
+        { name: "off" },
+        { name: "never" },
+        { name: "scripted", enabled: true, script: () => false },
+      ],
+    });
+    for (const name of ["off", "scripted", "stranger"]) addRelease(lab, name);
+    await lab.start();
+    await lab.run(3000);
+    expect(lab.log).toEqual([
+      "uninstall scripted",
+      "uninstall off",
+      "helm on",
+      "release on v1",
+      "converged",
+      "uninstall stranger",
+      "helm on",
+      "converged",
+    ]);
+    expect([...lab.releases.keys()]).toEqual(["on"]);
+  });
+
+  it.each([
+    ["none", undefined, undefined, undefined, false],
+    ["module-values", true, undefined, undefined, true],
+    ["hook", true, false, undefined, false],
+    ["hook", undefined, true, undefined, true],
+    ["configmap", false, false, "true", true],
+    ["configmap", true, true, "false", false],
+  ])(
+    "4: the flag of %s has the last word (file %s, hook %s, ConfigMap %s)",
+    async (by, file, hook, text, enabled) => {
+      const lab = new EngineLab({
+        globalHooks: [
+          {
+            name: "g",
+            lifecycle: { beforeAll: 1 },
+            act: () =>
+              hook === undefined ? {} : { values: { op: "add", path: "/oneEnabled", value: hook } },
+          },
+        ],
+        modules: [{ name: "one", ...(file === undefined ? {} : { enabled: file }) }],
+        config: text === undefined ? {} : { oneEnabled: text },
+      });
+      await lab.start();
+      expect(lab.state.view.modules.get("one")).toMatchObject({ enabled, enabledBy: by });
+      expect(lab.releases.has("one")).toBe(enabled);
+    },
+  );
+
+  it("4: a module with broken files is neither run nor deleted, and the others go on", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "bad", enabled: true, problem: "no YAML" },
+        { name: "good", enabled: true },
+      ],
+    });
+    addRelease(lab, "bad");
+    await lab.start();
+    lab.edit({ badEnabled: "false" });
+    await lab.run();
+    expect(linesOf(lab, "helm")).toEqual(["helm good", "helm good"]);
+    expect([...lab.releases.keys()]).toEqual(["bad", "good"]);
+    expect(lab.state.view.enabledModules).toEqual(["bad", "good"]);
+  });
+});
+
+const ALL_BINDINGS: HookSpec = {
+  name: "h",
+  lifecycle: { onStartup: 1, beforeHelm: 1, afterHelm: 1, afterDeleteHelm: 1 },
+  kubernetes: [{ name: "pods" }],
+  schedules: [{}],
+};
+
+describe("5: module run (LIFECYCLE-STEPS)", () => {
+  it("5: every binding sees files, ConfigMap, earlier patches and the enabled modules; helm all but the last", async () => {
+    let count = 0;
+    const lab = new EngineLab({
+      globalValues: { fromFile: 1 },
+      modules: [
+        {
+          name: "one",
+          enabled: true,
+          section: { fromFile: 1, both: "file" },
+          hooks: [
+            {
+              ...ALL_BINDINGS,
+              act: () =>
+                count < 3 ? { values: { op: "add", path: "/one/count", value: (count += 1) } } : {},
+            },
+          ],
+        },
+        { name: "two", order: 2, enabled: true },
+      ],
+      config: { global: "{ fromConfig: 2 }", one: "{ fromConfig: 2, both: config }" },
+    });
+    await lab.start();
+    const section = { fromFile: 1, fromConfig: 2, both: "config" };
+    const global = { fromFile: 1, fromConfig: 2 };
+    const enabledModules = ["one", "two"];
+    const inputs = lab.inputs("one/h");
+    expect(inputs.map(({ binding }) => binding)).toEqual(["onStartup", "pods", "beforeHelm", "afterHelm"]);
+    expect(inputs.map(({ values }) => values)).toEqual([
+      { global: { ...global, enabledModules }, one: section },
+      { global: { ...global, enabledModules }, one: { ...section, count: 1 } },
+      { global: { ...global, enabledModules }, one: { ...section, count: 2 } },
+      { global: { ...global, enabledModules }, one: { ...section, count: 3 } },
+    ]);
+    for (const { config } of inputs) {
+      expect(config).toEqual({ global: { fromConfig: 2 }, one: { fromConfig: 2, both: "config" } });
+    }
+    expect(JSON.parse(lab.releases.get("one")?.values ?? "")).toEqual({
+      global,
+      one: { ...section, count: 3 },
+    });
+  });
+
+  it("5: onStartup and Synchronization run when the module becomes enabled, and in no other reload", async () => {
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [ALL_BINDINGS] }] });
+    await lab.start();
+    const first = ["hook one/h: onStartup", "hook one/h: sync pods", "hook one/h: beforeHelm"];
+    expect(linesOf(lab, "hook").slice(0, 3)).toEqual(first);
+    lab.log.length = 0;
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run();
+    expect(linesOf(lab, "hook")).toEqual(["hook one/h: beforeHelm", "hook one/h: afterHelm"]);
+    lab.edit({ oneEnabled: "false" });
+    await lab.run();
+    lab.log.length = 0;
+    lab.edit({ oneEnabled: "true" });
+    await lab.run();
+    expect(linesOf(lab, "hook").slice(0, 3)).toEqual(first);
+  });
+
+  it("5: events that come before the Synchronization wait for it, ticks before the first run are dropped", async () => {
+    const lab = new EngineLab({
+      modules: [
+        {
+          name: "one",
+          enabled: true,
+          hooks: [
+            {
+              ...ALL_BINDINGS,
+              act: (triggers) => (triggers[0]?.type === "synchronization" ? { takes: 1000 } : {}),
+            },
+          ],
+        },
+      ],
+    });
+    await lab.start();
+    expect(lab.log.at(-1)).toBe("hook one/h: sync pods");
+    lab.tick("one/h");
+    lab.event("one/h");
+    await lab.run();
+    expect(lab.log.at(-1)).toBe("hook one/h: sync pods");
+    await lab.run(1000);
+    expect(linesOf(lab, "hook")).toEqual([
+      "hook one/h: onStartup",
+      "hook one/h: sync pods",
+      "hook one/h: beforeHelm",
+      "hook one/h: afterHelm",
+      "hook one/h: pods",
+    ]);
+  });
+
+  it("5: a module without a chart runs its hooks and never helm", async () => {
+    const lab = new EngineLab({
+      modules: [{ name: "one", enabled: true, chart: "none", hooks: [ALL_BINDINGS] }],
+    });
+    await lab.start();
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run();
+    expect(linesOf(lab, "helm")).toEqual([]);
+    expect(linesOf(lab, "hook").slice(-2)).toEqual(["hook one/h: beforeHelm", "hook one/h: afterHelm"]);
+    expect(lab.quiet).toBe(true);
+    lab.edit({ oneEnabled: "false" });
+    await lab.run();
+    expect(lab.log).toContain("hook one/h: afterDeleteHelm");
+    expect(linesOf(lab, "uninstall")).toEqual([]);
+  });
+});

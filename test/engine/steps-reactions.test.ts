@@ -1,0 +1,194 @@
+import { describe, expect, it } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec } from "../support/engine-lab.ts";
+
+const GLOBAL: HookSpec = {
+  name: "g",
+  lifecycle: { onStartup: 1, beforeAll: 1, afterAll: 1 },
+  kubernetes: [{ name: "pods" }],
+  schedules: [{ name: "tick" }],
+};
+const OWN: HookSpec = {
+  name: "h",
+  lifecycle: { onStartup: 1, beforeHelm: 1, afterHelm: 1 },
+  kubernetes: [{ name: "nodes" }],
+  schedules: [{ name: "tock" }],
+};
+
+/** Adds an act that changes a value when an event or a tick comes. */
+function changing(spec: HookSpec, path: string): HookSpec {
+  const act: HookSpec["act"] = (triggers, run) =>
+    triggers[0]?.type === "event" || triggers[0]?.type === "schedule"
+      ? { values: { op: "add", path, value: run } }
+      : {};
+  return { ...spec, act };
+}
+
+async function started(hooks: { global?: HookSpec; own?: HookSpec } = {}): Promise<EngineLab> {
+  const lab = new EngineLab({
+    globalHooks: [hooks.global ?? GLOBAL],
+    modules: [{ name: "one", enabled: true, hooks: [hooks.own ?? OWN] }],
+  });
+  await lab.start();
+  lab.log.length = 0;
+  return lab;
+}
+
+const RUN = ["hook one/h: beforeHelm", "helm one", "release one v2", "hook one/h: afterHelm"];
+const RELOAD = ["hook g: beforeAll", ...RUN, "hook g: afterAll", "converged"];
+
+describe("9 to 12: a hook is run for an event (LIFECYCLE-STEPS)", () => {
+  it.each([
+    ["9: kubernetes event, global hook", "g", "pods"],
+    ["10: kubernetes event, module hook", "one/h", "nodes"],
+    ["11: schedule, global hook", "g", "tick"],
+    ["12: schedule, module hook", "one/h", "tock"],
+  ])("%s: it runs alone, in main, where nothing changes", async (_name, hook, binding) => {
+    const lab = await started();
+    if (binding.startsWith("t")) lab.tick(hook);
+    else lab.event(hook);
+    await lab.run();
+    expect(lab.log).toEqual([`hook ${hook}: ${binding}`]);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it.each([
+    ["9 and 11", { ...GLOBAL, kubernetes: [{ queue: "side" }], schedules: [{ queue: "side" }] }, OWN, "g"],
+    [
+      "10 and 12",
+      GLOBAL,
+      { ...OWN, kubernetes: [{ queue: "side" }], schedules: [{ queue: "side" }] },
+      "one/h",
+    ],
+  ])("%s: a named queue goes on while main is busy", async (_name, global, own, hook) => {
+    const lab = await started({ global, own });
+    lab.helmTakes = 1000;
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run();
+    expect(lab.log.at(-1)).toBe("helm one");
+    lab.event(hook);
+    await lab.run();
+    lab.tick(hook);
+    await lab.run();
+    expect(lab.log.slice(-2)).toEqual([`hook ${hook}: kubernetes`, `hook ${hook}: schedule`]);
+    await lab.run(1000);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("10: events of a hook that waits are handed over together, in order", async () => {
+    const seen: string[][] = [];
+    const lab = await started({
+      own: {
+        ...OWN,
+        act: (triggers) => {
+          const names = triggers.flatMap((each) => (each.type === "event" ? [each.event.name] : []));
+          if (names.length > 0) seen.push(names);
+          return seen.length === 1 ? { fail: "no" } : {};
+        },
+      },
+    });
+    for (const name of ["a", "b", "c"]) lab.event("one/h", name);
+    await lab.run(5000);
+    expect(seen).toEqual([
+      ["a", "b", "c"],
+      ["a", "b", "c"],
+    ]);
+  });
+
+  it("12: allowFailure: a failing run is counted and the queue goes on", async () => {
+    const lab = await started({
+      own: {
+        ...OWN,
+        schedules: [{ allowFailure: true }],
+        act: (triggers) => (triggers[0]?.type === "schedule" ? { fail: "no" } : {}),
+      },
+    });
+    lab.tick("one/h");
+    await lab.run();
+    expect(lab.log).toEqual(["hook one/h: schedule"]);
+    expect(lab.quiet).toBe(true);
+  });
+});
+
+describe("13 to 16: what the changes start (LIFECYCLE-STEPS)", () => {
+  it("13: global values changed: steps 3 to 8 in main, modules without onStartup and Synchronization", async () => {
+    const lab = await started({ global: changing(GLOBAL, "/global/x") });
+    lab.event("g");
+    await lab.run();
+    expect(lab.log).toEqual(["hook g: pods", ...RELOAD]);
+    expect(lab.state.view.converge.cause).toBe("kubernetes hook changed values");
+  });
+
+  it("14: module values changed: step 5 of that module without onStartup and Synchronization", async () => {
+    const lab = await started({ own: changing(OWN, "/one/x") });
+    lab.tick("one/h");
+    await lab.run();
+    expect(lab.log).toEqual(["hook one/h: tock", ...RUN]);
+    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toBe("schedule hook changed values");
+  });
+
+  it("15: helm resources absent: step 5 of that module without onStartup and Synchronization", async () => {
+    const lab = await started();
+    lab.state.update("one", (record) => void (record.absent = ["ns/Service/x"]));
+    await lab.run();
+    expect(lab.log).toEqual(RUN.filter((line) => !line.startsWith("release")));
+    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toBe("absent ns/Service/x");
+    expect(lab.state.view.modules.get("one")?.absent).toEqual([]);
+  });
+
+  it("15: a suspended module is not healed", async () => {
+    const lab = await started();
+    lab.edit({ oneMaintenance: "NoResourceReconciliation" });
+    await lab.run();
+    lab.log.length = 0;
+    lab.state.update("one", (record) => void (record.absent = ["ns/Service/x"]));
+    await lab.run();
+    expect(lab.log).toEqual([]);
+  });
+
+  it.each([
+    ["global section", { global: "{ x: 1 }" }, RELOAD],
+    ["flag", { oneEnabled: "true" }, RELOAD.filter((line) => !line.startsWith("release"))],
+    ["module section", { one: "{ x: 1 }" }, RUN],
+  ])("16: the ConfigMap's %s is changed", async (_what, edit, log) => {
+    const lab = await started();
+    lab.edit(edit);
+    await lab.run();
+    expect(lab.log).toEqual(log);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("13: a reload asked for during a reload starts once, after it", async () => {
+    const lab = await started({
+      global: changing({ ...GLOBAL, kubernetes: [{ queue: "side" }] }, "/global/x"),
+    });
+    lab.helmTakes = 1000;
+    lab.edit({ global: "{ z: 1 }" });
+    await lab.run();
+    expect(lab.log.at(-1)).toBe("helm one");
+    for (let round = 0; round < 3; round++) {
+      lab.event("g");
+      await lab.run();
+    }
+    await lab.run(1000);
+    await lab.run(1000);
+    expect(lab.log.filter((line) => line === "converged").length).toBe(2);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("14: a module whose values change while it runs runs once more", async () => {
+    const lab = await started({ own: changing({ ...OWN, kubernetes: [{ queue: "side" }] }, "/one/x") });
+    lab.helmTakes = 1000;
+    lab.edit({ one: "{ z: 1 }" });
+    await lab.run();
+    for (let round = 0; round < 3; round++) {
+      lab.event("one/h");
+      await lab.run();
+    }
+    await lab.run(1000);
+    await lab.run(1000);
+    expect(lab.log.filter((line) => line === "helm one").length).toBe(2);
+    expect(lab.quiet).toBe(true);
+  });
+});
