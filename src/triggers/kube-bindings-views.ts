@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "../model/index.ts";
-import type { Operations } from "./monitor-cache.ts";
+import type { Operations } from "./monitor-outbox.ts";
 import type { Monitor } from "./monitor.ts";
 
 /** Something stands in the way of a binding: a missing kind, missing rights, a server that does not answer. */
@@ -36,8 +36,8 @@ export function dumpOf(monitor: Monitor): BindingDump {
   return {
     snapshot: monitor.peek().map(({ object, filterResult }) => plain(object, filterResult)),
     operations: {
-      sinceStart: counted(monitor.sinceStart),
-      sinceLastExecution: counted(monitor.sinceLastExecution),
+      sinceStart: counted(monitor.outbox.sinceStart),
+      sinceLastExecution: counted(monitor.outbox.sinceLastExecution),
     },
   };
 }

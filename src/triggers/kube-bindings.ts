@@ -9,6 +9,7 @@ import { sortedItems } from "./monitor-cache.ts";
 import type { CompiledFilter } from "./monitor-filter.ts";
 import { FilterMemo } from "./monitor-filter.ts";
 import { TextPool } from "./monitor-text.ts";
+import type { BindingTimes } from "./monitor.ts";
 import { Monitor, needsPerson } from "./monitor.ts";
 
 /** What the `kubernetes` bindings use and whom they tell. */
@@ -29,6 +30,8 @@ export interface KubeBindingsOptions {
   readonly onTrouble?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
   /** A filter failed on an object, twice: for the metric. The log line is written here. */
   readonly onFilterError?: (hook: Hook, binding: KubernetesBinding, error: unknown) => void;
+  /** Asked once for each binding: who is told how long its filter and its events take. */
+  readonly times?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;
 }
 
 /** Snapshots of one hook as they are at the moment of asking. */
@@ -89,7 +92,7 @@ export class KubeBindings {
   /** Lets out the buffered and all later events of these bindings; undefined = of all. */
   unlock(hook: Hook, bindingIds?: readonly string[]): void {
     for (const { monitor } of this.#of(hook.id)) {
-      if (bindingIds === undefined || bindingIds.includes(monitor.binding.id)) monitor.unlock();
+      if (bindingIds === undefined || bindingIds.includes(monitor.binding.id)) monitor.outbox.unlock();
     }
   }
 
@@ -157,9 +160,10 @@ export class KubeBindings {
   #start(hook: Hook, binding: KubernetesBinding): Watched {
     const { promise: settled, resolve } = Promise.withResolvers<void>();
     const stop = new AbortController();
-    const { hub, emit, keepManagedFields = false } = this.#options;
+    const { hub, clock, emit, keepManagedFields = false, times } = this.#options;
     const monitor = new Monitor(hook, binding, {
       hub,
+      clock,
       keepManagedFields,
       pool: this.#pool,
       memo: this.#memo,
@@ -167,6 +171,7 @@ export class KubeBindings {
       onReady: () => this.#ready(watched),
       onTrouble: (error) => this.#troubled(watched, error),
       onFilterError: (place, error) => this.#filterFailed(monitor, place, error),
+      times: times?.(hook, binding),
     });
     const settle = (): void => {
       watched.isSettled = true;
@@ -203,7 +208,7 @@ export class KubeBindings {
     const { hook, binding } = monitor;
     const wanted = hook.config.version === "v1" && binding.executeOnSynchronization;
     if (wanted) this.#options.emit(hook, { type: "synchronization", binding });
-    else monitor.unlock();
+    else monitor.outbox.unlock();
   }
 
   #troubled(watched: Watched, error: Error | undefined): void {

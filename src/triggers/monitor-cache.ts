@@ -70,14 +70,3 @@ function compare(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
 }
-
-/** What happened to a binding's objects, for the debug dump (hook-contract §7.1). */
-export interface Operations {
-  added: number;
-  modified: number;
-  deleted: number;
-  /** Objects dropped because their namespace left the selector. */
-  cleaned: number;
-}
-
-export const noOperations = (): Operations => ({ added: 0, modified: 0, deleted: 0, cleaned: 0 });

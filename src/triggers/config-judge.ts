@@ -1,0 +1,86 @@
+import type { Logger } from "../lib/index.ts";
+import { describeProblem } from "../model/index.ts";
+import type { Problem } from "../model/index.ts";
+import { checkConfig } from "../state/index.ts";
+import type { State } from "../state/index.ts";
+import { parseConfigMap } from "../values/index.ts";
+import type { ParsedConfig } from "../values/index.ts";
+import type { ConfigObject } from "./config-objects.ts";
+
+/** Told when new content was refused, or the ConfigMap went. */
+export type TellTrouble = (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
+
+export interface JudgeParts {
+  readonly state: State;
+  readonly logger: Logger;
+  readonly name: string;
+  /** Name of the overlay; undefined = none. */
+  readonly overlay: string | undefined;
+  readonly onTrouble: TellTrouble;
+}
+
+/** Decides what comes into force: valid content whole, else the whole last good content stays (README "Validation"). */
+export class ConfigJudge {
+  readonly #parts: JudgeParts;
+  /** Whether a ConfigMap is owed: at a first start there is none yet, which is no trouble. */
+  #isOwed = false;
+
+  constructor(parts: JudgeParts) {
+    this.#parts = parts;
+  }
+
+  /** Judges what was read last and records it; undefined = there is no ConfigMap. */
+  take(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
+    if (object === undefined) {
+      if (this.#isOwed) this.#gone("the last good content stays in force");
+      return;
+    }
+    this.#isOwed = false;
+    const { state, name, overlay } = this.#parts;
+    const config = this.#parse(name, object);
+    const overlayed = overlay === undefined ? undefined : this.#parse(overlay, overlayObject);
+    const problems = checkConfig(state.values, { name, config, overlay: overlayed });
+    const { resourceVersion } = object.metadata;
+    if (problems.length > 0) return this.#refuse(problems, resourceVersion);
+    this.#warnUnknown(config);
+    state.recordConfig(
+      { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
+      { text: "ConfigMap changed", place: "front" },
+    );
+  }
+
+  /** There is no ConfigMap at start, and there should be one: releases of ours exist. */
+  missingAtStart(): void {
+    this.#isOwed = false;
+    this.#gone("releases of ours exist, so nothing runs until it is back");
+  }
+
+  #gone(consequence: string): void {
+    const { state, name, onTrouble } = this.#parts;
+    if (state.view.config.condition === "missing") return;
+    onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; ${consequence}`);
+    state.recordConfig(
+      { condition: "missing", problems: [], resourceVersion: undefined },
+      { text: "", place: "front" },
+    );
+  }
+
+  #refuse(problems: readonly Problem[], resourceVersion: string): void {
+    const { state, onTrouble } = this.#parts;
+    const seen = state.view.config;
+    if (seen.condition !== "invalid" || seen.resourceVersion !== resourceVersion) {
+      onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
+    }
+    state.recordConfig({ condition: "invalid", problems, resourceVersion }, { text: "", place: "front" });
+  }
+
+  #warnUnknown(config: ParsedConfig): void {
+    const known = new Set(this.#parts.state.view.config.unknownKeys);
+    const fresh = config.unknownKeys.filter((key) => !known.has(key));
+    if (fresh.length > 0) this.#parts.logger.warn("ConfigMap keys match no module", { keys: fresh });
+  }
+
+  #parse(name: string, object: ConfigObject | undefined): ParsedConfig {
+    return parseConfigMap(name, object?.data ?? {}, this.#parts.state.values.modules());
+  }
+}
