@@ -45,32 +45,29 @@ describe("4: discovery (LIFECYCLE-STEPS)", () => {
   });
 
   it.each([
-    ["none", undefined, undefined, undefined, false],
-    ["module-values", true, undefined, undefined, true],
-    ["hook", true, false, undefined, false],
-    ["hook", undefined, true, undefined, true],
-    ["configmap", false, false, "true", true],
-    ["configmap", true, true, "false", false],
-  ])(
-    "4: the flag of %s has the last word (file %s, hook %s, ConfigMap %s)",
-    async (by, file, hook, text, enabled) => {
-      const lab = new EngineLab({
-        globalHooks: [
-          {
-            name: "g",
-            lifecycle: { beforeAll: 1 },
-            act: () =>
-              hook === undefined ? {} : { values: { op: "add", path: "/oneEnabled", value: hook } },
-          },
-        ],
-        modules: [{ name: "one", ...(file === undefined ? {} : { enabled: file }) }],
-        config: text === undefined ? {} : { oneEnabled: text },
-      });
-      await lab.start();
-      expect(lab.state.view.modules.get("one")).toMatchObject({ enabled, enabledBy: by });
-      expect(lab.releases.has("one")).toBe(enabled);
-    },
-  );
+    ["none", {}, false],
+    ["module-values", { file: true }, true],
+    ["hook", { file: true, hook: false }, false],
+    ["hook", { hook: true }, true],
+    ["configmap", { file: false, hook: false, text: "true" }, true],
+    ["configmap", { file: true, hook: true, text: "false" }, false],
+  ] as const)("4: the flag of %s has the last word: %j", async (by, said, enabled) => {
+    const { file, hook, text } = { file: undefined, hook: undefined, text: undefined, ...said };
+    const lab = new EngineLab({
+      globalHooks: [
+        {
+          name: "g",
+          lifecycle: { beforeAll: 1 },
+          act: () => (hook === undefined ? {} : { values: { op: "add", path: "/oneEnabled", value: hook } }),
+        },
+      ],
+      modules: [{ name: "one", ...(file === undefined ? {} : { enabled: file }) }],
+      config: text === undefined ? {} : { oneEnabled: text },
+    });
+    await lab.start();
+    expect(lab.state.view.modules.get("one")).toMatchObject({ enabled, enabledBy: by });
+    expect(lab.releases.has("one")).toBe(enabled);
+  });
 
   it("4: a module with broken files is neither run nor deleted, and the others go on", async () => {
     const lab = new EngineLab({

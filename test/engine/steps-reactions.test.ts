@@ -54,15 +54,11 @@ describe("9 to 12: a hook is run for an event (LIFECYCLE-STEPS)", () => {
   });
 
   it.each([
-    ["9 and 11", { ...GLOBAL, kubernetes: [{ queue: "side" }], schedules: [{ queue: "side" }] }, OWN, "g"],
-    [
-      "10 and 12",
-      GLOBAL,
-      { ...OWN, kubernetes: [{ queue: "side" }], schedules: [{ queue: "side" }] },
-      "one/h",
-    ],
-  ])("%s: a named queue goes on while main is busy", async (_name, global, own, hook) => {
-    const lab = await started({ global, own });
+    ["9 and 11", "g"],
+    ["10 and 12", "one/h"],
+  ])("%s: a named queue goes on while main is busy", async (_name, hook) => {
+    const side = { kubernetes: [{ queue: "side" }], schedules: [{ queue: "side" }] };
+    const lab = await started({ global: { ...GLOBAL, ...side }, own: { ...OWN, ...side } });
     lab.helmTakes = 1000;
     lab.edit({ one: "{ x: 1 }" });
     await lab.run();
