@@ -35,7 +35,7 @@ export class ConfigJudge {
       if (this.#isOwed) this.#gone("the last good content stays in force");
       return;
     }
-    this.#isOwed = false;
+    this.#isOwed = true;
     const { state, name, overlay } = this.#parts;
     const config = this.#parse(name, object);
     const overlayed = overlay === undefined ? undefined : this.#parse(overlay, overlayObject);
@@ -51,7 +51,7 @@ export class ConfigJudge {
 
   /** There is no ConfigMap at start, and there should be one: releases of ours exist. */
   missingAtStart(): void {
-    this.#isOwed = false;
+    this.#isOwed = true;
     this.#gone("releases of ours exist, so nothing runs until it is back");
   }
 

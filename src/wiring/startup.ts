@@ -30,17 +30,17 @@ export async function warmUp(base: Base, hands: Hands): Promise<void> {
 /** Reads the ConfigMap; invalid content is refused, a missing one is made at a first start only. */
 export async function loadConfig(state: State, source: ConfigMapSource, hands: Hands): Promise<void> {
   const found = await source.refresh();
-  if (state.view.config.condition === "invalid") refuse(state.view.config.problems);
-  if (found) return;
-  if (hands.releases.anyOurs()) {
+  if (!found && hands.releases.anyOurs()) {
+    // In this order: a start that waits goes on as soon as the ConfigMap is not missing.
+    source.missingAtStart();
     state.recordBoot("waiting");
-    hands.logger.error(
-      "The ConfigMap is missing while releases of ours exist; nothing runs until it is back",
-    );
     return;
   }
-  await source.createEmpty();
-  hands.logger.info("Created an empty ConfigMap");
+  if (!found) {
+    await source.createEmpty();
+    hands.logger.info("Created an empty ConfigMap");
+  }
+  if (state.view.config.condition === "invalid") refuse(state.view.config.problems);
 }
 
 function refuse(problems: readonly Problem[]): void {

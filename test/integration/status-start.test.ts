@@ -1,0 +1,66 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { FaultProxy } from "../support/fault-proxy.ts";
+import { startOperator } from "../support/operator.ts";
+import { watchStatuses } from "../support/statuses.ts";
+import type { StatusWatch } from "../support/statuses.ts";
+
+// What is shown while the operator starts: only what is known already.
+
+function writeModule(file?: string, text = ""): string {
+  const root = mkdtempSync(join(tmpdir(), "start-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  mkdirSync(join(root, "010-one"));
+  writeFileSync(join(root, "010-one", "values.yaml"), "one: {}\noneEnabled: true\n");
+  if (file !== undefined) writeFileSync(join(root, "010-one", file), text);
+  return root;
+}
+
+const reasons = (statuses: StatusWatch) =>
+  statuses.seen.flatMap(({ status }) => status?.conditions ?? []).map(({ reason }) => reason);
+
+test("the ConfigMap is not called missing while a first start is about to create it", async () => {
+  const namespace = await freshNamespace("start");
+  const statuses = await watchStatuses(namespace);
+  const proxy = await FaultProxy.open(cluster().kubeconfig);
+  onTestFinished(() => proxy.close());
+  const created = proxy.hold(
+    ({ method, path }) => method === "POST" && path.endsWith("/configmaps"),
+    "before",
+  );
+  const operator = await startOperator({
+    namespace,
+    modulesDir: writeModule(),
+    kubeconfig: proxy.kubeconfig,
+  });
+  await created;
+  const isTold = () => expect(reasons(statuses)).toContain("Pending");
+  await eventually(isTold, "the module's first status", { context: operator.log });
+  await operator.kill9();
+  await statuses.end();
+  expect(reasons(statuses)).not.toContain("ConfigMapMissing");
+});
+
+test("a ConfigMap that is missing at start while releases of ours exist is called missing", async () => {
+  const namespace = await freshNamespace("start");
+  const modulesDir = writeModule("Chart.yaml", "apiVersion: v2\nname: one\nversion: 1.0.0\n");
+  const first = await startOperator({ namespace, modulesDir });
+  await first.waitReady();
+  await first.stop();
+  const { kubectl, json } = cluster();
+  await kubectl(["delete", "configmap", "addon-operator", "-n", namespace]);
+  const second = await startOperator({ namespace, modulesDir });
+  const wait = ["wait", "aop/addon-operator", "-n", namespace, "--timeout=20s"];
+  await kubectl([...wait, "--for=condition=Stalled"]);
+  expect((await second.http("/readyz")).status).not.toBe(200);
+  expect(second.log()).toMatch(/addon-operator does not exist; releases of ours exist/);
+  await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+  await second.waitReady();
+  await kubectl([...wait, "--for=condition=Ready"]);
+  const events = await json<{ items: { reason: string }[] }>(["get", "events", "-n", namespace]);
+  expect(events.items.map(({ reason }) => reason)).toContain("ConfigMapMissing");
+});
