@@ -84,7 +84,8 @@ function statusOf(queue: QueueView<Task>, now: number): string {
 function describe(view: TaskView<Task>, now: number): string {
   const parts = [describeTask(view.task)];
   if (view.count > 1) parts.push(`in ${view.count} contexts`);
-  if (view.failures > 0) parts.push(`failed ${view.failures} times: ${view.message ?? ""}`);
+  if (view.failures > 0)
+    parts.push(`failed ${view.failures} time${view.failures === 1 ? "" : "s"}: ${view.message ?? ""}`);
   if (view.nextAt !== undefined) parts.push(`next try in ${formatDuration(Math.max(0, view.nextAt - now))}`);
   return parts.join("; ");
 }

@@ -1,4 +1,4 @@
-import { moduleOf, describeTask } from "../model/index.ts";
+import { bindingName, describeTask, moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
@@ -10,8 +10,8 @@ export interface Evidence {
 }
 
 /**
- * Why a module does not run now, in words; undefined when nothing is owed, e.g. *waits for hook 010-discover:
- * beforeAll, failed 4 times, next try 12:03:21: exit code 1*.
+ * Why a module does not run now, in words; undefined when nothing is owed, e.g. *waits for beforeAll hook
+ * 010-discover, failed 4 times, next try 12:03:21: exit code 1: no such host*. Times are UTC.
  */
 export function explainHold(module: ModuleView, evidence: Evidence): string | undefined {
   if (module.problem !== undefined || module.activity !== "none") return undefined;
@@ -33,11 +33,21 @@ function waitsInQueue(module: ModuleView, { queues, view }: Evidence): string | 
 }
 
 function describeWait(head: TaskView<Task>, verb: string): string {
-  const what = verb === "waits for" ? `waits for ${describeTask(head.task)}` : verb;
+  const what = verb === "waits for" ? `waits for ${inWords(head.task)}` : verb;
   if (head.failures === 0) return what;
   const next =
     head.nextAt === undefined ? "" : `, next try ${new Date(head.nextAt).toISOString().slice(11, 19)}`;
-  return `${what}, failed ${head.failures} time${head.failures === 1 ? "" : "s"}${next}: ${head.message ?? ""}`;
+  return `${what}, failed ${times(head.failures)}${next}: ${head.message ?? ""}`;
+}
+
+function times(count: number): string {
+  return `${count} time${count === 1 ? "" : "s"}`;
+}
+
+function inWords(task: Task): string {
+  if (task.kind !== "hook") return describeTask(task);
+  const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
+  return `${bindingName(task.trigger)} hook ${task.hook.name}${of}`;
 }
 
 function waitsForStart(module: ModuleView, view: View): string | undefined {
@@ -61,7 +71,7 @@ export function explainModule(module: ModuleView, evidence: Evidence): string[] 
     explainHold(module, evidence),
     module.suspended && "suspended: helm is left alone, hooks go on",
     activity !== "none" && `${activity}: step ${module.lastRun?.step ?? ""}`,
-    retry !== undefined && `failed ${retry.failures} times (${retry.reason}): ${retry.message}`,
+    retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
     ...(module.troubles ?? []),
   ];

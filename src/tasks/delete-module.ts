@@ -2,7 +2,7 @@ import { oneLine } from "../lib/index.ts";
 import type { DeleteModuleTask, LifecycleBinding, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { Hands } from "./hands.ts";
-import { HookFailure } from "./hook-run.ts";
+import { HookFailure, failureText } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 
 /**
@@ -117,12 +117,17 @@ function finish(hands: Hands, name: string): void {
 }
 
 function fail(hands: Hands, name: string, run: { error: unknown; context: RunContext }): Outcome<Task> {
-  const message = oneLine(run.error);
+  const message = failureText(run.error);
   const reason = run.error instanceof HookFailure ? "HookFailed" : "HelmFailed";
   hands.state.update(name, (record) => {
     record.retry = { reason, message, failures: run.context.failures + 1, nextAt: undefined };
     if (record.lastRun !== undefined) {
-      record.lastRun = { ...record.lastRun, finishedAt: hands.clock.now(), result: "Failed", message };
+      record.lastRun = {
+        ...record.lastRun,
+        finishedAt: hands.clock.now(),
+        result: "Failed",
+        message: oneLine(run.error),
+      };
     }
   });
   hands.witness.moduleDeleteFailed(name);

@@ -28,6 +28,11 @@ export class HookFailure extends Error {
   }
 }
 
+/** What failed in a run of several steps, in one line, with the name of the hook if it was one. */
+export function failureText(error: unknown): string {
+  return error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
+}
+
 /**
  * Runs a hook and lets what it left take effect, in this order: everything is parsed and validated; object patches;
  * metrics; ConfigMap; memory (README "Hooks"). Throws HookFailure when any step fails; the run is then repeated whole.

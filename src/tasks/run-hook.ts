@@ -21,12 +21,12 @@ export async function runHookTask(
     await executeHook(hands, { hook: first.hook, triggers, queue: context.queue, signal: context.signal });
   } catch (error) {
     if (context.signal.aborted) return { kind: "cancelled" };
-    const message = `hook ${first.hook.name} failed: ${oneLine(error)}`;
+    const message = oneLine(error);
     hands.logger.error("Hook failed", {
       hook: first.hook.name,
       module: first.hook.module,
       queue: context.queue,
-      error: oneLine(error),
+      error: message,
     });
     if (!allowsFailure(triggers)) return { kind: "retry", message };
   }

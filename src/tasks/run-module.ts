@@ -8,7 +8,7 @@ import { GLOBAL } from "../state/index.ts";
 import type { LastRun, ModuleRecord, RetryReason } from "../state/index.ts";
 import { helmValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
-import { HookFailure } from "./hook-run.ts";
+import { HookFailure, failureText } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
 
@@ -222,9 +222,9 @@ function cancelled(run: Run): Outcome<Task> {
 
 function fail(run: Run, error: unknown): Outcome<Task> {
   const { hands, name, context } = run;
-  const message = oneLine(error);
+  const message = failureText(error);
   const now = hands.clock.now();
-  editLastRun(run, { finishedAt: now, result: "Failed", message });
+  editLastRun(run, { finishedAt: now, result: "Failed", message: oneLine(error) });
   hands.witness.moduleRun(name, (now - run.startedAt) / 1000, true);
   if (error instanceof ForeignReleaseError) return foreign(run, message);
   const reason = reasonOf(run, error);

@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+
+import type { Hook, Task } from "../../src/model/index.ts";
+import { explainHold, explainModule } from "../../src/plan/index.ts";
+import type { TaskView } from "../../src/queue/index.ts";
+import type { ModuleView, View } from "../../src/state/index.ts";
+import { moduleView, underWay, viewOf } from "../status/views.ts";
+
+const NEXT = Date.UTC(2026, 0, 1, 12, 3, 21);
+
+const discover = (module?: string): Task => ({
+  kind: "hook",
+  hook: { name: "010-discover", module } as Hook,
+  trigger: { type: "lifecycle", binding: "beforeAll" },
+});
+const run = (module: string): Task => ({ kind: "run-module", module, cause: "ConfigMap section changed" });
+const RELOAD: Task = { kind: "converge", cause: "start-up" };
+
+function entry(task: Task, change: Partial<TaskView<Task>> = {}): TaskView<Task> {
+  return { task, count: 1, failures: 0, message: undefined, nextAt: undefined, running: true, ...change };
+}
+
+const failed = (failures: number, message: string): Partial<TaskView<Task>> => ({
+  failures,
+  message,
+  nextAt: NEXT,
+  running: false,
+});
+
+interface Case {
+  readonly main?: readonly TaskView<Task>[];
+  readonly web?: Partial<ModuleView>;
+  readonly view?: Partial<View>;
+}
+
+function explain({ main = [], web = {}, view = {} }: Case): { hold: string | undefined; why: string[] } {
+  const module = moduleView("web", web);
+  const evidence = {
+    view: viewOf([module], view),
+    queues: [{ name: "main", length: main.length, tasks: main }],
+  };
+  return { hold: explainHold(module, evidence), why: explainModule(module, evidence) };
+}
+
+const reloading: Partial<View> = { converge: { ...viewOf([]).converge, phase: "modules" } };
+
+describe("why a module does not run now", () => {
+  it.each<readonly [Case, string | undefined]>([
+    [{}, undefined],
+    [
+      {
+        main: [entry(discover(), failed(4, "exit code 1: no such host")), entry(RELOAD)],
+        web: { phase: "new" },
+      },
+      "waits for beforeAll hook 010-discover, failed 4 times, next try 12:03:21: exit code 1: no such host",
+    ],
+    [
+      { main: [entry(discover("db"), failed(1, "exit code 2")), entry(run("web"))] },
+      "waits for beforeAll hook 010-discover of db, failed 1 time, next try 12:03:21: exit code 2",
+    ],
+    [{ main: [entry(run("db")), entry(run("web"))] }, "waits for run-module db: ConfigMap section changed"],
+    [{ main: [entry(RELOAD), entry(run("web"))] }, "waits for reload all modules: start-up"],
+    // It is being tried again right now.
+    [
+      { main: [entry(run("db"), { failures: 2, message: "no" }), entry(run("web"))] },
+      "waits for run-module db: ConfigMap section changed, failed 2 times: no",
+    ],
+    [{ main: [entry(run("web"))] }, undefined],
+    [
+      { main: [entry(run("web"), failed(2, "helm: no"))] },
+      "will be tried again, failed 2 times, next try 12:03:21: helm: no",
+    ],
+    // A reload that waits will run it; one that has run it already will not.
+    [{ main: [entry(run("db")), entry(RELOAD)] }, "waits for run-module db: ConfigMap section changed"],
+    [{ main: [entry(run("db")), entry(RELOAD)], view: reloading }, undefined],
+    [
+      { main: [entry(run("db")), entry(RELOAD)], view: reloading, web: { phase: "new" } },
+      "waits for run-module db: ConfigMap section changed",
+    ],
+    // Its own hooks do not hold it up.
+    [{ main: [entry(discover("web"))] }, undefined],
+    // Start-up.
+    [
+      { view: { boot: "waiting" }, web: { phase: "new" } },
+      "waits for the ConfigMap: it is missing while releases of ours exist",
+    ],
+    [{ view: { boot: "loading" }, web: { phase: "new" } }, "waits for the first reload"],
+    [
+      { view: { config: { ...viewOf([]).config, condition: "missing" } } },
+      "nothing is deleted or purged while the ConfigMap is missing",
+    ],
+    [
+      { view: { config: { ...viewOf([]).config, condition: "invalid" } } },
+      "a new ConfigMap content is invalid; the last good one is in force",
+    ],
+    // Something else is said of these.
+    [
+      { main: [entry(run("db")), entry(run("web"))], web: { problem: { file: "f", message: "m" } } },
+      undefined,
+    ],
+    [{ main: [entry(run("web"))], web: { activity: "running" } }, undefined],
+  ])("%j", (world, expected) => {
+    expect(explain(world).hold).toBe(expected);
+  });
+});
+
+describe("module why: everything that can be said", () => {
+  const retry = {
+    reason: "HookFailed",
+    message: "hook discover: exit code 1",
+    failures: 3,
+    nextAt: NEXT,
+  } as const;
+  it.each<readonly [Case, readonly string[]]>([
+    [{}, ["enabled by the ConfigMap", "nothing is owed: the last run took everything into account"]],
+    [
+      { web: { enabled: false, enabledBy: "script", enabledReason: "no GPU here" } },
+      [
+        "disabled by its enabled script: no GPU here",
+        "nothing is owed: the last run took everything into account",
+      ],
+    ],
+    [
+      { web: { problem: { file: "values.yaml", message: "line 3: no map" }, enabledBy: "values" } },
+      ["enabled by modules/values.yaml", "needs a person: values.yaml: line 3: no map"],
+    ],
+    [
+      { web: { activity: "running", lastRun: underWay(NEXT, { step: "beforeHelm" }), enabledBy: "hook" } },
+      ["enabled by a global hook", "running: step beforeHelm"],
+    ],
+    [
+      { main: [entry(run("web"), failed(3, retry.message))], web: { retry, enabledBy: "module-values" } },
+      [
+        "enabled by the module's values.yaml",
+        "will be tried again, failed 3 times, next try 12:03:21: hook discover: exit code 1",
+        "failed 3 times (HookFailed): hook discover: exit code 1",
+      ],
+    ],
+    [
+      { web: { suspended: true, absent: ["ns/Service/x"], troubles: ["Pods: forbidden"] } },
+      [
+        "enabled by the ConfigMap",
+        "suspended: helm is left alone, hooks go on",
+        "objects that are gone: ns/Service/x",
+        "Pods: forbidden",
+      ],
+    ],
+    [
+      { web: { enabled: false, enabledBy: "none" } },
+      [
+        "disabled by default: no source switches it on",
+        "nothing is owed: the last run took everything into account",
+      ],
+    ],
+  ])("%j", (world, expected) => {
+    expect(explain(world).why).toEqual(expected);
+  });
+});

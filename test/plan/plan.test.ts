@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+
+import { describeTask } from "../../src/model/index.ts";
+import { plan } from "../../src/plan/index.ts";
+import type { BootPhase, ModuleView, View } from "../../src/state/index.ts";
+import { moduleView, viewOf } from "../status/views.ts";
+
+interface Moment {
+  readonly operator?: Partial<View>;
+  readonly web?: Partial<ModuleView>;
+  readonly db?: Partial<ModuleView>;
+}
+
+const START = { config: "c1", globals: "g1" };
+
+function viewAt({ operator = {}, web = {}, db = {} }: Moment): View {
+  const rest = viewOf([moduleView("db", db), moduleView("web", web)], { secondLook: false, coverage: START });
+  return { ...rest, converge: { ...rest.converge, covered: START }, ...operator };
+}
+
+/** What the plan says, a line each: where a task goes and why; what restarts; whose back-off ends. */
+function told(view: View): string[] {
+  const { offers, restart, hurry } = plan(view);
+  return [
+    ...offers.map(({ task, place }) => `${place} ${describeTask(task)}`),
+    ...(restart === undefined ? [] : [`restart: ${restart.text}`]),
+    ...hurry.map((name) => `hurry ${name}`),
+  ];
+}
+
+const reloading = (covered: Partial<typeof START> = {}): Partial<View> => ({
+  converge: { ...viewOf([]).converge, phase: "modules", covered: { ...START, ...covered } },
+});
+const edited = { sectionDigest: "s2", attemptedSectionDigest: "v1-s1", handledSectionDigest: "v1-s1" };
+const hookCause = { text: "kubernetes hook changed values", place: "back" } as const;
+
+describe("the plan: a view of the world in, tasks and reasons out", () => {
+  it.each<readonly [string, Moment, readonly string[]]>([
+    ["00:00 start-up: modules are read", { operator: { boot: "loading" }, web: { phase: "new" } }, []],
+    ["00:01 global hooks run", { operator: { boot: "onStartup" }, web: { phase: "new" } }, []],
+    [
+      "00:02 the first reload is owed; first runs are its business",
+      {
+        operator: { boot: "converging", converge: viewOf([]).converge },
+        web: { phase: "new" },
+        db: { phase: "new" },
+      },
+      ["front reload all modules: start-up"],
+    ],
+    [
+      "00:03 it runs",
+      { operator: { boot: "converging", ...reloading() }, web: { phase: "new" }, db: { phase: "onStartup" } },
+      [],
+    ],
+    ["00:10 all is done", {}, []],
+    ["08:00 somebody edits a section", { web: edited }, ["front run-module web: ConfigMap section changed"]],
+    [
+      "08:01 its run began with the new section",
+      { web: { ...edited, attemptedSectionDigest: "s2" } },
+      ["front run-module web: ConfigMap section changed"],
+    ],
+    [
+      "08:02 it fails, and the section is edited again",
+      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2" } },
+      ["front run-module web: ConfigMap section changed", "hurry web"],
+    ],
+    [
+      "08:03 it is done",
+      { web: { sectionDigest: "s3", attemptedSectionDigest: "s3", handledSectionDigest: "s3" } },
+      [],
+    ],
+    [
+      "09:00 an event hook of one module changes values, an object of another goes",
+      { db: { valuesDigest: "v2", cause: hookCause }, web: { absent: ["ns/Secret/x"] } },
+      ["back run-module db: kubernetes hook changed values", "back run-module web: absent ns/Secret/x"],
+    ],
+    [
+      "10:00 a global hook changes globals and a section is edited: the section does not wait",
+      { operator: { coverage: { ...START, globals: "g2" } }, web: edited },
+      ["front run-module web: ConfigMap section changed", "back reload all modules: global values changed"],
+    ],
+    [
+      "10:01 what can wait is left to the reload",
+      { operator: { coverage: { ...START, globals: "g2" } }, web: { valuesDigest: "v2" } },
+      ["back reload all modules: global values changed"],
+    ],
+    [
+      "11:00 one edit of flag and section: the reload does both, as the flag may switch the module off",
+      { operator: { coverage: { ...START, config: "c2" } }, web: edited },
+      ["front reload all modules: ConfigMap changed", "hurry db", "hurry web"],
+    ],
+    [
+      "11:01 a flag is edited while that reload runs: it starts again, and nothing else is planned",
+      { operator: { ...reloading(), coverage: { ...START, config: "c2" } }, web: edited },
+      ["restart: ConfigMap changed"],
+    ],
+    [
+      "11:02 a hook changes globals while a reload runs: nothing now, as the next plan after it says so",
+      { operator: { ...reloading(), coverage: { ...START, globals: "g2" } } },
+      [],
+    ],
+    [
+      "11:03 a section is edited while a reload runs",
+      { operator: reloading(), web: edited },
+      ["front run-module web: ConfigMap section changed"],
+    ],
+    [
+      "12:00 a module is off, another needs a person: they are left alone",
+      {
+        db: { ...edited, enabled: false },
+        web: { absent: ["ns/Secret/x"], problem: { file: "f", message: "m" } },
+      },
+      [],
+    ],
+    ["23:59 quiet", {}, []],
+  ])("%s", (_time, moment, expected) => {
+    const view = viewAt(moment);
+    expect(told(view)).toEqual(expected);
+    expect(told(view)).toEqual(expected);
+  });
+
+  it.each<BootPhase>(["loading", "waiting", "onStartup", "synchronization"])(
+    "plans nothing while start-up is at %s",
+    (boot) => {
+      expect(
+        told(viewAt({ operator: { boot, coverage: { config: "c2", globals: "g2" } }, web: edited })),
+      ).toEqual([]);
+    },
+  );
+});

@@ -1,0 +1,84 @@
+import { describe, expect, it } from "vitest";
+
+import { configOvertaken, reloadOwed, restartOwed } from "../../src/plan/index.ts";
+import type { ConvergePhase, ModuleView, View } from "../../src/state/index.ts";
+import { moduleView, viewOf } from "../status/views.ts";
+
+const NOW = { config: "c1", globals: "g1" };
+const PROBLEM = { file: "values.yaml", message: "no YAML" };
+const ASKED = { requestedToken: "t2", handledToken: "t1" };
+
+/** A world at rest that the last reload took into account. */
+function world(change: Partial<View> = {}, modules: readonly Partial<ModuleView>[] = []): View {
+  const rest = viewOf(
+    modules.map((each, index) => moduleView(`m${index}`, each)),
+    { secondLook: false, globalCause: undefined, coverage: NOW },
+  );
+  return { ...rest, converge: { ...rest.converge, covered: NOW }, ...change };
+}
+
+const moved = (what: Partial<typeof NOW>): Partial<View> => ({ coverage: { ...NOW, ...what } });
+
+describe("whether a reload of all modules is owed, and why (LIFECYCLE-STEPS 9, 11, 13, 16)", () => {
+  it.each<readonly [string, View, string | undefined]>([
+    ["nothing happened", world(), undefined],
+    ["no reload was yet", { ...world(), converge: viewOf([]).converge }, "front: start-up"],
+    ["a token asks the operator", world(ASKED), "front: requested"],
+    ["a token asks a module that is on", world({}, [ASKED]), undefined],
+    ["a token asks a module that is off", world({}, [{ ...ASKED, enabled: false }]), "front: requested"],
+    [
+      "a token asks a module that needs a person",
+      world({}, [{ ...ASKED, problem: PROBLEM }]),
+      "front: requested",
+    ],
+    [
+      "the section of a module that needs a person was edited",
+      world({}, [{ problem: PROBLEM, sectionDigest: "v1-s2" }]),
+      "front: ConfigMap changed",
+    ],
+    [
+      "the section of a module that is off was edited",
+      world({}, [{ enabled: false, problem: PROBLEM, sectionDigest: "v1-s2" }]),
+      undefined,
+    ],
+    ["the ConfigMap's globals or flags moved", world(moved({ config: "c2" })), "front: ConfigMap changed"],
+    ["merged globals or flags moved", world(moved({ globals: "g2" })), "back: global values changed"],
+    [
+      "a hook moved them",
+      world({
+        ...moved({ globals: "g2" }),
+        globalCause: { text: "schedule hook changed values", place: "back" },
+      }),
+      "back: schedule hook changed values",
+    ],
+    ["a cause without a move", world({ globalCause: { text: "old", place: "back" } }), undefined],
+    ["something was missed", world({ secondLook: true }), "back: second look at the directories"],
+    ["request before ConfigMap", world({ ...ASKED, ...moved({ config: "c2" }) }), "front: requested"],
+    ["ConfigMap before globals", world(moved({ config: "c2", globals: "g2" })), "front: ConfigMap changed"],
+    [
+      "globals before a second look",
+      world({ secondLook: true, ...moved({ globals: "g2" }) }),
+      "back: global values changed",
+    ],
+  ])("%s", (_what, view, expected) => {
+    const cause = reloadOwed(view);
+    expect(cause === undefined ? undefined : `${cause.place}: ${cause.text}`).toBe(expected);
+  });
+
+  it.each<readonly [ConvergePhase, Partial<View>, boolean]>([
+    ["idle", moved({ config: "c2" }), false],
+    ["beforeAll", moved({ config: "c2" }), true],
+    ["discovery", moved({ config: "c2" }), true],
+    ["modules", moved({ config: "c2" }), true],
+    ["afterAll", moved({ config: "c2" }), true],
+    // Values that hooks change are taken into account by a reload after this one.
+    ["modules", moved({ globals: "g2" }), false],
+    ["modules", ASKED, false],
+    ["modules", {}, false],
+  ])("a reload in its %s phase and %j: starts again: %s", (phase, change, restarts) => {
+    const view = world(change);
+    const during = { ...view, converge: { ...view.converge, phase } };
+    expect(restartOwed(during) !== undefined).toBe(restarts);
+    expect(configOvertaken(during)).toBe(during.coverage.config !== NOW.config);
+  });
+});
