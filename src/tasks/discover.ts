@@ -4,7 +4,7 @@ import type { Decision, ModuleRecord } from "../state/index.ts";
 import { problemOf } from "../state/index.ts";
 import { moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
-import { loadLate } from "./load.ts";
+import { loadLate, retire } from "./load.ts";
 import { purges } from "./purge.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
@@ -131,6 +131,8 @@ function announce(hands: Hands, module: Module, decision: Decision): void {
   const before = hands.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
     hands.witness.switched(module.name, decision.enabled, decision.reason ?? decision.by);
+    // A delete that was not finished has left watches behind; what they saw since went nowhere.
+    if (decision.enabled) retire(hands, before);
   }
   hands.state.recordDecision(module.name, decision);
 }

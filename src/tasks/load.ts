@@ -1,5 +1,6 @@
 import type { Hook, HookFile, Module, Problem, Tree } from "../model/index.ts";
 import { ProblemError } from "../model/index.ts";
+import type { ModuleRecord } from "../state/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import type { Hands } from "./hands.ts";
 
@@ -30,9 +31,14 @@ function moduleNames(hands: Hands): string {
 function retireModules(hands: Hands, tree: Tree): void {
   const names = new Set(tree.modules.map((module) => module.name));
   for (const record of hands.state.records()) {
-    if (names.has(record.module.name)) continue;
-    for (const hook of new Set([...record.active.values(), ...record.hooks])) deactivate(hands, hook);
+    if (!names.has(record.module.name)) retire(hands, record);
   }
+}
+
+/** Ends the bindings of all hooks of a module; its next run starts them anew, with their Synchronization. */
+export function retire(hands: Hands, record: Readonly<ModuleRecord>): void {
+  for (const hook of new Set([...record.active.values(), ...record.hooks])) deactivate(hands, hook);
+  hands.state.update(record.module.name, (each) => each.active.clear());
 }
 
 /** Hooks of a module are asked for their configuration when it is on, or has something to be deleted. */

@@ -295,7 +295,8 @@ export class EngineLab {
     const binding = triggers.map(bindingName).join(" ");
     this.#inputs.push({ hook: hook.id, binding, values: run.values, config: run.configValues });
     this.#mustBeOn(hook.module, run.triggers);
-    const act = this.#spec(hook)?.act?.(triggers, count) ?? {};
+    const spec = this.#spec(hook);
+    const act = spec === undefined ? { fail: "no such file" } : (spec.act?.(triggers, count) ?? {});
     const takes = act.takes;
     if (takes !== undefined) await this.#alone(run.queue, () => this.#pass(takes, run.signal));
     return {
