@@ -58,7 +58,7 @@ export interface KubeClient {
   stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>>;
   /** Calls `listener` after each request; the result takes it off again. */
   onRequest(listener: (report: RequestReport) => void): () => void;
-  /** The same connections under a rate limit and time limit of their own (object patches). */
+  /** The same connections under a rate limit and time limit of their own (object patches), reported on its own. */
   limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient;
   /** Ends all connections; running requests fail. */
   close(): Promise<void>;
@@ -136,7 +136,11 @@ class Client implements KubeClient {
 
   limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient {
     const { qps, burst, timeoutMs = this.#parts.options.timeoutMs } = limit;
-    return new Client({ ...this.#parts, options: { ...this.#parts.options, qps, burst, timeoutMs } });
+    return new Client({
+      ...this.#parts,
+      listeners: new Set(),
+      options: { ...this.#parts.options, qps, burst, timeoutMs },
+    });
   }
 
   close(): Promise<void> {

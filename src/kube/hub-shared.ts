@@ -1,9 +1,9 @@
 import { sleep } from "../lib/index.ts";
-import type { HubOptions } from "./hub.ts";
+import type { HubTools } from "./hub.ts";
 import type { Change, Member } from "./hub-member.ts";
 import { tombstone } from "./hub-member.ts";
 import { apiVersionOf } from "./resources.ts";
-import { remedyFor, retryDelayFor } from "./watch-failure.ts";
+import { remedyFor, retryDelayFor, watchErrorType } from "./watch-failure.ts";
 import { listForWatch } from "./watch-list.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
 import { describeSpec, isLater, objectKey, versionOf } from "./watch-spec.ts";
@@ -15,7 +15,7 @@ import { ResourceWatch } from "./watch.ts";
  */
 export class SharedWatch {
   readonly #spec: WatchSpec;
-  readonly #options: Required<HubOptions>;
+  readonly #options: HubTools;
   readonly #watch: ResourceWatch;
   readonly #stop = new AbortController();
   #known = new Map<string, Version>();
@@ -30,7 +30,7 @@ export class SharedWatch {
   /** Members that the first list goes to. */
   readonly #first = new Set<Member>();
 
-  constructor(spec: WatchSpec, options: Required<HubOptions>) {
+  constructor(spec: WatchSpec, options: HubTools) {
     this.#spec = spec;
     this.#options = options;
     this.#watch = new ResourceWatch(spec, options, {
@@ -39,6 +39,7 @@ export class SharedWatch {
       completed: (version) => (this.#ready ? this.#sweep(version) : this.#complete(version)),
       applied: (object) => this.#applied(object),
       deleted: (object) => this.#deleted(object),
+      failed: (error) => options.witness.failed(watchErrorType(error)),
       trouble: (error) => this.#tell(error),
     });
     // Members that subscribe in the same turn share the first list.
@@ -71,7 +72,7 @@ export class SharedWatch {
   #begin(): void {
     this.#seen = new Set();
     this.#listing = true;
-    if (this.#ready) return;
+    if (this.#ready) return this.#options.witness.relisted(this.#spec);
     this.#known.clear();
     // Whoever came while a list that failed was under way is part of this one.
     for (const member of this.#members) this.#first.add(member);

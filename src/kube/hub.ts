@@ -3,6 +3,7 @@ import type { KubeClient } from "./client.ts";
 import type { WatchConsumer } from "./hub-member.ts";
 import { Member } from "./hub-member.ts";
 import { SharedWatch } from "./hub-shared.ts";
+import type { WatchErrorType } from "./watch-failure.ts";
 import type { WatchSpec } from "./watch-spec.ts";
 import { specKey } from "./watch-spec.ts";
 
@@ -13,6 +14,17 @@ export interface HubOptions {
   readonly logger: Logger;
   readonly random?: () => number;
 }
+
+/** Who counts what happens to watches. */
+export interface WatchWitness {
+  /** A list or watch failed and is tried again. */
+  failed(type: WatchErrorType): void;
+  /** A watch that was complete once had to list everything anew. */
+  relisted(spec: WatchSpec): void;
+}
+
+/** What all watches of a hub share. */
+export type HubTools = Required<HubOptions> & { readonly witness: WatchWitness };
 
 /** One consumer's part in a watch. */
 export interface Subscription {
@@ -27,11 +39,22 @@ export interface Subscription {
  * The hub keeps no objects, only which version of each it has seen; consumers keep what they want.
  */
 export class WatchHub {
-  readonly #options: Required<HubOptions>;
+  readonly #options: HubTools;
   readonly #shared = new Map<string, SharedWatch>();
+  readonly #witnesses = new Set<WatchWitness>();
 
   constructor(options: HubOptions) {
-    this.#options = { random: Math.random, ...options };
+    const witness: WatchWitness = {
+      failed: (type) => this.#witnesses.forEach((each) => each.failed(type)),
+      relisted: (spec) => this.#witnesses.forEach((each) => each.relisted(spec)),
+    };
+    this.#options = { random: Math.random, ...options, witness };
+  }
+
+  /** Tells `witness` of all watches from now on; returns what ends that. */
+  onWatch(witness: WatchWitness): () => void {
+    this.#witnesses.add(witness);
+    return () => void this.#witnesses.delete(witness);
   }
 
   /** Number of watches that are open. */

@@ -1,4 +1,4 @@
-import { ApiError } from "./errors.ts";
+import { ApiError, ConnectionError } from "./errors.ts";
 
 /** What to do after a failed list or watch. */
 export type Remedy =
@@ -20,6 +20,16 @@ export function remedyFor(error: unknown): Remedy {
     return { kind: "wait", ms: error.retryAfterMs };
   if ([400, 403, 404, 405, 406, 415, 422].includes(error.status)) return { kind: "seldom" };
   return { kind: "soon" };
+}
+
+/** Classes of failures of a watch, as the Go operator's metric names them. */
+export type WatchErrorType = "expired" | "eof" | "unexpected-eof" | "fail";
+
+/** `eof`: the server ended the watch at once; `unexpected-eof`: the connection broke; `fail`: an error was answered. */
+export function watchErrorType(error: unknown): WatchErrorType {
+  if (remedyFor(error).kind === "expired") return "expired";
+  if (!(error instanceof ConnectionError)) return "fail";
+  return error.code === "ECLOSED" ? "eof" : "unexpected-eof";
 }
 
 const SOON = { firstMs: 200, mostMs: 10_000 };

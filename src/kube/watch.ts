@@ -21,7 +21,9 @@ export interface WatchObserver {
   completed(resourceVersion: string): Promise<void> | void;
   applied(object: WatchedObject): Promise<void> | void;
   deleted(object: WatchedObject): Promise<void> | void;
-  /** A list or watch failed and will be tried again; undefined = it works again. */
+  /** A list or watch failed: each time. */
+  failed(error: unknown): void;
+  /** A list or watch failed and will be tried again; undefined = it works again. Not for everyday failures. */
   trouble(error: Error | undefined): void;
 }
 
@@ -166,6 +168,7 @@ export class ResourceWatch {
 
   async #recover(error: unknown): Promise<void> {
     const remedy = remedyFor(error);
+    this.#observer.failed(error);
     this.#failures += 1;
     if (remedy.kind === "expired") this.#version = undefined;
     // One lost connection, one expired version are everyday things.

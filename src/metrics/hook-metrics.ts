@@ -17,6 +17,13 @@ export interface HookMetricOwner {
   readonly module?: string | undefined;
 }
 
+export interface HookMetricsOptions {
+  /** Stands for `{PREFIX}` in a name. */
+  readonly prefix: string;
+  /** Whether there is such a hook still. */
+  readonly exists?: (owner: HookMetricOwner) => boolean;
+}
+
 /** Operations that cannot be applied; nothing of their file was. */
 export class HookMetricError extends Error {
   constructor(message: string) {
@@ -29,7 +36,7 @@ export type FamilyType = "counter" | "gauge" | "histogram";
 
 export interface HookSeries {
   readonly labels: Readonly<Record<string, string>>;
-  readonly hook: string;
+  readonly owner: HookMetricOwner;
   readonly group: string | undefined;
   /** Of a counter or gauge; the sum of a histogram. */
   value: number;
@@ -66,11 +73,12 @@ type Write = HookMetricOperation & {
  */
 export class HookMetrics {
   readonly #prefix: string;
+  readonly #exists: (owner: HookMetricOwner) => boolean;
   readonly #families = new Map<string, HookFamily>();
 
-  /** `prefix` stands for `{PREFIX}` in a name. */
-  constructor({ prefix }: { readonly prefix: string }) {
+  constructor({ prefix, exists = () => true }: HookMetricsOptions) {
     this.#prefix = prefix;
+    this.#exists = exists;
   }
 
   /** Applies what one run of a hook left, all or (throwing HookMetricError) nothing. */
@@ -82,13 +90,9 @@ export class HookMetrics {
     for (const operation of checked) this.#perform(operation, owner);
   }
 
-  /** Drops everything a hook made, when it is gone or was changed. */
-  removeHook(hook: string): void {
-    this.#remove((series) => series.hook === hook);
-  }
-
-  /** The text Prometheus reads. */
+  /** The text Prometheus reads; hooks that are gone have taken theirs along. */
   text(): string {
+    this.#remove(({ owner }) => !this.#exists(owner));
     return describeFamilies(this.#families.values());
   }
 
@@ -125,20 +129,19 @@ export class HookMetrics {
     if (operation.group !== undefined) return;
     const { name } = operation;
     this.#remove((series, family) => {
-      return (
-        series.hook === owner.hook && series.group === undefined && (name === undefined || family === name)
-      );
+      return isFrom(series, owner) && series.group === undefined && (name === undefined || family === name);
     });
   }
 
-  #write(write: Write, { hook, module }: HookMetricOwner): void {
+  #write(write: Write, owner: HookMetricOwner): void {
+    const { hook, module } = owner;
     const labels = { ...write.labels, hook, ...(module === undefined ? {} : { module }) };
     const family = this.#family(write.name, TYPES[write.action]);
     const key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
     const old = family.series.get(key);
     const buckets = write.buckets ?? [];
     const kept = old !== undefined && old.group === write.group && same(old.buckets, buckets);
-    const series = kept ? old : fresh({ labels, hook, group: write.group, buckets });
+    const series = kept ? old : fresh({ labels, owner, group: write.group, buckets });
     family.series.set(key, series);
     update(series, write);
   }
@@ -157,6 +160,11 @@ export class HookMetrics {
       if (family.series.size === 0) this.#families.delete(name);
     }
   }
+}
+
+/** Hooks of two modules may have one name. */
+function isFrom({ owner }: HookSeries, { hook, module }: HookMetricOwner): boolean {
+  return owner.hook === hook && owner.module === module;
 }
 
 function isWrite(operation: HookMetricOperation): operation is Write {
@@ -198,7 +206,7 @@ function bucketsOf({ buckets = [], labels }: HookMetricOperation, name: string):
   return [...new Set(buckets)].sort((a, b) => a - b);
 }
 
-function fresh(spec: Pick<HookSeries, "labels" | "hook" | "group" | "buckets">): HookSeries {
+function fresh(spec: Pick<HookSeries, "labels" | "owner" | "group" | "buckets">): HookSeries {
   return { ...spec, value: 0, counts: spec.buckets.map(() => 0), count: 0 };
 }
 

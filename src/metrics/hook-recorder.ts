@@ -19,14 +19,20 @@ export interface HookRunSample extends HookLabels {
     | undefined;
 }
 
+/** A hook and where it may run. */
+export interface HookSample {
+  readonly module: string | undefined;
+  readonly hook: string;
+  readonly bindings: readonly Pick<HookLabels, "binding" | "queue" | "activation">[];
+}
+
 /** What happens to hooks. */
 export interface HookRecorder {
-  /** Makes the counters of a hook's binding visible, at zero. */
-  known(labels: HookLabels): void;
-  bindings(hook: { module: string | undefined; hook: string; count: number }): void;
+  /** All hooks there are now: makes their counters visible, at zero. */
+  stand(hooks: readonly HookSample[]): void;
   ran(run: HookRunSample): void;
   /** Drops everything about a hook that is gone. */
-  forget(hook: string): Promise<void>;
+  forget(hook: Pick<HookSample, "module" | "hook">): Promise<void>;
 }
 
 interface Family {
@@ -61,11 +67,19 @@ const GLOBAL: Family = {
 /** The series of hooks: module hooks and global hooks have names of their own, errors of both a third one. */
 export function hookRecorder(registry: SeriesRegistry): HookRecorder {
   return {
-    known: (labels) => touch(registry, labels),
-    bindings: ({ module, hook, count }) =>
-      registry.set("bindingCount", { module: module ?? "", hook }, count),
+    stand(hooks) {
+      registry.clear("bindingCount");
+      for (const { module, hook, bindings } of hooks) {
+        registry.set("bindingCount", { module: module ?? "", hook }, bindings.length);
+        for (const binding of bindings) touch(registry, { module, hook, ...binding });
+      }
+    },
     ran: (run) => record(registry, run),
-    forget: (hook) => registry.drop({ hook }),
+    async forget({ module, hook }) {
+      await registry.drop({ module: module ?? "", hook });
+      // The series of global hooks have no such label.
+      if (module === undefined) await registry.drop({ hook }, Object.values(GLOBAL));
+    },
   };
 }
 

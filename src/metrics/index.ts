@@ -8,6 +8,7 @@ export {
   createMetrics,
   type HookLabels,
   type HookRunSample,
+  type HookSample,
   type KubeLabels,
   type Metrics,
   type ModuleSample,

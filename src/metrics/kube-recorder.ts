@@ -21,7 +21,8 @@ export interface RequestSample {
 
 /** What happens between the operator and the API server. */
 export interface KubeRecorder {
-  snapshotObjects(labels: KubeLabels, count: number): void;
+  /** Objects kept for all bindings as they are now. */
+  snapshots(samples: readonly (Omit<KubeLabels, "kind"> & { readonly objects: number })[]): void;
   filtered(labels: KubeLabels, seconds: number): void;
   event(labels: KubeLabels, seconds: number): void;
   requested(request: RequestSample): void;
@@ -37,11 +38,12 @@ const WATCH_ERRORS = ["expired", "eof", "unexpected-eof", "fail", "nil"];
 export function kubeRecorder(registry: SeriesRegistry): KubeRecorder {
   for (const type of WATCH_ERRORS) registry.touch("watchErrors", { error_type: type });
   return {
-    snapshotObjects: (labels, count) => registry.set("snapshotObjects", place(labels), count),
-    filtered: (labels, seconds) =>
-      registry.observe("filterDuration", { ...place(labels), kind: labels.kind }, seconds),
-    event: (labels, seconds) =>
-      registry.observe("eventDuration", { ...place(labels), kind: labels.kind }, seconds),
+    snapshots(samples) {
+      registry.clear("snapshotObjects");
+      for (const { objects, ...labels } of samples) registry.set("snapshotObjects", place(labels), objects);
+    },
+    filtered: (labels, seconds) => registry.observe("filterDuration", binding(labels), seconds),
+    event: (labels, seconds) => registry.observe("eventDuration", binding(labels), seconds),
     requested({ code, method, host, url, component, seconds }) {
       registry.add("apiResult", { code, method, host, component });
       registry.observe("apiLatency", { verb: method, url, component }, seconds);
@@ -52,6 +54,10 @@ export function kubeRecorder(registry: SeriesRegistry): KubeRecorder {
   };
 }
 
-function place({ module, hook, binding, queue }: KubeLabels): Labels {
+function binding(labels: KubeLabels): Labels {
+  return { ...place(labels), kind: labels.kind };
+}
+
+function place({ module, hook, binding, queue }: Omit<KubeLabels, "kind">): Labels {
   return { module: module ?? "", hook, binding, queue };
 }

@@ -4,7 +4,7 @@ import { moduleRecorder, type ModuleRecorder } from "./module-recorder.ts";
 import { queueRecorder, type QueueRecorder } from "./queue-recorder.ts";
 import { SeriesRegistry } from "./registry.ts";
 
-export type { HookLabels, HookRunSample } from "./hook-recorder.ts";
+export type { HookLabels, HookRunSample, HookSample } from "./hook-recorder.ts";
 export type { KubeLabels, RequestSample } from "./kube-recorder.ts";
 export type { ModuleSample } from "./module-recorder.ts";
 export type { QueueSample } from "./queue-recorder.ts";
@@ -21,13 +21,13 @@ export interface Metrics {
   /** The text Prometheus reads, after the samplers ran. */
   text(): Promise<string>;
   /** Calls `sample` before each scrape, so that gauges (queue lengths) are fresh. Returns what ends it. */
-  beforeScrape(sample: () => void): () => void;
+  beforeScrape(sample: () => void | Promise<void>): () => void;
 }
 
 /** The operator's series under a prefix (`--prometheus-metrics-prefix`), at zero where their labels are known. */
 export function createMetrics({ prefix }: { readonly prefix: string }): Metrics {
   const registry = new SeriesRegistry(prefix);
-  const samplers = new Set<{ readonly sample: () => void }>();
+  const samplers = new Set<{ readonly sample: () => void | Promise<void> }>();
   return {
     contentType: registry.contentType,
     modules: moduleRecorder(registry),
@@ -35,8 +35,8 @@ export function createMetrics({ prefix }: { readonly prefix: string }): Metrics 
     queues: queueRecorder(registry),
     kube: kubeRecorder(registry),
     tick: () => registry.add("liveTicks", {}),
-    text: () => {
-      for (const { sample } of samplers) sample();
+    text: async () => {
+      for (const { sample } of samplers) await sample();
       return registry.text();
     },
     beforeScrape: (sample) => {

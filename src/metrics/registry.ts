@@ -56,9 +56,10 @@ export class SeriesRegistry {
     this.#metrics.get(name)?.reset();
   }
 
-  /** Drops every label set, of every series, that agrees with `labels`. */
-  async drop(labels: Labels): Promise<void> {
+  /** Drops every label set, of every series (or of those named), that agrees with `labels`. */
+  async drop(labels: Labels, names?: readonly SeriesName[]): Promise<void> {
     for (const [name, metric] of this.#metrics) {
+      if (names?.includes(name) === false) continue;
       if (Object.keys(labels).every((label) => SERIES[name].labels.some((known) => known === label))) {
         await dropFrom(metric, labels);
       }

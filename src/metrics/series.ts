@@ -155,7 +155,7 @@ export const SERIES = {
   informerDead: counter(
     "factory_informer_dead_total",
     ["gvr", "namespace"],
-    "Watches that ended and were started anew",
+    "Watches that had to list everything anew",
   ),
 } as const satisfies Record<string, SeriesDefinition>;
 

@@ -3,3 +3,4 @@ export * from "./healing.ts";
 export * from "./schedules.ts";
 export * from "./kube-bindings.ts";
 export * from "./kube-bindings-views.ts";
+export type { BindingTimes } from "./monitor.ts";

@@ -1,12 +1,14 @@
 import type { RequestReport } from "../kube/index.ts";
+import { apiVersionOf } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { bindingName, moduleOf } from "../model/index.ts";
-import type { Task } from "../model/index.ts";
+import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
 import type { Queues, RunContext } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
-import type { KubeBindings } from "../triggers/index.ts";
+import type { BindingTimes, KubeBindings } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
+import { Inventory } from "./inventory.ts";
 
 const TICK_MS = 10_000;
 const ERROR_TICK_MS = 5000;
@@ -34,6 +36,16 @@ export function measure(metrics: Metrics, measured: Measured): void {
       seconds: report.seconds,
     });
   scope.add(base.client.onRequest(count("main")));
+  scope.add(base.patchClient.onRequest(count("object_patcher")));
+  scope.add(
+    base.hub.onWatch({
+      failed: (type) => metrics.kube.watchFailed(type),
+      relisted: ({ resource, namespace = "" }) =>
+        metrics.kube.watchRestarted(`${apiVersionOf(resource)}/${resource.plural}`, namespace),
+    }),
+  );
+  const inventory = new Inventory(metrics, measured.state);
+  metrics.beforeScrape(() => inventory.refresh());
   metrics.beforeScrape(() => sample(metrics, measured));
   repeat(measured, TICK_MS, () => metrics.tick());
   // As in the Go operator, the counter rises for as long as the ConfigMap cannot be used.
@@ -68,10 +80,17 @@ function sample(metrics: Metrics, { queues, state, bindings }: Measured): void {
       suspended: module.suspended,
     })),
   );
-  for (const module of state.view.modules.keys()) metrics.modules.known(module);
-  for (const { objects, ...labels } of bindings.counts()) {
-    metrics.kube.snapshotObjects({ ...labels, kind: "" }, objects);
-  }
+  metrics.kube.snapshots(bindings.counts());
+}
+
+/** Who is told how long a binding's filter and events take. */
+export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBinding): BindingTimes {
+  const { kind, queue } = binding;
+  const labels = { module: hook.module, hook: hook.name, binding: binding.name, queue, kind };
+  return {
+    filtered: (seconds) => metrics.kube.filtered(labels, seconds),
+    event: (seconds) => metrics.kube.event(labels, seconds),
+  };
 }
 
 /** Counts how long a task has waited for its turn. */

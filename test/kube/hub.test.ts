@@ -4,6 +4,7 @@ import type { WatchConsumer } from "../../src/kube/index.ts";
 import { ApiError, CONFIG_MAPS, ConnectionError, WatchHub } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
+import type { Call } from "./watch-server.ts";
 import { WatchServer, added, bookmark, configMap, failure, list, modified, removed } from "./watch-server.ts";
 
 const SPEC = { resource: CONFIG_MAPS, namespace: "ns" };
@@ -162,6 +163,33 @@ describe("a watch", () => {
     expect(server.pending).toBe(0);
     await clock.advance(200);
     expect(server.pending).toBe(1);
+  });
+
+  it("counts failures by class, and lists that had to be done again", async () => {
+    const { server, clock, hub } = lab();
+    const told: string[] = [];
+    const next = async (): Promise<Call> => {
+      await clock.advance(10_000);
+      return server.next();
+    };
+    const end = hub.onWatch({
+      failed: (type) => void told.push(type),
+      relisted: ({ resource }) => void told.push(`relisted ${resource.plural}`),
+    });
+    hub.subscribe(SPEC, listener().consumer);
+    (await next()).fail(new ApiError({ status: 500, reason: "InternalError", message: "no" }));
+    (await next()).send(list(1, [])).end();
+    (await next()).fail(new ConnectionError("ECONNRESET", "cut"));
+    (await next()).send(failure(410, "Expired"));
+    (await next()).send(list(5, [])).end();
+    expect(told).toEqual(["fail", "unexpected-eof", "expired", "relisted configmaps"]);
+    (await server.next()).end();
+    const later = await next();
+    expect(told.slice(4)).toEqual(["eof"]);
+    end();
+    later.end();
+    await next();
+    expect(told).toHaveLength(5);
   });
 
   it("backs off from 0.2 s to 10 s under a storm of errors, and says so until it works", async () => {

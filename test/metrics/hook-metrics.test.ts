@@ -1,10 +1,18 @@
 import { beforeEach, describe, expect, test } from "vitest";
 
-import { HookMetricError, HookMetrics, type HookMetricOperation } from "../../src/metrics/index.ts";
+import {
+  HookMetricError,
+  HookMetrics,
+  type HookMetricOperation,
+  type HookMetricOwner,
+} from "../../src/metrics/index.ts";
 
+let gone: string[] = [];
 let metrics = new HookMetrics({ prefix: "addon_operator_" });
 beforeEach(() => {
-  metrics = new HookMetrics({ prefix: "addon_operator_" });
+  gone = [];
+  const exists = ({ hook, module }: HookMetricOwner): boolean => !gone.includes(`${hook} of ${module}`);
+  metrics = new HookMetrics({ prefix: "addon_operator_", exists });
 });
 
 const HOOK = { hook: "a.sh" };
@@ -122,10 +130,18 @@ describe("metrics made by hooks (hook-contract §3.3)", () => {
   test("all that a hook made goes with it", () => {
     metrics.apply([add("x", 1), set("y", 1, { group: "g" })], HOOK);
     metrics.apply([add("x", 1)], { hook: "b.sh" });
-    metrics.removeHook("a.sh");
-    expect(samples()).toEqual(['x{hook="b.sh"} 1']);
-    metrics.removeHook("b.sh");
+    metrics.apply([add("x", 1)], { ...HOOK, module: "other" });
+    gone.push("a.sh of undefined");
+    expect(samples()).toEqual(['x{hook="b.sh",module=""} 1', 'x{hook="a.sh",module="other"} 1']);
+    gone.push("b.sh of undefined", "a.sh of other");
     expect(metrics.text()).toBe("");
+  });
+
+  test("hooks of two modules may have one name", () => {
+    metrics.apply([add("x", 1)], { hook: "a.sh", module: "one" });
+    metrics.apply([add("x", 1)], { hook: "a.sh", module: "two" });
+    metrics.apply([{ action: "expire" }], { hook: "a.sh", module: "one" });
+    expect(samples()).toEqual(['x{hook="a.sh",module="two"} 1']);
   });
 
   test("a name that lost its last series may come back with another type", () => {

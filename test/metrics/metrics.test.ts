@@ -30,7 +30,8 @@ describe("the operator's series", () => {
     expect(await lines(metrics, `${P}kubernetes_client_watch_errors_total`)).toHaveLength(5);
     metrics.modules.known("m");
     expect(await lines(metrics, `${P}module_run_errors`)).toEqual([`${P}module_run_errors{module="m"} 0`]);
-    metrics.hooks.known({ ...HOOK, module: undefined });
+    const { hook, ...binding } = HOOK;
+    metrics.hooks.stand([{ module: undefined, hook, bindings: [binding] }]);
     expect(await lines(metrics, `${P}hook_errors`)).toEqual([
       `${P}hook_errors{module="",hook="hooks/a.sh",binding="pods",queue="main"} 0`,
     ]);
@@ -130,9 +131,13 @@ describe("the operator's series", () => {
     }
     await metrics.modules.forget("gone");
     expect(await metrics.text()).not.toContain('module="gone"');
-    await metrics.hooks.forget("kept.sh");
+    metrics.hooks.ran({ ...HOOK, hook: "kept.sh", module: undefined, outcome: "failed", seconds: 1 });
+    await metrics.hooks.forget({ module: "kept", hook: "kept.sh" });
     const text = await metrics.text();
-    expect(text).not.toContain('hook="kept.sh"');
+    expect(text).not.toMatch(/module="kept"[^}]*hook="kept.sh"/);
+    expect(text).toContain('global_hook_errors_total{hook="kept.sh"');
+    await metrics.hooks.forget({ module: undefined, hook: "kept.sh" });
+    expect(await metrics.text()).not.toContain('hook="kept.sh"');
     expect(text).toContain(`${P}modules_absent_resources_total{module="kept",resource="ns/Pod/x"} 1`);
     expect(text).toContain(`${P}module_run_seconds_count{module="kept",activation="X"} 1`);
   });
@@ -148,11 +153,13 @@ describe("the operator's series", () => {
     metrics.modules.discoverFailed();
     metrics.modules.configInvalid();
     metrics.modules.converged({ activation: "X", seconds: 2.5 });
-    metrics.hooks.bindings({ module: "m", hook: "h", count: 3 });
+    const at = { queue: "main", activation: "" };
+    const bindings = ["a", "b", "c"].map((binding) => ({ ...at, binding }));
+    metrics.hooks.stand([{ module: "m", hook: "h", bindings }]);
     metrics.queues.waited({ queue: "main", seconds: 1.5 });
     metrics.queues.acted({ queue: "main", action: "AddLast", seconds: 0.001 });
     const kube = { module: undefined, hook: "h", binding: "b", queue: "main", kind: "Pod" };
-    metrics.kube.snapshotObjects(kube, 7);
+    metrics.kube.snapshots([{ ...kube, objects: 7 }]);
     metrics.kube.filtered(kube, 0.001);
     metrics.kube.event(kube, 0.001);
     metrics.kube.requested({
