@@ -23,7 +23,8 @@ import { Faces } from "./faces.ts";
 import { makeHands } from "./hands.ts";
 import { IdleMemory } from "./idle-memory.ts";
 import { Leadership } from "./leadership.ts";
-import { countWait } from "./measure.ts";
+import { hasHook } from "./inventory.ts";
+import { bindingTimes, countWait } from "./measure.ts";
 import { applyOwnCrds } from "./own-crds.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
 import { findMissingRights } from "./rights.ts";
@@ -67,7 +68,10 @@ export class Operator {
     this.#base = makeBase(settings, options.env, options.scope);
     const { clock } = this.#base;
     this.#metrics = createMetrics({ prefix: settings.metricsPrefix });
-    this.#hookMetrics = new HookMetrics({ prefix: settings.metricsPrefix });
+    this.#hookMetrics = new HookMetrics({
+      prefix: settings.metricsPrefix,
+      exists: (owner) => hasHook(this.#state, owner),
+    });
     this.#state = new State({ clock, onChange: () => this.#changed() });
     this.#limits = new RateLimits(clock);
     this.#memory = new IdleMemory(clock);
@@ -98,6 +102,7 @@ export class Operator {
         if (message !== undefined) this.#metrics.kube.bindingMissing(binding.name);
         this.#noteTroubles(hook);
       },
+      times: (hook, binding) => bindingTimes(this.#metrics, hook, binding),
     });
     this.#state.explainWith((name) => {
       const view = this.#state.view;
