@@ -78,7 +78,7 @@ describe("why a module does not run now", () => {
       "waits for run-module db: ConfigMap section changed",
     ],
     // Its own hooks do not hold it up.
-    [{ main: [entry(discover("web"))] }, undefined],
+    [{ main: [entry(run("db")), entry(discover("web"))] }, undefined],
     // Start-up.
     [
       { view: { boot: "waiting" }, web: { phase: "new" } },
@@ -98,7 +98,7 @@ describe("why a module does not run now", () => {
       { main: [entry(run("db")), entry(run("web"))], web: { problem: { file: "f", message: "m" } } },
       undefined,
     ],
-    [{ main: [entry(run("web"))], web: { activity: "running" } }, undefined],
+    [{ main: [entry(run("db")), entry(RELOAD)], web: { activity: "running" } }, undefined],
   ])("%j", (world, expected) => {
     expect(explain(world).hold).toBe(expected);
   });

@@ -107,7 +107,7 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     [
       "12:00 a module is off, another needs a person: they are left alone",
       {
-        db: { ...edited, enabled: false },
+        db: { ...edited, handledSectionDigest: "v1-s0", enabled: false },
         web: { absent: ["ns/Secret/x"], problem: { file: "f", message: "m" } },
       },
       [],
