@@ -1,0 +1,112 @@
+import { describe, expect, it } from "vitest";
+
+import type { Module } from "../../src/model/index.ts";
+import { decide, newModuleRecord, problemOf, releaseMoved, resetRun } from "../../src/state/index.ts";
+import type { Decision, ModuleRecord } from "../../src/state/index.ts";
+import { release } from "../status/views.ts";
+
+const problem = (message: string) => ({ file: "f", message });
+
+function record(change: Partial<ModuleRecord> = {}): ModuleRecord {
+  const module = { name: "m", problem: undefined } as unknown as Module;
+  return { ...newModuleRecord(module), ...change };
+}
+
+describe("whether a release was moved by hand", () => {
+  const settled = { phase: "ready", settledRevision: 3 } as const;
+  it.each<readonly [string, Partial<ModuleRecord>, boolean]>([
+    ["as we left it", { ...settled, release: release("m") }, false],
+    ["deleted", { ...settled, release: undefined }, true],
+    ["rolled back: a newer revision", { ...settled, release: release("m", { revision: 4 }) }, true],
+    ["our revision failed", { ...settled, release: release("m", { status: "failed" }) }, true],
+    [
+      "our revision is being uninstalled",
+      { ...settled, release: release("m", { status: "uninstalling" }) },
+      true,
+    ],
+    // A watch that lags behind our own run.
+    [
+      "an older revision, superseded",
+      { ...settled, release: release("m", { revision: 2, status: "superseded" }) },
+      false,
+    ],
+    ["no run of ours yet", { phase: "ready", release: release("m") }, false],
+    ["no run of ours has ended yet", { ...settled, phase: "onStartup", release: undefined }, false],
+  ])("%s", (_what, change, moved) => {
+    expect(releaseMoved(record(change))).toBe(moved);
+  });
+});
+
+describe("what needs a person", () => {
+  it.each<readonly [string, Partial<ModuleRecord>, string | undefined]>([
+    ["nothing", {}, undefined],
+    ["a decision that cannot be carried out", { decisionProblem: problem("decision") }, "decision"],
+    [
+      "hooks before decisions",
+      { decisionProblem: problem("decision"), loadProblem: problem("hooks") },
+      "hooks",
+    ],
+    [
+      "files before hooks",
+      { loadProblem: problem("hooks"), module: { problem: problem("files") } as unknown as Module },
+      "files",
+    ],
+  ])("%s", (_what, change, message) => {
+    expect(problemOf(record(change))?.message).toBe(message);
+  });
+});
+
+describe("what a decision of discovery does to the record", () => {
+  const script = { reason: "ScriptFailed", message: "no", failures: 2, nextAt: 1 } as const;
+  const helm = { ...script, reason: "HelmFailed" } as const;
+  const on: Decision = { enabled: true, by: "configmap" };
+  const off: Decision = { enabled: false, by: "script", reason: "no GPU" };
+  const ran = { enabled: true, phase: "ready", settledRevision: 3, appliedDigest: "d" } as const;
+  it.each<readonly [string, Partial<ModuleRecord>, Decision, Partial<ModuleRecord>]>([
+    ["on, stays on: its runs count", ran, on, { ...ran, enabledBy: "configmap", decided: true }],
+    [
+      "on, goes off: watches and release are still to go",
+      ran,
+      off,
+      { enabled: false, enabledBy: "script", enabledReason: "no GPU", phase: "ready", settledRevision: 3 },
+    ],
+    [
+      "off, comes on: a first run is owed",
+      { ...ran, enabled: false },
+      on,
+      { enabled: true, phase: "new", settledRevision: undefined, appliedDigest: undefined },
+    ],
+    ["a failing script was mended", { ...ran, retry: script }, on, { retry: undefined }],
+    ["a failing run is not", { ...ran, retry: helm }, on, { retry: helm }],
+    ["a failing run of a module that goes off is over", { ...ran, retry: helm }, off, { retry: undefined }],
+    [
+      "a contradiction",
+      ran,
+      { ...off, problem: problem("protected") },
+      { enabled: false, decisionProblem: problem("protected") },
+    ],
+    [
+      "a contradiction solved",
+      { ...ran, decisionProblem: problem("protected") },
+      on,
+      { decisionProblem: undefined },
+    ],
+  ])("%s", (...[_what, before, decision, after]) => {
+    const each = record(before);
+    decide(each, decision);
+    expect(each).toMatchObject(after);
+  });
+
+  it("a module that starts over forgets what its first run had done, and keeps what people asked", () => {
+    const each = record({
+      ...ran,
+      retry: helm,
+      absent: ["x"],
+      rounds: 3,
+      synchronized: new Set(["h/k0"]),
+      requestedToken: "t",
+    });
+    resetRun(each);
+    expect(each).toEqual({ ...record(), enabled: true, requestedToken: "t" });
+  });
+});

@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+
+import type { JsonObject, Module, Tree } from "../../src/model/index.ts";
+import { ValuesStore, checkConfig } from "../../src/state/index.ts";
+import { parseConfigMap } from "../../src/values/index.ts";
+
+function moduleOf(name: string, said: { common?: boolean; own?: boolean; schema?: string } = {}): Module {
+  return {
+    name,
+    valuesKey: name,
+    common: { file: "values.yaml", section: { from: "common" }, enabled: said.common },
+    own: { file: `${name}/values.yaml`, section: { own: 1 }, enabled: said.own },
+    schemas: said.schema === undefined ? {} : { config: { file: `${name}.yaml`, text: said.schema } },
+  } as unknown as Module;
+}
+
+function storeOf(modules: readonly Module[], data: Record<string, string> = {}): ValuesStore {
+  const store = new ValuesStore();
+  store.setTree({ modules, globalValues: { g: 1 }, globalSchemas: {} } as unknown as Tree);
+  take(store, data);
+  return store;
+}
+
+const parsed = (store: ValuesStore, data: Record<string, string>) =>
+  parseConfigMap("addon-operator", data, store.modules());
+
+function take(store: ValuesStore, data: Record<string, string>, overlay?: Record<string, string>): void {
+  store.setConfig(parsed(store, data), overlay === undefined ? undefined : parsed(store, overlay));
+}
+
+describe("flags: who has the last word", () => {
+  it.each([
+    [{}, undefined, {}, false, "none"],
+    [{ common: true }, undefined, {}, true, "values"],
+    [{ common: true, own: false }, undefined, {}, false, "module-values"],
+    [{ common: false, own: true }, undefined, {}, true, "module-values"],
+    [{ own: true }, false, {}, false, "hook"],
+    [{ own: true }, false, { webEnabled: "true" }, true, "configmap"],
+    [{ own: true }, true, { web: '"false"' }, false, "configmap"],
+  ] as const)("files %j, hook %j, ConfigMap %j: %s by %s", (...[files, hook, data, enabled, by]) => {
+    const web = moduleOf("web", files);
+    const store = storeOf([web], data);
+    store.setHookFlag("web", hook);
+    expect(store.flag(web)).toEqual({ enabled, by });
+  });
+
+  it("a hook takes its opinion back", () => {
+    const web = moduleOf("web", { own: true });
+    const store = storeOf([web]);
+    store.setHookFlag("web", false);
+    store.setHookFlag("web", undefined);
+    expect(store.flag(web)).toEqual({ enabled: true, by: "module-values" });
+  });
+});
+
+describe("digests: what moves which", () => {
+  const web = moduleOf("web", { own: true });
+  const db = moduleOf("db");
+  const digests = (store: ValuesStore): JsonObject => ({
+    config: store.globalConfigDigest(),
+    globals: store.globalsDigest(),
+    section: store.moduleConfigDigest(web),
+    values: store.merged("web").digest,
+  });
+  it.each<readonly [string, (store: ValuesStore) => void, readonly string[]]>([
+    ["the same content", (store) => take(store, { web: "{ x: 1 }" }), []],
+    ["other words", (store) => take(store, { web: "x: 1\n" }), []],
+    ["a section", (store) => take(store, { web: "{ x: 2 }" }), ["section", "values"]],
+    ["another module's section", (store) => take(store, { web: "{ x: 1 }", db: "{ x: 1 }" }), []],
+    ["global", (store) => take(store, { web: "{ x: 1 }", global: "{ g: 2 }" }), ["config", "globals"]],
+    // Said twice, but now by the ConfigMap.
+    ["global as files have it", (store) => take(store, { web: "{ x: 1 }", global: "{ g: 1 }" }), ["config"]],
+    ["a flag", (store) => take(store, { web: "{ x: 1 }", dbEnabled: "true" }), ["config", "globals"]],
+    [
+      "a flag that changes nothing",
+      (store) => take(store, { web: "{ x: 1 }", dbEnabled: "false" }),
+      ["config"],
+    ],
+    [
+      "maintenance",
+      (store) => take(store, { web: "{ x: 1 }", webMaintenance: "NoResourceReconciliation" }),
+      ["section"],
+    ],
+    ["protection", (store) => take(store, { web: "{ x: 1 }", webProtected: "true" }), ["section"]],
+    ["an overlay", (store) => take(store, { web: "{ x: 1 }" }, { web: "{ z: 1 }" }), ["section", "values"]],
+    ["an empty global section", (store) => take(store, { web: "{ x: 1 }", global: "{}" }), []],
+    ["a hook's flag", (store) => store.setHookFlag("db", true), ["globals"]],
+    [
+      "a hook's patch",
+      (store) => store.addPatches("web", [{ op: "add", path: "/web/z", value: 1 }]),
+      ["values"],
+    ],
+    [
+      "a hook's patch of what is so already",
+      (store) => store.addPatches("web", [{ op: "add", path: "/web/x", value: 1 }]),
+      [],
+    ],
+    [
+      "a hook's global patch",
+      (store) => store.addPatches("global", [{ op: "add", path: "/global/z", value: 1 }]),
+      ["globals"],
+    ],
+  ])("%s moves", (_what, change, moved) => {
+    const store = storeOf([web, db], { web: "{ x: 1 }" });
+    const before = digests(store);
+    change(store);
+    const after = digests(store);
+    expect(Object.keys(after).filter((key) => after[key] !== before[key])).toEqual(moved);
+  });
+});
+
+describe("ConfigMap content is judged before it comes into force", () => {
+  const schema = "type: object\nproperties: {size: {type: integer}, own: {}, from: {}}\n";
+  const on = moduleOf("web", { own: true, schema });
+  const off = moduleOf("db", { schema });
+  const judge = (data: Record<string, string>): string[] => {
+    const store = storeOf([on, off]);
+    return checkConfig(store, {
+      name: "addon-operator",
+      config: parsed(store, data),
+      overlay: undefined,
+    }).map(({ key, message }) => `${key} ${message}`);
+  };
+  // Files are judged together with the ConfigMap; what only files say is not the ConfigMap's fault.
+  it.each([
+    ["good", { web: "{ size: 1 }" }, 0],
+    ["a section that breaks its schema", { web: "{ size: big }" }, 1],
+    ["the section of a module that is off", { db: "{ size: big }" }, 0],
+    ["of one that this content switches on", { db: "{ size: big }", dbEnabled: "true" }, 1],
+    ["of one that this content switches off", { web: "{ size: big }", webEnabled: "false" }, 0],
+    ["what does not parse", { global: "{ broken", web: "{ size: big }" }, 1],
+    ["every section that is wrong", { web: "{ size: big }", db: "{ size: big }", dbEnabled: "true" }, 2],
+  ])("%s", (_what, data, problems) => {
+    const found = judge(data);
+    expect({ found, count: found.length }).toMatchObject({ count: problems });
+  });
+});
