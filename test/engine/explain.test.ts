@@ -1,0 +1,120 @@
+import { describe, expect, it } from "vitest";
+
+import { dumpQueues, queueText } from "../../src/debug/index.ts";
+import { explainHold, explainModule } from "../../src/plan/index.ts";
+import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec } from "../support/engine-lab.ts";
+
+function evidence(lab: EngineLab) {
+  return { view: lab.state.view, queues: lab.queues.views() };
+}
+
+function hold(lab: EngineLab, name: string): string | undefined {
+  const module = lab.state.view.modules.get(name);
+  return module === undefined ? "no such module" : explainHold(module, evidence(lab));
+}
+
+function why(lab: EngineLab, name: string): string[] {
+  const module = lab.state.view.modules.get(name);
+  return module === undefined ? [] : explainModule(module, evidence(lab));
+}
+
+const queueList = (lab: EngineLab): string[] =>
+  dumpQueues(lab.queues.views(), lab.clock.now()).active.flatMap(({ name, status, tasks }) => [
+    `${name}: ${status}`,
+    ...tasks.map((task) => task.description),
+  ]);
+
+const at = (lab: EngineLab, ms: number): string => new Date(lab.clock.now() + ms).toISOString().slice(11, 19);
+
+const failing: HookSpec = {
+  name: "010-discover",
+  lifecycle: { beforeAll: 1 },
+  act: () => ({ fail: "exit code 1: no such host" }),
+};
+
+describe("everything that does not run now has a reason in words", () => {
+  it("a module that waits for a failing beforeAll hook, and when that is tried next", async () => {
+    const lab = new EngineLab({ globalHooks: [failing], modules: [{ name: "web", enabled: true }] });
+    await lab.start();
+    for (const ms of [5000, 6000, 7000]) await lab.run(ms);
+    const expected = `waits for beforeAll hook 010-discover, failed 4 times, next try ${at(lab, 9000)}: exit code 1: no such host`;
+    expect(hold(lab, "web")).toBe(expected);
+    expect(why(lab, "web")).toContain(expected);
+    expect(queueList(lab)).toEqual([
+      "main: sleep after fail, 9s left",
+      "hook 010-discover: beforeAll; failed 4 times: exit code 1: no such host; next try in 9s",
+      "reload all modules: start-up",
+    ]);
+  });
+
+  it("a module whose own hook fails, and the one behind it", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "web", order: 1, enabled: true, hooks: [{ ...failing, lifecycle: { beforeHelm: 1 } }] },
+        { name: "db", order: 2, enabled: true },
+      ],
+    });
+    await lab.start();
+    const failed = `failed 1 time, next try ${at(lab, 5000)}: hook 010-discover: exit code 1: no such host`;
+    expect(hold(lab, "web")).toBe(`will be tried again, ${failed}`);
+    expect(hold(lab, "db")).toBe(`waits for run-module web: start-up, ${failed}`);
+    expect(lab.state.view.modules.get("web")?.lastRun).toMatchObject({
+      step: "beforeHelm",
+      hook: "010-discover",
+      message: "exit code 1: no such host",
+    });
+  });
+
+  it("modules that wait for discovery: a script fails", async () => {
+    const lab = new EngineLab({
+      modules: [
+        {
+          name: "web",
+          enabled: true,
+          script: () => {
+            throw new Error("no jq");
+          },
+        },
+        { name: "db", enabled: true },
+      ],
+    });
+    await lab.start();
+    const failed = `failed 1 time, next try ${at(lab, 5000)}: enabled script of web failed: Error: no jq`;
+    expect(hold(lab, "db")).toBe(`waits for reload all modules: start-up, ${failed}`);
+    expect(why(lab, "web")).toContain("failed 1 time (ScriptFailed): Error: no jq");
+  });
+
+  it("a run under way, what waits behind it, and rest", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "web", order: 1, enabled: true },
+        { name: "db", order: 2, enabled: true },
+      ],
+    });
+    await lab.start();
+    lab.helmTakes = 1000;
+    lab.edit({ web: "{ x: 1 }", db: "{ x: 1 }" });
+    await lab.run();
+    const [first, second] = lab.log.at(-1) === "helm web" ? ["web", "db"] : ["db", "web"];
+    expect(hold(lab, first)).toBeUndefined();
+    expect(why(lab, first)).toContain("running: step helm");
+    expect(hold(lab, second)).toBe(`waits for run-module ${first}: ConfigMap section changed`);
+    await lab.run(1000);
+    await lab.run(1000);
+    expect(hold(lab, "web")).toBeUndefined();
+    expect(why(lab, "web")).toEqual([
+      "enabled by the module's values.yaml",
+      "nothing is owed: the last run took everything into account",
+    ]);
+    expect(queueText(dumpQueues(lab.queues.views(), lab.clock.now()))).toContain("no tasks to handle");
+  });
+
+  it("deletes that are held for want of the ConfigMap", async () => {
+    const lab = new EngineLab({ modules: [{ name: "web", enabled: true }] });
+    await lab.start();
+    lab.loseConfig();
+    await lab.run();
+    expect(hold(lab, "web")).toBe("nothing is deleted or purged while the ConfigMap is missing");
+  });
+});
