@@ -10,7 +10,7 @@ export interface PurgeInput {
   readonly tree: Pick<Tree, "modules" | "purgeHolds">;
   readonly policy: PurgePolicy;
   readonly managedBy: string;
-  /** `HELM_IGNORE_RELEASE`, the operator's own release, protected and suspended modules. */
+  /** `HELM_IGNORE_RELEASE` and the operator's own release. */
   readonly never: ReadonlySet<string>;
 }
 

@@ -15,6 +15,8 @@ const RULES: readonly Rule[] = [
 /** Why a module run is owed now (LIFECYCLE-STEPS 10, 12, 14, 15, 16); undefined when nothing is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (!module.enabled || module.problem !== undefined) return undefined;
+  // Files of it are missing: the second look decides whether it runs without them or is gone.
+  if (module.module.vanished !== undefined) return undefined;
   for (const rule of RULES) {
     const cause = rule(module, view);
     if (cause !== undefined) return cause;

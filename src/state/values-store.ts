@@ -176,12 +176,24 @@ export class ValuesStore {
     ]);
   }
 
-  /** Digest of the `global` section and the flags of the ConfigMap in force (LIFECYCLE-STEPS 16). */
+  /** Digest of what a reload answers to: the `global` section and the flags of the ConfigMap in force (LIFECYCLE-STEPS 16). */
   globalConfigDigest(): string {
     return this.#digest("config", () => [
       this.#sectionDigest(GLOBAL),
       this.#flags((module) => this.#config?.flags.get(module.valuesKey)),
+      this.#guards(),
     ]);
+  }
+
+  /** What keeps releases of modules that are off or gone: once it is taken back, a reload removes them. */
+  #guards(): Json[] {
+    const { protected: kept, maintenance, guards } = this.#config ?? {};
+    const maybeOff = this.modules().filter(
+      (module) => module.enabledScript !== undefined || !this.flag(module).enabled,
+    );
+    const isKept = ({ valuesKey: key }: Module): boolean =>
+      kept?.has(key) === true || maintenance?.has(key) === true;
+    return [maybeOff.filter(isKept).map(({ name }) => name), [...(guards ?? [])].toSorted()];
   }
 
   /** Digest of a module's own part of the ConfigMap: section, maintenance, protection. */

@@ -193,7 +193,7 @@ function dropDisabled(hands: Hands): void {
 
 function isRunnable(hands: Hands, name: string): boolean {
   const record = hands.state.module(name);
-  return record !== undefined && problemOf(record) === undefined;
+  return record !== undefined && problemOf(record) === undefined && record.module.vanished === undefined;
 }
 
 function crds(hands: Hands, runs: readonly string[]): Task[] {

@@ -10,6 +10,7 @@ import type { Hands } from "./hands.ts";
  */
 export async function loadTree(hands: Hands): Promise<Tree> {
   const tree = await hands.readTree();
+  if (tree.recheckAt !== undefined) hands.lookAgain(Math.max(0, tree.recheckAt - hands.clock.now()));
   retireModules(hands, tree);
   const covered = hands.state.coversConfig();
   const before = moduleNames(hands);

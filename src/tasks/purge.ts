@@ -1,6 +1,7 @@
-import { oneLine } from "../lib/index.ts";
+import { camelCase, oneLine } from "../lib/index.ts";
 import type { PurgeTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
+import type { ParsedConfig } from "../values/index.ts";
 import { configIsMissing } from "./delete-module.ts";
 import type { Hands } from "./hands.ts";
 
@@ -10,7 +11,9 @@ export const SECOND_LOOK_MS = 3000;
 /** Releases of ours without a module directory (LIFECYCLE-STEPS 7), unless something speaks against it. */
 export function purges(hands: Hands): Task[] {
   const { state, clock } = hands;
-  const candidates = hands.releases.withoutModule(state.tree);
+  const orphans = hands.releases.withoutModule(state.tree);
+  const candidates = orphans.filter((release) => guardOf(state.values.config, release) === undefined);
+  for (const release of orphans) hold(hands, release);
   const due = state.missing.before(candidates, clock.now() - SECOND_LOOK_MS);
   const holds = purgeHolds(hands);
   if (candidates.length > 0 && holds.length > 0) {
@@ -19,6 +22,20 @@ export function purges(hands: Hands): Task[] {
   }
   if (due.length < candidates.length) hands.lookAgain(SECOND_LOOK_MS);
   return due.map((release) => ({ kind: "purge-release", key: `purge-release/${release}`, release }));
+}
+
+/** The key of the ConfigMap by which the release of a module that is gone is protected or suspended. */
+export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
+  const valuesKey = camelCase(release);
+  return [`${valuesKey}Protected`, `${valuesKey}Maintenance`].find((key) => config?.guards.has(key));
+}
+
+/** Tells of a guarded release; true when it is one. */
+function hold({ state }: Hands, release: string): boolean {
+  const key = guardOf(state.values.config, release);
+  if (key === undefined) return false;
+  state.recordHolds([...state.view.holds, `not purged: ${release}: ${key} is set in the ConfigMap`]);
+  return true;
 }
 
 function purgeHolds(hands: Hands): readonly string[] {
@@ -39,6 +56,8 @@ export async function purgeRelease(
     hands.state.recordHolds([...hands.state.view.holds, held]);
     return { kind: "done" };
   }
+  // The ConfigMap may have said so while this waited.
+  if (hold(hands, task.release)) return { kind: "done" };
   try {
     await hands.releases.uninstall(task.release, context.signal);
     await hands.releases.forget(task.release);

@@ -36,8 +36,8 @@ export async function runModule(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const record = hands.state.module(task.module);
-  if (record?.enabled !== true || hands.state.view.modules.get(task.module)?.problem !== undefined)
-    return { kind: "done" };
+  if (record?.enabled !== true || record.module.vanished !== undefined) return { kind: "done" };
+  if (hands.state.view.modules.get(task.module)?.problem !== undefined) return { kind: "done" };
   const run: Run = { hands, name: task.module, task, context, startedAt: hands.clock.now() };
   begin(run);
   try {

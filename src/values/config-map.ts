@@ -23,6 +23,8 @@ export interface ParsedConfig {
   readonly problems: readonly Problem[];
   /** Keys that match no module; left alone. */
   readonly unknownKeys: readonly string[];
+  /** Those of them that protect or suspend a module that is gone: its release is not purged. */
+  readonly guards: ReadonlySet<string>;
   readonly warnings: readonly string[];
 }
 
@@ -44,6 +46,7 @@ interface Draft {
   readonly protected: Set<string>;
   readonly problems: Problem[];
   readonly unknownKeys: string[];
+  readonly guards: Set<string>;
   readonly warnings: string[];
 }
 
@@ -57,6 +60,7 @@ function newDraft(file: string): Draft {
     protected: new Set(),
     problems: [],
     unknownKeys: [],
+    guards: new Set(),
     warnings: [],
   };
 }
@@ -78,11 +82,18 @@ export function parseConfigMap(
   const readers = readersFor(known);
   for (const [key, text] of Object.entries(data)) {
     const reader = readers.get(key);
-    if (reader === undefined) draft.unknownKeys.push(key);
+    if (reader === undefined) noteUnknown(draft, key, text);
     else collect(draft.problems, () => reader(draft, key, text));
   }
   forgetGone(draft.file, data);
   return draft;
+}
+
+/** A key of nobody is never a problem; what is not plainly off counts as a guard. */
+function noteUnknown(draft: Draft, key: string, text: string): void {
+  draft.unknownKeys.push(key);
+  const isOff = /^["']?(false|no|off|null)?["']?$/i.test(text.trim());
+  if (/(Protected|Maintenance)$/.test(key) && !isOff) draft.guards.add(key);
 }
 
 /** Flags come last, so that one that contradicts a section `false` wins whatever the order of keys. */

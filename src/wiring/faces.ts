@@ -113,8 +113,22 @@ export class Faces {
   /** The state changed. */
   update(view: View): void {
     if (this.#mirroring) this.#mirror.update(view);
+    this.#tellHolds(view);
     this.#writeQueueFile();
   }
+
+  /** Each reload finds its holds anew; only what the last one did not say is an Event. */
+  #tellHolds({ holds, converge }: View): void {
+    for (const hold of holds) {
+      if (this.#told.has(hold)) continue;
+      this.#told.add(hold);
+      this.#base.logger.warn("A removal is held", { hold });
+      this.announce({ module: undefined, reason: "PurgeRefused", note: hold });
+    }
+    if (converge.phase === "idle" && this.#told.size > holds.length) this.#told = new Set(holds);
+  }
+
+  #told = new Set<string>();
 
   /** Writes what is not written yet, unless another writes by now (`leads` false), and ends the mirror. */
   async flush(leads = true): Promise<void> {

@@ -213,7 +213,7 @@ export class Operator {
       queues: this.#queues,
       bindings: this.#bindings,
       schedules,
-      releases: releasesPort(this.#base, releases, { state: this.#state, bindings: this.#bindings }),
+      releases: releasesPort(this.#base, releases, this.#bindings),
       config,
       witness: makeWitness(this.#metrics, (event) => this.#faces?.announce(event), logger),
       hookMetrics: { apply: (from, operations) => this.#hookMetrics.apply(operations, from) },

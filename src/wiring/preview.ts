@@ -5,7 +5,7 @@ import { oneLine } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
 import type { Json, Module, Tree } from "../model/index.ts";
 import { GLOBAL, State } from "../state/index.ts";
-import { helmValuesFile, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
+import { guardOf, helmValuesFile, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
 import { ConfigMapSource } from "../triggers/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import type { Base } from "./base.ts";
@@ -111,8 +111,14 @@ async function fatesOf(look: Look): Promise<Verdict[]> {
   }
   const { base, releases, state, tree } = look;
   if (tree.purgeHolds.length > 0) return verdicts;
-  const orphans = releasesPort(base, releases, { state }).withoutModule(tree);
-  return [...verdicts, ...orphans.map((name): Verdict => [name, "purge", "there is no such module"])];
+  const orphans = releasesPort(base, releases).withoutModule(tree);
+  return [...verdicts, ...orphans.map((name) => purgeFate(state, name))];
+}
+
+function purgeFate(state: State, release: string): Verdict {
+  const key = guardOf(state.values.config, release);
+  if (key === undefined) return [release, "purge", "there is no such module"];
+  return [release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`];
 }
 
 async function fateOf(look: Look, module: Module, enabled: readonly string[]): Promise<Verdict> {

@@ -1,6 +1,5 @@
 import { Releases, managedByDigest, purgeList } from "../helm/index.ts";
 import type { Tree } from "../model/index.ts";
-import type { State } from "../state/index.ts";
 import type { ReleasesPort } from "../tasks/index.ts";
 import type { KubeBindings } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
@@ -34,17 +33,11 @@ function neverTouched({ settings, env }: Base): ReadonlySet<string> {
   return new Set([...ignored, env["ADDON_OPERATOR_RELEASE_NAME"] ?? ""].filter((name) => name !== ""));
 }
 
-/** Who else hears of what tasks do with releases, and what they need to know. */
-interface Surroundings {
-  readonly state: State;
-  readonly bindings?: Pick<KubeBindings, "kindsChanged">;
-}
-
-/** What tasks may do with releases. */
+/** What tasks may do with releases; `bindings` hear of kinds that came. */
 export function releasesPort(
   base: Base,
   releases: Releases,
-  { state, bindings }: Surroundings,
+  bindings?: Pick<KubeBindings, "kindsChanged">,
 ): ReleasesPort {
   const never = neverTouched(base);
   const managedBy = managedByDigest(base.namespace, base.settings.configMap);
@@ -61,23 +54,11 @@ export function releasesPort(
         tree: { modules, purgeHolds: [] },
         policy: base.settings.purge,
         managedBy,
-        never: never.union(guarded(state)),
+        never,
       }),
     ensureCrds: async (files) => {
       await releases.ensureCrds(files);
       bindings?.kindsChanged();
     },
   };
-}
-
-/** Releases whose `<camel>Protected` or `<camel>Maintenance` key is still in the ConfigMap, by module name. */
-function guarded(state: State): ReadonlySet<string> {
-  const keys = state.values.config?.unknownKeys ?? [];
-  return new Set(
-    keys.flatMap((key) => /^(.+)(?:Protected|Maintenance)$/.exec(key)?.[1] ?? []).map(kebabCase),
-  );
-}
-
-function kebabCase(camel: string): string {
-  return camel.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

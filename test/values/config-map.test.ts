@@ -41,6 +41,19 @@ describe("parseConfigMap", () => {
     expect(parsed.unknownKeys).toEqual(["other"]);
   });
 
+  it("guards what is gone, unless that is plainly off", () => {
+    const parsed = parse({
+      goneProtected: "true",
+      oldMaintenance: "NoResourceReconciliation",
+      offProtected: '"false"',
+      emptyMaintenance: "",
+      oddProtected: "{ [",
+      oneProtected: "true",
+    });
+    expect(parsed.problems).toEqual([]);
+    expect([...parsed.guards]).toEqual(["goneProtected", "oldMaintenance", "oddProtected"]);
+  });
+
   it.each([
     ["an empty text", ""],
     ["null", "~"],
