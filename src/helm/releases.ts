@@ -10,7 +10,7 @@ import { ForeignReleaseError } from "./errors.ts";
 import { Helm } from "./helm.ts";
 import type { HelmOptions } from "./helm.ts";
 import { GO_LABELS, LABELS } from "./labels.ts";
-import { endLiveHelms } from "./live-helms.ts";
+import { endAllHelms, endLiveHelms } from "./live-helms.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
@@ -89,6 +89,11 @@ export class Releases {
     await this.store.synced;
     const unmarked = this.store.all().filter((meta) => this.#owner(meta) === "foreign" && hasNoOwner(meta));
     for (const meta of unmarked) await this.#lookForGoMark(meta, signal);
+  }
+
+  /** Ends helm processes of a former life of ours, before anything is decided; only for who holds the lease. */
+  async endOrphans(signal?: AbortSignal): Promise<void> {
+    await endAllHelms(this.#options.managedBy, this.#options.clock, signal);
   }
 
   /**

@@ -4,3 +4,4 @@ export { MAX_LINE, TRUNCATED } from "./lines.ts";
 export { run, type RunRequest } from "./run.ts";
 export type { RunOutcome, RunResult, Stream } from "./result.ts";
 export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";
+export { endStrays, strays, type Fits, type StrayOptions } from "./strays.ts";

@@ -3,6 +3,8 @@ import { mkdir, mkdtemp, open, readdir, readFile, rm, rmdir, unlink } from "node
 import { dirname, join } from "node:path";
 
 import { oneLine } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
+import { endStrays } from "./strays.ts";
 
 /** What may be written to a scratch file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
@@ -44,6 +46,8 @@ function codeOf(error: unknown): string {
 
 const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
+/** What a dead operator's hook has to end in. */
+const GRACE_MS = 3000;
 const SMALL = 64 * 1024;
 /** `<prefix>.<pid>-<start time>.<random>`: tells whether its process still lives. */
 const NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
@@ -76,10 +80,24 @@ export class Scratch {
     }
   }
 
-  /** Removes what processes that are gone have left under `tmpDir`; says how many directories. Never throws. */
-  static async cleanStale(tmpDir: string): Promise<number> {
+  /**
+   * Removes what processes that are gone have left under `tmpDir`, and first ends the children of theirs that still
+   * work there; says how many directories. Never throws.
+   */
+  static async cleanStale(tmpDir: string, clock: Clock): Promise<number> {
     const names = await readdir(tmpDir).catch((): string[] => []);
-    const removed = await Promise.all(names.map((name) => removeIfStale(tmpDir, name)));
+    const stale = (await Promise.all(names.map(isStale))).flatMap((is, at) => (is ? (names[at] ?? []) : []));
+    if (stale.length === 0) return 0;
+    const dirs = stale.map((name) => join(tmpDir, name));
+    // A hook that outlived its operator would work beside its own second run.
+    await endStrays(
+      (environment) => environment.some((each) => dirs.some((dir) => each.includes(`${dir}/`))),
+      {
+        clock,
+        graceMs: GRACE_MS,
+      },
+    );
+    const removed = await Promise.all(dirs.map(tryRemove));
     return removed.filter(Boolean).length;
   }
 
@@ -140,10 +158,13 @@ function pieces(data: ScratchData): Iterable<string | Uint8Array> | AsyncIterabl
   return typeof data === "string" || data instanceof Uint8Array ? [data] : data;
 }
 
-async function removeIfStale(tmpDir: string, name: string): Promise<boolean> {
+async function isStale(name: string): Promise<boolean> {
   const [, pid, start] = NAME.exec(name) ?? [];
-  if (pid === undefined || (await startOf(Number(pid))) === start) return false;
-  return rm(join(tmpDir, name), { recursive: true, force: true }).then(
+  return pid !== undefined && (await startOf(Number(pid))) !== start;
+}
+
+function tryRemove(dir: string): Promise<boolean> {
+  return rm(dir, { recursive: true, force: true }).then(
     () => true,
     () => false,
   );

@@ -114,7 +114,7 @@ export class Operator {
   /** Starts, works, and resolves when asked to stop or the lease is lost. Throws ProblemError when it refuses. */
   async run(): Promise<void> {
     const { stop } = this.#options;
-    await Scratch.cleanStale(this.#base.settings.tmpDir);
+    await Scratch.cleanStale(this.#base.settings.tmpDir, this.#base.clock);
     await this.#start();
     await new Promise<void>((resolve) => {
       if (stop.signal.aborted) resolve();
@@ -170,7 +170,7 @@ export class Operator {
     await Promise.all([
       loadEverything(this.#base, this.#state, hands),
       applyOwnCrds(this.#base),
-      releases.ready(),
+      releases.endOrphans(stop.signal).then(() => releases.ready()),
     ]);
     faces.mirror();
     void this.#checkRights();

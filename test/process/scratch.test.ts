@@ -1,9 +1,12 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 
+import { systemClock } from "../../src/lib/index.ts";
 import { Scratch, ScratchError } from "../../src/process/index.ts";
 
 let root: string;
@@ -85,7 +88,21 @@ test("what dead processes left is removed, what belongs to the living stays", as
   await mkdir(join(root, `hook-c.${process.pid}-1.AbCdEf`));
   await writeFile(join(root, "hook-b.4194305-77.AbCdEf", "values.json"), "secret");
   await mkdir(join(root, "something-else"));
-  expect(await Scratch.cleanStale(root)).toBe(2);
+  expect(await Scratch.cleanStale(root, systemClock)).toBe(2);
   expect((await readdir(root)).sort()).toEqual([mine.dir.slice(root.length + 1), "something-else"].sort());
-  expect(await Scratch.cleanStale(join(root, "missing"))).toBe(0);
+  expect(await Scratch.cleanStale(join(root, "missing"), systemClock)).toBe(0);
+});
+
+test("children that outlived their operator are ended before their files go", async () => {
+  const dir = join(root, "hook-b.4194305-77.AbCdEf");
+  await mkdir(dir);
+  const env = { PATH: process.env["PATH"], VALUES_PATH: join(dir, "values.json") };
+  const orphan = spawn("sleep", ["60"], { env, stdio: "ignore" });
+  const stranger = spawn("sleep", ["60"], { env: { ...env, VALUES_PATH: `${dir}-not` }, stdio: "ignore" });
+  const ended = once(orphan, "exit");
+  expect(await Scratch.cleanStale(root, systemClock)).toBe(1);
+  expect(await ended).toEqual([null, "SIGTERM"]);
+  expect(await readdir(root)).toEqual([]);
+  expect(stranger.exitCode ?? stranger.signalCode).toBe(null);
+  stranger.kill("SIGKILL");
 });

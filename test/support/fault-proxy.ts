@@ -10,9 +10,19 @@ import { parseYaml } from "../../src/lib/index.ts";
 
 /** A request as rules see it. */
 export interface Seen {
+  readonly method: string;
   readonly path: string;
   readonly query: URLSearchParams;
   readonly watch: boolean;
+  /** `Helm/4.0.0` and the like. */
+  readonly agent: string;
+}
+
+/** A request that is kept waiting: before the server hears of it, or after it has done its work. */
+interface Hold {
+  readonly match: (seen: Seen) => boolean;
+  readonly when: "before" | "after";
+  readonly arrived: () => void;
 }
 
 /** An answer given instead of the API server's. */
@@ -59,6 +69,7 @@ export class FaultProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #open = new Set<Open>();
+  readonly #holds = new Set<Hold>();
   #rules: Rule[] = [];
   #port = 0;
   #delayMs = 0;
@@ -101,6 +112,13 @@ export class FaultProxy {
   /** Answers the next `times` matching requests falsely. */
   answer(match: (seen: Seen) => boolean, answer: FalseAnswer, times: number): void {
     this.#rules.push({ match, answer, left: times });
+  }
+
+  /** Keeps the next matching request waiting for ever; resolves when it has come that far. */
+  hold(match: (seen: Seen) => boolean, when: "before" | "after"): Promise<void> {
+    return new Promise((arrived) => {
+      this.#holds.add({ match, when, arrived });
+    });
   }
 
   /** How many false answers are still to be given. */
@@ -148,8 +166,13 @@ export class FaultProxy {
 
   #handle(incoming: IncomingMessage, response: ServerResponse): void {
     const url = new URL(incoming.url ?? "/", "http://proxy");
-    const seen = { path: url.pathname, query: url.searchParams, watch: url.searchParams.has("watch") };
+    const { method = "GET", headers } = incoming;
+    const [path, query] = [url.pathname, url.searchParams];
+    const agent = headers["user-agent"] ?? "";
+    const seen = { method, path, query, watch: query.has("watch"), agent };
     this.seen.push(seen);
+    const hold = [...this.#holds].find(({ match }) => match(seen));
+    if (hold !== undefined) return this.#keep(incoming, response, { hold, seen });
     const rule = this.#rules.find(({ match, left }) => left > 0 && match(seen));
     if (rule === undefined) {
       setTimeout(() => this.#forward(incoming, response, seen), this.#delayMs);
@@ -160,13 +183,30 @@ export class FaultProxy {
     answerFalsely(response, rule.answer);
   }
 
-  #forward(incoming: IncomingMessage, response: ServerResponse, seen: Seen): void {
+  #keep(incoming: IncomingMessage, response: ServerResponse, kept: { hold: Hold; seen: Seen }): void {
+    const { hold, seen } = kept;
+    this.#holds.delete(hold);
+    if (hold.when === "after") return this.#forward(incoming, response, { ...seen, withheld: hold.arrived });
+    incoming.resume();
+    incoming.on("end", hold.arrived);
+  }
+
+  #forward(
+    incoming: IncomingMessage,
+    response: ServerResponse,
+    seen: Seen & { withheld?: () => void },
+  ): void {
     const { server, ca, cert, key } = this.#upstream;
     const { host: _, connection: __, ...headers } = incoming.headers;
     const options = { method: incoming.method ?? "GET", headers, ca, cert, key };
     const open: Open = { response, watch: seen.watch, silent: false, half: false };
     this.#open.add(open);
     const outgoing = request(new URL(incoming.url ?? "/", server), options, (answer) => {
+      if (seen.withheld !== undefined) {
+        answer.resume();
+        answer.on("end", seen.withheld);
+        return;
+      }
       response.writeHead(answer.statusCode ?? 500, answer.headers);
       response.flushHeaders();
       answer.on("data", (chunk: Buffer) => this.#pass(open, chunk));

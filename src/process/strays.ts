@@ -1,0 +1,51 @@
+import { readdir, readFile } from "node:fs/promises";
+
+import { sleep } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
+
+const STEP_MS = 50;
+
+/** Tells a stray by its environment, as `NAME=value` each: neither a crash nor a pid used twice can falsify it. */
+export type Fits = (environment: readonly string[]) => boolean;
+
+/** How strays are ended. */
+export interface StrayOptions {
+  readonly clock: Clock;
+  /** From SIGTERM to SIGKILL. */
+  readonly graceMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Pids of processes that a former life of ours has left, told by what it gave them. Empty where there is no /proc. */
+export async function strays(fits: Fits): Promise<number[]> {
+  const pids = (await readdir("/proc").catch(() => [])).filter((name) => /^\d+$/.test(name)).map(Number);
+  const fitting = await Promise.all(
+    pids.map(async (pid) => {
+      if (pid === process.pid) return false;
+      const text = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+      return text !== "" && fits(text.split("\0"));
+    }),
+  );
+  return pids.filter((_, at) => fitting[at] === true);
+}
+
+/** Ends all that fit, and resolves when none is left. */
+export async function endStrays(fits: Fits, { clock, graceMs, signal }: StrayOptions): Promise<void> {
+  const start = clock.monotonic();
+  let told = false;
+  for (let pids = await strays(fits); pids.length > 0; pids = await strays(fits)) {
+    signal?.throwIfAborted();
+    const late = clock.monotonic() - start > graceMs;
+    if (!told || late) for (const pid of pids) kill(pid, late ? "SIGKILL" : "SIGTERM");
+    told = true;
+    await sleep(clock, STEP_MS, signal);
+  }
+}
+
+function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It ended meanwhile, or is not ours to end.
+  }
+}

@@ -1,0 +1,104 @@
+import { expect } from "vitest";
+
+import { eventually } from "./cluster.ts";
+import { conformance, kstatus } from "./kstatus.ts";
+import type { SeenObject } from "./kstatus.ts";
+import type { OperatorProcess } from "./operator.ts";
+import type { Scene } from "./scene.ts";
+
+/** The state of a namespace at rest, without what differs from one namespace to the next. */
+export interface Picture {
+  /** Newest revision of each release: its status and which of the labels that count it has. */
+  readonly releases: Readonly<Record<string, string>>;
+  /** Revisions by release: each would have been one helm run more. */
+  readonly revisions: Readonly<Record<string, number>>;
+  /** ConfigMaps of charts and hooks, with their data. */
+  readonly objects: Readonly<Record<string, unknown>>;
+  /** Our resources: state, what kstatus makes of them, which rules of it they break. */
+  readonly statuses: Readonly<Record<string, string>>;
+  readonly config: unknown;
+}
+
+interface Seen extends SeenObject {
+  readonly kind: string;
+  readonly metadata: SeenObject["metadata"] & { readonly labels?: Readonly<Record<string, string>> };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** Looks at everything that a scene's operators have made. */
+export async function pictureOf({ cluster, namespace }: Scene): Promise<Picture> {
+  const kinds = "configmaps,secrets,jobs,addonmodules,addonoperators";
+  const { items } = await cluster.json<{ items: Seen[] }>(["get", kinds, "-n", namespace]);
+  const of = (...wanted: readonly string[]) => items.filter(({ kind }) => wanted.includes(kind));
+  const records = of("Secret")
+    .filter(({ metadata: { labels } }) => labels?.["owner"] === "helm")
+    .toSorted((a, b) => revision(a) - revision(b));
+  const name = (each: Seen): string => each.metadata.labels?.["name"] ?? "";
+  const maps = of("ConfigMap").filter(({ metadata }) => metadata.name !== "kube-root-ca.crt");
+  return {
+    releases: Object.fromEntries(records.map((each) => [name(each), describeRecord(each)])),
+    revisions: Object.fromEntries(records.map((each) => [name(each), revision(each)])),
+    objects: Object.fromEntries(
+      [...maps, ...of("Job")]
+        .filter(({ metadata }) => metadata.name !== "addon-operator")
+        .map(({ kind, metadata, data }) => [`${kind} ${metadata.name}`, data ?? {}]),
+    ),
+    statuses: Object.fromEntries(
+      of("AddonModule", "AddonOperator").map((each) => [
+        `${each.kind} ${each.metadata.name}`,
+        [each.status?.state ?? "", kstatus(each), ...conformance(each)].join(" ").trim(),
+      ]),
+    ),
+    config: maps.find(({ metadata }) => metadata.name === "addon-operator")?.data ?? {},
+  };
+}
+
+function revision({ metadata: { labels } }: Seen): number {
+  return Number(labels?.["version"]);
+}
+
+function describeRecord({ metadata: { labels = {} } }: Seen): string {
+  // The third, of the manifest, only saves a later rendering: who dies before it is written owes nothing.
+  const ours = ["inputs", "managed-by"].filter((name) => `addon-operator.io/${name}` in labels);
+  return [labels["status"], ...ours].join(" ");
+}
+
+/** Resolves when the operator has nothing left to do. */
+export async function atRest(operator: OperatorProcess): Promise<void> {
+  await operator.waitReady();
+  await eventually(
+    async () => {
+      const converge = await operator.http("/status/converge?output=json");
+      expect(JSON.parse(converge.body)).toMatchObject({ CONVERGE_WAIT_TASK: true });
+      const queue = await operator.http("/queue?output=json");
+      expect(JSON.parse(queue.body)).toMatchObject({ summary: { totalTasks: 0 } });
+    },
+    "the operator is at rest",
+    { timeoutMs: 40_000, context: () => operator.log().slice(-6000) },
+  );
+}
+
+/** The state is, or soon becomes, the one expected. */
+export async function expectPicture(
+  scene: Scene,
+  operator: OperatorProcess,
+  expected: Picture,
+): Promise<void> {
+  await atRest(operator);
+  await eventually(
+    async () => {
+      expect(await pictureOf(scene)).toEqual(expected);
+    },
+    "the state of an undisturbed run",
+    { timeoutMs: 15_000, intervalMs: 200, context: () => operator.log().slice(-6000) },
+  );
+}
+
+/** After the end: the operator stops in good order, and nothing of it or its predecessors is left. */
+export async function expectNothingLeft(scene: Scene, operator: OperatorProcess): Promise<void> {
+  await eventually(() => expect(scene.scratch()).toEqual([]), "no temp files at rest");
+  expect(scene.processes([operator.pid])).toEqual([]);
+  expect(await operator.stop()).toMatchObject({ code: 0 });
+  expect(scene.processes()).toEqual([]);
+  expect(scene.scratch()).toEqual([]);
+}

@@ -1,0 +1,157 @@
+import type { Seen } from "./fault-proxy.ts";
+import type { Scene } from "./scene.ts";
+
+/** What happens while the operator is killed. */
+export type Act = "install" | "upgrade" | "delete" | "purge";
+
+/** A step of an operator's work at which it is killed. */
+export interface KillPoint {
+  readonly name: string;
+  readonly act: Act;
+  /** Stops whoever comes to the step; resolves to a function that waits until it is reached. */
+  readonly stop: (scene: Scene) => () => Promise<void>;
+  /** Revisions that differ from an undisturbed run, as helm had begun one that it could not end. */
+  readonly revisions?: Readonly<Record<string, number>>;
+  /** helm dies with the operator, as in a container. */
+  readonly withHelm?: boolean;
+  /** Tested at each change, not only in the long run. */
+  readonly always?: boolean;
+}
+
+const gate =
+  (name: string): KillPoint["stop"] =>
+  (scene) =>
+    scene.close(name).reached;
+
+const hold =
+  (match: (seen: Seen) => boolean, when: "before" | "after"): KillPoint["stop"] =>
+  ({ proxy }) => {
+    const arrived = proxy.hold(match, when);
+    return () => arrived;
+  };
+
+const byHelm =
+  (method: RegExp, path: RegExp) =>
+  (seen: Seen): boolean =>
+    seen.agent.startsWith("Helm") && method.test(seen.method) && path.test(seen.path);
+
+const byOperator =
+  (method: RegExp, path: RegExp) =>
+  (seen: Seen): boolean =>
+    !/^(Helm|kubectl)/.test(seen.agent) && method.test(seen.method) && path.test(seen.path);
+
+const RECORD = /\/secrets(\/sh\.helm\.release\.v1\.app\.v\d+)?$/;
+const OBJECT = /\/configmaps(\/app)?$/;
+const CONFIG = /\/configmaps\/addon-operator$/;
+
+const HOOKS: readonly (readonly [Act, string])[] = [
+  ["install", "global-onStartup"],
+  ["install", "global-sync"],
+  ["install", "global-beforeAll"],
+  ["install", "app-enabled"],
+  ["install", "app-onStartup"],
+  ["install", "app-sync"],
+  ["install", "app-beforeHelm"],
+  ["install", "app-afterHelm"],
+  ["install", "global-afterAll"],
+  ["upgrade", "app-beforeHelm"],
+  ["upgrade", "app-afterHelm"],
+  ["delete", "global-beforeAll"],
+  ["delete", "app-beforeDeleteHelm"],
+  ["delete", "app-afterDeleteHelm"],
+  ["delete", "global-afterAll"],
+];
+
+const ALWAYS = new Set(["install app-beforeHelm", "delete app-afterDeleteHelm"]);
+
+const inHooks = HOOKS.map(([act, name]): KillPoint => ({
+  name: `in ${name}`,
+  act,
+  stop: gate(name),
+  always: ALWAYS.has(`${act} ${name}`),
+}));
+
+const effects: readonly KillPoint[] = [
+  { name: "before a hook's config patch", act: "install", stop: hold(byOperator(/PATCH/, CONFIG), "before") },
+  { name: "after a hook's config patch", act: "install", stop: hold(byOperator(/PATCH/, CONFIG), "after") },
+  { name: "after a hook's object", act: "install", stop: hold(byOperator(/POST/, /\/configmaps$/), "after") },
+  { name: "before the labels", act: "install", stop: hold(byOperator(/PATCH/, RECORD), "before") },
+];
+
+const twice = { app: 2 };
+const thrice = { app: 3 };
+
+const inHelm: readonly KillPoint[] = [
+  { name: "before helm", act: "install", stop: gate("before-upgrade app") },
+  { name: "before helm's record", act: "install", stop: hold(byHelm(/POST/, RECORD), "before") },
+  {
+    name: "after helm's record",
+    act: "install",
+    stop: hold(byHelm(/POST/, RECORD), "after"),
+    revisions: twice,
+  },
+  {
+    name: "in the middle of helm",
+    act: "install",
+    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "before"),
+    revisions: twice,
+    always: true,
+  },
+  {
+    name: "in the middle of helm, which dies too",
+    act: "install",
+    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "after"),
+    revisions: twice,
+    withHelm: true,
+  },
+  {
+    name: "before helm's last word",
+    act: "install",
+    stop: hold(byHelm(/PUT/, RECORD), "before"),
+    revisions: twice,
+  },
+  { name: "between helm and afterHelm", act: "install", stop: gate("after-upgrade app"), always: true },
+  { name: "before the comparison", act: "upgrade", stop: gate("before-template app") },
+  { name: "after the comparison", act: "upgrade", stop: gate("after-template app") },
+  { name: "before helm", act: "upgrade", stop: gate("before-upgrade app") },
+  {
+    name: "in the middle of helm",
+    act: "upgrade",
+    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "before"),
+    revisions: thrice,
+  },
+  {
+    name: "in the middle of helm, which dies too",
+    act: "upgrade",
+    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "after"),
+    revisions: thrice,
+    withHelm: true,
+  },
+  { name: "between helm and afterHelm", act: "upgrade", stop: gate("after-upgrade app") },
+];
+
+const inDelete: readonly KillPoint[] = [
+  { name: "before uninstall", act: "delete", stop: gate("before-uninstall app") },
+  {
+    name: "in the middle of uninstall",
+    act: "delete",
+    stop: hold(byHelm(/DELETE/, OBJECT), "before"),
+    always: true,
+  },
+  {
+    name: "in the middle of uninstall, helm dies too",
+    act: "delete",
+    stop: hold(byHelm(/DELETE/, OBJECT), "after"),
+    withHelm: true,
+  },
+  { name: "between uninstall and afterDeleteHelm", act: "delete", stop: gate("after-uninstall app") },
+  { name: "before the record goes", act: "delete", stop: hold(byOperator(/DELETE/, RECORD), "before") },
+  { name: "after the record went", act: "delete", stop: hold(byOperator(/DELETE/, RECORD), "after") },
+  { name: "before uninstall", act: "purge", stop: gate("before-uninstall app") },
+  { name: "in the middle of uninstall", act: "purge", stop: hold(byHelm(/DELETE/, OBJECT), "before") },
+  { name: "after uninstall", act: "purge", stop: gate("after-uninstall app") },
+  { name: "before the record goes", act: "purge", stop: hold(byOperator(/DELETE/, RECORD), "before") },
+];
+
+/** Every step of a module's life at which an operator can die. */
+export const KILL_POINTS: readonly KillPoint[] = [...inHooks, ...effects, ...inHelm, ...inDelete];
