@@ -6,6 +6,7 @@ import { GLOBAL } from "../state/index.ts";
 import type { State } from "../state/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
 import type { QueueDump } from "./queue-dump.ts";
+import type { TemporaryLevel } from "./temporary-level.ts";
 
 /** Where the debug views get their facts from. */
 export interface Sources {
@@ -44,13 +45,18 @@ export interface Ask {
   readonly form: URLSearchParams;
 }
 
-type Handler = (sources: Sources, ask: Ask) => Answer | Promise<Answer>;
+/** What the routes answer from: the sources, and what `config set` has changed. */
+export interface Answers extends Sources {
+  readonly level: TemporaryLevel;
+}
+
+type Handler = (sources: Answers, ask: Ask) => Answer | Promise<Answer>;
 
 const data = (value: Json): Answer => ({ status: 200, data: value });
 const failure = (status: number, text: string): Answer => ({ status, text: `${text}\n` });
 
 /** Routes of the debug socket (operator-behaviour §1.4 and ours beyond it). */
-export async function answer(sources: Sources, ask: Ask): Promise<Answer> {
+export async function answer(sources: Answers, ask: Ask): Promise<Answer> {
   const [room = "", ...rest] = ask.path;
   const handler = ROOMS[room];
   if (handler === undefined) return failure(404, `no such path: /${ask.path.join("/")}; see /discovery`);
@@ -74,15 +80,15 @@ function queue(sources: Sources, { path, query }: Ask): Answer {
   return { status: 200, queues: dumpQueues(queues, sources.clock.now(), query.get("showEmpty") === "true") };
 }
 
-function config(sources: Sources, { method, path, form }: Ask): Answer {
+function config(sources: Answers, { method, path, form }: Ask): Answer {
   if (path[0] === "set" && method === "POST") return setParameter(sources, form);
-  return data({ "log.level": sources.log.level });
+  return data({ "log.level": sources.level.now });
 }
 
 const DEFAULT_MS: Readonly<Partial<Record<LogLevel, number>>> = { debug: 1_800_000 };
 
 /** Runtime parameters; `debug` falls back after 30 minutes by itself, or after the given duration. */
-function setParameter(sources: Sources, form: URLSearchParams): Answer {
+function setParameter(sources: Answers, form: URLSearchParams): Answer {
   const [name, value, duration] = [form.get("name"), form.get("value") ?? "", form.get("duration")];
   if (name !== "log.level") return failure(400, `unknown parameter "${name ?? ""}"; known: log.level`);
   const level = LOG_LEVELS.find((each) => each === value);
@@ -91,9 +97,7 @@ function setParameter(sources: Sources, form: URLSearchParams): Answer {
   const ms = duration === null || duration === "" ? DEFAULT_MS[level] : parseDuration(duration);
   if (ms === undefined && duration)
     return failure(400, `duration: "${duration}" is not accepted; use a duration such as 90s or 1m30s`);
-  const before = sources.log.level;
-  sources.log.level = level;
-  if (ms !== undefined) sources.later(ms, () => void (sources.log.level = before));
+  sources.level.set(level, ms);
   return data({ "log.level": level });
 }
 

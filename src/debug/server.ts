@@ -7,7 +7,8 @@ import { oneLine, toYaml } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { queueText } from "./queue-dump.ts";
 import { answer } from "./routes.ts";
-import type { Answer, Sources } from "./routes.ts";
+import type { Answer, Answers, Sources } from "./routes.ts";
+import { TemporaryLevel } from "./temporary-level.ts";
 
 /** A listening server. */
 export interface Listening {
@@ -22,7 +23,8 @@ const FORM_LIMIT = 65_536;
 export async function serveSocket(path: string, sources: Sources): Promise<Listening> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await rm(path, { force: true });
-  const server = createServer((request, response) => void respond(sources, request, response));
+  const answers = { ...sources, level: new TemporaryLevel(sources) };
+  const server = createServer((request, response) => void respond(answers, request, response));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(path, resolve);
@@ -39,13 +41,13 @@ export function closeServer(server: Server): Promise<void> {
   });
 }
 
-async function respond(sources: Sources, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(answers: Answers, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? "/", "http://socket");
   const format = FORMAT.exec(url.pathname)?.[1];
   const path = url.pathname.replace(FORMAT, "").split("/").filter(Boolean).map(decodeURIComponent);
   try {
     const form = new URLSearchParams(await bodyOf(request));
-    const given = await answer(sources, {
+    const given = await answer(answers, {
       method: request.method ?? "GET",
       path,
       query: url.searchParams,

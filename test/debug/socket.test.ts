@@ -154,6 +154,24 @@ describe("debug socket (operator-behaviour §1.4)", () => {
     expect(log.level).toBe("info");
   });
 
+  it("a level set again for a time falls back to the one before the first", async () => {
+    await ask("config set log.level debug 5m");
+    await clock.advance(60_000);
+    await ask("config set log.level debug 5m");
+    await clock.advance(240_000);
+    expect(log.level).toBe("debug");
+    await clock.advance(60_000);
+    expect(log.level).toBe("info");
+    await ask("config set log.level debug 5m");
+    await ask("config set log.level warn");
+    await clock.advance(3_600_000);
+    expect(log.level).toBe("warn");
+    await ask("config set log.level debug");
+    expect((await ask("config list -o json")).body).toContain("debug");
+    await clock.advance(1_800_000);
+    expect(log.level).toBe("warn");
+  });
+
   it.each([
     ["config set log.level loud", 400, /"loud" is not accepted; use debug/],
     ["config set log.level debug soon", 400, /"soon" is not accepted; use a duration/],

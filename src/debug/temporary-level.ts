@@ -1,0 +1,33 @@
+import type { LogLevel } from "../lib/index.ts";
+import type { Sources } from "./routes.ts";
+
+/** The log level as `config set` changes it: the last change counts, a timed one falls back to what was before the first. */
+export class TemporaryLevel {
+  readonly #sources: Pick<Sources, "log" | "later">;
+  /** What timed changes fall back to; undefined while none is in force. */
+  #lasting: LogLevel | undefined;
+  #changes = 0;
+
+  constructor(sources: Pick<Sources, "log" | "later">) {
+    this.#sources = sources;
+  }
+
+  get now(): LogLevel {
+    return this.#sources.log.level;
+  }
+
+  /** Sets the level, for so many milliseconds or for good. */
+  set(level: LogLevel, ms: number | undefined): void {
+    const { log, later } = this.#sources;
+    const lasting = this.#lasting ?? log.level;
+    const change = ++this.#changes;
+    log.level = level;
+    this.#lasting = ms === undefined ? undefined : lasting;
+    if (ms === undefined) return;
+    later(ms, () => {
+      if (change !== this.#changes) return;
+      log.level = lasting;
+      this.#lasting = undefined;
+    });
+  }
+}
