@@ -76,9 +76,9 @@ function statusOf(queue: QueueView<Task>, now: number): string {
   const head = queue.tasks[0];
   if (head === undefined) return "empty";
   if (head.running) return head.failures > 0 ? "repeat head task" : "run first task";
-  if (head.nextAt !== undefined)
-    return `sleep after fail, ${formatDuration(Math.max(0, head.nextAt - now))} left`;
-  return "waiting for task";
+  if (head.nextAt === undefined) return "waiting for task";
+  const reason = head.failures > 0 ? "sleep after fail" : "wait for the hook's rate limit";
+  return `${reason}, ${formatDuration(Math.max(0, head.nextAt - now))} left`;
 }
 
 function describe(view: TaskView<Task>, now: number): string {

@@ -152,6 +152,7 @@ export class Queues<T extends QueueTask> {
     if (this.#stopped || head === undefined || head.running) return;
     const wait = this.#waitMs(head);
     if (wait <= 0) return this.#start(queue, worker, head);
+    head.notBefore = this.#options.clock.now() + wait;
     worker.timer = this.#options.clock.setTimer(wait, () => this.#wake(queue, worker));
   }
 

@@ -228,8 +228,10 @@ describe("named FIFO queues (LIFECYCLE: Task queues)", () => {
       },
     });
     queues.offer("main", job("a", { batch: "h" }));
+    const due = clock.now() + 3000;
     await clock.advance(1000);
     queues.offer("main", job("b", { batch: "h" }));
+    expect(queues.views()[0]?.tasks[0]).toMatchObject({ failures: 0, nextAt: due });
     await clock.advance(2000);
     expect(started).toEqual(["a+b"]);
   });

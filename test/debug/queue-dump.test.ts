@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+
+import { dumpQueues, queueText } from "../../src/debug/index.ts";
+import type { Hook, Task } from "../../src/model/index.ts";
+import type { QueueView, TaskView } from "../../src/queue/index.ts";
+
+const NOW = 1_000_000;
+
+const run = (module: string): Task => ({ kind: "run-module", module, cause: "ConfigMap section changed" });
+const hook: Task = {
+  kind: "hook",
+  hook: { name: "discover", module: "web" } as Hook,
+  trigger: { type: "lifecycle", binding: "beforeHelm" },
+};
+
+function view(task: Task, change: Partial<TaskView<Task>> = {}): TaskView<Task> {
+  return { task, count: 1, failures: 0, message: undefined, nextAt: undefined, running: false, ...change };
+}
+
+const queue = (name: string, ...tasks: TaskView<Task>[]): QueueView<Task> => ({
+  name,
+  length: tasks.reduce((sum, each) => sum + each.count, 0),
+  tasks,
+});
+
+describe("a queue and its head in words (operator-behaviour §1.4)", () => {
+  it.each([
+    [{ running: true }, "run first task", "run-module web: ConfigMap section changed"],
+    [
+      { running: true, failures: 2, message: "no" },
+      "repeat head task",
+      "run-module web: ConfigMap section changed; failed 2 times: no",
+    ],
+    [
+      { failures: 1, message: "exit code 1", nextAt: NOW + 5000 },
+      "sleep after fail, 5s left",
+      "run-module web: ConfigMap section changed; failed 1 time: exit code 1; next try in 5s",
+    ],
+    [
+      { nextAt: NOW + 3000 },
+      "wait for the hook's rate limit, 3s left",
+      "run-module web: ConfigMap section changed; next try in 3s",
+    ],
+    [{}, "waiting for task", "run-module web: ConfigMap section changed"],
+    [
+      { count: 3, running: true },
+      "run first task",
+      "run-module web: ConfigMap section changed; in 3 contexts",
+    ],
+  ])("%j", (head, status, description) => {
+    const { active } = dumpQueues([queue("main", view(run("web"), head))], NOW);
+    expect(active[0]).toMatchObject({ status, tasks: [{ index: 1, description }] });
+  });
+});
+
+describe("queue list", () => {
+  const queues = [
+    queue("main", view(run("web"), { running: true }), view(hook)),
+    queue("side", view(hook, { count: 2 })),
+    queue("spare"),
+  ];
+
+  it("counts tasks of main and of the others", () => {
+    expect(dumpQueues(queues, NOW).summary).toEqual({
+      mainQueueTasks: 2,
+      otherQueues: { active: 1, empty: 1, tasks: 2 },
+      totalTasks: 4,
+    });
+  });
+
+  it("is text for people", () => {
+    expect(queueText(dumpQueues(queues, NOW, true))).toBe(`Queue 'main': length 2, status: 'run first task'
+
+ 1. run-module web: ConfigMap section changed
+ 2. hook web/discover: beforeHelm
+
+Queue 'side': length 2, status: 'waiting for task'
+
+ 1. hook web/discover: beforeHelm; in 2 contexts
+
+Empty queues (1):
+- spare
+
+Summary:
+- 'main' queue: 2 tasks.
+- 2 other queues (1 active, 1 empty): 2 tasks.
+- total 4 tasks to handle.
+`);
+  });
+
+  it("says so when there is nothing to do", () => {
+    expect(queueText(dumpQueues([queue("main")], NOW))).toBe(`Summary:
+- 'main' queue: empty.
+- 0 other queues (0 active, 0 empty): 0 tasks.
+- no tasks to handle.
+`);
+  });
+});
