@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "../lib/index.ts";
+import type { Clock, Logger, Timer } from "../lib/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { objectKey } from "../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../kube/index.ts";
@@ -29,6 +29,8 @@ const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 600_000;
 /** A kind that discovery does not know (yet) is asked for again this often. */
 const ASK_AGAIN_MS = 10_000;
+/** Objects of a kind that cannot be watched are asked for one by one, this often. */
+const POLL_MS = 60_000;
 
 /** One watch for all release objects of one kind in one namespace. */
 interface KindWatch {
@@ -36,6 +38,9 @@ interface KindWatch {
   synced: boolean;
   resource: Resource | undefined;
   subscription: Subscription | undefined;
+  /** The kind cannot be watched now: what is there has to be asked for. */
+  blind: boolean;
+  poll: Timer | undefined;
 }
 
 /** How often an object was brought back lately: each time in a row takes longer. */
@@ -51,7 +56,8 @@ interface Wanted {
 
 /**
  * Watches the metadata of every object that releases contain and tells which are gone (LIFECYCLE-STEPS 15). An object
- * that keeps going is brought back less and less often, from 1 s to 10 min.
+ * that keeps going is brought back less and less often, from 1 s to 10 min. Objects of a kind that cannot be watched
+ * are asked for once a minute instead.
  */
 export class Healing {
   readonly #options: HealingOptions;
@@ -80,7 +86,7 @@ export class Healing {
 
   close(): void {
     this.#closed = true;
-    for (const watch of this.#watches.values()) watch.subscription?.close();
+    for (const watch of this.#watches.values()) endWatch(watch);
     this.#watches.clear();
   }
 
@@ -92,13 +98,15 @@ export class Healing {
       synced: false,
       resource: undefined,
       subscription: undefined,
+      blind: false,
+      poll: undefined,
     };
     this.#watches.set(key, watch);
     void this.#subscribe(object, key, watch);
   }
 
   async #subscribe(object: ReleaseObject, key: string, watch: KindWatch): Promise<void> {
-    const { hub, resolve, clock, logger } = this.#options;
+    const { hub, resolve, clock } = this.#options;
     const resource = await resolve(object.kind, object.apiVersion).catch(() => undefined);
     if (this.#closed || this.#watches.get(key) !== watch) return;
     if (resource === undefined) {
@@ -106,6 +114,7 @@ export class Healing {
       return;
     }
     watch.resource = resource;
+    if (!resource.verbs.includes("watch")) return this.#goBlind(key, watch);
     const namespace = resource.namespaced ? object.namespace : undefined;
     const seen = (each: WatchedObject): void => void watch.present.add(objectKey(each));
     watch.subscription = hub.subscribe(
@@ -115,6 +124,7 @@ export class Healing {
         object: seen,
         synced: () => {
           watch.synced = true;
+          watch.blind = false;
           this.#lookAll(key);
         },
         applied: seen,
@@ -123,18 +133,35 @@ export class Healing {
           this.#lookAll(key);
         },
         trouble: (error) => {
-          if (error !== undefined)
-            logger.warn("Release objects cannot be watched", { kind: object.kind, error: oneLine(error) });
+          if (error === undefined) watch.blind = false;
+          else this.#goBlind(key, watch, error);
         },
       },
     );
+  }
+
+  #goBlind(key: string, watch: KindWatch, error?: Error): void {
+    const kind = watch.resource?.kind;
+    if (error !== undefined)
+      this.#options.logger.warn("Release objects cannot be watched", { kind, error: oneLine(error) });
+    watch.blind = true;
+    if (watch.poll === undefined) this.#pollLater(key, watch);
+  }
+
+  #pollLater(key: string, watch: KindWatch): void {
+    watch.poll = this.#options.clock.setTimer(POLL_MS, () => {
+      watch.poll = undefined;
+      if (!watch.blind || this.#watches.get(key) !== watch) return;
+      this.#lookAll(key);
+      this.#pollLater(key, watch);
+    });
   }
 
   #closeUnused(): void {
     const used = new Set([...this.#wanted.values()].flatMap((wanted) => [...wanted.watches]));
     for (const [key, watch] of this.#watches) {
       if (used.has(key)) continue;
-      watch.subscription?.close();
+      endWatch(watch);
       this.#watches.delete(key);
     }
   }
@@ -167,8 +194,10 @@ export class Healing {
     return this.#wanted.get(module)?.objects.includes(object) === true;
   }
 
+  /** Gone for all we know; the server is asked before anything follows. */
   #isGone(object: ReleaseObject): boolean {
     const watch = this.#watches.get(watchKey(object));
+    if (watch?.blind === true) return true;
     if (watch?.synced !== true) return false;
     return !watch.present.has(
       `${watch.resource?.namespaced === true ? object.namespace : ""}/${object.name}`,
@@ -190,6 +219,11 @@ export class Healing {
     this.#troubles.set(key, { count: calm ? 1 : trouble.count + 1, lastAt: now });
     return true;
   }
+}
+
+function endWatch(watch: KindWatch): void {
+  watch.subscription?.close();
+  watch.poll?.cancel();
 }
 
 function watchKey({ apiVersion, kind, namespace }: ReleaseObject): string {

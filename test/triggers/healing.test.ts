@@ -182,4 +182,43 @@ describe("healing", () => {
     await listed([]);
     expect(take()).toEqual(["a: ns/Namespace/team"]);
   });
+
+  test("a kind that may not be watched falls back to asking once a minute, until it can be watched", async () => {
+    const { clock, healing, take, there, watch, asked, listed, deleted } = lab();
+    there.add("one").add("two");
+    healing.setObjects("a", [map("one"), map("two")]);
+    await settle();
+    const { consumer } = watch();
+    consumer.trouble?.(new Error("forbidden"));
+    consumer.trouble?.(new Error("still forbidden"));
+    await clock.advance(59 * SECONDS);
+    expect(asked).toEqual([]);
+    there.delete("two");
+    await clock.advance(SECONDS);
+    expect(asked).toEqual(["one", "two"]);
+    expect(take()).toEqual(["a: ns/ConfigMap/two"]);
+    there.add("two");
+    await clock.advance(60 * SECONDS);
+    expect(asked).toEqual(["one", "two", "one", "two"]);
+    await listed(["one", "two"]);
+    consumer.trouble?.(undefined);
+    await clock.advance(600 * SECONDS);
+    expect(asked.length).toBe(4);
+    expect(take()).toEqual([]);
+    await clock.advance(1200 * SECONDS);
+    await deleted("one");
+    expect(take()).toEqual(["a: ns/ConfigMap/one"]);
+  });
+
+  test("a kind that knows no watch is asked for only, and no more once nobody needs it", async () => {
+    const { clock, healing, kinds, open, take, asked } = lab();
+    kinds.set("ConfigMap", { ...CONFIG_MAPS, verbs: ["get", "list"] });
+    healing.setObjects("a", [map("one")]);
+    await clock.advance(60 * SECONDS);
+    expect(open).toEqual([]);
+    expect(take()).toEqual(["a: ns/ConfigMap/one"]);
+    healing.setObjects("a", []);
+    await clock.advance(600 * SECONDS);
+    expect(asked).toEqual(["one"]);
+  });
 });
