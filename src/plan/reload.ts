@@ -55,8 +55,9 @@ function problemMoved(view: View): Cause | undefined {
   return moved ? CONFIG : undefined;
 }
 
+/** Always at the front, whatever hooks changed since: a failing head must not keep an edit waiting. */
 function configMoved(view: View): Cause | undefined {
-  return configOvertaken(view) ? (view.globalCause ?? CONFIG) : undefined;
+  return configOvertaken(view) ? CONFIG : undefined;
 }
 
 function globalsMoved(view: View): Cause | undefined {

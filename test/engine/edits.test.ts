@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+
+describe("an edit of the ConfigMap while a module fails (LIFECYCLE-STEPS 16)", () => {
+  it("reloads at once, although a hook's change of globals waits for a reload already", async () => {
+    let broken = false;
+    const lab = new EngineLab({
+      globalHooks: [
+        {
+          name: "g",
+          kubernetes: [{ queue: "side", executeOnSynchronization: false }],
+          act: () => ({ values: [{ op: "add", path: "/global/seen", value: 1 }] }),
+        },
+      ],
+      modules: [
+        { name: "two", order: 1, enabled: true },
+        {
+          name: "one",
+          order: 2,
+          enabled: true,
+          hooks: [{ name: "h", lifecycle: { beforeHelm: 1 }, act: () => (broken ? { fail: "never" } : {}) }],
+        },
+      ],
+    });
+    await lab.start();
+    broken = true;
+    lab.helmTakes = 1000;
+    lab.edit({ two: "{ x: 1 }" });
+    await lab.run(10);
+    lab.log.length = 0;
+    // Both wait for the run of two; meanwhile a hook changes globals as well.
+    lab.edit({ global: "{ z: 1 }", one: "{ x: 1 }" });
+    await lab.run(10);
+    lab.event("g");
+    await lab.run(3000);
+    expect(lab.broken).toEqual([]);
+    expect(lab.log).toEqual([
+      "hook g: kubernetes",
+      "release two v2",
+      "helm two",
+      "release two v3",
+      "hook one/h: beforeHelm",
+    ]);
+  });
+});
