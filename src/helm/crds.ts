@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 
 import type { Clock } from "../lib/index.ts";
-import { sleep } from "../lib/index.ts";
-import { applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
+import { oneLine, sleep } from "../lib/index.ts";
+import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import { isJsonObject, ProblemError } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
@@ -16,31 +16,36 @@ export interface CrdTools {
 
 const ESTABLISH_MS = 10_000;
 const STEP_MS = 50;
+/** What the server answers to content that it will never take. */
+const REFUSED: ReadonlySet<number> = new Set([400, 422]);
 
 /**
  * Creates or updates the CustomResourceDefinitions in `files`; never deletes one (operator-behaviour §1.12). What others
  * own stays: a conversion stanza that the file does not have, the status. Resolves with their names when the API serves
- * them all. Throws ProblemError for a file with anything else in it, ApiError.
+ * them all. Throws ProblemError for a file that is broken, holds anything else or is refused by the server; ApiError.
  */
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
   const crds = (await Promise.all(files.map(readCrds))).flat();
-  const applied = await Promise.all(crds.map((crd) => applyOne(crd, tools)));
+  const applied = await Promise.all(crds.map((each) => applyOne(each, tools)));
   for (const crd of applied) await established(crd, tools);
   return applied.map(nameOf);
 }
 
-async function readCrds(file: string): Promise<JsonObject[]> {
-  const documents = documentsOf(await readFile(file, "utf8"));
-  return documents.map((document) => {
-    if (isJsonObject(document) && isCrd(document)) return document;
-    throw new ProblemError([
-      {
-        file,
-        message: "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1",
-        remedy: "move it to templates/, or correct its apiVersion and kind",
-      },
-    ]);
+interface CrdFile {
+  readonly file: string;
+  readonly crd: JsonObject;
+}
+
+async function readCrds(file: string): Promise<CrdFile[]> {
+  return documentsOf(await readFile(file, "utf8")).map((document) => {
+    if (isJsonObject(document) && isCrd(document)) return { file, crd: document };
+    const message = "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1";
+    throw problem(file, message, "move it to templates/, or correct its apiVersion and kind");
   });
+}
+
+function problem(file: string, message: string, remedy: string): ProblemError {
+  return new ProblemError([{ file, message, remedy }]);
 }
 
 function isCrd(document: JsonObject): boolean {
@@ -55,11 +60,17 @@ function nameOf(object: JsonObject): string {
   return typeof metadata["name"] === "string" ? metadata["name"] : "";
 }
 
-function applyOne(crd: JsonObject, { client, signal }: CrdTools): Promise<JsonObject> {
+async function applyOne({ file, crd }: CrdFile, { client, signal }: CrdTools): Promise<JsonObject> {
   const { status: _, ...body } = crd;
   const { creationTimestamp: __, ...metadata } = isJsonObject(body["metadata"]) ? body["metadata"] : {};
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
-  return applyPatch(client, target, { body: { ...body, metadata }, force: true, signal });
+  try {
+    return await applyPatch(client, target, { body: { ...body, metadata }, force: true, signal });
+  } catch (error) {
+    if (error instanceof ApiError && REFUSED.has(error.status))
+      throw problem(file, oneLine(error), "correct the definition");
+    throw error;
+  }
 }
 
 async function established(crd: JsonObject, { client, clock, signal }: CrdTools): Promise<void> {

@@ -1,9 +1,9 @@
-import { oneLine } from "../lib/index.ts";
-import type { EnsureCrdsTask, HookTask, Task } from "../model/index.ts";
+import type { HookTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { boot } from "./boot.ts";
 import { converge } from "./converge.ts";
 import { deleteModule } from "./delete-module.ts";
+import { ensureCrds } from "./ensure-crds.ts";
 import type { Hands } from "./hands.ts";
 import { purgeRelease } from "./purge.ts";
 import { runHookTask } from "./run-hook.ts";
@@ -32,17 +32,5 @@ export function runTask(hands: Hands, batch: readonly Task[], context: RunContex
       return purgeRelease(hands, task, context);
     case "ensure-crds":
       return ensureCrds(hands, task);
-  }
-}
-
-async function ensureCrds(hands: Hands, task: EnsureCrdsTask): Promise<Outcome<Task>> {
-  try {
-    await hands.releases.ensureCrds(
-      task.modules.flatMap((name) => hands.state.module(name)?.module.crdFiles ?? []),
-    );
-    return { kind: "done" };
-  } catch (error) {
-    hands.logger.error("CRDs of modules could not be applied", { error: oneLine(error) });
-    return { kind: "retry", message: oneLine(error) };
   }
 }

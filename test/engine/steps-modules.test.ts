@@ -199,4 +199,26 @@ describe("5: module run (LIFECYCLE-STEPS)", () => {
     expect(lab.log).toContain("hook one/h: afterDeleteHelm");
     expect(linesOf(lab, "uninstall")).toEqual([]);
   });
+
+  it("5: CRDs of all modules are applied before the first of them runs; a broken file stops its module only", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "one", order: 1, enabled: true },
+        { name: "two", order: 2, enabled: true, crds: ["a.yaml", "b.yaml"] },
+        { name: "bad", order: 3, enabled: true, crds: ["broken.yaml"] },
+        { name: "off", order: 4, crds: ["c.yaml"] },
+      ],
+    });
+    await lab.start();
+    expect(lab.log).toEqual([
+      "crds a.yaml b.yaml",
+      "helm one",
+      "release one v1",
+      "helm two",
+      "release two v1",
+      "converged",
+    ]);
+    expect(lab.state.view.modules.get("bad")?.problem).toMatchObject({ file: "broken.yaml" });
+    expect(lab.quiet).toBe(true);
+  });
 });

@@ -12,7 +12,7 @@ import type {
   Task,
   Tree,
 } from "../../src/model/index.ts";
-import { bindingName, describeTask } from "../../src/model/index.ts";
+import { bindingName, describeTask, ProblemError } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
@@ -57,6 +57,8 @@ export interface ModuleSpec {
   /** Answer of the `enabled` script; throws = the script fails. */
   readonly script?: (enabledModules: readonly string[]) => boolean;
   readonly hooks?: readonly HookSpec[];
+  /** Files below `crds/`; one whose name begins with `broken` is refused. */
+  readonly crds?: readonly string[];
   /** Its files cannot be read. */
   readonly problem?: string;
 }
@@ -406,7 +408,13 @@ export class EngineLab {
         },
         withoutModule: (tree) =>
           [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
-        ensureCrds: () => Promise.resolve(),
+        ensureCrds: (files) => {
+          const broken = files.find((file) => file.startsWith("broken"));
+          if (broken !== undefined)
+            return Promise.reject(new ProblemError([{ file: broken, message: "no CRD" }]));
+          this.#note(`crds ${files.join(" ")}`);
+          return Promise.resolve();
+        },
       },
       config: {
         write: (key, operations) => Promise.resolve(this.#write(key, operations)),
@@ -549,7 +557,7 @@ function moduleOf(spec: ModuleSpec): Module {
     chartVersion: "1",
     enabledScript: spec.script === undefined ? undefined : "enabled",
     hookFiles: (spec.hooks ?? []).map((hook) => fileOf({ ...hook, module: spec.name })),
-    crdFiles: [],
+    crdFiles: spec.crds ?? [],
     common: none,
     own: { file: "values.yaml", section: spec.section, enabled: spec.enabled },
     schemas: {},
