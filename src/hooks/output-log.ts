@@ -1,10 +1,11 @@
-import { LOG_LEVELS, type LogFields, type Logger, type LogLevel } from "../lib/index.ts";
+import { LOG_LEVELS, redactValues, type LogFields, type Logger, type LogLevel } from "../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 import { MAX_LINE, type Stream } from "../process/index.ts";
 
 /** Fields of ours that a hook's own JSON must not overwrite; its own of that name become `hook_<name>`. */
 const OURS = new Set(["hook", "binding", "event", "queue", "module", "output"]);
 const MAX_JSON_LINES = 200;
+const MAX_PEM_LINES = 200;
 
 /**
  * Takes the output lines of one hook run into the log (hook-contract §3.7). With `proxyJson`, JSON objects, on one
@@ -13,6 +14,8 @@ const MAX_JSON_LINES = 200;
 export class OutputLog {
   readonly #logger: Logger;
   readonly #proxyJson: boolean;
+  /** How many more lines may belong to the PEM block that has begun. */
+  readonly #pemLines: Record<Stream, number> = { stdout: 0, stderr: 0 };
   readonly #pending: Record<Stream, string[]> = { stdout: [], stderr: [] };
 
   constructor(logger: Logger, proxyJson: boolean) {
@@ -46,7 +49,17 @@ export class OutputLog {
   }
 
   #plain(stream: Stream, line: string): void {
+    if (this.#isKeyMaterial(stream, line)) return;
     this.#logger.info(line, { output: stream });
+  }
+
+  /** Lines inside a PEM block are left out: a line alone does not tell that it belongs to a key. */
+  #isKeyMaterial(stream: Stream, line: string): boolean {
+    const left = this.#pemLines[stream];
+    const ends = line.includes("-----END ");
+    if (left > 0) this.#pemLines[stream] = ends ? 0 : left - 1;
+    else if (line.includes("-----BEGIN ") && !ends) this.#pemLines[stream] = MAX_PEM_LINES;
+    return left > 0;
   }
 
   #record(stream: Stream, value: JsonObject): void {
@@ -55,7 +68,10 @@ export class OutputLog {
       Object.entries(rest).map(([key, member]) => [OURS.has(key) ? `hook_${key}` : key, member]),
     );
     const message = typeof msg === "string" ? msg : "hook result";
-    this.#logger[levelOf(level)](message, { ...fields, output: stream });
+    this.#logger[levelOf(level)](message, {
+      ...(redactValues(fields as JsonObject) as JsonObject),
+      output: stream,
+    });
   }
 }
 

@@ -5,6 +5,7 @@ export * from "./errors.ts";
 export * from "./hash.ts";
 export * from "./log.ts";
 export * from "./names.ts";
-export * from "./redact.ts";
+export { looksSecret, redactText, redactValues } from "./redact.ts";
 export * from "./scope.ts";
+export * from "./secrets.ts";
 export * from "./yaml.ts";

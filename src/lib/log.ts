@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.ts";
+import type { KnownSecrets } from "./secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -23,6 +24,8 @@ export interface LogSink {
   readonly type: LogType;
   readonly noTime: boolean;
   readonly clock: Clock;
+  /** Takes secrets out of every line. */
+  readonly secrets?: Pick<KnownSecrets, "redact" | "redactDeep">;
   write(line: string): void;
 }
 
@@ -31,7 +34,8 @@ export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
   const at = (level: LogLevel) => (message: string, fields?: LogFields) => {
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;
     const time = sink.noTime ? undefined : new Date(sink.clock.now()).toISOString();
-    sink.write(format(sink.type, { level, time, message, fields: { ...bound, ...fields } }));
+    const line = { message, fields: { ...bound, ...fields } };
+    sink.write(format(sink.type, { level, time, ...(sink.secrets?.redactDeep(line) ?? line) }));
   };
   return {
     debug: at("debug"),

@@ -91,10 +91,22 @@ const ONLY_ABOUT = new Set([
 /** Texts in which lower-case letters run together: `dbpassword`, `authtoken`. */
 const SECRET_PART = /passw(?:or)?d|passphrase|secret|token|credential|privatekey|apikey|accesskey/;
 const PEM = /-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|$)/g;
+/** The end of a block whose begin was cut off. */
+const PEM_END = /(?:[A-Za-z0-9+/=]{16,}[\s|]*)+-----END [A-Z0-9 ]+-----/g;
 const URL_USER = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)([^\s/?#@"'<>]*)@/gi;
 
+/** A key and a sign that a value follows: `key=`, `"key": `; quotes may be escaped. */
+const GIVES = /([\w.-]{2,64})(\\*["']?\s*[:=]\s*)/g;
+/** The value: quoted, quoted in a quotation, or up to where it must end. */
+const GIVEN = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|'[^']*|[^\s,;&"'{}[\])<]+/y;
+const FLAG = /(--[\w.-]{2,64}\s+)([^\s<-]\S*)/g;
+const SCHEME = /\b((?:Bearer|Basic)\s+)([A-Za-z0-9._~+/=-]{8,})/gi;
+/** Without one of these no key looks secret; most texts have none. */
+const HINT =
+  /pass|pwd|secret|token|cred|dsn|key|cert|crt|pem|pfx|jwt|kubeconfig|htpasswd|auth|cookie|session|salt|bearer|basic|hmac|signature|connectionstring|license/i;
+
 /** What stands in for a secret: the same text always gives the same stand-in, and tells nothing else. */
-function standIn(text: string): string {
+export function standIn(text: string): string {
   return `<redacted:sha256:${createHash("sha256").update(text).digest("hex").slice(0, 8)}>`;
 }
 
@@ -112,6 +124,20 @@ function words(key: string): string[] {
  * certificates and the like. Keys that only name or describe a secret (`secretName`, `tokenTTL`) are shown.
  */
 export function looksSecret(key: string): boolean {
+  let known = JUDGED.get(key);
+  if (known === undefined) {
+    known = judgeKey(key);
+    if (JUDGED.size >= MOST_JUDGED) JUDGED.clear();
+    JUDGED.set(key, known);
+  }
+  return known;
+}
+
+/** Values have few distinct keys and many of each. */
+const JUDGED = new Map<string, boolean>();
+const MOST_JUDGED = 10_000;
+
+function judgeKey(key: string): boolean {
   const parts = words(key);
   const last = parts.at(-1) ?? "";
   if (parts.length > 1 && ONLY_ABOUT.has(last)) return false;
@@ -119,11 +145,56 @@ export function looksSecret(key: string): boolean {
   return parts.some((word) => SECRET_ANYWHERE.has(word) || SECRET_PART.test(word));
 }
 
-/** A free text (log line, stderr, error) without PEM blocks and without user info in URLs. */
+/**
+ * A free text (log line, stderr, error) without PEM blocks, user info in URLs, and what is given to a secret-looking key
+ * (`password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`).
+ */
 export function redactText(text: string): string {
-  const plain = text.includes("-----BEGIN ") ? text.replaceAll(PEM, standIn) : text;
-  if (!plain.includes("://")) return plain;
-  return plain.replaceAll(URL_USER, (_, scheme: string, user: string) => `${scheme}${standIn(user)}@`);
+  let plain = text;
+  if (plain.includes("-----BEGIN ")) plain = plain.replaceAll(PEM, standIn);
+  if (plain.includes("-----END ")) plain = plain.replaceAll(PEM_END, standIn);
+  if (plain.includes("://")) {
+    plain = plain.replaceAll(URL_USER, (_, scheme: string, user: string) => `${scheme}${standIn(user)}@`);
+  }
+  return HINT.test(plain) ? redactAssigned(plain) : plain;
+}
+
+/** User infos of the URLs in a text. */
+export function urlUsers(text: string): string[] {
+  return [...text.matchAll(URL_USER)].map(([, , user = ""]) => user);
+}
+
+function redactAssigned(text: string): string {
+  const plain = text
+    .replaceAll(SCHEME, (_, scheme: string, value: string) => `${scheme}${standIn(value)}`)
+    .replaceAll(FLAG, (all, flag: string, value: string) =>
+      looksSecret(flag) ? `${flag}${standIn(value)}` : all,
+    );
+  const parts: string[] = [];
+  let done = 0;
+  GIVES.lastIndex = 0;
+  for (let found = GIVES.exec(plain); found !== null; found = GIVES.exec(plain)) {
+    const [, key = "", glue = ""] = found;
+    if (!looksSecret(key)) continue;
+    const from = GIVES.lastIndex;
+    GIVEN.lastIndex = from;
+    const value = GIVEN.exec(plain)?.[0] ?? "";
+    parts.push(plain.slice(done, from), isGiven(glue, value) ? hideGiven(value) : value);
+    done = from + value.length;
+    GIVES.lastIndex = done;
+  }
+  return parts.length === 0 ? plain : parts.join("") + plain.slice(done);
+}
+
+/** Without quotes or an equals sign, what follows may be prose: `secret: not found`. */
+function isGiven(glue: string, value: string): boolean {
+  return /["'=]/.test(glue) || /^\\*["']/.test(value) || (value.length >= 6 && /\d/.test(value));
+}
+
+function hideGiven(value: string): string {
+  const quote = /^\\*["']?/.exec(value)?.[0] ?? "";
+  const rest = value.slice(quote.length);
+  return rest === "" || rest.startsWith("<redacted:") ? value : `${quote}${standIn(rest)}`;
 }
 
 /**
@@ -141,19 +212,21 @@ export function redactValues(value: Json, secretPaths: ReadonlySet<string> = new
 function redact(value: Json, paths: readonly (readonly string[])[]): Json {
   if (paths.some((path) => path.length === 0)) return hide(value);
   if (typeof value === "string") return value.length > LONGEST_SHOWN ? standIn(value) : redactText(value);
-  if (Array.isArray(value)) return value.map((item, index) => redact(item, below(paths, String(index))));
+  if (Array.isArray(value))
+    return value.map((item, index) => redact(item, membersBelow(paths, String(index))));
   return value !== null && typeof value === "object" ? redactMembers(value, paths) : value;
 }
 
 function redactMembers(value: JsonObject, paths: readonly (readonly string[])[]): JsonObject {
   const entries = Object.entries(value).map(([key, member]) => {
     const shown = member ?? null;
-    return [key, looksSecret(key) ? hide(shown) : redact(shown, below(paths, key))] as const;
+    return [key, looksSecret(key) ? hide(shown) : redact(shown, membersBelow(paths, key))] as const;
   });
   return Object.fromEntries(entries);
 }
 
-function below(paths: readonly (readonly string[])[], key: string): (readonly string[])[] {
+/** Paths of a member: those that begin with its key, or with `*`. */
+export function membersBelow(paths: readonly (readonly string[])[], key: string): (readonly string[])[] {
   if (paths.length === 0) return [];
   const name = key.replaceAll("~", "~0").replaceAll("/", "~1");
   return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));

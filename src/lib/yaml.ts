@@ -83,7 +83,17 @@ function toYamlError(error: unknown, events: readonly Event[], text: string): Ya
   if (error instanceof YamlError) return error;
   if (!(error instanceof YAMLException)) return new YamlError(oneLine(error), positionOfMisfit(events, text));
   const { mark } = error;
-  return new YamlError(error.reason, { line: (mark?.line ?? 0) + 1, column: (mark?.column ?? 0) + 1 });
+  return new YamlError(unquoted(error.reason), {
+    line: (mark?.line ?? 0) + 1,
+    column: (mark?.column ?? 0) + 1,
+  });
+}
+
+/** A password that begins with `*` or `!` is an alias or a tag to YAML; its name is not to be told. */
+function unquoted(reason: string): string {
+  const [, trouble] =
+    /^(unidentified alias|unknown \w+ tag|undeclared tag handle|tag name cannot contain)/.exec(reason) ?? [];
+  return trouble === undefined ? reason : `${trouble} (a text that begins with * or ! must be quoted)`;
 }
 
 /** Where the first plain scalar stands that JSON has no place for. */

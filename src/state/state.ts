@@ -1,5 +1,5 @@
 import { digest } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
+import type { Clock, KnownSecrets } from "../lib/index.ts";
 import type { Hook, Problem, Tree } from "../model/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { BLANK, NO_TREE } from "./blank.ts";
@@ -29,7 +29,7 @@ import type {
  * reads. `onChange` is told once per turn in which something was recorded.
  */
 export class State {
-  readonly values = new ValuesStore();
+  readonly values: ValuesStore;
   readonly #clock: Clock;
   readonly #onChange: () => void;
   readonly #records = new Map<string, ModuleRecord>();
@@ -44,7 +44,8 @@ export class State {
   #view: View | undefined;
   readonly #moduleViews = new Map<string, ModuleView>();
 
-  constructor(options: { clock: Clock; onChange: () => void }) {
+  constructor(options: { clock: Clock; onChange: () => void; secrets?: KnownSecrets }) {
+    this.values = new ValuesStore(options.secrets);
     this.#clock = options.clock;
     this.#onChange = options.onChange;
     this.missing = new Missing(options.clock);

@@ -1,4 +1,5 @@
 import { digestJson } from "../lib/index.ts";
+import type { KnownSecrets } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
 import { compact, compileSchemas, effective, explain, withOverlay } from "../values/index.ts";
@@ -28,6 +29,12 @@ export class ValuesStore {
   readonly #modules = new Map<string, Module>();
   /** Digests derived from any layer; cleared with every change. */
   readonly #digests = new Map<string, string>();
+  readonly #secrets: KnownSecrets | undefined;
+
+  /** What values show to be secret is learned by `secrets`. */
+  constructor(secrets?: KnownSecrets) {
+    this.#secrets = secrets;
+  }
 
   /** The ConfigMap content in force, if any was seen. */
   get config(): ParsedConfig | undefined {
@@ -120,6 +127,7 @@ export class ValuesStore {
 
   #effective(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): Merged {
     const result = effective(this.#input(key, layers));
+    this.#secrets?.learn(result.values, this.schemas(key).secretPaths);
     return { ...result, digest: digestJson(result.helmValues) };
   }
 

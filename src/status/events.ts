@@ -1,4 +1,4 @@
-import { type Clock, type Logger, type Timer, oneLine } from "../lib/index.ts";
+import { type Clock, type KnownSecrets, type Logger, type Timer, oneLine } from "../lib/index.ts";
 import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
 import { line } from "./text.ts";
 import { API_VERSION } from "./types.ts";
@@ -39,6 +39,8 @@ export interface EventWriterOptions {
   readonly operatorName: string;
   /** Who reports: the Pod's or machine's name. */
   readonly instance: string;
+  /** Taken out of the note. */
+  readonly secrets?: KnownSecrets;
   /** uid of an object, where it is known: makes `kubectl describe` find the Event. */
   readonly uidOf?: (module: string | undefined) => string | undefined;
 }
@@ -86,7 +88,7 @@ export class EventWriter {
   /** Notes that something happened; returns at once. */
   record(happening: Happening): void {
     if (this.#abort.signal.aborted) return;
-    const note = oneLine(line(happening.note), MOST_NOTE);
+    const note = oneLine(this.#told(happening.note), MOST_NOTE);
     const key = [happening.module ?? "", happening.reason, note].join("\0");
     const now = this.#options.clock.now();
     const series = this.#series.get(key);
@@ -111,6 +113,10 @@ export class EventWriter {
   close(): void {
     this.#abort.abort();
     for (const series of this.#series.values()) series.timer?.cancel();
+  }
+
+  #told(note: string): string {
+    return line(this.#options.secrets?.redact(note) ?? note);
   }
 
   #begin(key: string, happening: Happening, now: number): void {

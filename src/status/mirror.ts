@@ -1,4 +1,4 @@
-import { type Clock, type Logger, type Timer, oneLine } from "../lib/index.ts";
+import { type Clock, type KnownSecrets, type Logger, type Timer, oneLine } from "../lib/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import type { View } from "../state/index.ts";
 import type { Entry } from "./entry.ts";
@@ -20,6 +20,8 @@ export interface MirrorOptions {
   readonly namespace: string;
   /** Name of the AddonOperator: the ConfigMap's. */
   readonly operatorName: string;
+  /** Taken out of every text. */
+  readonly secrets?: KnownSecrets;
   /** `--status-values`, default redacted. */
   readonly statusValues?: StatusValues;
   /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
@@ -65,7 +67,7 @@ export class StatusMirror {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
     this.#home = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
-    this.#projector = new Projector(options.statusValues ?? "redacted");
+    this.#projector = new Projector(options.statusValues ?? "redacted", options.secrets);
     this.#patience = new Patience(clock, logger);
     this.#writer = new Writer({
       home: this.#home,

@@ -1,3 +1,4 @@
+import { KnownSecrets } from "../lib/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
 import { type ModuleProjection, projectModule } from "./module.ts";
@@ -29,13 +30,16 @@ const NO_TRANSITIONS: Transitions = new Map();
 /** Projects views one after the other and remembers the last projection: for transition times and to save work. */
 export class Projector {
   readonly #mode: StatusValues;
+  readonly #secrets: KnownSecrets;
   readonly #made = new Map<string, Made>();
   readonly #shown = new Map<string, { readonly digest: string; readonly values: ShownValues }>();
   readonly #transitions = new Map<string, Transitions>();
   #operatorTransitions = NO_TRANSITIONS;
 
-  constructor(mode: StatusValues) {
+  /** `secrets` are taken out of all texts. */
+  constructor(mode: StatusValues, secrets = new KnownSecrets()) {
     this.#mode = mode;
+    this.#secrets = secrets;
   }
 
   /** Takes transition times, and nothing else, from an object that was there at start; `undefined` = the operator's. */
@@ -61,7 +65,9 @@ export class Projector {
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
-    const operator = projectOperator(view, { now, before: this.#operatorTransitions });
+    const operator = this.#secrets.redactDeep(
+      projectOperator(view, { now, before: this.#operatorTransitions }),
+    );
     this.#operatorTransitions = transitionsOf(operator.status.conditions);
     return { operator, modules, lookAgainAt };
   }
@@ -71,14 +77,17 @@ export class Projector {
     const { hold, valuesDigest, name } = view;
     const old = this.#made.get(name);
     if (old !== undefined && sameLook(old, { view, boot, hold, valuesDigest, hidden })) return old.projection;
-    const projection = projectModule(view, {
+    const raw = projectModule(view, {
       now,
       boot,
       before: this.#transitions.get(name) ?? NO_TRANSITIONS,
       lastRunBefore: old?.projection.status.lastRun,
       shown: this.#values(view, valuesDigest),
     });
-    this.#transitions.set(name, transitionsOf(projection.status.conditions));
+    const { values, ...told } = raw.status;
+    const status = { ...this.#secrets.redactDeep(told), ...(values === undefined ? {} : { values }) };
+    const projection = { ...raw, status };
+    this.#transitions.set(name, transitionsOf(status.conditions));
     this.#made.set(name, { view, boot, hold, valuesDigest, hidden, projection });
     return projection;
   }

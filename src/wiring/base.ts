@@ -7,7 +7,7 @@ import { FilterEngine } from "../filter/index.ts";
 import type { RunSettings } from "../hooks/index.ts";
 import { Discovery, WatchHub, connect } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { createLogger, systemClock } from "../lib/index.ts";
+import { KnownSecrets, createLogger, systemClock } from "../lib/index.ts";
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { VERSION } from "../version.ts";
@@ -21,6 +21,8 @@ export interface Base {
   readonly places: Places;
   readonly clock: Clock;
   readonly sink: LogSink;
+  /** Learned from values; taken out of everything that is shown. */
+  readonly secrets: KnownSecrets;
   readonly logger: Logger;
   readonly client: KubeClient;
   readonly patchClient: KubeClient;
@@ -32,13 +34,14 @@ export interface Base {
 }
 
 /** Log lines go to stdout: text on a terminal, JSON elsewhere. */
-export function logSink(settings: Settings): LogSink {
+export function logSink(settings: Settings, secrets = new KnownSecrets()): LogSink {
   const { stdout } = process;
   return {
     level: settings.logLevel,
     type: settings.logType ?? (stdout.isTTY ? "text" : "json"),
     noTime: settings.logNoTime,
     clock: systemClock,
+    secrets,
     write: (line) => void stdout.write(line),
   };
 }
@@ -46,7 +49,8 @@ export function logSink(settings: Settings): LogSink {
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when it cannot be had. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope): Base {
   const clock = systemClock;
-  const sink = logSink(settings);
+  const secrets = new KnownSecrets();
+  const sink = logSink(settings, secrets);
   const logger = createLogger(sink);
   const env = hookEnvironment(environment);
   const client = connect({
@@ -70,6 +74,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     places: placesOf(settings),
     clock,
     sink,
+    secrets,
     logger,
     client,
     patchClient: client.limited({ qps, burst, timeoutMs }),

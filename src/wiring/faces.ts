@@ -11,7 +11,7 @@ import type { Scope } from "../lib/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
 import type { Json, Module, Task } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
-import type { Queues } from "../queue/index.ts";
+import type { QueueView, Queues, TaskView } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { Happening } from "../status/index.ts";
@@ -52,7 +52,7 @@ export class Faces {
   constructor(base: Base, shown: Shown) {
     this.#base = base;
     this.#shown = shown;
-    const { client, clock, logger, namespace, settings, env } = base;
+    const { client, clock, logger, namespace, settings, env, secrets } = base;
     const operatorName = settings.configMap;
     this.#mirror = new StatusMirror({
       client,
@@ -60,6 +60,7 @@ export class Faces {
       logger,
       namespace,
       operatorName,
+      secrets,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
       requested: (module, token) => void this.#requested(module, token),
@@ -72,6 +73,7 @@ export class Faces {
       logger,
       namespace,
       operatorName,
+      secrets,
       instance,
       uidOf: (module) => this.#mirror.uidOf(module),
     });
@@ -80,13 +82,13 @@ export class Faces {
   /** Opens HTTP port and debug socket. */
   async open(): Promise<void> {
     const { settings, logger } = this.#base;
-    const { scope, metrics, hookMetrics, queues, state } = this.#shown;
+    const { scope, metrics, hookMetrics, state } = this.#shown;
     const server = await servePublic(
       { address: settings.listenAddress, port: settings.listenPort },
       {
         clock: this.#base.clock,
         view: () => state.view,
-        queues: () => queues.views(),
+        queues: () => this.#queues(),
         metrics: () => metrics.text(),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
         mirrored: this.#shown.mirrored,
@@ -191,13 +193,20 @@ export class Faces {
     return difference === "" ? "No diff found\n" : difference;
   }
 
+  /** Messages of failures may hold what a hook said. */
+  #queues(): QueueView<Task>[] {
+    const told = (view: TaskView<Task>): TaskView<Task> =>
+      view.message === undefined ? view : { ...view, message: this.#base.secrets.redact(view.message) };
+    return this.#shown.queues.views().map((queue) => ({ ...queue, tasks: queue.tasks.map(told) }));
+  }
+
   #sources(): Sources {
-    const { state, queues, bindings } = this.#shown;
+    const { state, bindings } = this.#shown;
     return {
       version: VERSION,
       clock: this.#base.clock,
       state,
-      queues: () => queues.views(),
+      queues: () => this.#queues(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
       render: (module, diff) => this.#render(module, diff),
       objects: (module) => this.#healing?.objects(module),
@@ -205,7 +214,9 @@ export class Faces {
       why: (name) => {
         const { view } = state;
         const module = view.modules.get(name);
-        return module === undefined ? [] : explainModule(module, { view, queues: queues.views() });
+        return module === undefined
+          ? []
+          : this.#base.secrets.redactDeep(explainModule(module, { view, queues: this.#queues() }));
       },
       plan: () => previewStart(this.#base, this.#shown.releases, state),
       runNow: (module) => state.recordRequest(module, `debug-${this.#base.clock.now()}`),
@@ -224,10 +235,7 @@ export class Faces {
     this.#queueFile = this.#queueFile
       .then(() => {
         this.#queueFileDue = false;
-        return writeFile(
-          QUEUE_FILE,
-          queueText(dumpQueues(this.#shown.queues.views(), this.#base.clock.now())),
-        );
+        return writeFile(QUEUE_FILE, queueText(dumpQueues(this.#queues(), this.#base.clock.now())));
       })
       .catch(() => {});
   }

@@ -72,7 +72,7 @@ export class Operator {
       prefix: settings.metricsPrefix,
       exists: (owner) => hasHook(this.#state, owner),
     });
-    this.#state = new State({ clock, onChange: () => this.#changed() });
+    this.#state = new State({ clock, secrets: this.#base.secrets, onChange: () => this.#changed() });
     this.#limits = new RateLimits(clock);
     this.#memory = new IdleMemory(clock);
     this.#leadership = new Leadership(this.#base, { onLost: (reason) => this.#lost(reason) });

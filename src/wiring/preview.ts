@@ -44,11 +44,11 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const { state, tree, configFound } = await record(base, running);
   const look = { base, releases, state, tree, configFound };
   const refusals = refusalsOf(look);
-  if (refusals.length > 0) return { refuses: refusals };
+  if (refusals.length > 0) return base.secrets.redactDeep({ refuses: refusals });
   const fates = await fatesOf(look);
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((fate) => [fate, {}]));
   for (const [name, fate, why] of fates) groups[fate] = { ...(groups[fate] as object), [name]: why };
-  return { ...groups, notes: notesOf(look, running) };
+  return base.secrets.redactDeep({ ...groups, notes: notesOf(look, running) });
 }
 
 async function record(

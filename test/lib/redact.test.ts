@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { looksSecret, redactText, redactValues } from "../../src/lib/index.ts";
+import { KnownSecrets, looksSecret, redactText, redactValues } from "../../src/lib/index.ts";
 import type { Json } from "../../src/model/index.ts";
 
 const HIDDEN = /^<redacted:sha256:[0-9a-f]{8}>$/;
@@ -127,5 +127,81 @@ describe("redactText", () => {
 
   it("leaves other text alone", () => {
     expect(redactText("see https://example.com/a@b for more")).toBe("see https://example.com/a@b for more");
+  });
+});
+
+describe("what is given to a secret-looking key in a text", () => {
+  it.each([
+    ["password=hunter2 next", "password=* next"],
+    ['{"token": "abc \\" def", "user":"me"}', '{"token": "*", "user":"me"}'],
+    ['{\\"token\\":\\"abc\\",\\"a\\":1}', '{\\"token\\":\\"*\\",\\"a\\":1}'],
+    ["db_password: 'x y' z", "db_password: '*' z"],
+    ["tls.key: a1b2c3", "tls.key: *"],
+    ["curl --api-key abc -v", "curl --api-key * -v"],
+    ["Authorization: Bearer abcdefgh1234", "Authorization: Bearer *"],
+    ["GET https://h/x?token=abc&x=1", "GET https://h/x?token=*&x=1"],
+    ["AAAABBBBCCCCDDDD | -----END PRIVATE KEY-----", "*"],
+  ])("%s", (text, shown) => {
+    expect(redactText(text).replaceAll(/<redacted:sha256:[0-9a-f]{8}>/g, "*")).toBe(shown);
+    expect(redactText(redactText(text))).toBe(redactText(text));
+  });
+
+  it.each([
+    "secret: not found",
+    "the token is invalid",
+    'secrets "db-password" is forbidden: User "x" cannot get it',
+    "ConfigMap x, app/password: must be string",
+    "keyName=abc secretRef: abc123 apiKey=",
+  ])("stays: %s", (text) => {
+    expect(redactText(text)).toBe(text);
+  });
+});
+
+describe("KnownSecrets", () => {
+  const known = (value: Json, ...paths: readonly string[]): KnownSecrets => {
+    const secrets = new KnownSecrets();
+    secrets.learn(value, new Set(paths));
+    return secrets;
+  };
+
+  it("takes what values call secret out of any text", () => {
+    const values = {
+      list: [{ password: "pa55-word" }],
+      pin: 12345678,
+      marked: "x-marked-1",
+      url: "https://me:url-pa55@h",
+      key: "line-one-1\nline-two-2",
+    };
+    const secrets = known(values, "/marked", "/pin");
+    const said = "pa55-word 12345678 x-marked-1 url-pa55 line-two-2";
+    expect(secrets.redact(said)).toMatch(/^(<redacted:sha256:[0-9a-f]{8}> ?){5}$/);
+    expect(secrets.redactDeep({ a: [said], n: 1 })).toEqual({ a: [secrets.redact(said)], n: 1 });
+  });
+
+  it("leaves words and short texts", () => {
+    const secrets = known({ password: "default", token: "abc-1", key: "my-tls-secret", cert: true });
+    expect(secrets.redact("default abc-1 my-tls-secret true")).toBe("default abc-1 my-tls-secret true");
+  });
+
+  it("finds a long secret in a message that was cut", () => {
+    const long = `s3cr3t${"x".repeat(300)}`;
+    expect(known({ blob: long }).redact(`failed: ${long.slice(0, 100)}…`)).toMatch(
+      /^failed: <redacted:.*>…$/,
+    );
+  });
+
+  it("learns what is added to values that share the rest", () => {
+    const shared = { deep: { password: "first-0ne" } };
+    const secrets = known({ shared });
+    secrets.learn({ shared, more: { token: "second-0ne" } });
+    expect(secrets.redact("first-0ne second-0ne")).not.toMatch(/0ne/);
+  });
+
+  it("forgets the oldest of very many", () => {
+    const secrets = known({ password: "oldest-00" });
+    secrets.learn(
+      Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`token${i}`, `secret-${i}-00`])),
+    );
+    expect(secrets.redact("oldest-00 secret-1999-00")).toMatch(/^oldest-00 <redacted/);
   });
 });
