@@ -4,6 +4,7 @@ import { FilterError } from "./errors.ts";
 import { compileSubset } from "./evaluate.ts";
 import { findJq, type Jq } from "./jq.ts";
 import { checkSyntax, runOnce } from "./once.ts";
+import { dependsOnOrder } from "./order.ts";
 import { resultOf } from "./outputs.ts";
 import { parseSubset } from "./parser.ts";
 import { screen } from "./screen.ts";
@@ -144,5 +145,5 @@ export class FilterEngine {
 function subsetOf(text: string): ((input: Json) => Json[]) | undefined {
   const tokens = screen(text);
   const tree = tokens === undefined ? undefined : parseSubset(tokens);
-  return tree === undefined ? undefined : compileSubset(tree);
+  return tree === undefined || dependsOnOrder(tree) ? undefined : compileSubset(tree);
 }

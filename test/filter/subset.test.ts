@@ -4,11 +4,14 @@ import { describe, expect, test } from "vitest";
 import { FilterEngine, FilterError } from "../../src/filter/index.ts";
 import { compileSubset } from "../../src/filter/evaluate.ts";
 import { tokenize } from "../../src/filter/lexer.ts";
+import { dependsOnOrder } from "../../src/filter/order.ts";
 import { resultOf } from "../../src/filter/outputs.ts";
 import { parseSubset } from "../../src/filter/parser.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json } from "../../src/model/index.ts";
+import type { Jq } from "../../src/filter/jq.ts";
 import { run } from "../../src/process/index.ts";
+import { jqEngines } from "../support/jq-engines.ts";
 
 const POD = {
   metadata: { name: "web", labels: { tier: "front", app: "web" }, annotations: { "a.b/c": "1" } },
@@ -25,7 +28,7 @@ const POD = {
 /** The result in JavaScript; undefined where the filter is left to jq. */
 function inJavaScript(text: string, input: Json): Json | undefined {
   const tree = parseSubset(tokenize(text));
-  return tree === undefined ? undefined : resultOf(compileSubset(tree)(input));
+  return tree === undefined || dependsOnOrder(tree) ? undefined : resultOf(compileSubset(tree)(input));
 }
 
 describe("filters that run in JavaScript", () => {
@@ -77,6 +80,10 @@ describe("filters that run in JavaScript", () => {
     ["[.spec.replicas.x?]", []],
     ["(.spec.replicas.x.y)?", null],
     ['{if: 1, "a b": .x}', { "a b": null, if: 1 }],
+    ["{a: .metadata.name, b: .spec.replicas} | .[]", ["web", 3]],
+    ["{b: .metadata.name, a: .spec.replicas} | .[]", undefined],
+    ["{b: 1, a: 2}[]", undefined],
+    ["[{b: 1, a: {d: 1}}][0].a[]", undefined],
     [".metadata.labels | keys", undefined],
     ["..", undefined],
     [".spec.containers[0:1]", undefined],
@@ -191,17 +198,16 @@ function ourAnswer(text: string, input: Json): string {
 }
 
 /** Asks one real jq about many cases at once: each filter is one branch of its program. */
-async function jqAnswers(cases: readonly Case[]): Promise<string[]> {
+async function jqAnswers(jq: Jq, cases: readonly Case[]): Promise<string[]> {
   const branches = cases.map(({ text }, place) => `(.[${place}] | try {v: [${text}\n]} catch {e: true})`);
   // Sorted keys, as the jq processes get them.
   const input = canonicalJson(cases.map((one) => one.input));
   const program = `[${branches.join(",\n")}]`;
-  const env = { PATH: process.env["PATH"] ?? "" };
   const result = await run({
-    file: process.env["TEST_JQ"] ?? "jq",
+    file: jq.file,
     args: ["-c", program],
     cwd: "/",
-    env,
+    env: jq.env,
     input,
     timeoutMs: 20_000,
   });
@@ -210,22 +216,28 @@ async function jqAnswers(cases: readonly Case[]): Promise<string[]> {
   return answers.map(({ v }) => (v === undefined ? "error" : canonicalJson(resultOf(v))));
 }
 
-describe("the same answer as jq", () => {
-  test("for generated filters and inputs, errors included", { timeout: 60_000 }, async () => {
-    const samples = fc.sample(fc.tuple(filter, value), { numRuns: 3000, seed: 4 });
-    const cases = samples
-      .map(([text, input]): Case => ({ text, input: JSON.parse(canonicalJson(input)), ours: "" }))
-      .map((one): Case => ({ ...one, ours: ourAnswer(one.text, one.input) }))
-      .filter((one) => one.ours !== "left to jq");
-    expect(cases.length).toBeGreaterThan(1000);
-    const errors = cases.filter((one) => one.ours === "error").length;
-    expect(errors).toBeGreaterThan(100);
-    expect(cases.length - errors).toBeGreaterThan(300);
-    for (let start = 0; start < cases.length; start += 200) {
-      const batch = cases.slice(start, start + 200);
-      const answers = await jqAnswers(batch);
-      const theirs = batch.map((one, place) => ({ ...one, ours: answers[place] }));
-      expect(batch).toEqual(theirs);
-    }
-  });
-});
+describe.each((await jqEngines()).map((jq) => [jq.version, jq] as const))(
+  "the same answer as %s",
+  (_, jq) => {
+    test("for generated filters and inputs, errors included", { timeout: 60_000 }, async () => {
+      const samples = fc.sample(fc.tuple(filter, value), { numRuns: 3000, seed: 4 });
+      const cases = samples
+        .map(([text, input]): Case => ({ text, input: JSON.parse(canonicalJson(input)), ours: "" }))
+        .map((one): Case => ({ ...one, ours: ourAnswer(one.text, one.input) }))
+        .filter((one) => one.ours !== "left to jq")
+        // gojq takes characters of a string by their place, and an old one the first of two equal keys; plain filters
+        // here do as jq does.
+        .filter((one) => !jq.gojq || !/\[-?\d\]|"b":/.test(one.text));
+      expect(cases.length).toBeGreaterThan(1000);
+      const errors = cases.filter((one) => one.ours === "error").length;
+      expect(errors).toBeGreaterThan(100);
+      expect(cases.length - errors).toBeGreaterThan(300);
+      for (let start = 0; start < cases.length; start += 200) {
+        const batch = cases.slice(start, start + 200);
+        const answers = await jqAnswers(jq, batch);
+        const theirs = batch.map((one, place) => ({ ...one, ours: answers[place] }));
+        expect(batch).toEqual(theirs);
+      }
+    });
+  },
+);

@@ -1,0 +1,155 @@
+import { readFileSync } from "node:fs";
+
+import { afterEach, describe, expect, test } from "vitest";
+
+import { FilterEngine, FilterError } from "../../src/filter/index.ts";
+import type { Jq } from "../../src/filter/jq.ts";
+import { resultOf } from "../../src/filter/outputs.ts";
+import { workerProgram } from "../../src/filter/worker.ts";
+import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
+import type { Json, JsonObject } from "../../src/model/index.ts";
+import { run } from "../../src/process/index.ts";
+import { familyOf, jqEngines } from "../support/jq-engines.ts";
+
+const ENGINES = await jqEngines();
+
+const open: FilterEngine[] = [];
+afterEach(() => {
+  for (const engine of open.splice(0)) engine.close();
+});
+
+function start({ file, env }: Jq, timeLimitMs = 10_000): FilterEngine {
+  const engine = new FilterEngine({
+    jqBin: file,
+    env,
+    clock: systemClock,
+    logger: silentLogger,
+    timeLimitMs,
+  });
+  open.push(engine);
+  return engine;
+}
+
+type Answer = { readonly result: Json } | { readonly failure: string };
+
+async function answer(engine: FilterEngine, text: string, input: JsonObject): Promise<Answer> {
+  try {
+    return { result: await (await engine.compile(text)).evaluate(input) };
+  } catch (error) {
+    if (error instanceof FilterError) return { failure: error.failure };
+    throw error;
+  }
+}
+
+/** Filters that need jq, with answers every engine gives: each in a process of its own, as the operator runs it. */
+const FILTERS: readonly (readonly [string, JsonObject, Json])[] = [
+  [".a | length", { a: [1, 2] }, 2],
+  [".labels | to_entries | map(.key)", { labels: { z: "1", b: "2" } }, ["b", "z"]],
+  ["[.[]]", { z: 1, b: 2 }, [2, 1]],
+  ["empty", {}, null],
+  [".a[] | select(. > 1)", { a: [1, 2, 3] }, [2, 3]],
+  [".a | map({n: ., m: (. * 2)})", { a: [1] }, [{ m: 2, n: 1 }]],
+  ['if .a then "y" else "n" end', { a: true }, "y"],
+  ['"x\\(.a)y"', { a: 1 }, "x1y"],
+  [". # comment )", { b: 1, a: 2 }, { a: 2, b: 1 }],
+  ["(.a // empty) | tostring # end", { a: 1 }, "1"],
+  ["def f(x): x + 1; f(.a)", { a: 1 }, 2],
+  [".a as [$x, $y] | {$x, $y}", { a: [1, 2] }, { x: 1, y: 2 }],
+  ["reduce .a[] as $i (0; . + $i)", { a: [1, 2, 3] }, 6],
+  ['try error("x") catch .', {}, "x"],
+  ["-1", {}, -1],
+  ["-(.a)", { a: 3 }, -3],
+  ["env | length", {}, 0],
+  ["$ENV | length", {}, 0],
+  ["length | debug | stderr", { a: 1 }, 1],
+  [".a | 1.0 * .", { a: 1 }, 1],
+  ['.s | test("^a")', { s: "abc" }, true],
+  [".s | ascii_downcase", { s: "ÄB\n\u0000😀" }, "Äb\n\u0000😀"],
+  [".a | sort_by(.x) | .[0].x", { a: [{ x: 2 }, { x: 1 }] }, 1],
+  ["del(.b)", { a: 1, b: 2 }, { a: 1 }],
+  [".metadata.managedFields | length", { metadata: { managedFields: [1] } }, 1],
+  ["{input: 1, halt: 2} | {input, halt} | length", {}, 2],
+];
+
+interface Table {
+  readonly input: JsonObject;
+  readonly filters: readonly (readonly [text: string, result: Json, failure?: "runtime"])[];
+}
+const TABLE = JSON.parse(
+  readFileSync(new URL("../fixtures/filter/table.json", import.meta.url), "utf8"),
+) as Table;
+
+/** Many filters in one process: starting hundreds takes jq 1.6 a minute. */
+async function answersOf({ file, env }: Jq): Promise<Answer[]> {
+  const programs = TABLE.filters.map(([text]) => `(${workerProgram(text)})`);
+  const answers: Answer[] = [];
+  for (let from = 0; from < programs.length; from += 60) {
+    const program = `[${programs.slice(from, from + 60).join(",\n")}]`;
+    const input = canonicalJson([0, TABLE.input]);
+    const result = await run({
+      file,
+      args: ["-c", program],
+      cwd: "/",
+      env: { ...env, TZ: "UTC" },
+      input,
+      timeoutMs: 60_000,
+    });
+    expect(result.message).toBe("succeeded");
+    const lines = JSON.parse(result.stdout) as [number, { v?: Json[]; e?: Json }][];
+    answers.push(
+      ...lines.map(([, { v }]) => (v === undefined ? { failure: "runtime" } : { result: resultOf(v) })),
+    );
+  }
+  return answers;
+}
+
+/** Of the table in docs/HOOKS.md: a filter, and what each engine makes of it. */
+type Difference = Readonly<Record<string, string>>;
+
+const ROW = /^\| (`.*`) \|$/;
+const cellsOf = (line: string): string[] =>
+  (ROW.exec(line)?.[1] ?? "").split("` | `").map((cell) => cell.replaceAll("`", "").replaceAll("\\|", "|"));
+
+function differences(): Difference[] {
+  const page = readFileSync(new URL("../../docs/HOOKS.md", import.meta.url), "utf8");
+  const section = page.slice(page.indexOf("### jq filters"), page.indexOf("## Rate limits"));
+  const [head = [], ...rows] = section
+    .split("\n")
+    .filter((line) => ROW.test(line))
+    .map(cellsOf);
+  return rows.map((cells) => Object.fromEntries(head.map((name, place) => [name, cells[place] ?? ""])));
+}
+
+describe.each(ENGINES.map((jq) => [jq.version, jq] as const))("%s", (_, jq) => {
+  test("answers what all engines answer, through the filter engine", { timeout: 60_000 }, async () => {
+    const engine = start(jq);
+    for (const [text, input, result] of FILTERS) {
+      expect({ text, ...(await answer(engine, text, input)) }).toEqual({ text, result });
+    }
+  });
+
+  test("answers what all engines answer, in a long table", { timeout: 120_000 }, async () => {
+    const answers = await answersOf(jq);
+    for (const [place, [text, result, failure]] of TABLE.filters.entries()) {
+      const want = failure === undefined ? { result } : { failure };
+      expect({ text, ...answers[place] }).toEqual({ text, ...want });
+    }
+  });
+
+  test("differs from others as docs/HOOKS.md says, no other way", async () => {
+    const engine = start(jq, 500);
+    const rows = differences();
+    expect(rows.length).toBeGreaterThan(10);
+    for (const row of rows) {
+      const text = row["filter"] ?? "";
+      const want = row[familyOf(jq)] ?? "no column of its own";
+      const got = await answer(engine, text, {});
+      const shown = "failure" in got ? "error" : JSON.stringify(got.result);
+      expect(`${text} = ${shown}`).toBe(`${text} = ${want}`);
+    }
+  });
+});
+
+test("there is an engine to test, and TEST_JQ can name more", () => {
+  expect(ENGINES.length).toBeGreaterThan(0);
+});
