@@ -116,6 +116,16 @@ describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", ()
     );
   });
 
+  it("6: somebody else's release under the name of a module that is off is reported and left alone", async () => {
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true }, { name: "two" }] });
+    addRelease(lab, "two");
+    lab.foreign.add("two");
+    await lab.start();
+    expect(lab.failures).toEqual(["two: ForeignRelease"]);
+    expect(linesOf(lab, "uninstall")).toEqual([]);
+    expect([...lab.releases.keys()]).toEqual(["two", "one"]);
+  });
+
   it("7: purges come after the deletes and before the runs, in every reload, and never while no module is read", async () => {
     const lab = new EngineLab({
       modules: [

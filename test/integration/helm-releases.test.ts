@@ -289,6 +289,33 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
   });
 
+  test("random functions are skipped on equal inputs, also after a restart, so that passwords stay", async () => {
+    await putChart(CONFIG_MAP.replace("\ndata: {", `\ndata: {password: "{{ randAlphaNum 20 }}", `));
+    await reconcile({ m: { a: 1 } });
+    const before = await data();
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+    await restart();
+    expect(await reconcile({ global: { other: 1 }, m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+    expect(await data()).toBe(before);
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+  });
+
+  test("globals used dynamically all count as inputs; named ones alone do not", async () => {
+    await putChart(
+      CONFIG_MAP.replace("{{ .Values.global.used }}", "{{ index .Values.global .Values.m.key }}"),
+    );
+    await reconcile({ global: { x: 1, y: 1 }, m: { a: 1, key: "x" } });
+    expect(await reconcile({ global: { x: 2, y: 1 }, m: { a: 1, key: "x" } })).toMatchObject({
+      action: "upgraded",
+    });
+    expect(await reconcile({ global: { x: 2, y: 2 }, m: { a: 1, key: "x" } })).toMatchObject({
+      action: "labelled",
+    });
+    expect(await reconcile({ global: { x: 2, y: 2 }, m: { a: 1, key: "x" } })).toMatchObject({
+      action: "unchanged",
+    });
+  });
+
   test("a new API set matters to charts that read .Capabilities", async () => {
     const kind = `${lab.namespace}.example.com`;
     const has = `{{ .Capabilities.APIVersions.Has "${kind}/v1/Thing" }}`;

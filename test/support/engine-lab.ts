@@ -75,6 +75,8 @@ export class EngineLab {
   /** What ran, in order: `hook a: beforeHelm`, `helm m {values}`, `uninstall m` … */
   readonly log: string[] = [];
   readonly releases = new Map<string, ReleaseView & { readonly values: string }>();
+  /** Names of releases that are somebody else's. */
+  readonly foreign = new Set<string>();
   readonly unlocked: string[] = [];
   readonly #inputs: { hook: string; binding: string; values: string; config: string }[] = [];
   readonly #globalValues: JsonObject | undefined;
@@ -391,8 +393,9 @@ export class EngineLab {
           return this.#upgrade(module.name, values);
         },
         get: (name) => this.releases.get(name),
-        ownership: (name) => (this.releases.has(name) ? "ours" : "absent"),
-        anyOurs: () => this.releases.size > 0,
+        ownership: (name) =>
+          this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "absent",
+        anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
         uninstall: (name) => {
           this.#note(`uninstall ${name}`);
           if (state.module(name)?.enabled === true) this.broken.push(`uninstall of enabled ${name}`);
