@@ -14,8 +14,17 @@ export interface ContextInput {
 }
 
 /** A member whose value is text, or an array that is written item by item. */
-type Member = readonly [key: string, value: Json | readonly SnapshotItem[] | SnapshotMap];
+type Member = readonly [key: string, value: Json | JsonText | readonly SnapshotItem[] | SnapshotMap];
 class SnapshotMap extends Map<string, readonly SnapshotItem[]> {}
+
+/** A value that is JSON text already, in UTF-8. */
+class JsonText {
+  readonly bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+}
 
 const PIECE = 64 * 1024;
 
@@ -111,11 +120,13 @@ function eventMembers(trigger: BoundTrigger, snapshots: Member[], source: Snapsh
   }
 }
 
-function itemMembers({ filterResult, object }: SnapshotItem): Member[] {
-  return [
-    ...(filterResult === undefined ? [] : [["filterResult", filterResult] satisfies Member]),
-    ...(object === undefined ? [] : [["object", object] satisfies Member]),
-  ];
+function itemMembers(item: SnapshotItem): Member[] {
+  const { filterResult, objectText } = item;
+  const members: Member[] = filterResult === undefined ? [] : [["filterResult", filterResult]];
+  // Not both: `object` of an item with text is parsed at each access.
+  const object = objectText === undefined ? item.object : new JsonText(objectText);
+  if (object !== undefined) members.push(["object", object]);
+  return members;
 }
 
 function named(names: readonly string[], source: SnapshotSource): SnapshotMap {
@@ -134,9 +145,14 @@ function* objectTexts(members: Iterable<Member>): Generator<string> {
 
 function* valueTexts(key: string, value: Member[1]): Generator<string> {
   if (value instanceof SnapshotMap) yield* objectTexts(value);
+  else if (value instanceof JsonText) yield utf8(value.bytes);
   // Both kinds of lists of items: `objects`, and the values of `snapshots`.
   else if (Array.isArray(value) && key !== "filterResult") yield* itemTexts(value as readonly SnapshotItem[]);
   else yield JSON.stringify(value);
+}
+
+function utf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString("utf8");
 }
 
 function* itemTexts(items: readonly SnapshotItem[]): Generator<string> {

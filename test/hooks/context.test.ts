@@ -101,6 +101,31 @@ describe("v1", () => {
     expect(reads).toBe(2);
   });
 
+  test("an object that is kept as text is written as it is, and not parsed", () => {
+    const object = { kind: "Pod", metadata: { name: "ü😀", annotations: { a: '"\\' } } };
+    const item = {
+      objectText: Buffer.from(JSON.stringify(object)),
+      filterResult: 1,
+      get object(): never {
+        throw new Error("parsed");
+      },
+    };
+    const kept: SnapshotSource = { get: () => [item], objects: () => [item, item] };
+    const moved = { type: "event", binding: k("pods") } as const;
+    const place = { watchEvent: "Modified", kind: "Pod", namespace: "ns", name: "p" } as const;
+    const text = rendered(
+      HOOK,
+      [sync(k("pods")), tick(s("seeing")), { ...moved, event: { ...place, item } }],
+      kept,
+    );
+    const want = { filterResult: 1, object };
+    expect(JSON.parse(text)).toEqual([
+      { binding: "pods", type: "Synchronization", objects: [want, want] },
+      { binding: "seeing", type: "Schedule", snapshots: { none: [want], pods: [want] } },
+      { binding: "pods", type: "Event", watchEvent: "Modified", ...want },
+    ]);
+  });
+
   test("a large Synchronization comes in small pieces", () => {
     const items = Array.from({ length: 2000 }, (_, i) => ({ object: { n: i, text: "x".repeat(1000) } }));
     const large: SnapshotSource = { get: () => [], objects: () => items };
