@@ -1,11 +1,10 @@
+import type { Environment } from "./environment.ts";
 import { parseDuration } from "./lib/index.ts";
 import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS } from "./settings.ts";
 import type { SettingRow, Settings } from "./settings.ts";
 
+export type { Environment } from "./environment.ts";
 export type { SettingRow, Settings } from "./settings.ts";
-
-/** The process environment as the rest of the program may see it. */
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ParsedSettings {
   readonly settings: Settings;
@@ -23,11 +22,6 @@ export class UsageError extends Error {
     this.name = "UsageError";
     this.lines = lines;
   }
-}
-
-/** The environment of this process; the only place that reads it. */
-export function environment(): Environment {
-  return process.env;
 }
 
 interface Flags {
