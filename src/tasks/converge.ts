@@ -58,6 +58,8 @@ async function decide(hands: Hands, _task: ConvergeTask, context: RunContext): P
   const { state } = hands;
   state.setPhase("discovery");
   try {
+    // What a script failed at may have been mended on disk, or be gone.
+    if (context.failures > 0) await loadTree(hands);
     const tasks = await discover(hands, context.signal);
     if (state.view.converge.phase !== "discovery") return CANCELLED;
     state.recordConverge({

@@ -54,7 +54,8 @@ interface Context {
 
 async function decide(hands: Hands, module: Module, context: Context): Promise<Decision> {
   const record = hands.state.module(module.name);
-  if (record !== undefined && brokenFiles(record)) return keep(hands, record);
+  const unsure = module.vanished !== undefined || (record !== undefined && brokenFiles(record));
+  if (record !== undefined && unsure) return keep(hands, record);
   const flag = hands.state.values.flag(module);
   if (!flag.enabled) return guard(hands, module, { enabled: false, by: flag.by });
   if (module.enabledScript !== undefined) {

@@ -1,8 +1,6 @@
 import type { Seen } from "./fault-proxy.ts";
+import type { Act } from "./scene-story.ts";
 import type { Scene } from "./scene.ts";
-
-/** What happens while the operator is killed. */
-export type Act = "install" | "upgrade" | "delete" | "purge";
 
 /** A step of an operator's work at which it is killed. */
 export interface KillPoint {

@@ -72,7 +72,7 @@ export function addons(scene: Scene): void {
 }
 
 /** A module with a chart and nothing else. */
-export function base(scene: Scene, dir = "modules/010-base"): void {
+export function base(scene: Scene, dir = "modules/030-base"): void {
   chart(scene, dir, ['size: "{{ .Values.base.size }}"']);
   scene.file(`${dir}/values.yaml`, "baseEnabled: true\nbase: {size: 1}\n");
 }
