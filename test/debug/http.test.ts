@@ -1,0 +1,134 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { servePublic } from "../../src/debug/index.ts";
+import type { Listening } from "../../src/debug/index.ts";
+import type { Task } from "../../src/model/index.ts";
+import type { QueueView } from "../../src/queue/index.ts";
+import type { View } from "../../src/state/index.ts";
+import { viewOf } from "../status/views.ts";
+import { ManualClock } from "../support/clock.ts";
+
+const QUEUE: QueueView<Task> = {
+  name: "main",
+  length: 1,
+  tasks: [
+    {
+      task: { kind: "run-module", module: "web", cause: "start-up" },
+      count: 1,
+      failures: 0,
+      message: undefined,
+      nextAt: undefined,
+      running: true,
+    },
+  ],
+};
+
+let server: Listening;
+let view: View;
+let mirrored: { status: number; text: string } | undefined;
+
+beforeEach(async () => {
+  view = viewOf([]);
+  mirrored = undefined;
+  server = await servePublic(
+    { address: "127.0.0.1", port: 0 },
+    {
+      clock: new ManualClock(),
+      view: () => view,
+      queues: () => [QUEUE],
+      metrics: () => Promise.resolve("own 1\n"),
+      hookMetrics: () => Promise.resolve("hooks 1\n"),
+      mirrored: () => Promise.resolve(mirrored),
+    },
+  );
+});
+
+afterEach(() => server.close());
+
+async function get(path: string): Promise<{ status: number; body: string; type: string | null }> {
+  const answer = await fetch(`http://127.0.0.1:${server.port}${path}`);
+  return { status: answer.status, body: await answer.text(), type: answer.headers.get("content-type") };
+}
+
+const during = (boot: View["boot"], phase: View["converge"]["phase"], remaining = 0): View =>
+  viewOf([], { boot, converge: { ...viewOf([]).converge, phase, remaining } });
+
+describe("the HTTP port (operator-behaviour §1.3)", () => {
+  it.each([
+    ["/healthz", 200, ""],
+    ["/metrics", 200, "own 1\n"],
+    ["/metrics/hooks", 200, "hooks 1\n"],
+    ["/nope", 404, "not found\n"],
+    ["/module/web/values.json", 404, "not found\n"],
+  ])("%s → %i", async (path, status, body) => {
+    expect(await get(path)).toMatchObject({ status, body });
+  });
+
+  it("has an index of everything it serves", async () => {
+    const { body, type } = await get("/");
+    expect(type).toMatch(/^text\/html/);
+    const links = [...body.matchAll(/href="([^"]+)"/g)].map(([, path]) => path);
+    expect(links).toEqual([
+      "/",
+      "/healthz",
+      "/readyz",
+      "/status/converge",
+      "/metrics",
+      "/metrics/hooks",
+      "/queue",
+    ]);
+    for (const path of links) expect((await get(path ?? "")).status).toBe(200);
+  });
+
+  it.each<readonly [View["boot"], number]>([
+    ["loading", 500],
+    ["waiting", 500],
+    ["onStartup", 500],
+    ["synchronization", 500],
+    ["converging", 500],
+    ["running", 200],
+  ])("/readyz while start-up is at %s → %i", async (boot, status) => {
+    view = viewOf([], { boot });
+    expect((await get("/readyz")).status).toBe(status);
+  });
+
+  it("/readyz of a follower says what its leader says", async () => {
+    mirrored = { status: 500, text: "no leader\n" };
+    expect(await get("/readyz")).toMatchObject({ status: 500, body: "no leader\n" });
+  });
+
+  it.each([
+    [during("onStartup", "idle"), "STARTUP_CONVERGE_NOT_STARTED\n", { STARTUP_CONVERGE_NOT_STARTED: true }],
+    [
+      during("converging", "modules", 2),
+      "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n",
+      { STARTUP_CONVERGE_IN_PROGRESS: 3 },
+    ],
+    [during("running", "idle"), "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n", { CONVERGE_WAIT_TASK: true }],
+    [
+      during("running", "discovery"),
+      "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 1 tasks\n",
+      { STARTUP_CONVERGE_DONE: true, CONVERGE_IN_PROGRESS: 1, CONVERGE_WAIT_TASK: false },
+    ],
+  ])("/status/converge (%#)", async (now, text, data) => {
+    view = now;
+    expect((await get("/status/converge")).body).toBe(text);
+    const json = JSON.parse((await get("/status/converge?output=json")).body) as unknown;
+    expect(json).toMatchObject(data);
+    expect(Object.keys(json as object).toSorted()).toEqual([
+      "CONVERGE_IN_PROGRESS",
+      "CONVERGE_WAIT_TASK",
+      "STARTUP_CONVERGE_DONE",
+      "STARTUP_CONVERGE_IN_PROGRESS",
+      "STARTUP_CONVERGE_NOT_STARTED",
+    ]);
+  });
+
+  it("/queue shows the queues as text and JSON", async () => {
+    expect((await get("/queue")).body).toContain("Queue 'main': length 1, status: 'run first task'");
+    expect(JSON.parse((await get("/queue?output=json")).body)).toMatchObject({
+      active: [{ name: "main", tasks: [{ description: "run-module web: start-up" }] }],
+      empty: [],
+    });
+  });
+});
