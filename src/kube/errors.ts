@@ -41,6 +41,11 @@ export class ConnectionError extends Error {
   }
 }
 
+/** The handshake failed: one side does not accept the certificate of the other. */
+export function isTlsFailure(error: ConnectionError): boolean {
+  return /CERT|TLS|SSL|SELF_SIGNED|VERIFY/.test(error.code);
+}
+
 /** The object, its kind or its namespace is not there (404). */
 export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 404;

@@ -2,7 +2,7 @@ import { oneLine } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
 import type { ServerVersion } from "./discovery.ts";
-import { ApiError, ConnectionError } from "./errors.ts";
+import { ApiError, ConnectionError, isTlsFailure } from "./errors.ts";
 
 const PATIENCE_MS = 10_000;
 
@@ -29,15 +29,12 @@ function explain(error: unknown, { file, server }: KubeClient["origin"]): unknow
   }
   if (!(error instanceof ConnectionError)) return error;
   const cause = oneLine(error.cause ?? error);
-  return new ProblemError([
-    { file, key, message: `cannot be reached: ${cause}`, remedy: remedyOf(error.code) },
-  ]);
+  return new ProblemError([{ file, key, message: `cannot be reached: ${cause}`, remedy: remedyOf(error) }]);
 }
 
-function remedyOf(code: string): string {
-  if (/CERT|TLS|SSL|SELF_SIGNED|VERIFY/.test(code)) {
-    return "check certificate-authority and tls-server-name in the kubeconfig";
-  }
+function remedyOf(error: ConnectionError): string {
+  const { code } = error;
+  if (isTlsFailure(error)) return "check certificate-authority and tls-server-name in the kubeconfig";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "check the server's name and the name service";
   return "check that the API server runs and that address, port and proxy are right";
 }

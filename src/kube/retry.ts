@@ -1,4 +1,4 @@
-import { ApiError, ConnectionError } from "./errors.ts";
+import { ApiError, ConnectionError, isTlsFailure } from "./errors.ts";
 import type { ApiRequest } from "./request.ts";
 
 const MOST_TRIES = 6;
@@ -13,7 +13,7 @@ export interface Retry {
 /**
  * Whether a call that failed `tries` times (1 = the first) is sent again; undefined = no. Overload answers that say
  * when to come back are honoured, a cut connection is tried once more for reads, and 401 once with fresh
- * credentials. Writes that might have happened are never repeated.
+ * credentials, as is a handshake that failed. Writes that might have happened are never repeated.
  */
 export function retryOf(error: unknown, request: ApiRequest, tries: number): Retry | undefined {
   if (tries >= MOST_TRIES) return undefined;
@@ -22,6 +22,8 @@ export function retryOf(error: unknown, request: ApiRequest, tries: number): Ret
 }
 
 function afterCut(error: ConnectionError, request: ApiRequest, tries: number): Retry | undefined {
+  // Nothing was sent yet; CA or certificate in the files may be newer than those we read.
+  if (isTlsFailure(error)) return tries === 1 ? { waitMs: 0, renew: true } : undefined;
   return tries === 1 && isRead(request) && error.code !== "ETIMEDOUT" ? { waitMs: 0 } : undefined;
 }
 

@@ -1,6 +1,6 @@
 import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
-import { isAlreadyExists } from "../kube/index.ts";
+import { isAlreadyExists, isForbidden } from "../kube/index.ts";
 import type { Subscription } from "../kube/index.ts";
 import type { PatchOperation } from "../values/index.ts";
 import { Burst } from "./burst.ts";
@@ -60,14 +60,18 @@ export class ConfigMapSource {
     return this.#object !== undefined;
   }
 
-  /** Creates an empty ConfigMap, a first start, unless someone has been faster. */
+  /** Creates an empty ConfigMap, a first start, unless someone has been faster; where it may not, it works as with one. */
   async createEmpty(): Promise<void> {
+    const { logger, name } = this.#options;
     try {
-      this.#object = await this.#objects.create(this.#options.name);
+      this.#object = await this.#objects.create(name);
       this.#take();
+      logger.info("Created an empty ConfigMap");
     } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-      await this.refresh();
+      if (isAlreadyExists(error)) return void (await this.refresh());
+      if (!isForbidden(error)) throw error;
+      logger.warn("The empty ConfigMap cannot be created", { configMap: name, error: oneLine(error) });
+      this.#judge.take({ metadata: { resourceVersion: "" } }, this.#overlay);
     }
   }
 

@@ -27,7 +27,7 @@ import { hasHook } from "./inventory.ts";
 import { bindingTimes, countWait } from "./measure.ts";
 import { applyOwnCrds } from "./own-crds.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
-import { findMissingRights } from "./rights.ts";
+import { watchRights } from "./rights.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
 import { makeWitness } from "./witness.ts";
 
@@ -164,6 +164,11 @@ export class Operator {
     });
     this.#faces = faces;
     await faces.open();
+    // Before the lease is asked for: that may be the very right that is missing.
+    void watchRights(this.#base, scope, (missing) => {
+      this.#metrics.modules.missingRights(missing.length);
+      this.#state.recordMissingRights(missing);
+    });
     // A follower is warm: what it reads now it need not read when its turn comes.
     if (settings.ha) await Promise.all([warmUp(this.#base, hands), releases.ready()]);
     await this.#leadership.acquire(faces.port, stop.signal);
@@ -173,7 +178,6 @@ export class Operator {
       releases.endOrphans(stop.signal).then(() => releases.ready()),
     ]);
     faces.mirror();
-    void this.#checkRights();
     await this.#loadConfig(config, hands);
     await config.watch();
     this.#followReleases(releases);
@@ -234,12 +238,6 @@ export class Operator {
   #offerHook(hook: Hook, trigger: HookTrigger): void {
     const queue = trigger.type === "lifecycle" ? "main" : trigger.binding.queue;
     this.#queues.offer(queue, hookTask(hook, trigger));
-  }
-
-  async #checkRights(): Promise<void> {
-    const missing = await findMissingRights(this.#base);
-    this.#metrics.modules.missingRights(missing.length);
-    if (missing.length > 0) this.#state.recordMissingRights(missing);
   }
 
   /** Who loses the lease ends its children before another may start any. */

@@ -1,6 +1,7 @@
 import { describeRight, missingRights } from "../kube/index.ts";
 import type { Right } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
+import type { Scope, Timer } from "../lib/index.ts";
 import type { Base } from "./base.ts";
 
 const READ = ["get", "list", "watch"];
@@ -24,16 +25,47 @@ export function ownRights(namespace: string, overlay: boolean): Right[] {
   });
 }
 
-/** Asks which of its own rights the operator misses, as sentences; it goes on with what it may do. Never throws. */
-export async function findMissingRights(base: Base): Promise<string[]> {
-  const { client, namespace, settings, logger } = base;
+/** While rights are missing it is asked again this often: somebody may be granting them. */
+const AGAIN_MS = 60_000;
+
+/**
+ * Finds out which of its own rights the operator misses, as sentences, and again each minute while there are some;
+ * `onFound` hears of the first answer and of every change. It goes on with what it may do. Never throws.
+ */
+export async function watchRights(
+  base: Base,
+  scope: Scope,
+  onFound: (missing: readonly string[]) => void,
+): Promise<void> {
+  const { clock } = base;
+  let known: readonly string[] | undefined;
+  let timer: Timer | undefined;
+  scope.add(() => timer?.cancel());
+  const look = async (): Promise<void> => {
+    const found = await findMissingRights(base);
+    if (found !== undefined && found.join() !== known?.join()) {
+      known = found;
+      if (found.length > 0)
+        base.logger.warn("Rights are missing; what needs them will fail", { rights: found });
+      onFound(found);
+    }
+    if (found === undefined || found.length > 0) timer = clock.setTimer(AGAIN_MS, () => void look());
+  };
+  await look();
+}
+
+/** Undefined where that cannot be told now. */
+async function findMissingRights({
+  client,
+  namespace,
+  settings,
+  logger,
+}: Base): Promise<string[] | undefined> {
   try {
     const missing = await missingRights(client, ownRights(namespace, settings.configOverlay !== undefined));
-    const names = missing.map(describeRight);
-    if (names.length > 0) logger.warn("Rights are missing; what needs them will fail", { rights: names });
-    return names;
+    return missing.map(describeRight);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });
-    return [];
+    return undefined;
   }
 }

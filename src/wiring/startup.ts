@@ -36,10 +36,7 @@ export async function loadConfig(state: State, source: ConfigMapSource, hands: H
     state.recordBoot("waiting");
     return;
   }
-  if (!found) {
-    await source.createEmpty();
-    hands.logger.info("Created an empty ConfigMap");
-  }
+  if (!found) await source.createEmpty();
   if (state.view.config.condition === "invalid") refuse(state.view.config.problems);
 }
 

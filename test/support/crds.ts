@@ -1,4 +1,4 @@
-import { cluster } from "./cluster.ts";
+import { cluster, eventually } from "./cluster.ts";
 
 const CRDS = new URL("../../crds/", import.meta.url).pathname;
 
@@ -13,5 +13,7 @@ async function install(): Promise<void> {
   const { kubectl } = cluster();
   await kubectl(["apply", "--server-side", "--force-conflicts", "-f", CRDS]);
   const names = ["addonmodules", "addonoperators"].map((plural) => `crd/${plural}.addon-operator.io`);
-  await kubectl(["wait", "--for=condition=Established", "--timeout=30s", ...names]);
+  // Until the server has looked at a CRD it has no conditions, which kubectl takes for an error.
+  const wait = () => kubectl(["wait", "--for=condition=Established", "--timeout=30s", ...names]);
+  await eventually(wait, "the CRDs serve");
 }
