@@ -1,4 +1,4 @@
-import { type Clock, type KnownSecrets, type Logger, type Timer, oneLine } from "../lib/index.ts";
+import { type Clock, type KnownSecrets, type Logger, type Timer, oneLine, sleep } from "../lib/index.ts";
 import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
 import { line } from "./text.ts";
 import { API_VERSION } from "./types.ts";
@@ -51,6 +51,9 @@ const SERIES_MS = 6 * 60_000;
 const SERIES_EVERY_MS = 10_000;
 const MOST_SERIES = 1000;
 const MOST_WAITING = 100;
+/** How long after the first Event an object may take to appear before Events are written without its uid. */
+const UID_WAIT_MS = 5000;
+const UID_LOOK_MS = 50;
 const MOST_NOTE = 1000;
 const CALL_TIMEOUT_MS = 5000;
 
@@ -75,6 +78,8 @@ export class EventWriter {
   #waiting = 0;
   #seq = 0;
   #dropped = 0;
+  /** Until when Events wait for the uids of their objects; undefined before the first. */
+  #uidsUntil: number | undefined;
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
@@ -101,6 +106,7 @@ export class EventWriter {
 
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
   async flush(): Promise<void> {
+    this.#uidsUntil = 0;
     for (const series of this.#series.values()) {
       if (series.timer === undefined) continue;
       series.timer.cancel();
@@ -126,10 +132,19 @@ export class EventWriter {
     this.#series.delete(key);
     this.#series.set(key, { name, count: 1, lastAt: now, timer: undefined });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
-    const body = this.#event(name, happening, now);
-    this.#write((signal) =>
-      create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS }),
-    );
+    this.#uidsUntil ??= now + UID_WAIT_MS;
+    this.#write(async (signal) => {
+      await this.#untilKnown(happening.module, signal);
+      const body = this.#event(name, happening, now);
+      return create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
+    });
+  }
+
+  /** `kubectl describe` finds Events by uid, and at a first start the objects may come a moment later. */
+  async #untilKnown(module: string | undefined, signal: AbortSignal): Promise<void> {
+    const { clock, uidOf } = this.#options;
+    const isAwaited = (): boolean => uidOf !== undefined && uidOf(module) === undefined;
+    while (isAwaited() && clock.now() < (this.#uidsUntil ?? 0)) await sleep(clock, UID_LOOK_MS, signal);
   }
 
   #repeat(series: Series, now: number): void {

@@ -1,4 +1,4 @@
-import type { HookTask, Task } from "../model/index.ts";
+import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { boot } from "./boot.ts";
 import { converge } from "./converge.ts";
@@ -25,7 +25,7 @@ export function runTask(hands: Hands, batch: readonly Task[], context: RunContex
         context,
       );
     case "run-module":
-      return runModule(hands, task, context);
+      return runModule(hands, task, context).then((outcome) => counted(hands, task, outcome));
     case "delete-module":
       return deleteModule(hands, task, context);
     case "purge-release":
@@ -33,4 +33,12 @@ export function runTask(hands: Hands, batch: readonly Task[], context: RunContex
     case "ensure-crds":
       return ensureCrds(hands, task);
   }
+}
+
+/** A module done within a reload is progress of that reload. */
+function counted({ state }: Hands, task: RunModuleTask, outcome: Outcome<Task>): Outcome<Task> {
+  const { phase, remaining } = state.view.converge;
+  if (outcome.kind === "done" && task.group === "converge" && phase === "modules")
+    state.recordConverge({ remaining: Math.max(0, remaining - 1) });
+  return outcome;
 }

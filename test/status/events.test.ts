@@ -7,7 +7,10 @@ import { ManualClock } from "../support/clock.ts";
 import { refused } from "./fake-api.ts";
 import { T0 } from "./views.ts";
 
-function world(answer: (request: ApiRequest) => Promise<unknown> = () => Promise.resolve({})) {
+function world(
+  answer: (request: ApiRequest) => Promise<unknown> = () => Promise.resolve({}),
+  uidOf: () => string | undefined = () => "uid-1",
+) {
   const calls: ApiRequest[] = [];
   const client = {
     json: (request: ApiRequest) => {
@@ -17,7 +20,7 @@ function world(answer: (request: ApiRequest) => Promise<unknown> = () => Promise
   } as unknown as KubeClient;
   const clock = new ManualClock(T0);
   const options = { client, clock, logger: silentLogger, namespace: "ops", operatorName: "addon-operator" };
-  const events = new EventWriter({ ...options, instance: "pod-1", uidOf: () => "uid-1" });
+  const events = new EventWriter({ ...options, instance: "pod-1", uidOf });
   onTestFinished(() => events.close());
   return { calls, clock, events };
 }
@@ -39,6 +42,27 @@ describe("EventWriter", () => {
       regarding: { kind: "AddonModule", name: "a", namespace: "ops", uid: "uid-1" },
     });
     expect(JSON.stringify(calls[0]?.body)).not.toContain("hunter2");
+  });
+
+  it("waits a moment for an object that is being made, so that kubectl describe shows the Event", async () => {
+    let uid: string | undefined;
+    const { calls, clock, events } = world(undefined, () => uid);
+    events.record(failed);
+    await clock.advance(1000);
+    expect(calls).toEqual([]);
+    uid = "uid-2";
+    await clock.advance(1000);
+    expect(calls[0]?.body).toMatchObject({ regarding: { uid } });
+  });
+
+  it("is written without the uid of an object that does not come, and later ones at once", async () => {
+    const { calls, clock, events } = world(undefined, () => undefined);
+    events.record(failed);
+    await clock.advance(5100);
+    expect(calls).toHaveLength(1);
+    events.record({ ...failed, module: "b" });
+    await clock.advance(0);
+    expect(calls.map(({ body }) => JSON.stringify(body).includes("uid"))).toEqual([false, false]);
   });
 
   it("counts repetitions in a series instead of writing new Events", async () => {

@@ -1,0 +1,39 @@
+#!/usr/bin/env node
+// Runs the operator on a real control plane and writes what kubectl shows of it into docs/STATUS.md, between the
+// markers. What differs from run to run (times, ages, ids, digests) is made the same.
+//   node scripts/capture.mjs
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { captureAll, namespace, writeBroken } from "./capture/commands.mjs";
+import { withBlocks } from "./capture/page.mjs";
+import { startCluster } from "./control-plane.mjs";
+import { startOperator } from "./operator.mjs";
+import { root } from "./setup/versions.mjs";
+
+const page = join(root, "docs", "STATUS.md");
+
+async function main() {
+  const dir = mkdtempSync(join(tmpdir(), "capture-"));
+  const cluster = await startCluster();
+  let operator;
+  try {
+    await cluster.kubectl(["create", "namespace", namespace]);
+    await cluster.kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+    operator = await startOperator({
+      kubeconfig: cluster.kubeconfig,
+      namespace,
+      modulesDir: `${join(root, "examples", "modules")}:${writeBroken(dir)}`,
+      globalHooksDir: join(root, "examples", "global-hooks"),
+    });
+    const blocks = await captureAll(cluster.kubectl);
+    writeFileSync(page, withBlocks(readFileSync(page, "utf8"), blocks));
+  } finally {
+    await operator?.stop();
+    await cluster.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) await main();

@@ -1,0 +1,9 @@
+export declare const namespace: string;
+/** Each block of the page by its name, with the command that fills it. */
+export declare const commands: Readonly<Record<string, string>>;
+/** Writes a module that fails below `dir`; returns its modules directory. */
+export declare function writeBroken(dir: string): string;
+/** Runs all commands in the states they are to show. */
+export declare function captureAll(
+  kubectl: (args: readonly string[]) => Promise<string>,
+): Promise<Record<string, string>>;
