@@ -1,6 +1,6 @@
 # The operator with bash, jq, curl, openssl, helm and kubectl. A base image: add modules and hooks to it (examples/image).
 #   docker build .                                            everything from the internet
-#   node scripts/image-context.mjs && docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
+#   npm run image:context && docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
 #                                                             bundle and binaries of this checkout, no download
 ARG BASE=node:24-bookworm-slim
 # build | context: npm in the image build, or the dist/ of the build context.
@@ -8,7 +8,7 @@ ARG BUNDLE=build
 # download | context: helm and kubectl from their release sites by checksum, or build/bin/<arch>/ of the build context.
 ARG TOOLS=download
 
-FROM ${BASE} AS bundle-build
+FROM --platform=$BUILDPLATFORM ${BASE} AS bundle-build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit
@@ -24,20 +24,12 @@ COPY dist /src/dist
 
 FROM bundle-${BUNDLE} AS bundle
 
-FROM ${BASE} AS tools-download
+FROM --platform=$BUILDPLATFORM ${BASE} AS tools-download
 ARG TARGETARCH
-ARG HELM_VERSION=4.3.1
-ARG KUBECTL_VERSION=1.36.3
-# SHA-256 of helm's archive and of kubectl for the architecture that is built; the release sites publish them beside the files.
-ARG HELM_SHA256
-ARG KUBECTL_SHA256
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl && rm -rf /var/lib/apt/lists/*
-RUN : "${HELM_SHA256:?give --build-arg HELM_SHA256 and KUBECTL_SHA256, or TOOLS=context}" "${KUBECTL_SHA256:?}" \
-  && curl -fsSLo /tmp/helm.tgz "https://get.helm.sh/helm-v${HELM_VERSION}-linux-${TARGETARCH}.tar.gz" \
-  && curl -fsSLo /tmp/kubectl "https://dl.k8s.io/release/v${KUBECTL_VERSION}/bin/linux/${TARGETARCH}/kubectl" \
-  && printf '%s  /tmp/helm.tgz\n%s  /tmp/kubectl\n' "$HELM_SHA256" "$KUBECTL_SHA256" | sha256sum -c - \
-  && mkdir -p /tools && tar -xzf /tmp/helm.tgz -C /tools --strip-components=1 "linux-${TARGETARCH}/helm" \
-  && install -m 755 /tmp/kubectl /tools/kubectl && rm /tmp/helm.tgz /tmp/kubectl
+WORKDIR /setup
+COPY scripts/setup ./
+# What has no checksum in scripts/setup/checksums.json, or another one, is refused.
+RUN node image-tools.mjs "$TARGETARCH" /tools
 
 FROM scratch AS tools-context
 ARG TARGETARCH

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // The chart and the image on a cluster with nodes: installs, rolls out and heals a module, upgrades, uninstalls.
-//   KUBECONFIG=… node scripts/e2e.mjs [--image REPOSITORY:TAG] [--host-network] [--api HOST:PORT] [--port PORT] [--helm3] [--keep]
+//   KUBECONFIG=… node scripts/e2e.mjs [--image REPOSITORY:TAG] [--host-network] [--api HOST:PORT] [--port PORT] [--helm3] [--ha] [--keep]
 // The image must be known to the nodes. --host-network and --api are for nodes without Pod network or kube-proxy.
+// --ha runs two replicas and takes the leader away; with --host-network the second is a release of its own, on another port.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
@@ -16,6 +17,7 @@ const { values: flags } = parseArgs({
     "host-network": { type: "boolean", default: false },
     api: { type: "string" },
     port: { type: "string", default: "9115" },
+    ha: { type: "boolean", default: false },
     helm3: { type: "boolean", default: false },
     keep: { type: "boolean", default: false },
   },
@@ -25,6 +27,10 @@ const run = promisify(execFile);
 const namespace = `addons-e2e-${randomBytes(3).toString("hex")}`;
 const chart = join(root, "charts", "addon-operator");
 const release = "operator";
+const lease = {
+  duration: 15,
+  values: { enabled: true, leaseDuration: "15s", leaseRenewDeadline: "10s", leaseRetryPeriod: "2s" },
+};
 
 const kubectl = async (...args) => (await run(bin.kubectl, ["-n", namespace, ...args])).stdout.trim();
 const helm = async (...args) =>
@@ -66,12 +72,13 @@ function chartValues(extra) {
       },
     ],
     extraVolumeMounts: [{ name: "modules", mountPath: "/from-config-map" }],
+    ...(flags.ha ? { ha: lease.values, replicas: flags["host-network"] ? 1 : 2 } : {}),
     ...extra,
   };
 }
 
-async function install(extra) {
-  const args = ["upgrade", "--install", release, chart, "--wait", "--timeout", "3m", "-f", "-"];
+async function install(extra, name = release) {
+  const args = ["upgrade", "--install", name, chart, "--wait", "--timeout", "3m", "-f", "-"];
   const child = run(flags.helm3 ? bin.helm3 : bin.helm, ["-n", namespace, ...args]);
   child.child.stdin.end(JSON.stringify(chartValues(extra)));
   await child;
@@ -80,9 +87,55 @@ async function install(extra) {
 const pods = async (label) => (await json("get", "pods", "-l", label)).items;
 const operatorLabel = `app.kubernetes.io/instance=${release},app.kubernetes.io/name=addon-operator`;
 
+/** The second replica, where two Pods of one Deployment cannot share the node's ports. */
+async function installSecond() {
+  const names = { config: { create: false }, addonOperator: { create: false }, rbac: { create: true } };
+  await install({ ...names, port: Number(flags.port) + 1 }, "second");
+}
+
+const holder = async () =>
+  (await json("get", "lease", "addon-operator-addon-operator")).spec.holderIdentity.split("/")[0];
+
+/** Seconds until another Pod holds the lease than the one that did. */
+async function takeOver(leave) {
+  const before = await holder();
+  const start = performance.now();
+  await leave(before);
+  const next = await eventually(
+    async () => {
+      const now = await holder();
+      return now !== "" && now !== before && now;
+    },
+    "another leader",
+    { timeoutMs: 90_000 },
+  );
+  const seconds = (performance.now() - start) / 1000;
+  await kubectl("wait", `pod/${next}`, "--for=condition=Ready", "--timeout=60s");
+  return seconds;
+}
+
+/** What a crash is to the others: the operator is gone at once and has told nobody. */
+const crash = (pod) =>
+  kubectl("exec", pod, "--", "bash", "-c", "kill -9 $(cut -d' ' -f1 /proc/1/task/1/children)");
+
+/** Milliseconds from the start of the process to its first line, with empty caches. */
+async function firstLine() {
+  const { metadata } = await runningPod();
+  const script =
+    "export NODE_COMPILE_CACHE=$(mktemp -d) ADDON_OPERATOR_TMP_DIR=$(mktemp -d) ADDON_OPERATOR_LISTEN_PORT=0; s=$(date +%s%N); " +
+    "addon-operator start 2>&1 | { read -r line; e=$(date +%s%N); echo $(( (e - s) / 1000000 )) ms; }";
+  return kubectl("exec", metadata.name, "--", "timeout", "5", "bash", "-c", script).catch((error) =>
+    error.stdout.trim(),
+  );
+}
+
+async function runningPod() {
+  return (await pods(operatorLabel)).find(({ metadata }) => metadata.deletionTimestamp === undefined);
+}
+
 /** Seconds from the start of the operator's container to the Pod's Ready. */
 async function startToReady() {
-  const pod = (await pods(operatorLabel)).find(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const pod = await runningPod();
   const started = Date.parse(pod.status.containerStatuses[0].state.running.startedAt);
   const ready = pod.status.conditions.find(({ type }) => type === "Ready");
   must(ready?.status === "True", "the Pod is not ready");
@@ -92,6 +145,23 @@ async function startToReady() {
 async function webRevisions() {
   const { items } = await json("get", "secrets", "-l", "owner=helm,name=web");
   return items.map(({ metadata }) => metadata.name).toSorted();
+}
+
+async function twoReplicas() {
+  if (flags["host-network"]) await step("second replica", installSecond);
+  const revisions = await webRevisions();
+  const told = (seconds, most) => {
+    must(seconds <= most, `took ${seconds} s, more than ${most} s`);
+    return `${seconds.toFixed(1)} s until another leads`;
+  };
+  await step("leader's Pod deleted", async () =>
+    told(await takeOver((pod) => kubectl("delete", "pod", pod, "--wait=false")), 20),
+  );
+  await step("leader crashed", async () => told(await takeOver(crash), lease.duration + 2 + 3));
+  await kubectl("wait", "addonoperator/addon-operator", "--for=condition=Ready", "--timeout=60s");
+  const after = await webRevisions();
+  must(`${after}` === `${revisions}`, `module upgraded: ${revisions} -> ${after}`);
+  if (flags["host-network"]) await helm("uninstall", "second", "--wait");
 }
 
 async function scenario() {
@@ -108,6 +178,7 @@ async function scenario() {
     await kubectl("wait", "addonoperator/addon-operator", "--for=condition=Ready", "--timeout=120s");
     return kubectl("get", "addonmodule", "web", "-o", "jsonpath={.status.state}");
   });
+  await step("first line of the log", firstLine);
   await step("module rolled out", () =>
     kubectl("rollout", "status", "deployment/web", "--timeout=120s").then(() => {}),
   );
@@ -130,6 +201,7 @@ async function scenario() {
     must(`${after}` === `${revisions}`, `module upgraded: ${revisions} -> ${after}`);
     return startToReady();
   });
+  if (flags.ha) await twoReplicas();
   await step("helm test", () => helm("test", release).then(() => {}));
   await step("uninstalled", async () => {
     await helm("uninstall", release, "--wait", "--timeout", "2m");

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Fills the build context of the image, so that it builds without internet: dist/ and build/bin/<arch>/{helm,kubectl}.
-//   node scripts/image-context.mjs       then docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
+//   npm run image:context       then docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
 import { chmodSync, copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { bundle } from "./build.mjs";

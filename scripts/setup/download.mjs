@@ -7,13 +7,21 @@ import { say, step } from "./progress.mjs";
 
 const CONNECT_TIMEOUT_MS = 3000;
 const arches = { x64: "amd64", arm64: "arm64" };
-const here = new URL(".", import.meta.url);
+export const checksumsFile = new URL("checksums.json", import.meta.url);
 
-/** The release archive of each tool for this machine: `{ tool, url, member?, sha256 }`, only those with a pinned checksum. */
-export function pinned(platform = process.platform, arch = process.arch) {
-  const target = `${platform}-${arches[arch] ?? arch}`;
-  const { artifacts } = JSON.parse(readFileSync(new URL("checksums.json", here), "utf8"));
-  return pinnedFor(artifacts, target);
+/** The machine as the release sites name it: `linux-amd64`. */
+export function machine(platform = process.platform, arch = process.arch) {
+  return `${platform}-${arches[arch] ?? arch}`;
+}
+
+/** The release archive of each tool for a machine: `{ tool, url, member?, sha256 }`, only those with a pinned checksum. */
+export function pinned(target = machine()) {
+  return pinnedFor(checksums().artifacts, target);
+}
+
+/** checksums.json. */
+export function checksums() {
+  return JSON.parse(readFileSync(checksumsFile, "utf8"));
 }
 
 export function pinnedFor(artifacts, target) {
@@ -35,8 +43,8 @@ export function matches(bytes, sha256) {
 }
 
 /** Fetches what it can of `missing` into `dir`; says why it could not and leaves the rest to the next way. */
-export async function download(missing, dir) {
-  for (const item of pinned().filter(({ tool }) => missing.includes(tool))) {
+export async function download(missing, dir, target = machine()) {
+  for (const item of pinned(target).filter(({ tool }) => missing.includes(tool))) {
     try {
       say(`${item.tool}: ${item.url}`);
       await install(item, await fetchBytes(item.url), dir);

@@ -1,12 +1,13 @@
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { locate } from "../../scripts/setup/tools.mjs";
+import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames, parseSettings } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
 import { parseYaml } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
-import { MATRIX, objectsOf, render } from "./matrix.ts";
+import { CHART, MATRIX, objectsOf, render } from "./matrix.ts";
 import type { Rendered } from "./matrix.ts";
 
 const without = locate().missing.some((tool) => ["helm", "helm3"].includes(tool));
@@ -49,6 +50,12 @@ describe.skipIf(without)("rendering", () => {
     ["values for no ConfigMap", { config: { create: false, values: { a: {} } } }, /go nowhere/],
   ])("%s is refused", (_what, values, message) => {
     for (const version of ["helm", "helm3"] as const) expect(() => render(version, values)).toThrow(message);
+  });
+
+  test.each(["helm", "helm3"] as const)("%s lint has nothing to say", (version) => {
+    const said = execFileSync(tools()[version], ["lint", "--strict", CHART], { encoding: "utf8" });
+    expect(said).toContain("0 chart(s) failed");
+    expect(said).not.toMatch(/WARNING|ERROR/);
   });
 
   test("the operator understands every variable that the chart sets", () => {

@@ -1,12 +1,14 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { matches, pinnedFor } from "../../scripts/setup/download.mjs";
+import { checksums, matches, pinnedFor } from "../../scripts/setup/download.mjs";
+import { checksumIn } from "../../scripts/setup/pin.mjs";
 import { dependenciesCurrent, npmEnv } from "../../scripts/setup/npm.mjs";
 import { lock } from "../../scripts/setup/lock.mjs";
 import { locate, variableOf } from "../../scripts/setup/tools.mjs";
-import { cacheDir, toolNames } from "../../scripts/setup/versions.mjs";
+import { cacheDir, toolNames, versions } from "../../scripts/setup/versions.mjs";
 
 let dir = "";
 beforeEach(() => {
@@ -88,6 +90,44 @@ describe("downloads", () => {
     const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     expect(matches(Buffer.from(""), empty)).toBe(true);
     expect(matches(Buffer.from("x"), empty)).toBe(false);
+  });
+});
+
+describe("checksums", () => {
+  const sum = "b".repeat(64);
+
+  test.each([
+    ["a file of nothing else", `${sum}\n`],
+    ["a file with a name", `${sum}  helm-v1-linux-amd64.tar.gz\n`],
+    ["a list", `${"c".repeat(64)}  other\n${sum}  helm-v1-linux-amd64.tar.gz\n`],
+  ])("are found in %s", (_, text) => {
+    expect(checksumIn(text, "helm-v1-linux-amd64.tar.gz")).toBe(sum);
+  });
+
+  test("an error page is none, nor is a list without the file", () => {
+    expect(checksumIn("<html>gone</html>", "x")).toBeUndefined();
+    expect(checksumIn(`${sum}  a\n${sum}  b\n`, "x")).toBeUndefined();
+  });
+
+  test("those that are pinned are whole, and of the versions in use", () => {
+    const { artifacts } = checksums();
+    expect(artifacts.map(({ tool }) => tool).toSorted()).toEqual([...toolNames].toSorted());
+    for (const { tool, url, sha256 } of artifacts) {
+      expect(url).toContain(`v${(versions as Record<string, string>)[tool] ?? versions.kubernetes}`);
+      for (const each of Object.values(sha256)) expect(each).toMatch(/^[0-9a-f]{64}$/);
+    }
+  });
+
+  test("the image takes nothing that has none, and says what helps", () => {
+    const script = new URL("../../scripts/setup/image-tools.mjs", import.meta.url).pathname;
+    const { status, stderr } = spawnSync(process.execPath, [script, "s390x", join(dir, "tools")], {
+      encoding: "utf8",
+    });
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/No checksum is pinned for helm [\d.]+, kubectl [\d.]+ on linux-s390x/);
+    expect(stderr).toContain("scripts/setup/pin.mjs");
+    expect(stderr).toContain("TOOLS=context");
+    expect(existsSync(join(dir, "tools"))).toBe(false);
   });
 });
 

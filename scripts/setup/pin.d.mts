@@ -1,0 +1,1 @@
+export declare function checksumIn(text: string, file: string): string | undefined;
