@@ -23,7 +23,7 @@ export function explainHold(module: ModuleView, evidence: Evidence): string | un
 function waitsInQueue(module: ModuleView, { queues, view }: Evidence): string | undefined {
   const main = queues.find((queue) => queue.name === "main")?.tasks ?? [];
   const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
-  const reload = main.findIndex(({ task }) => task.kind === "converge");
+  const reload = main.findIndex(({ task }) => task.kind === "converge" || task.kind === "boot");
   const covered = view.converge.phase === "idle" || module.phase !== "ready";
   const place = own >= 0 ? own : covered ? reload : -1;
   const head = main[0];

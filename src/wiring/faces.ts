@@ -1,4 +1,3 @@
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { servePublic, serveSocket, dumpQueues, queueText } from "../debug/index.ts";
@@ -21,6 +20,7 @@ import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "./preview.ts";
 import { measure } from "./measure.ts";
+import { QueueFile } from "./queue-file.ts";
 
 /** What the faces show. */
 export interface Shown {
@@ -47,11 +47,15 @@ export class Faces {
   #healing: Healing | undefined;
   /** Where the public port listens; 0 before `open`. */
   port = 0;
-  #queueFile = Promise.resolve();
+  readonly #queueFile: QueueFile;
 
   constructor(base: Base, shown: Shown) {
     this.#base = base;
     this.#shown = shown;
+    this.#queueFile = new QueueFile(QUEUE_FILE, base.clock, () =>
+      queueText(dumpQueues(this.#queues(), base.clock.now())),
+    );
+    shown.scope.add(() => this.#queueFile.close());
     const { client, clock, logger, namespace, settings, env, secrets } = base;
     const operatorName = settings.configMap;
     this.#mirror = new StatusMirror({
@@ -116,7 +120,11 @@ export class Faces {
   update(view: View): void {
     if (this.#mirroring) this.#mirror.update(view);
     this.#tellHolds(view);
-    this.#writeQueueFile();
+  }
+
+  /** Something came into a queue, ran or left. */
+  queuesChanged(): void {
+    this.#queueFile.changed();
   }
 
   /** Each reload finds its holds anew; only what the last one did not say is an Event. */
@@ -227,20 +235,6 @@ export class Faces {
       },
     };
   }
-
-  /** `/tmp/addon-operator-queue` (HOOKS "Debug"); errors are ignored, one write follows the other. */
-  #writeQueueFile(): void {
-    if (this.#queueFileDue) return;
-    this.#queueFileDue = true;
-    this.#queueFile = this.#queueFile
-      .then(() => {
-        this.#queueFileDue = false;
-        return writeFile(QUEUE_FILE, queueText(dumpQueues(this.#queues(), this.#base.clock.now())));
-      })
-      .catch(() => {});
-  }
-
-  #queueFileDue = false;
 }
 
 /** The operator's own release, where its chart tells it. */

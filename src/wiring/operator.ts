@@ -89,8 +89,9 @@ export class Operator {
       onChange: () => {
         this.#waits.look();
         this.#memory.touch();
+        this.#faces?.queuesChanged();
       },
-      onSettled: (batch) => this.#settled(batch),
+      onSettled: (batch, outcome) => this.#settled(batch, outcome.kind === "retry"),
     });
     this.#waits = new TaskWaits(this.#queues);
     this.#engine = new Engine(this.#state, this.#queues);
@@ -295,7 +296,7 @@ export class Operator {
   #follow: (module: string) => void = () => {};
 
   /** After a run: its release's objects are watched as they are now, and the next try is told to people. */
-  #settled(batch: readonly Task[]): void {
+  #settled(batch: readonly Task[], failed: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
     if (module !== undefined) {
@@ -306,6 +307,8 @@ export class Operator {
         if (record.retry !== undefined && nextAt !== undefined) record.retry = { ...record.retry, nextAt };
       });
     }
+    // What waits behind a failure is told why, though nothing was recorded.
+    if (failed) this.#faces?.update(this.#state.view);
     this.#engine.look();
   }
 

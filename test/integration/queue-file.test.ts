@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
-import { eventually, freshNamespace } from "../support/cluster.ts";
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 
 /** Other operators of this machine write the same file: a name of its own tells this one's picture. */
@@ -14,13 +14,15 @@ const HOOK = `stuck-${randomBytes(4).toString("hex")}`;
 test("the queue is on the HTTP port, in /tmp/addon-operator-queue and in the dump (HOOKS: Debug)", async () => {
   const root = mkdtempSync(join(tmpdir(), "queue-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
-  mkdirSync(join(root, "modules"));
+  mkdirSync(join(root, "modules/010-web/templates"), { recursive: true });
+  writeFileSync(join(root, "modules/010-web/values.yaml"), "webEnabled: true\n");
   mkdirSync(join(root, "hooks"));
   const hook = join(root, "hooks", HOOK);
   writeFileSync(hook, `#!/bin/sh\nif [ "$1" = --config ]; then echo '{"onStartup": 1}'; exit; fi\nexit 7\n`);
   chmodSync(hook, 0o755);
+  const namespace = await freshNamespace("queue");
   const operator = await startOperator({
-    namespace: await freshNamespace("queue"),
+    namespace,
     modulesDir: join(root, "modules"),
     globalHooksDir: join(root, "hooks"),
   });
@@ -31,6 +33,14 @@ test("the queue is on the HTTP port, in /tmp/addon-operator-queue and in the dum
   await eventually(async () => {
     expect(await readFile("/tmp/addon-operator-queue", "utf8")).toMatch(failing);
   }, "the file shows it");
+  await eventually(async () => {
+    const path = ["-n", namespace, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].message}`];
+    expect(await cluster().kubectl(["get", "addonmodule", "web", ...path])).toMatch(
+      new RegExp(
+        `^waits for onStartup hook hooks/${HOOK}, failed \\d+ times, next try [\\d:]{8}: exit code 7$`,
+      ),
+    );
+  }, "the module that waits says for what");
   const { active } = JSON.parse((await operator.http("/queue?output=json")).body) as {
     active: { name: string; tasksCount: number }[];
   };

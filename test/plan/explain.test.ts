@@ -81,6 +81,14 @@ describe("why a module does not run now", () => {
     [{ main: [entry(run("db")), entry(discover("web"))] }, undefined],
     // Start-up.
     [
+      {
+        main: [entry(discover(), failed(2, "no")), entry({ kind: "boot" })],
+        view: { boot: "onStartup" },
+        web: { phase: "new" },
+      },
+      "waits for beforeAll hook 010-discover, failed 2 times, next try 12:03:21: no",
+    ],
+    [
       { view: { boot: "waiting" }, web: { phase: "new" } },
       "waits for the ConfigMap: it is missing while releases of ours exist",
     ],
