@@ -28,8 +28,8 @@ export interface Reconciler {
   readonly tmpDir: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Takes work that nobody waits for; it never fails. */
-  readonly later: (work: Promise<void>) => void;
+  /** Notes a release whose manifest label is still to be written. */
+  readonly oweLabel: (release: string) => void;
 }
 
 type Result = Pick<ReleaseOutcome, "action" | "recovered">;
@@ -136,7 +136,7 @@ export async function isSame(
 ): Promise<boolean> {
   const label = release.labels[LABELS.manifest];
   if (isCurrentScheme(label)) return label === manifestChecksum(...rendered);
-  const summary = await step.tools.store.summary(release, step.request.signal);
+  const summary = await step.tools.store.summary(release);
   const ours = release.labels[LABELS.managedBy] !== undefined;
   if (ours) return summary.checksum === manifestChecksum(...rendered);
   return summary.adoptionChecksum === adoptionChecksum(...rendered);
@@ -172,12 +172,12 @@ async function perform(
     // Also after a failure: the record shows it. Not cancellable, since what follows decides on it.
     await store.refresh(name);
   }
-  if (manifest === undefined) step.tools.later(labelManifest(step.tools, name));
+  if (manifest === undefined) step.tools.oweLabel(name);
   return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
 }
 
-/** The checksum only saves a later rendering: nothing waits for the label, and nothing is lost without it. */
-async function labelManifest({ store, logger }: Reconciler, name: string): Promise<void> {
+/** The checksum only saves a later rendering: nothing waits for the label, and nothing is lost without it. Never fails. */
+export async function labelManifest({ store, logger }: Reconciler, name: string): Promise<void> {
   try {
     const now = store.get(name);
     if (now === undefined) return;
@@ -235,5 +235,5 @@ async function applyMethodOf(step: Step, release: ReleaseMeta): Promise<"csa" | 
   const { helm, store } = step.tools;
   const { signal } = step.request;
   if (release.status === "uninstalled" || (await helm.major(signal)) < 4) return undefined;
-  return (await store.summary(release, signal)).applyMethod;
+  return (await store.summary(release)).applyMethod;
 }

@@ -32,6 +32,13 @@ export interface ReleaseStoreOptions {
   readonly logger: Logger;
 }
 
+/** Of the newest revision; whoever asks while it is being read waits for the same answer. */
+interface Summary {
+  readonly uid: string;
+  readonly summary: Promise<ReleaseSummary>;
+  value: ReleaseSummary | undefined;
+}
+
 const TYPE_FIELD = "type=helm.sh/release.v1";
 
 /**
@@ -43,7 +50,7 @@ export class ReleaseStore {
   readonly #secrets = new Map<string, ReleaseMeta>();
   /** For each release the version of the last list made for it alone: older news of the watch are void. */
   readonly #floors = new Map<string, string>();
-  readonly #summaries = new Map<string, { readonly uid: string; readonly summary: ReleaseSummary }>();
+  readonly #summaries = new Map<string, Summary>();
   readonly #listeners = new Set<(release: string) => void>();
   readonly #subscription: Subscription;
 
@@ -110,12 +117,22 @@ export class ReleaseStore {
   }
 
   /** What the record of a revision says; the newest one's is kept. Throws ApiError, or SyntaxError for a broken record. */
-  async summary(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseSummary> {
+  async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#summaries.get(meta.name);
     if (known?.uid === meta.uid) return known.summary;
-    const summary = summarize(await decodeRelease(await this.#data(meta, signal)));
-    this.#summaries.set(meta.name, { uid: meta.uid, summary });
-    return summary;
+    const read: Summary = { uid: meta.uid, summary: this.#summarize(meta), value: undefined };
+    this.#summaries.set(meta.name, read);
+    try {
+      read.value = await read.summary;
+      return read.value;
+    } catch (error) {
+      if (this.#summaries.get(meta.name) === read) this.#summaries.delete(meta.name);
+      throw error;
+    }
+  }
+
+  async #summarize(meta: ReleaseMeta): Promise<ReleaseSummary> {
+    return summarize(await decodeRelease(await this.#data(meta)));
   }
 
   /** Manifest and helm hooks as a revision's record has them. Throws as `summary`. */
@@ -127,7 +144,7 @@ export class ReleaseStore {
   /** As `summary`, when it is known already. */
   knownSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
     const known = this.#summaries.get(meta.name);
-    return known?.uid === meta.uid ? known.summary : undefined;
+    return known?.uid === meta.uid ? known.value : undefined;
   }
 
   /** Sets labels of a revision's Secret; helm's own stay. */

@@ -10,12 +10,13 @@ import { ForeignReleaseError } from "./errors.ts";
 import { Helm } from "./helm.ts";
 import type { HelmOptions } from "./helm.ts";
 import { GO_LABELS, LABELS } from "./labels.ts";
+import { LateLabels } from "./late-labels.ts";
 import { endAllHelms, endLiveHelms } from "./live-helms.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
 import type { PurgePolicy } from "./purge.ts";
-import { reconcileRelease } from "./reconcile.ts";
+import { labelManifest, reconcileRelease } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import { ReleaseStore } from "./release-store.ts";
 import type { ReleaseMeta, Watching } from "./release-store.ts";
@@ -63,8 +64,7 @@ export class Releases {
   readonly #reconciler: Reconciler;
   /** Releases without labels that an older Go operator marked in their values. */
   readonly #goMarked = new Set<string>();
-
-  readonly #later = new Set<Promise<void>>();
+  readonly #lateLabels: LateLabels;
 
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
@@ -77,11 +77,9 @@ export class Releases {
       helm: this.helm,
       charts: new ChartReader(clock),
       capabilities: new Capabilities(client, clock),
-      later: (work) => {
-        this.#later.add(work);
-        void work.finally(() => this.#later.delete(work));
-      },
+      oweLabel: (release) => this.#lateLabels.owe(release),
     };
+    this.#lateLabels = new LateLabels(clock, (release) => labelManifest(this.#reconciler, release));
   }
 
   /** Resolves when all releases are known, those that an older Go operator made included. */
@@ -101,13 +99,14 @@ export class Releases {
    * ProblemError (helm is missing), ApiError, ConnectionError.
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
+    this.#lateLabels.touch();
     const { action, recovered } = await reconcileRelease(this.#reconciler, request);
     return { action, recovered, release: this.get(request.module.name) };
   }
 
-  /** Resolves when labels that nobody waited for are written. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#later);
+  /** Writes the labels that nobody waits for now; resolves when that is done. */
+  settled(): Promise<void> {
+    return this.#lateLabels.flush();
   }
 
   /** What `reconcile` would do now; changes nothing. Throws as `reconcile`. */
@@ -162,10 +161,10 @@ export class Releases {
   }
 
   /** The objects that a release should have at any time; undefined when there is no release. */
-  async objects(name: string, signal?: AbortSignal): Promise<readonly ObjectRef[] | undefined> {
+  async objects(name: string): Promise<readonly ObjectRef[] | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
-    return (await this.store.summary(meta, signal)).objects;
+    return (await this.store.summary(meta)).objects;
   }
 
   /** `helm uninstall --keep-history`; nothing for a release that is gone or uninstalled already. */
@@ -195,6 +194,7 @@ export class Releases {
   }
 
   close(): void {
+    this.#lateLabels.close();
     this.store.close();
   }
 
@@ -204,7 +204,7 @@ export class Releases {
 
   async #lookForGoMark(meta: ReleaseMeta, signal?: AbortSignal): Promise<void> {
     try {
-      if ((await this.store.summary(meta, signal)).goMark) this.#goMarked.add(meta.name);
+      if ((await this.store.summary(meta)).goMark) this.#goMarked.add(meta.name);
     } catch (error) {
       signal?.throwIfAborted();
       this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });

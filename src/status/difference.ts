@@ -30,8 +30,8 @@ export function same(a: Json | undefined, b: Json | undefined): boolean {
 }
 
 /**
- * True when two statuses of a waiting module differ only in words: such changes may wait, or a long reload would
- * re-write every waiting module each time another one has finished.
+ * True when two statuses of a waiting module differ only in words and in how far helm is: such changes may wait, or a
+ * long reload would re-write every waiting module each time another one has finished.
  */
 export function differsInWordsOnly(from: ModuleStatus, to: ModuleStatus): boolean {
   if (from.state !== "Pending" || to.state !== "Pending") return false;
@@ -40,5 +40,5 @@ export function differsInWordsOnly(from: ModuleStatus, to: ModuleStatus): boolea
 
 function wordless(status: ModuleStatus): Json {
   const conditions = status.conditions.map((condition: Condition) => ({ ...condition, message: "" }));
-  return { ...status, conditions } as unknown as Json;
+  return { ...status, conditions, release: undefined } as unknown as Json;
 }

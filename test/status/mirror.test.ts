@@ -132,6 +132,17 @@ describe("StatusMirror", () => {
     expect(patches(api, "a").length).toBe(before + 1);
   });
 
+  it("does not let a release under way hold up the news that it is done", async () => {
+    const { api, clock, show } = world();
+    const waiting = { handledConfigDigest: undefined, hold: "Waits" };
+    await show(moduleView("a", waiting));
+    await clock.advance(5000);
+    const release = { ...moduleView("a").release!, status: "pending-install" };
+    await show(moduleView("a", { ...waiting, release }));
+    await show(moduleView("a"));
+    expect(state(api, "a")).toBe("Ready");
+  });
+
   it("removes the objects of modules that are gone, but none while the directories are not read", async () => {
     const first = world();
     await first.show(moduleView("a"), moduleView("b"));
