@@ -1,7 +1,7 @@
 import { hookTask } from "../hooks/index.ts";
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
-import { firstContact, get, isNotFound } from "../kube/index.ts";
+import { firstContact } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf } from "../model/index.ts";
@@ -14,12 +14,13 @@ import type { Settings } from "../settings.ts";
 import { State } from "../state/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Hands } from "../tasks/index.ts";
-import { ConfigMapSource, Healing, KubeBindings, Schedules } from "../triggers/index.ts";
+import { ConfigMapSource, KubeBindings, Schedules } from "../triggers/index.ts";
 import { TaskWaits } from "./await-task.ts";
 import { makeBase } from "./base.ts";
 import type { Base } from "./base.ts";
 import { RateLimits } from "./rate-limits.ts";
 import { Faces } from "./faces.ts";
+import { FollowedReleases } from "./followed-releases.ts";
 import { makeHands } from "./hands.ts";
 import { IdleMemory } from "./idle-memory.ts";
 import { Leadership } from "./leadership.ts";
@@ -58,6 +59,7 @@ export class Operator {
   readonly #bindings: KubeBindings;
   #hands: Hands | undefined;
   #faces: Faces | undefined;
+  #followed: FollowedReleases | undefined;
   /** Set when the lease was lost: nothing of ours may run on. */
   #graceMs: number;
 
@@ -181,7 +183,13 @@ export class Operator {
     faces.mirror();
     await this.#loadConfig(config, hands);
     await config.watch();
-    this.#followReleases(releases);
+    this.#followed = new FollowedReleases(this.#base, {
+      state: this.#state,
+      metrics: this.#metrics,
+      releases,
+      scope,
+    });
+    faces.setHealing(this.#followed.healing);
     if (this.#state.view.boot !== "waiting") this.#begin();
   }
 
@@ -249,58 +257,12 @@ export class Operator {
     void endChildren(LEASE_GRACE_MS);
   }
 
-  /** What release Secrets say goes into the record; objects that go missing too. */
-  #followReleases(releases: ReturnType<typeof makeReleases>): void {
-    const { hub, discovery, clock, logger, client } = this.#base;
-    const healing = new Healing({
-      hub,
-      resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
-      clock,
-      logger,
-      exists: async (resource, { namespace: place, name }) => {
-        try {
-          await get(client, { resource, namespace: place, name });
-          return true;
-        } catch (error) {
-          if (isNotFound(error)) return false;
-          throw error;
-        }
-      },
-      onAbsent: (module, absent) => {
-        for (const object of absent) this.#metrics.modules.absent(module, object);
-        logger.warn("Objects of a release are gone", { module, objects: absent });
-        this.#state.update(module, (record) => void (record.absent = absent));
-      },
-    });
-    this.#options.scope.add(() => healing.close());
-    this.#faces?.setHealing(healing);
-    const watchObjects = async (name: string): Promise<void> => {
-      const record = this.#state.module(name);
-      const objects =
-        record?.enabled === true ? await releases.objects(name).catch(() => undefined) : undefined;
-      const { namespace: home } = this.#base;
-      healing.setObjects(
-        name,
-        (objects ?? []).map((object) => ({ ...object, namespace: object.namespace ?? home })),
-      );
-    };
-    // While a run is under way its objects come and go; what counts is what it leaves.
-    const follow = (name: string): void => {
-      this.#state.recordRelease(name, releases.get(name));
-      if (this.#state.module(name)?.activity === "none") void watchObjects(name);
-    };
-    this.#follow = follow;
-    releases.store.onChange(follow);
-  }
-
-  #follow: (module: string) => void = () => {};
-
   /** After a run: its release's objects are watched as they are now, and the next try is told to people. */
   #settled(batch: readonly Task[], failed: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
     if (module !== undefined) {
-      this.#follow(module);
+      this.#followed?.look(module);
       const waiting = this.#queues.views().flatMap((queue) => queue.tasks);
       const nextAt = waiting.find((each) => each.task === task)?.nextAt;
       this.#state.update(module, (record) => {

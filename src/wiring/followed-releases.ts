@@ -1,0 +1,73 @@
+import type { Releases } from "../helm/index.ts";
+import { get, isNotFound } from "../kube/index.ts";
+import type { Scope } from "../lib/index.ts";
+import type { Metrics } from "../metrics/index.ts";
+import type { State } from "../state/index.ts";
+import { Healing } from "../triggers/index.ts";
+import type { Base } from "./base.ts";
+
+interface Parts {
+  readonly state: State;
+  readonly metrics: Metrics;
+  readonly releases: Releases;
+  readonly scope: Scope;
+}
+
+/** What release Secrets say goes into the records of modules, and so do objects of releases that go missing. */
+export class FollowedReleases {
+  readonly healing: Healing;
+  readonly #base: Base;
+  readonly #parts: Parts;
+
+  constructor(base: Base, parts: Parts) {
+    this.#base = base;
+    this.#parts = parts;
+    this.healing = this.#makeHealing();
+    parts.scope.add(() => this.healing.close());
+    parts.releases.store.onChange((module) => this.look(module));
+  }
+
+  /** Looks at a module's release, and watches its objects as they are now. */
+  look(module: string): void {
+    const { state, releases } = this.#parts;
+    state.recordRelease(module, releases.get(module));
+    // While a run is under way its objects come and go; what counts is what it leaves.
+    if (state.module(module)?.activity === "none") void this.#watchObjects(module);
+  }
+
+  async #watchObjects(module: string): Promise<void> {
+    const { state, releases } = this.#parts;
+    const enabled = state.module(module)?.enabled === true;
+    const objects = enabled ? await releases.objects(module).catch(() => undefined) : undefined;
+    const { namespace: home } = this.#base;
+    this.healing.setObjects(
+      module,
+      (objects ?? []).map((object) => ({ ...object, namespace: object.namespace ?? home })),
+    );
+  }
+
+  #makeHealing(): Healing {
+    const { hub, discovery, clock, logger, client } = this.#base;
+    const { state, metrics } = this.#parts;
+    return new Healing({
+      hub,
+      resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
+      clock,
+      logger,
+      exists: async (resource, { namespace, name }) => {
+        try {
+          await get(client, { resource, namespace, name });
+          return true;
+        } catch (error) {
+          if (isNotFound(error)) return false;
+          throw error;
+        }
+      },
+      onAbsent: (module, absent) => {
+        for (const object of absent) metrics.modules.absent(module, object);
+        logger.warn("Objects of a release are gone", { module, objects: absent });
+        state.update(module, (record) => void (record.absent = absent));
+      },
+    });
+  }
+}
