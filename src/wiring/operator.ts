@@ -154,18 +154,7 @@ export class Operator {
     const releases = makeReleases(this.#base);
     scope.add(() => releases.close());
     const hands = this.#makeHands(config, releases);
-    const faces = new Faces(this.#base, {
-      state: this.#state,
-      queues: this.#queues,
-      metrics: this.#metrics,
-      hookMetrics: this.#hookMetrics,
-      releases,
-      config,
-      bindings: this.#bindings,
-      mirrored: () => this.#leadership.mirrored(),
-      scope,
-    });
-    this.#faces = faces;
+    const faces = this.#makeFaces(config, releases);
     await faces.open();
     // Before the lease is asked for: that may be the very right that is missing.
     void watchRights(this.#base, scope, (missing) => {
@@ -206,6 +195,22 @@ export class Operator {
   #begin(): void {
     this.#state.recordBoot("onStartup");
     this.#queues.offer("main", { kind: "boot", key: "boot" });
+  }
+
+  #makeFaces(config: ConfigMapSource, releases: ReturnType<typeof makeReleases>): Faces {
+    const faces = new Faces(this.#base, {
+      state: this.#state,
+      queues: this.#queues,
+      metrics: this.#metrics,
+      hookMetrics: this.#hookMetrics,
+      releases,
+      config,
+      bindings: this.#bindings,
+      mirrored: () => this.#leadership.mirrored(),
+      scope: this.#options.scope,
+    });
+    this.#faces = faces;
+    return faces;
   }
 
   #makeHands(config: ConfigMapSource, releases: ReturnType<typeof makeReleases>): Hands {
