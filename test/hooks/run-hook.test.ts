@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { hookOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
+import { hookOffline, runHook, type RunSettings, type SnapshotSource } from "../../src/hooks/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
 import { hookWith, kubernetes, sync } from "./build.ts";
@@ -45,6 +45,7 @@ interface Given {
   readonly env?: Record<string, string>;
   readonly settings?: Partial<RunSettings>;
   readonly triggers?: readonly HookTrigger[];
+  readonly snapshots?: SnapshotSource;
   readonly signal?: AbortSignal;
 }
 
@@ -53,12 +54,13 @@ function start({
   env = {},
   settings = {},
   triggers = [ON_STARTUP],
+  snapshots = { get: () => [], objects: () => [{ object: { n: 1 } }] },
   signal,
 }: Given) {
   return runHook({
     hook,
     triggers,
-    snapshots: { get: () => [], objects: () => [{ object: { n: 1 } }] },
+    snapshots,
     values: '{"global":{}}',
     configValues: "{}",
     settings: {
@@ -122,6 +124,33 @@ describe("what a run gets", () => {
     expect(records.map(({ message }) => message)).toContain(
       'context=[{"binding":"kubernetes","objects":[{"object":{"n":1}}],"type":"Synchronization"}]',
     );
+  });
+
+  test("a Synchronization of 100 MB goes to its file in pieces, with little memory", async () => {
+    const object = { apiVersion: "v1", kind: "ConfigMap", data: { text: "x".repeat(9000) } };
+    const bytes = Buffer.from(JSON.stringify(object));
+    const before = process.memoryUsage.rss();
+    let peak = before;
+    const item = {
+      get objectText() {
+        peak = Math.max(peak, process.memoryUsage.rss());
+        return bytes;
+      },
+    };
+    const objects = Array.from({ length: 12_000 }, () => item);
+    const config = "configVersion: v1\nkubernetes: [{kind: ConfigMap}]";
+    const hook = hookAt("obeys.sh", config);
+    const { failure, output } = await start({
+      hook,
+      triggers: [sync(kubernetes(hook, "kubernetes"))],
+      snapshots: { get: () => [], objects: () => objects },
+      env: {
+        SCRIPT: `printf '{"name":"size","set":%s}' "$(stat -c %s "$BINDING_CONTEXT_PATH")" > "$METRICS_PATH"`,
+      },
+    });
+    expect(failure).toBeUndefined();
+    expect(output?.metrics[0]?.value).toBeGreaterThan(100e6);
+    expect((peak - before) / 1e6).toBeLessThan(60);
   });
 
   test("a .py hook uses the virtual environment of its hooks directory", async () => {
