@@ -6,7 +6,8 @@ import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames, parseSettings } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
 import { parseYaml } from "../../src/lib/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
+import { isJsonObject } from "../../src/model/index.ts";
+import type { Json, JsonObject } from "../../src/model/index.ts";
 import { CHART, MATRIX, objectsOf, render } from "./matrix.ts";
 import type { Rendered } from "./matrix.ts";
 
@@ -20,6 +21,18 @@ test.each(["addonmodules", "addonoperators"])("the chart's CRD %s is the operato
 test("the chart's alerts are those of deploy/prometheus", () => {
   const rule = parseYaml(text("deploy/prometheus/alerts.yaml"), "alerts").value as { spec: JsonObject };
   expect(parseYaml(text("charts/addon-operator/rules/alerts.yaml"), "rules").value).toEqual(rule.spec);
+});
+
+test("every value of the chart is tried by some rendering", () => {
+  const leaves = (value: Json, path: string): string[] =>
+    isJsonObject(value) && Object.keys(value).length > 0
+      ? Object.entries(value).flatMap(([key, each]) => leaves(each, `${path}.${key}`))
+      : [path];
+  const defaults = leaves(parseYaml(text("charts/addon-operator/values.yaml"), "values").value, "");
+  const tried = Object.values(MATRIX).flatMap((values) => leaves(values, ""));
+  const isTried = (leaf: string): boolean =>
+    tried.some((path) => path === leaf || path.startsWith(`${leaf}.`));
+  expect(defaults.filter((leaf) => !isTried(leaf))).toEqual([]);
 });
 
 test("every series of the dashboard is documented", () => {
@@ -69,6 +82,10 @@ describe.skipIf(without)("rendering", () => {
       leaseDurationMs: 20_000,
       configOverlay: "addon-operator-state",
     });
+  });
+
+  test.each(Object.keys(MATRIX))("the operator starts with the variables of %s", (name) => {
+    expect(parseSettings([], environmentOf(MATRIX[name] ?? {})).warnings).toEqual([]);
   });
 
   test("the digest moves with the values and with nothing else", () => {
