@@ -1,6 +1,7 @@
 // Measures the operator as a user runs it: the bundle, a process of its own, a real control plane and the real helm.
-//   npm run bench -- [--json] [--list] [--only NAME,NAME]
-// One file per scenario in scripts/bench/scenarios, taken in order of name; see scripts/bench/README.md.
+//   npm run bench -- [--json] [--list] [--long] [--only NAME,NAME]
+// One file per scenario in scripts/bench/scenarios, taken in order of name; those that take minutes only when named, or
+// with --long. See scripts/bench/README.md.
 import { readdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { bench } from "./bench/bench.mjs";
@@ -11,7 +12,7 @@ import { versions } from "./setup/versions.mjs";
 
 const dir = new URL("bench/scenarios/", import.meta.url);
 
-async function scenarios(only) {
+async function scenarios({ only, long, list }) {
   const files = readdirSync(dir)
     .filter((name) => name.endsWith(".mjs"))
     .sort();
@@ -19,25 +20,31 @@ async function scenarios(only) {
   const unknown = only.filter((name) => !all.some((one) => one.name === name));
   if (unknown.length > 0)
     throw new Error(`no scenario ${unknown.join(", ")}; there are ${all.map(({ name }) => name).join(", ")}`);
-  return only.length === 0 ? all : all.filter(({ name }) => only.includes(name));
+  const usual = all.filter((one) => long || list || one.long !== true);
+  return only.length === 0 ? usual : all.filter(({ name }) => only.includes(name));
 }
 
 function options(args) {
-  const known = { json: false, list: false, only: [] };
+  const known = { json: false, list: false, long: false, only: [] };
   for (let index = 0; index < args.length; index += 1) {
     const [name, inline] = args[index].split("=");
     if (name === "--json") known.json = true;
     else if (name === "--list") known.list = true;
+    else if (name === "--long") known.long = true;
     else if (name === "--only") known.only.push(...(inline ?? args[(index += 1)] ?? "").split(","));
-    else throw new Error(`unknown argument ${name}; known: --json, --list, --only NAME,NAME`);
+    else throw new Error(`unknown argument ${name}; known: --json, --list, --long, --only NAME,NAME`);
   }
   return known;
 }
 
+function describe({ name, title, long = false }) {
+  console.log(`${name.padEnd(16)} ${title}${long ? " (--long)" : ""}`);
+}
+
 async function main() {
-  const { json, list, only } = options(process.argv.slice(2));
-  const chosen = await scenarios(only);
-  if (list) return void chosen.forEach(({ name, title }) => console.log(`${name.padEnd(16)} ${title}`));
+  const asked = options(process.argv.slice(2));
+  const chosen = await scenarios(asked);
+  if (asked.list) return void chosen.forEach(describe);
   const { bytes } = await bundle();
   const environment = {
     cores: availableParallelism(),
@@ -63,7 +70,7 @@ async function main() {
   } finally {
     await cluster.stop();
   }
-  console.log(json ? JSON.stringify({ environment, rows }, null, 2) : asTable(environment, rows));
+  console.log(asked.json ? JSON.stringify({ environment, rows }, null, 2) : asTable(environment, rows));
 }
 
 main().catch((error) => {
