@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { spawn } from "node:child_process";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -186,6 +186,24 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     });
   });
 
+  test("where helm refuses a failed record, the record goes and the objects stay", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const uid = await kubectl("get", "cm", "m", "-o", "jsonpath={.metadata.uid}");
+    // helm's own words, once: which of its versions says so in which state differs.
+    const refusal = `Error: UPGRADE FAILED: "m" has no deployed releases`;
+    const once = join(lab.root, "refused");
+    await put(
+      "bin/helm",
+      `#!/bin/sh\nif [ "$1" = upgrade ] && [ ! -e ${once} ]; then touch ${once}; echo '${refusal}' >&2; exit 1; fi\nexec ${bin()} "$@"\n`,
+    );
+    await chmod(join(lab.root, "bin/helm"), 0o755);
+    await restart({ bin: join(lab.root, "bin/helm") });
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ release: { revision: 1, status: "deployed" } });
+    expect(await kubectl("get", "cm", "m", "-o", "jsonpath={.metadata.uid}")).toBe(uid);
+    expect(await data()).toContain(`"a":"2"`);
+  });
+
   /** Begins an install that waits for a Job which never ends; resolves when helm waits. */
   async function startSlow(): Promise<{ controller: AbortController; failure: Promise<string> }> {
     await putChart(`${CONFIG_MAP}---\n${SLOW_HOOK}`);
@@ -271,7 +289,6 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     await putChart();
     await reconcile({ m: { a: 1 } });
     await put("bin/helm", `#!/bin/sh\nexec ${bin()} "$@"\n`);
-    const { chmod } = await import("node:fs/promises");
     await chmod(join(lab.root, "bin/helm"), 0o755);
     await restart({ bin: join(lab.root, "bin/helm") });
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled" });
