@@ -3,6 +3,8 @@ import { CronTable } from "../../src/cron/index.ts";
 import type { Hook, ScheduleBinding } from "../../src/model/index.ts";
 import { Schedules } from "../../src/triggers/index.ts";
 import { ManualClock } from "../support/clock.ts";
+import { renderContext } from "../../src/hooks/index.ts";
+import { hookWith } from "../hooks/build.ts";
 import { hook as hookOf } from "./bindings-lab.ts";
 
 const schedule = (crontab: string, name = "schedule"): ScheduleBinding => ({
@@ -80,4 +82,43 @@ describe("schedules", () => {
     await clock.advance(10 * MINUTE);
     expect(take()).toEqual([]);
   });
+});
+
+test("HOOKS, letter by letter: the hook with two schedules and its contexts", async () => {
+  const text = `{
+  "schedule": [
+    {
+      "name": "incremental",
+      "crontab": "* 2 */3 * * *",
+      "allowFailure": true
+    },
+    {
+      "crontab": "* 59 23 * * *",
+      "allowFailure": false
+    }
+  ]
+}`;
+  const documented = hookWith(text, "hook.sh", "global");
+  const clock = new ManualClock(Date.UTC(2026, 0, 1, 11, 59));
+  const runs: string[] = [];
+  const table = new CronTable({ clock, zone: "UTC" });
+  const schedules = new Schedules(table, ({ config }, trigger) => {
+    const snapshots = { get: () => [], objects: () => [] };
+    const context = [...renderContext({ config, triggers: [trigger], snapshots })].join("");
+    runs.push(`${new Date(clock.now()).toISOString().slice(11, 19)} ${context.trim()}`);
+  });
+  schedules.enable(documented);
+  await clock.advance(4 * MINUTE);
+  // Six fields: each second of the minute (README "Cron").
+  expect([runs[0], runs.length, runs.at(-1)]).toEqual([
+    '12:02:00 [{"binding":"incremental"}]',
+    60,
+    '12:02:59 [{"binding":"incremental"}]',
+  ]);
+  await clock.advance((23 * 60 + 58 - 12 * 60 - 3) * MINUTE);
+  runs.length = 0;
+  await clock.advance(2 * MINUTE);
+  expect([runs[0], runs.length]).toEqual(['23:59:00 [{"binding":"schedule"}]', 60]);
+  expect(documented.config.schedules.map((each) => each.allowFailure)).toEqual([true, false]);
+  table.close();
 });
