@@ -13,9 +13,18 @@ export function configOvertaken(view: View): boolean {
   return covered !== undefined && covered.config !== view.coverage.config;
 }
 
-/** Whether the reload under way took a ConfigMap into account that is no longer in force. */
+/**
+ * Whether the reload under way is void: it took a ConfigMap into account that is no longer in force, or it does not
+ * get on and somebody asks for another one, having mended something.
+ */
 export function restartOwed(view: View): Cause | undefined {
-  return view.converge.phase !== "idle" && configOvertaken(view) ? CONFIG : undefined;
+  if (view.converge.phase === "idle") return undefined;
+  if (configOvertaken(view)) return CONFIG;
+  return isAsked(view) && isHeldUp(view) ? REQUESTED : undefined;
+}
+
+function isHeldUp({ modules }: View): boolean {
+  return [...modules.values()].some((each) => each.retry !== undefined);
 }
 
 /** Whether a reload is owed while none runs: rules 9, 11, 13 and 16, and a request by token. */
@@ -41,10 +50,12 @@ function secondLook(view: View): Cause | undefined {
 /** Modules that are off or need a person have nothing to run: a request to them is answered by discovery. */
 function requested(view: View): Cause | undefined {
   const resting = [...view.modules.values()].filter((each) => !each.enabled || each.problem !== undefined);
-  const asked = [view, ...resting].some(
-    ({ requestedToken, handledToken }) => requestedToken !== undefined && requestedToken !== handledToken,
-  );
-  return asked ? REQUESTED : undefined;
+  return [view, ...resting].some(isAsked) ? REQUESTED : undefined;
+}
+
+/** A token that was not answered yet. */
+function isAsked({ requestedToken, handledToken }: Pick<View, "requestedToken" | "handledToken">): boolean {
+  return requestedToken !== undefined && requestedToken !== handledToken;
 }
 
 /** The section of a module that needs a person was edited: it may be right now. */

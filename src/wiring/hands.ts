@@ -1,5 +1,6 @@
 import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { parseCrontab } from "../cron/index.ts";
+import { describeProblem } from "../model/index.ts";
 import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
 import { readTree } from "../modules/index.ts";
 import type { Queues } from "../queue/index.ts";
@@ -84,6 +85,9 @@ async function load(
 async function readAgain(base: Base, previous: Tree): Promise<Tree> {
   const tree = await readModules(base, previous);
   for (const warning of tree.warnings) if (!previous.warnings.includes(warning)) base.logger.warn(warning);
+  const known = new Set(previous.problems.map(describeProblem));
+  for (const problem of tree.problems.filter((each) => !known.has(describeProblem(each))))
+    base.logger.error("A common file is broken; its last good content stays in force", { ...problem });
   return tree;
 }
 

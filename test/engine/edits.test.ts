@@ -44,3 +44,40 @@ describe("an edit of the ConfigMap while a module fails (LIFECYCLE-STEPS 16)", (
     ]);
   });
 });
+
+describe("a request for a reload while one is held up by a failing module", () => {
+  it("starts it anew, with the directories as they are now", async () => {
+    const bad = { name: "h", lifecycle: { beforeHelm: 1 }, act: () => ({ fail: "never" }) };
+    const lab = new EngineLab({
+      modules: [
+        { name: "one", order: 1, enabled: true, hooks: [bad] },
+        { name: "two", order: 2, enabled: true },
+      ],
+    });
+    await lab.start();
+    lab.setModules([
+      { name: "one", order: 1, enabled: true },
+      { name: "two", order: 2, enabled: true },
+    ]);
+    lab.state.recordRequest(undefined, "mended");
+    await lab.run();
+    expect(lab.log).toEqual([
+      "hook one/h: beforeHelm",
+      "helm one",
+      "release one v1",
+      "helm two",
+      "release two v1",
+      "converged",
+    ]);
+    expect(lab.state.view.handledToken).toBe("mended");
+  });
+
+  it("waits for one that gets on", async () => {
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
+    lab.helmTakes = 1000;
+    await lab.start();
+    lab.state.recordRequest(undefined, "more");
+    await lab.run(5000);
+    expect(lab.log).toEqual(["helm one", "release one v1", "converged", "helm one", "converged"]);
+  });
+});

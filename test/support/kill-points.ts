@@ -42,6 +42,9 @@ const RECORD = /\/secrets(\/sh\.helm\.release\.v1\.app\.v\d+)?$/;
 const OBJECT = /\/configmaps(\/app)?$/;
 const CONFIG = /\/configmaps\/addon-operator$/;
 
+/** Stops helm when it is about to change the object of `app`; the release is pending by then. */
+export const midUpgrade = hold(byHelm(/POST|PUT|PATCH/, OBJECT), "before");
+
 const HOOKS: readonly (readonly [Act, string])[] = [
   ["install", "global-onStartup"],
   ["install", "global-sync"],
@@ -91,7 +94,7 @@ const inHelm: readonly KillPoint[] = [
   {
     name: "in the middle of helm",
     act: "install",
-    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "before"),
+    stop: midUpgrade,
     revisions: twice,
     always: true,
   },
@@ -115,7 +118,7 @@ const inHelm: readonly KillPoint[] = [
   {
     name: "in the middle of helm",
     act: "upgrade",
-    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "before"),
+    stop: midUpgrade,
     revisions: thrice,
   },
   {
