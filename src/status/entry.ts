@@ -114,9 +114,18 @@ export function dueAt(entry: Entry, need: Need): number {
   return Math.max(entry.notBefore, need === "status" ? entry.lastWriteAt + pause(entry) : 0);
 }
 
-function pause({ id, written, status }: Entry): number {
-  if (id.kind !== "AddonModule" || written === undefined || status === undefined) return WRITE_EVERY_MS;
-  return differsInWordsOnly(written as ModuleStatus, status as ModuleStatus)
-    ? WORDS_EVERY_MS
-    : WRITE_EVERY_MS;
+function pause(entry: Entry): number {
+  return tellsWordsOnly(entry) ? WORDS_EVERY_MS : WRITE_EVERY_MS;
+}
+
+/** Whether all that is to be written are words: found out at little cost, as it is asked for at every look. */
+export function movesWordsOnly(entry: Entry, marks: Marks): boolean {
+  return (
+    !entry.gone && entry.known !== undefined && hasMarks(entry.known, entry, marks) && tellsWordsOnly(entry)
+  );
+}
+
+function tellsWordsOnly({ id, written, status }: Entry): boolean {
+  if (id.kind !== "AddonModule" || written === undefined || status === undefined) return false;
+  return differsInWordsOnly(written as ModuleStatus, status as ModuleStatus);
 }

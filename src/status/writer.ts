@@ -2,7 +2,17 @@ import PQueue from "p-queue";
 
 import { type Clock, type Logger, digest } from "../lib/index.ts";
 import { ApiError, ConnectionError } from "../kube/index.ts";
-import { type Entry, type Marks, type Need, dueAt, isForeign, isOurs, needOf, newEntry } from "./entry.ts";
+import {
+  type Entry,
+  type Marks,
+  type Need,
+  dueAt,
+  isForeign,
+  isOurs,
+  movesWordsOnly,
+  needOf,
+  newEntry,
+} from "./entry.ts";
 import type { Known } from "./known.ts";
 import { type Home, readObject, takeStep } from "./objects.ts";
 import type { Patience } from "./patience.ts";
@@ -59,6 +69,7 @@ export class Writer {
   /** Queues the entry when something is to be done to it, now or as soon as it may be written. */
   consider(entry: Entry): void {
     if (this.#closed || entry.busy || entry.queued) return;
+    if (entry.timer !== undefined && movesWordsOnly(entry, this.#marks)) return;
     entry.timer?.cancel();
     entry.timer = undefined;
     const need = this.#needOf(entry);
@@ -66,7 +77,12 @@ export class Writer {
     const { clock, patience } = this.#parts;
     const wait = Math.max(dueAt(entry, need), patience.until) - clock.now();
     if (wait <= 0) this.#enqueue(entry, need);
-    else entry.timer = clock.setTimer(wait, () => this.consider(entry));
+    else entry.timer = clock.setTimer(wait, () => this.#reconsider(entry));
+  }
+
+  #reconsider(entry: Entry): void {
+    entry.timer = undefined;
+    this.consider(entry);
   }
 
   /** Writes everything that differs without waiting for its turn; resolves when all of it is done or has failed. */
