@@ -42,7 +42,7 @@ FROM ${BASE}
 ARG EXTRA_PACKAGES=""
 RUN apt-get update \
   && apt-get install -y --no-install-recommends bash ca-certificates curl jq openssl tini ${EXTRA_PACKAGES} \
-  && rm -rf /var/lib/apt/lists/* /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /opt/yarn-* /usr/local/bin/yarn*
+  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /opt/yarn-* /usr/local/bin/yarn*
 COPY --from=tools --chmod=755 /tools /usr/local/bin
 COPY shell/shell_lib.sh /shell_lib.sh
 COPY shell/frameworks /frameworks

@@ -5,10 +5,11 @@ import { CLI_FLAGS, CliError, DEBUG_COMMANDS, NoOperatorError, callOf, callSocke
 import type { Call } from "./debug/index.ts";
 import { environment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { sleep, systemClock } from "./lib/index.ts";
+import { createLogger, sleep, systemClock } from "./lib/index.ts";
 import { ProblemError } from "./model/index.ts";
 import { usage } from "./usage.ts";
 import { VERSION } from "./version.ts";
+import { logSink } from "./wiring/log-sink.ts";
 
 const REFUSED = 1;
 const USAGE = 2;
@@ -52,6 +53,8 @@ async function start(args: readonly string[], env: Environment): Promise<number>
   const parsed = parseSettings(args, env);
   const extra = parsed.rest[0];
   if (extra !== undefined) throw new UsageError([`"${extra}" is not understood; see addon-operator --help`]);
+  // Before the rest is loaded: a slow start shows where the time goes.
+  createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
   const { operate } = await import("./operator.ts");
   return operate(parsed, env);
 }

@@ -2,7 +2,7 @@ import type { Environment, ParsedSettings } from "./config.ts";
 import { ApiError, ConnectionError } from "./kube/index.ts";
 import { Scope, createLogger, oneLine } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
-import { logSink } from "./wiring/base.ts";
+import { logSink } from "./wiring/log-sink.ts";
 import { Operator } from "./wiring/operator.ts";
 
 const REFUSED = 1;

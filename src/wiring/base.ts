@@ -11,6 +11,7 @@ import { KnownSecrets, createLogger, systemClock } from "../lib/index.ts";
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { VERSION } from "../version.ts";
+import { logSink } from "./log-sink.ts";
 import { placesOf } from "./places.ts";
 import type { Places } from "./places.ts";
 
@@ -31,19 +32,6 @@ export interface Base {
   readonly filters: FilterEngine;
   readonly namespace: string;
   readonly runs: RunSettings;
-}
-
-/** Log lines go to stdout: text on a terminal, JSON elsewhere. */
-export function logSink(settings: Settings, secrets = new KnownSecrets()): LogSink {
-  const { stdout } = process;
-  return {
-    level: settings.logLevel,
-    type: settings.logType ?? (stdout.isTTY ? "text" : "json"),
-    noTime: settings.logNoTime,
-    clock: systemClock,
-    secrets,
-    write: (line) => void stdout.write(line),
-  };
 }
 
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when it cannot be had. */

@@ -26,7 +26,7 @@ test("the chart's alerts are those of deploy/prometheus", () => {
 test("every value of the chart is tried by some rendering", () => {
   const leaves = (value: Json, path: string): string[] =>
     isJsonObject(value) && Object.keys(value).length > 0
-      ? Object.entries(value).flatMap(([key, each]) => leaves(each, `${path}.${key}`))
+      ? Object.entries(value).flatMap(([key, each]) => leaves(each ?? null, `${path}.${key}`))
       : [path];
   const defaults = leaves(parseYaml(text("charts/addon-operator/values.yaml"), "values").value, "");
   const tried = Object.values(MATRIX).flatMap((values) => leaves(values, ""));
