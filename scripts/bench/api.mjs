@@ -15,6 +15,7 @@ export function apiOf(kubeconfig) {
   const open = (path, options = {}) => request(new URL(path, server), { agent, ...options });
   return {
     get: (path) => answer(open(path)),
+    text: (path) => answer(open(path), undefined, (text) => text),
     send: (method, path, body) =>
       answer(open(path, { method, headers: { "content-type": typeOf(method) } }), body),
     watch: (path, onEvent) => watch(open(`${path}${path.includes("?") ? "&" : "?"}watch=true`), onEvent),
@@ -24,14 +25,14 @@ export function apiOf(kubeconfig) {
 
 const typeOf = (method) => (method === "PATCH" ? "application/merge-patch+json" : "application/json");
 
-function answer(call, body) {
+function answer(call, body, read = JSON.parse) {
   return new Promise((resolve, reject) => {
     call.once("error", reject);
     call.once("response", async (response) => {
       let text = "";
       for await (const chunk of response.setEncoding("utf8")) text += chunk;
       const ok = response.statusCode < 300;
-      if (ok) resolve(JSON.parse(text));
+      if (ok) resolve(read(text));
       else reject(new Error(`${call.method} ${call.path}: ${response.statusCode} ${text.slice(0, 300)}`));
     });
     call.end(body === undefined ? undefined : JSON.stringify(body));

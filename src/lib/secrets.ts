@@ -20,6 +20,8 @@ type Paths = readonly (readonly string[])[];
 export class KnownSecrets {
   readonly #known = new Set<string>();
   #walked = new WeakSet<object>();
+  /** Texts that have been looked at; most come again with the next merge. */
+  readonly #taken = new Set<string>();
 
   /** Takes up the secrets in `value`: as {@link redactValues} tells them, `paths` being its `secretPaths`. */
   learn(value: Json, paths: ReadonlySet<string> = new Set()): void {
@@ -74,6 +76,9 @@ export class KnownSecrets {
   }
 
   #add(text: string): void {
+    if (this.#taken.has(text)) return;
+    if (this.#taken.size >= MOST_KNOWN) this.#taken.clear();
+    this.#taken.add(text);
     // A text of several lines comes to the log line by line.
     for (const line of text.split("\n").map((each) => each.trim())) {
       if (line.length < SHORTEST || WORDS.test(line) || this.#known.has(line)) continue;
@@ -87,6 +92,7 @@ export class KnownSecrets {
     if (oldest !== undefined) this.#known.delete(oldest);
     // What was walked is to be learned again should it come back.
     this.#walked = new WeakSet();
+    this.#taken.clear();
   }
 }
 

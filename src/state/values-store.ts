@@ -11,6 +11,7 @@ export interface Merged extends Effective {
   readonly digest: string;
 }
 
+const NO_SCHEMAS = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
 /**
@@ -128,7 +129,14 @@ export class ValuesStore {
   #effective(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): Merged {
     const result = effective(this.#input(key, layers));
     this.#secrets?.learn(result.values, this.schemas(key).secretPaths);
-    return { ...result, digest: digestJson(result.helmValues) };
+    let known: string | undefined;
+    return {
+      ...result,
+      // Values that are merged to be judged only are never asked for it.
+      get digest() {
+        return (known ??= digestJson(result.helmValues));
+      },
+    };
   }
 
   #input(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): SectionInput {
@@ -150,9 +158,9 @@ export class ValuesStore {
   schemas(key: string): Schemas {
     const files = key === GLOBAL ? this.#tree?.globalSchemas : this.#modules.get(key)?.schemas;
     try {
-      return compileSchemas(files ?? {});
+      return compileSchemas(files ?? NO_SCHEMAS);
     } catch (error) {
-      if (error instanceof ProblemError) return compileSchemas({});
+      if (error instanceof ProblemError) return compileSchemas(NO_SCHEMAS);
       throw error;
     }
   }

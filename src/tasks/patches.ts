@@ -59,7 +59,9 @@ function judgeValues(
       ? values.configSection(key)
       : applyPatch(values.configSection(key), config.operations);
   // Strict against what the hook saw: removing what is not there is an error while the patch is fresh.
-  const stored = forStorage(values.merge(key, values.patches(key), section).values, own.operations);
+  const seen =
+    config.operations.length === 0 ? values.merged(key) : values.merge(key, values.patches(key), section);
+  const stored = forStorage(seen.values, own.operations);
   const merged = values.merge(key, [...values.patches(key), ...stored], section);
   refuse("values patch", key, values.schemas(key).validateValues(merged.values));
   return stored;

@@ -42,6 +42,18 @@ const kept = new Map<string, Schemas>();
  * anything but an existing `config-values.yaml`.
  */
 export function compileSchemas(files: SchemaFiles): Schemas {
+  let schemas = ofFiles.get(files);
+  if (schemas === undefined) {
+    schemas = compileOnce(files);
+    ofFiles.set(files, schemas);
+  }
+  return schemas;
+}
+
+/** The same files again need not be compared by their content. */
+const ofFiles = new WeakMap<SchemaFiles, Schemas>();
+
+function compileOnce(files: SchemaFiles): Schemas {
   const id = digest(...[files.config, files.values].flatMap((each) => [each?.file ?? "", each?.text ?? ""]));
   let schemas = kept.get(id);
   if (schemas === undefined) {
