@@ -17,6 +17,12 @@ import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
 import { stageChart } from "./stage.ts";
 
+/** A manifest that was rendered before its turn: from which inputs, and its checksum. */
+export interface Made {
+  readonly inputs: string;
+  readonly checksum: string;
+}
+
 /** What reconciling needs. */
 export interface Reconciler {
   readonly store: ReleaseStore;
@@ -30,6 +36,8 @@ export interface Reconciler {
   readonly logger: Logger;
   /** Notes a release whose manifest label is still to be written. */
   readonly oweLabel: (release: string) => void;
+  /** What was rendered before its turn, if anything. */
+  readonly ahead?: (module: string, signal: AbortSignal) => Promise<Made | undefined>;
 }
 
 type Result = Pick<ReleaseOutcome, "action" | "recovered">;
@@ -117,15 +125,29 @@ async function recover({ tools, request }: Step): Promise<ReleaseMeta | undefine
 async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
   return withCall(step, release, async (call) => {
     if (release === undefined) return perform(step, release, { call, manifest: undefined });
-    const rendered = await render(step, call);
-    const manifest = manifestChecksum(...rendered);
-    if (!(await isSame(step, release, rendered))) return perform(step, release, { call, manifest });
+    const { manifest, same } = await look(step, release, call);
+    if (!same) return perform(step, release, { call, manifest });
     const labels = labelsOf(step, manifest, false);
     const owed = Object.entries(labels).some(([key, value]) => release.labels[key] !== value);
     if (!owed) return "unchanged";
     await step.tools.store.label(release, labels, step.request.signal);
     return "labelled";
   });
+}
+
+/** Renders, unless that was done before, and compares. */
+async function look(
+  step: Step,
+  release: ReleaseMeta,
+  call: UpgradeCall,
+): Promise<{ manifest: string; same: boolean }> {
+  const { tools, request, inputs } = step;
+  const label = release.labels[LABELS.manifest];
+  const made = await tools.ahead?.(request.module.name, request.signal);
+  if (made?.inputs === inputs && isCurrentScheme(label))
+    return { manifest: made.checksum, same: made.checksum === label };
+  const rendered = await render(step, call);
+  return { manifest: manifestChecksum(...rendered), same: await isSame(step, release, rendered) };
 }
 
 /** Whether the release already is what was rendered: by our label, or by its record where it has none. */

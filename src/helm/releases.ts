@@ -18,6 +18,8 @@ import type { Preview } from "./preview.ts";
 import type { PurgePolicy } from "./purge.ts";
 import { labelManifest, reconcileRelease } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
+import { RenderAhead } from "./render-ahead.ts";
+import type { AheadRequest } from "./render-ahead.ts";
 import { ReleaseStore } from "./release-store.ts";
 import type { ReleaseMeta, Watching } from "./release-store.ts";
 
@@ -65,6 +67,7 @@ export class Releases {
   /** Releases without labels that an older Go operator marked in their values. */
   readonly #goMarked = new Set<string>();
   readonly #lateLabels: LateLabels;
+  readonly #ahead: RenderAhead;
 
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
@@ -78,7 +81,9 @@ export class Releases {
       charts: new ChartReader(clock),
       capabilities: new Capabilities(client, clock),
       oweLabel: (release) => this.#lateLabels.owe(release),
+      ahead: (module, signal) => this.#ahead.take(module, signal),
     };
+    this.#ahead = new RenderAhead(this.#reconciler);
     this.#lateLabels = new LateLabels(clock, (release) => labelManifest(this.#reconciler, release));
   }
 
@@ -102,6 +107,11 @@ export class Releases {
     this.#lateLabels.touch();
     const { action, recovered } = await reconcileRelease(this.#reconciler, request);
     return { action, recovered, release: this.get(request.module.name) };
+  }
+
+  /** Begins to render what these modules will soon be compared with; never throws. */
+  renderAhead(requests: readonly AheadRequest[]): void {
+    this.#ahead.start(requests);
   }
 
   /** Writes the labels that nobody waits for now; resolves when that is done. */
@@ -194,6 +204,7 @@ export class Releases {
   }
 
   close(): void {
+    this.#ahead.stop();
     this.#lateLabels.close();
     this.store.close();
   }

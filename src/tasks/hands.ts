@@ -60,6 +60,8 @@ export interface ReleasesPort {
     readonly absent: boolean;
     readonly signal: AbortSignal;
   }): Promise<ReleaseOutcome>;
+  /** Begins to render what these modules will soon be compared with. */
+  renderAhead(requests: readonly { readonly module: Module; readonly values: string }[]): void;
   /** What is known of a release now: a full answer also right after start. */
   get(name: string): ReleaseView | undefined;
   /** Whether a release of this name is ours to delete: our label or the Go operator's marks. */
@@ -127,6 +129,6 @@ export interface Hands {
   readonly readTree: () => Promise<Tree>;
   /** Asks for another reload in `ms` milliseconds. */
   readonly lookAgain: (ms: number) => void;
-  /** Offers a hook task to its binding's queue; resolves when it has left the queue, for whatever reason. */
-  readonly awaitTask: (task: HookTask) => Promise<void>;
+  /** Offers a hook task to its binding's queue; resolves when it has left it for whatever reason, or was tried. */
+  readonly awaitTask: (task: HookTask, until: "settled" | "tried") => Promise<void>;
 }

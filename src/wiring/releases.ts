@@ -43,6 +43,7 @@ export function releasesPort(
   const managedBy = managedByDigest(base.namespace, base.settings.configMap);
   return {
     reconcile: (request) => releases.reconcile(request),
+    renderAhead: (requests) => releases.renderAhead(requests),
     get: (name) => releases.get(name),
     ownership: (name) => (never.has(name) ? "absent" : releases.ownership(name)),
     anyOurs: () => releases.anyOurs(),

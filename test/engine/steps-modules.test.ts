@@ -221,4 +221,22 @@ describe("5: module run (LIFECYCLE-STEPS)", () => {
     expect(lab.state.view.modules.get("bad")?.problem).toMatchObject({ file: "broken.yaml" });
     expect(lab.quiet).toBe(true);
   });
+
+  it("5: a reload has rendered before its turn what no hook will change any more", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "one", order: 1, enabled: true },
+        { name: "hooked", order: 2, enabled: true, hooks: [{ name: "h", lifecycle: { beforeHelm: 1 } }] },
+        { name: "bare", order: 3, enabled: true, chart: "none" },
+        { name: "resting", order: 4, enabled: true },
+        { name: "two", order: 5, enabled: true },
+        { name: "late", order: 6 },
+      ],
+      config: { restingMaintenance: "NoResourceReconciliation" },
+    });
+    await lab.start();
+    lab.edit({ global: "{ x: 1 }", lateEnabled: "true" });
+    await lab.run();
+    expect(lab.ahead).toEqual([["one", "two"]]);
+  });
 });

@@ -149,6 +149,36 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     expect(await reconcile({ global: {}, m: { a: 2 } })).toMatchObject({ action: "unchanged" });
   });
 
+  test("what was rendered ahead is not rendered again, and counts for its inputs only", async () => {
+    await putChart();
+    await reconcile({ global: {}, m: { a: 1 } });
+    const ahead = (values: object): void => {
+      const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
+      releases.renderAhead([{ module, values: JSON.stringify({ global: {}, ...values }) }]);
+    };
+    const processes = async (work: () => Promise<unknown>): Promise<number> => {
+      const before = releases.helm.processes;
+      await work();
+      return releases.helm.processes - before;
+    };
+    const same = { m: { a: 1, unused: 1 } };
+    ahead(same);
+    expect(
+      await processes(async () => expect(await reconcile(same)).toMatchObject({ action: "labelled" })),
+    ).toBe(1);
+    const other = { m: { a: 2 } };
+    ahead(other);
+    expect(
+      await processes(async () => expect(await reconcile(other)).toMatchObject({ action: "upgraded" })),
+    ).toBe(2);
+    ahead({ m: { a: 3 } });
+    expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "upgraded" });
+    expect(await data()).toContain(`"a":"4"`);
+    await putChart("{{ fail }}");
+    ahead({ m: { a: 5 } });
+    await expect(reconcile({ m: { a: 5 } })).rejects.toThrow(/helm template m/);
+  });
+
   test("a directory with templates only, and a chart without a name, are charts", async () => {
     await put("m/templates/cm.yaml", CONFIG_MAP);
     expect(await reconcile({ m: { a: 1 } }, { chart: "synthetic" })).toMatchObject({ action: "installed" });

@@ -38,6 +38,8 @@ export interface HookSpec {
   readonly kubernetes?: readonly Partial<KubernetesBinding>[];
   readonly schedules?: readonly Partial<ScheduleBinding>[];
   readonly act?: (triggers: readonly HookTrigger[], run: number) => HookAct;
+  /** Another one means that the file was changed. */
+  readonly signature?: string;
 }
 
 /** What a hook was given at a run. */
@@ -75,6 +77,8 @@ export class EngineLab {
   /** What ran, in order: `hook a: beforeHelm`, `helm m {values}`, `uninstall m` … */
   readonly log: string[] = [];
   readonly releases = new Map<string, ReleaseView & { readonly values: string }>();
+  /** What discoveries asked to be rendered before its turn. */
+  readonly ahead: string[][] = [];
   /** Names of releases that are somebody else's. */
   readonly foreign = new Set<string>();
   readonly unlocked: string[] = [];
@@ -99,7 +103,7 @@ export class EngineLab {
   #inMain = 0;
   #spin = { at: 0, lines: 0 };
   #modules: ModuleSpec[];
-  readonly #globalHooks: readonly HookSpec[];
+  #globalHooks: readonly HookSpec[];
   readonly #hands: Hands;
   readonly #runs = new Map<string, number>();
 
@@ -158,6 +162,10 @@ export class EngineLab {
 
   setModules(modules: readonly ModuleSpec[]): void {
     this.#modules = [...modules];
+  }
+
+  setGlobalHooks(hooks: readonly HookSpec[]): void {
+    this.#globalHooks = hooks;
   }
 
   /** The ConfigMap is deleted. */
@@ -392,6 +400,7 @@ export class EngineLab {
           if (failure !== undefined) throw new Error(failure);
           return this.#upgrade(module.name, values);
         },
+        renderAhead: (requests) => void this.ahead.push(requests.map(({ module }) => module.name)),
         get: (name) => this.releases.get(name),
         ownership: (name) =>
           this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "absent",
@@ -457,16 +466,17 @@ export class EngineLab {
       },
       readTree: () => Promise.resolve(this.#tree()),
       lookAgain: (ms) => void clock.setTimer(ms, () => state.recordSecondLook()),
-      awaitTask: (task) => {
+      awaitTask: (task, until) => {
         const queue = task.trigger.type === "lifecycle" ? "main" : task.trigger.binding.queue;
         queues.offer(queue, task);
-        return this.#left(task.key ?? "");
+        return this.#left(task.key ?? "", until);
       },
     };
   }
 
-  async #left(key: string): Promise<void> {
-    while (this.queues.has(key)) await settle();
+  async #left(key: string, until: "settled" | "tried"): Promise<void> {
+    const isOver = (failures = -1): boolean => failures < 0 || (until === "tried" && failures > 0);
+    while (!isOver(this.queues.failures(key))) await settle();
   }
 
   #write(key: string, operations: Parameters<Hands["config"]["write"]>[1]): void {
@@ -509,7 +519,7 @@ function idOf(spec: HookSpec): string {
 }
 
 function fileOf(spec: HookSpec): { name: string; path: string; root: string; signature: string } {
-  return { name: spec.name, path: `/hooks/${idOf(spec)}`, root: "/hooks", signature: "1" };
+  return { name: spec.name, path: `/hooks/${idOf(spec)}`, root: "/hooks", signature: spec.signature ?? "1" };
 }
 
 function configOf(spec: HookSpec): HookConfig {

@@ -1,0 +1,66 @@
+import { availableParallelism } from "node:os";
+
+import { inParallel } from "../kube/index.ts";
+import { isCurrentScheme, LABELS } from "./labels.ts";
+import { manifestChecksum } from "./manifest.ts";
+import { examine, render, withCall } from "./reconcile.ts";
+import type { Made, Reconciler } from "./reconcile.ts";
+import type { ReconcileRequest } from "./releases.ts";
+
+/** Rendering is processor time: more at once only make each slower. */
+const AT_ONCE = Math.min(4, availableParallelism());
+
+export type AheadRequest = Pick<ReconcileRequest, "module" | "values">;
+
+/**
+ * Renders, a few at a time, what modules will be compared with when their turn comes: in a reload of many modules most
+ * of the time is helm's. A rendering counts only for the inputs it was made from; one that failed is made again.
+ */
+export class RenderAhead {
+  readonly #tools: Reconciler;
+  #made = new Map<string, Promise<Made | undefined>>();
+  #stop = new AbortController();
+
+  constructor(tools: Reconciler) {
+    this.#tools = tools;
+  }
+
+  /** Begins with these, in this order; what is left of an earlier call is dropped. */
+  start(requests: readonly AheadRequest[]): void {
+    this.stop();
+    this.#stop = new AbortController();
+    const { signal } = this.#stop;
+    const jobs = requests.map((request) => ({ request, ...Promise.withResolvers<Made | undefined>() }));
+    this.#made = new Map(jobs.map(({ request, promise }) => [request.module.name, promise]));
+    void inParallel(AT_ONCE, jobs, async ({ request, resolve }) =>
+      resolve(await this.#render({ ...request, absent: false, signal }).catch(() => undefined)),
+    );
+  }
+
+  /** The rendering of a module, once; undefined where there is none. An abort ends all of them. */
+  async take(module: string, signal: AbortSignal): Promise<Made | undefined> {
+    const made = this.#made.get(module);
+    this.#made.delete(module);
+    const stop = (): void => this.stop();
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      return await made;
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  async #render(request: ReconcileRequest): Promise<Made | undefined> {
+    request.signal.throwIfAborted();
+    const { step, release, decision } = await examine(this.#tools, request);
+    if (decision.act !== "compare" || step.chart.reach.lookup || release === undefined) return undefined;
+    // Without our label it takes more than a checksum to compare.
+    if (!isCurrentScheme(release.labels[LABELS.manifest])) return undefined;
+    const rendered = await withCall(step, release, (call) => render(step, call));
+    return { inputs: step.inputs, checksum: manifestChecksum(...rendered) };
+  }
+}
