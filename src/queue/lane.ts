@@ -33,6 +33,11 @@ export class Lane<T extends QueueTask> {
     return this.entries.some((entry) => entry.tasks.some((task) => task.key === key));
   }
 
+  /** Failures in a row of the entry with this task; undefined when it is not here. */
+  failures(key: string): number | undefined {
+    return this.entries.find((entry) => entry.tasks.some((task) => task.key === key))?.failures;
+  }
+
   append(task: T, now: number): void {
     this.entries.push(newEntry(task, now));
     if (this.entries.length > FLOOD && this.entries.length % FLOOD === 0) this.#compact();

@@ -97,6 +97,11 @@ export class Queues<T extends QueueTask> {
     return [...this.#workers.values()].some((worker) => worker.lane.has(key));
   }
 
+  /** How often in a row the task with this key has failed; undefined when it neither waits nor runs. */
+  failures(key: string): number | undefined {
+    return [...this.#workers.values()].flatMap((worker) => worker.lane.failures(key) ?? [])[0];
+  }
+
   /** The queues as they stand, `main` first, the others by name. */
   views(): readonly QueueView<T>[] {
     this.#views ??= this.#makeViews();

@@ -9,6 +9,7 @@ import type { Hands } from "./hands.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
 import { synchronize } from "./synchronize.ts";
+import { unsynchronized } from "./synchronized.ts";
 
 /**
  * Reload all modules (LIFECYCLE-STEPS 3–8). The task stays at the head of `main`; each time it comes up, the steps
@@ -39,10 +40,12 @@ async function start(hands: Hands, task: ConvergeTask, context: RunContext): Pro
     const tree = await loadTree(hands);
     const changed = await reloadGlobalHooks(hands, tree);
     for (const hook of changed) hands.schedules.enable(hook);
-    await synchronize(hands, changed, {
+    await synchronize(hands, unsynchronized(hands), {
       queue: context.queue,
       signal: context.signal,
       done: state.globalSynchronized,
+      // A hook that fails in a queue of its own is no reason to stop all others.
+      patience: "tried",
     });
   } catch (error) {
     // The phase goes back, so that the retry starts from the beginning.

@@ -3,6 +3,7 @@ import { ProblemError } from "../model/index.ts";
 import type { ModuleRecord } from "../state/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import type { Hands } from "./hands.ts";
+import { forgetSynchronized } from "./synchronized.ts";
 
 /**
  * Reads the directories again and configures the hooks of the modules that may run (LIFECYCLE "Reload all modules").
@@ -106,11 +107,12 @@ function retireHooks(hands: Hands, name: string): void {
   }
 }
 
-/** Ends schedules, watches and waiting runs of a hook. */
+/** Ends schedules, watches and waiting runs of a hook; if it comes back, its Synchronization is owed again. */
 export function deactivate(hands: Hands, hook: Hook): void {
   hands.schedules.disable(hook);
   hands.bindings.disable(hook);
   hands.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
+  forgetSynchronized(hands, hook);
 }
 
 /** Takes changed, new and vanished global hooks over at a reload; returns those that are to be synchronized. */

@@ -4,6 +4,7 @@ import type { HookTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { Hands } from "./hands.ts";
 import { executeHook } from "./hook-run.ts";
+import { noteSynchronized } from "./synchronized.ts";
 
 /**
  * Runs the hook of a batch of tasks once, with the contexts of all of them in order; of neighbours of one group
@@ -43,6 +44,6 @@ function isOwed(hands: Hands, task: HookTask): boolean {
 /** The hook has seen the objects: buffered events of these bindings may go on. */
 export function unlockSynchronized(hands: Hands, batch: readonly HookTask[]): void {
   for (const { hook, trigger } of batch) {
-    if (trigger.type === "synchronization") hands.bindings.unlock(hook, [trigger.binding.id]);
+    if (trigger.type === "synchronization") noteSynchronized(hands, hook, trigger.binding);
   }
 }

@@ -3,6 +3,7 @@ import { MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
 import type { Hands } from "./hands.ts";
 import { executeHook } from "./hook-run.ts";
+import { syncId } from "./synchronized.ts";
 
 interface SyncRun {
   readonly queue: string;
@@ -10,10 +11,9 @@ interface SyncRun {
   /** Ids (`hook id/binding id`) that succeeded before: a retried first run does not repeat them. */
   readonly done: Set<string>;
   readonly onStart?: (hook: Hook) => void;
+  /** How long those of named queues are waited for: until they succeeded (default), or were tried. */
+  readonly patience?: "settled" | "tried";
 }
-
-/** The id under which a binding's Synchronization is remembered. */
-export const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
 
 /**
  * Opens the watches of the hooks, in name order, and runs their Synchronization (LIFECYCLE-STEPS 2 and 5). Bindings
@@ -108,9 +108,7 @@ function synchronizeThere(hands: Hands, { hook, step, run }: Step): Promise<void
       run.done.add(syncId(hook, binding));
       continue;
     }
-    const ended = hands
-      .awaitTask(synchronizationTask(hook, binding))
-      .then(() => void run.done.add(syncId(hook, binding)));
+    const ended = hands.awaitTask(synchronizationTask(hook, binding), run.patience ?? "settled");
     if (binding.waitForSynchronization) waits.push(ended);
   }
   return waits;

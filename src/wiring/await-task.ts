@@ -1,31 +1,44 @@
 import type { HookTask, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 
+/** What somebody waits for: that a task has left its queue, or has at least been tried. */
+type Until = "settled" | "tried";
+
+interface Wait {
+  readonly until: Until;
+  readonly resolve: () => void;
+}
+
 /** Waits for tasks to leave their queues, for whatever reason: done, cancelled, or taken out. */
 export class TaskWaits {
   readonly #queues: Queues<Task>;
-  readonly #waits = new Map<string, (() => void)[]>();
+  #waits: (Wait & { readonly key: string })[] = [];
 
   constructor(queues: Queues<Task>) {
     this.#queues = queues;
   }
 
-  /** Offers a task with a key to its binding's queue and resolves when it is not there any more. */
-  offer(task: HookTask): Promise<void> {
+  /** Offers a task with a key to its binding's queue and resolves when it is not there any more, or has failed. */
+  offer(task: HookTask, until: Until): Promise<void> {
     const key = task.key ?? "";
     const queue = task.trigger.type === "lifecycle" ? "main" : task.trigger.binding.queue;
     return new Promise((resolve) => {
-      this.#waits.set(key, [...(this.#waits.get(key) ?? []), resolve]);
+      this.#waits.push({ key, until, resolve });
       this.#queues.offer(queue, task);
+      this.look();
     });
   }
 
   /** To be called after every change of the queues. */
   look(): void {
-    for (const [key, resolves] of this.#waits) {
-      if (this.#queues.has(key)) continue;
-      this.#waits.delete(key);
-      for (const resolve of resolves) resolve();
-    }
+    if (this.#waits.length === 0) return;
+    const over = new Set(this.#waits.filter(({ key, until }) => this.#isOver(key, until)));
+    this.#waits = this.#waits.filter((wait) => !over.has(wait));
+    for (const { resolve } of over) resolve();
+  }
+
+  #isOver(key: string, until: Until): boolean {
+    const failures = this.#queues.failures(key);
+    return failures === undefined || (until === "tried" && failures > 0);
   }
 }

@@ -55,7 +55,7 @@ export function makeHands(base: Base, ports: Ports): Hands {
     loadHook: (file, module) => load(base, loader, { file, module }),
     readTree: () => readAgain(base, ports.state.tree),
     lookAgain: (ms) => void clock.setTimer(ms, () => ports.state.recordSecondLook()),
-    awaitTask: (task) => ports.waits.offer(task),
+    awaitTask: (task, until) => ports.waits.offer(task, until),
   };
 }
 

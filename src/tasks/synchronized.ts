@@ -1,0 +1,36 @@
+import type { Hook, KubernetesBinding } from "../model/index.ts";
+import type { Hands } from "./hands.ts";
+
+/** The id under which a binding's Synchronization is remembered. */
+export const syncId = (hook: Hook, binding: Pick<KubernetesBinding, "id">): string =>
+  `${hook.id}/${binding.id}`;
+
+/** Ids of bindings that were synchronized: of all global hooks, or of a module's since it became enabled. */
+function synchronizedWith(hands: Hands, { module }: Hook): Set<string> | undefined {
+  return module === undefined ? hands.state.globalSynchronized : hands.state.module(module)?.synchronized;
+}
+
+/** A binding's Synchronization succeeded in a queue; that of a hook that was changed meanwhile says nothing. */
+export function noteSynchronized(hands: Hands, hook: Hook, binding: KubernetesBinding): void {
+  if (!isCurrent(hands, hook)) return;
+  synchronizedWith(hands, hook)?.add(syncId(hook, binding));
+  hands.bindings.unlock(hook, [binding.id]);
+}
+
+/** The hook's watches end: what it was told is void. */
+export function forgetSynchronized(hands: Hands, hook: Hook): void {
+  const done = synchronizedWith(hands, hook);
+  for (const binding of hook.config.kubernetes) done?.delete(syncId(hook, binding));
+}
+
+/** Global hooks that still have to be told what exists: new ones, changed ones, and those that failed at it. */
+export function unsynchronized({ state }: Hands): Hook[] {
+  return state.globalHooks.filter((hook) =>
+    hook.config.kubernetes.some((binding) => !state.globalSynchronized.has(syncId(hook, binding))),
+  );
+}
+
+function isCurrent({ state }: Hands, { id, module, signature }: Hook): boolean {
+  const hooks = module === undefined ? state.globalHooks : (state.module(module)?.hooks ?? []);
+  return hooks.some((each) => each.id === id && each.signature === signature);
+}

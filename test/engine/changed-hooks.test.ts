@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec } from "../support/engine-lab.ts";
+
+const watching = (change: Partial<HookSpec> = {}): HookSpec => ({
+  name: "h",
+  kubernetes: [{ name: "pods" }],
+  ...change,
+});
+
+describe("a hook that was changed on disk, at the next reload", () => {
+  it("of a module: its watch starts anew with a Synchronization, and events go on", async () => {
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [watching()] }] });
+    await lab.start();
+    lab.log.length = 0;
+    lab.setModules([{ name: "one", enabled: true, hooks: [watching({ signature: "2" })] }]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run();
+    lab.event("one/h");
+    await lab.run();
+    expect(lab.log).toEqual(["hook one/h: sync pods", "helm one", "converged", "hook one/h: pods"]);
+  });
+
+  it("global: the same, and a failing Synchronization is repeated", async () => {
+    const lab = new EngineLab({ globalHooks: [watching()] });
+    await lab.start();
+    lab.log.length = 0;
+    const act = (_: unknown, run: number) => (run === 2 ? { fail: "not yet" } : {});
+    lab.setGlobalHooks([watching({ signature: "2", act })]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run(5000);
+    lab.event("h");
+    await lab.run();
+    expect(lab.log).toEqual(["hook h: sync pods", "hook h: sync pods", "converged", "hook h: pods"]);
+  });
+
+  it("global, in a named queue: the reload waits for its Synchronization, but not if that fails", async () => {
+    const kubernetes = [{ name: "pods", queue: "side" }];
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
+    await lab.start();
+    lab.log.length = 0;
+    lab.setGlobalHooks([watching({ kubernetes, act: () => ({ takes: 1000 }) })]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run(900);
+    expect(lab.log).toEqual(["hook h: sync pods"]);
+    await lab.run(200);
+    expect(lab.log).toEqual(["hook h: sync pods", "helm one", "converged"]);
+    lab.log.length = 0;
+    lab.setGlobalHooks([watching({ kubernetes, signature: "2", act: () => ({ fail: "never" }) })]);
+    lab.state.recordRequest(undefined, "again");
+    await lab.run();
+    expect(lab.log).toEqual(["hook h: sync pods", "helm one", "converged"]);
+    expect(lab.describe()).toEqual(["side: hook h: pods"]);
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run();
+    expect(lab.log.at(-1)).toBe("release one v2");
+  });
+});
