@@ -9,6 +9,8 @@ export default defineConfig({
           include: ["test/**/*.test.ts"],
           exclude: ["test/integration/**", "test/e2e/**"],
           testTimeout: 20_000,
+          // Pure code for the most part: loading it anew for each file would take as long as the tests.
+          isolate: false,
         },
       },
       {
