@@ -93,14 +93,15 @@ async function installSecond() {
   await install({ ...names, port: Number(flags.port) + 1 }, "second");
 }
 
-const holder = async () =>
-  (await json("get", "lease", "addon-operator-addon-operator")).spec.holderIdentity.split("/")[0];
+/** The Pod that leads, and which of its processes. */
+const holder = async () => (await json("get", "lease", "addon-operator-addon-operator")).spec.holderIdentity;
+const podOf = (identity) => identity.split("/")[0];
 
-/** Seconds until another Pod holds the lease than the one that did. */
+/** Seconds until another process holds the lease than the one that did: a follower, or a container that came back. */
 async function takeOver(leave) {
   const before = await holder();
   const start = performance.now();
-  await leave(before);
+  await leave(podOf(before));
   const next = await eventually(
     async () => {
       const now = await holder();
@@ -110,7 +111,7 @@ async function takeOver(leave) {
     { timeoutMs: 90_000 },
   );
   const seconds = (performance.now() - start) / 1000;
-  await kubectl("wait", `pod/${next}`, "--for=condition=Ready", "--timeout=60s");
+  await kubectl("wait", `pod/${podOf(next)}`, "--for=condition=Ready", "--timeout=60s");
   return seconds;
 }
 
