@@ -10,6 +10,16 @@ import { locate, noteMajor, notedMajor } from "./binary.ts";
 import { HelmError } from "./errors.ts";
 import { MARK } from "./live-helms.ts";
 
+/** Hears of helm's work; its methods are cheap and never throw. */
+export interface HelmWitness {
+  /** A helm process of a release has ended. */
+  ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
+  /** All that a run had to do about a release is done, or failed. */
+  reconciled(release: string, seconds: number): void;
+}
+
+export type HelmOperation = "template" | "check-upgrade" | "upgrade" | "uninstall";
+
 export interface HelmOptions {
   /** A path, or a name on PATH (`--helm-bin`). */
   readonly bin: string;
@@ -28,6 +38,7 @@ export interface HelmOptions {
   readonly kubeContext?: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
+  readonly witness?: HelmWitness;
 }
 
 /** One chart to be rendered or released. */
@@ -163,6 +174,9 @@ export class Helm {
       ms: Math.round(result.durationMs),
       ...outcome(result),
     });
+    const operation = operationOf(verb, args);
+    if (operation !== undefined)
+      this.#options.witness?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
     if (result.outcome !== "succeeded") throw new HelmError(`${verb} ${call.release}`.trim(), result);
     return result;
   }
@@ -207,4 +221,9 @@ function outcome(result: RunResult): JsonObject {
 function manifestOf(value: Json): string {
   const manifest = isJsonObject(value) ? value["manifest"] : undefined;
   return typeof manifest === "string" ? manifest : "";
+}
+
+function operationOf(verb: string, args: readonly string[]): HelmOperation | undefined {
+  if (verb === "upgrade") return args.includes("--dry-run=server") ? "check-upgrade" : "upgrade";
+  return verb === "template" || verb === "uninstall" ? verb : undefined;
 }

@@ -1,7 +1,7 @@
 export { ensureCrds, type CrdTools } from "./crds.ts";
 export { decide, ownershipOf, type Decision, type Evidence, type Ownership } from "./decide.ts";
 export { ForeignReleaseError, HelmError } from "./errors.ts";
-export { Helm, type HelmOptions } from "./helm.ts";
+export { Helm, type HelmOptions, type HelmWitness } from "./helm.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
 export { documentsOf, lastingObjects, manifestChecksum, type ObjectRef } from "./manifest.ts";
 export { purgeList, type PurgeInput, type PurgePolicy } from "./purge.ts";

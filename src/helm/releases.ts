@@ -105,8 +105,15 @@ export class Releases {
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     this.#lateLabels.touch();
-    const { action, recovered } = await reconcileRelease(this.#reconciler, request);
-    return { action, recovered, release: this.get(request.module.name) };
+    const { clock, witness } = this.#options;
+    const { name } = request.module;
+    const from = clock.monotonic();
+    try {
+      const { action, recovered } = await reconcileRelease(this.#reconciler, request);
+      return { action, recovered, release: this.get(name) };
+    } finally {
+      witness?.reconciled(name, (clock.monotonic() - from) / 1000);
+    }
   }
 
   /** Begins to render what these modules will soon be compared with; never throws. */

@@ -30,7 +30,7 @@ import { applyOwnCrds } from "./own-crds.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
 import { watchRights } from "./rights.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
-import { makeWitness } from "./witness.ts";
+import { makeHelmWitness, makeWitness } from "./witness.ts";
 
 const LEASE_GRACE_MS = 3000;
 
@@ -151,7 +151,8 @@ export class Operator {
       onTrouble: (reason, message) => this.#faces?.configTrouble(reason, message),
     });
     scope.add(() => config.close());
-    const releases = makeReleases(this.#base);
+    const watched = { metrics: this.#metrics, state: this.#state };
+    const releases = makeReleases(this.#base, makeHelmWitness(watched));
     scope.add(() => releases.close());
     const hands = this.#makeHands(config, releases);
     const faces = this.#makeFaces(config, releases);
@@ -233,7 +234,12 @@ export class Operator {
       schedules,
       releases: releasesPort(this.#base, releases, this.#bindings),
       config,
-      witness: makeWitness(this.#metrics, (event) => this.#faces?.announce(event), logger),
+      witness: makeWitness({
+        metrics: this.#metrics,
+        state: this.#state,
+        announce: (event) => this.#faces?.announce(event),
+        logger,
+      }),
       hookMetrics: { apply: (from, operations) => this.#hookMetrics.apply(operations, from) },
       waits: this.#waits,
     });

@@ -1,11 +1,12 @@
 import { Releases, managedByDigest, purgeList } from "../helm/index.ts";
+import type { HelmWitness } from "../helm/index.ts";
 import type { Tree } from "../model/index.ts";
 import type { ReleasesPort } from "../tasks/index.ts";
 import type { KubeBindings } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 
 /** The releases of this operator; nothing is read yet. */
-export function makeReleases(base: Base): Releases {
+export function makeReleases(base: Base, witness?: HelmWitness): Releases {
   const { settings, namespace, client, hub, clock, logger, env } = base;
   return new Releases({
     bin: settings.helmBin,
@@ -24,6 +25,7 @@ export function makeReleases(base: Base): Releases {
     hub,
     clock,
     logger,
+    ...(witness && { witness }),
   });
 }
 

@@ -1,22 +1,40 @@
-import type { ReleaseOutcome } from "../helm/index.ts";
+import type { HelmWitness, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
+import type { State } from "../state/index.ts";
 import type { EventReason, Happening } from "../status/index.ts";
 import type { Witness } from "../tasks/index.ts";
+import { activationOf } from "./activation.ts";
 
 type Announce = (event: Happening) => void;
 
+/** Whom a witness tells, and what it looks at. */
+export interface Told {
+  readonly metrics: Metrics;
+  readonly announce: Announce;
+  readonly logger: Logger;
+  readonly state: Pick<State, "module" | "view">;
+}
+
 /** Tells metrics and Events what happened; state and log are the tasks' business. */
-export function makeWitness(metrics: Metrics, announce: Announce, logger: Logger): Witness {
+export function makeWitness({ metrics, announce, logger, state }: Told): Witness {
   return {
     hookRun({ hook, binding, queue, seconds, result }) {
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation: binding };
       metrics.hooks.ran({ ...labels, outcome: result, seconds });
     },
-    moduleRun: (module, seconds, failed) => metrics.modules.ran({ module, activation: "", seconds, failed }),
+    moduleRun(module, seconds, failed) {
+      const activation = activationOfModule(state, module);
+      metrics.modules.ran({ module, activation, seconds, failed });
+      if (activation === "HelmReleaseUnexpectedStatus") metrics.modules.redeployed(module);
+    },
     moduleDeleteFailed: (module) => metrics.modules.deleteFailed(module),
     discoveryFailed: () => metrics.modules.discoverFailed(),
-    released: (module, outcome) => announceRelease(announce, module, outcome),
+    released(module, outcome) {
+      announceRelease(announce, module, outcome);
+      if (outcome?.recovered === true)
+        metrics.modules.helmFallback({ module, operation: "upgrade", errorType: "pending" });
+    },
     removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
     failed(module, reason, message) {
       const invalid = reason === "ValuesIncomplete" || reason === "ForeignRelease";
@@ -26,8 +44,28 @@ export function makeWitness(metrics: Metrics, announce: Announce, logger: Logger
       announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note: `by ${by}` });
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by });
     },
-    converged: (seconds) => metrics.modules.converged({ activation: "", seconds }),
+    converged(seconds) {
+      const activation = activationOf(state.view.converge.cause, "reload");
+      metrics.modules.converged({ activation, seconds });
+    },
   };
+}
+
+/** Tells metrics how long helm worked, and for what. */
+export function makeHelmWitness({ metrics, state }: Pick<Told, "metrics" | "state">): HelmWitness {
+  return {
+    ran({ release, ...command }) {
+      const activation = activationOfModule(state, release);
+      metrics.modules.helmCommand({ module: release, activation, ...command });
+    },
+    reconciled(module, seconds) {
+      metrics.modules.helmStep({ module, activation: activationOfModule(state, module), seconds });
+    },
+  };
+}
+
+function activationOfModule(state: Told["state"], module: string): string {
+  return activationOf(state.module(module)?.lastRun?.trigger, "module");
 }
 
 const REASONS: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
