@@ -86,6 +86,12 @@ export function bindingName(trigger: HookTrigger): string {
   return trigger.type === "lifecycle" ? trigger.binding : trigger.binding.name;
 }
 
+/** The label `activation` of a hook's series: `Schedule`, `Kubernetes`, or the lifecycle binding. */
+export function activationOf(trigger: HookTrigger): string {
+  if (trigger.type === "lifecycle") return trigger.binding;
+  return trigger.type === "schedule" ? "Schedule" : "Kubernetes";
+}
+
 /** A task in one line, e.g. `run-module ingress: ConfigMap section changed`. */
 export function describeTask(task: Task): string {
   switch (task.kind) {

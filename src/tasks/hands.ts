@@ -90,6 +90,8 @@ export interface Witness {
     hook: Hook;
     binding: string;
     queue: string;
+    /** `Schedule`, `Kubernetes`, or the lifecycle binding. */
+    activation: string;
     seconds: number;
     result: "success" | "allowed" | "failed";
   }): void;

@@ -1,6 +1,6 @@
 import { allowsFailure } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { bindingName } from "../model/index.ts";
+import { activationOf, bindingName } from "../model/index.ts";
 import type { Hook, HookTrigger } from "../model/index.ts";
 import type { Cause } from "../state/index.ts";
 import { GLOBAL } from "../state/index.ts";
@@ -47,8 +47,16 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
   const report = (result: "success" | "failed"): void => {
     const first = triggers[0];
     const binding = first === undefined ? "" : bindingName(first);
+    const activation = first === undefined ? "" : activationOf(first);
     const tolerated = result === "failed" && allowsFailure(triggers) ? "allowed" : result;
-    hands.witness.hookRun({ hook, binding, queue, seconds: left.durationMs / 1000, result: tolerated });
+    hands.witness.hookRun({
+      hook,
+      binding,
+      queue,
+      activation,
+      seconds: left.durationMs / 1000,
+      result: tolerated,
+    });
   };
   try {
     await takeEffect(hands, request, left);

@@ -28,7 +28,7 @@ export interface KubeBindingsOptions {
    * written here.
    */
   readonly onTrouble?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
-  /** A filter failed on an object, twice: for the metric. The log line is written here. */
+  /** A filter failed on an object for good: for the metric. The log line is written here. */
   readonly onFilterError?: (hook: Hook, binding: KubernetesBinding, error: unknown) => void;
   /** Asked once for each binding: who is told how long its filter and its events take. */
   readonly times?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;

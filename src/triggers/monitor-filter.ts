@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 
+import { FilterError } from "../filter/index.ts";
 import type { WatchedObject } from "../kube/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
@@ -17,7 +18,7 @@ export type FilterOutcome = { readonly value: Json } | { readonly error: unknown
 export class FilterMemo {
   readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
 
-  /** The outcome, at once where the filter answers at once; a failed evaluation is tried once more. Never rejects. */
+  /** The outcome, at once where the filter answers at once; where jq failed it is tried once more. Never rejects. */
   evaluate(filter: CompiledFilter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
     let outcomes = this.#outcomes.get(object);
     if (outcomes === undefined) this.#outcomes.set(object, (outcomes = new Map()));
@@ -36,13 +37,18 @@ function attempt(
   tries: number,
 ): FilterOutcome | Promise<FilterOutcome> {
   const again = (error: unknown): FilterOutcome | Promise<FilterOutcome> =>
-    tries > 1 ? attempt(filter, object, tries - 1) : { error };
+    tries > 1 && !isFinal(error) ? attempt(filter, object, tries - 1) : { error };
   try {
     const value = filter.evaluate(object);
     return value instanceof Promise ? value.then((result) => ({ value: result }), again) : { value };
   } catch (error) {
     return again(error);
   }
+}
+
+/** The filter would say the same again; who was over the time limit had its second try. */
+function isFinal(error: unknown): boolean {
+  return error instanceof FilterError && (error.failure === "runtime" || error.failure === "timeout");
 }
 
 const LONGEST_PLAIN = 64;

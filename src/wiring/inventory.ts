@@ -40,9 +40,9 @@ export class Inventory {
 function sampleOf({ name: hook, module, config }: Hook): HookSample {
   const lifecycle = LIFECYCLE_BINDINGS.filter((each) => config.lifecycle[each] !== undefined);
   const bindings = [
-    ...lifecycle.map((name) => ({ name, queue: MAIN_QUEUE })),
-    ...config.schedules,
-    ...config.kubernetes,
-  ].map(({ name, queue }) => ({ binding: name, queue, activation: name }));
+    ...lifecycle.map((name) => ({ name, queue: MAIN_QUEUE, activation: name })),
+    ...config.schedules.map((binding) => ({ ...binding, activation: "Schedule" })),
+    ...config.kubernetes.map((binding) => ({ ...binding, activation: "Kubernetes" })),
+  ].map(({ name, queue, activation }) => ({ binding: name, queue, activation }));
   return { module, hook, bindings };
 }

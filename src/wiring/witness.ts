@@ -19,8 +19,8 @@ export interface Told {
 /** Tells metrics and Events what happened; state and log are the tasks' business. */
 export function makeWitness({ metrics, announce, logger, state }: Told): Witness {
   return {
-    hookRun({ hook, binding, queue, seconds, result }) {
-      const labels = { module: hook.module, hook: hook.name, binding, queue, activation: binding };
+    hookRun({ hook, binding, queue, activation, seconds, result }) {
+      const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
       metrics.hooks.ran({ ...labels, outcome: result, seconds });
     },
     moduleRun(module, seconds, failed) {

@@ -200,7 +200,7 @@ wait`;
     await is(() => expect([leader, child].map(isAlive)).toEqual([false, false]), "both are gone");
     await is(async () => {
       const { body } = await world.operator.http("/metrics");
-      expect(body).toMatch(/global_hook_success_total\{hook="limited.sh"[^}]*\} 1\n/);
+      expect(body).toMatch(/global_hook_success_total\{hook="limited.sh"[^}]*activation="Kubernetes"\} 1\n/);
     }, "the repeated run succeeds");
   });
 

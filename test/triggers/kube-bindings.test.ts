@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { FilterError } from "../../src/filter/index.ts";
 import { ApiError, CONFIG_MAPS } from "../../src/kube/index.ts";
 import type { Json } from "../../src/model/index.ts";
 import { added, configMap, list, modified, removed } from "../kube/watch-server.ts";
@@ -178,11 +179,13 @@ describe("events", () => {
     expect(take()).toEqual(one.flatMap((event) => [event, event]));
   });
 
-  it("whose filter fails twice are reported and left out; a deletion counts all the same", async () => {
+  it("whose filter fails are reported after a second try where that makes sense and left out; a deletion counts all the same", async () => {
     let calls = 0;
     const evaluate = (object: { [key: string]: unknown }): Json => {
       calls += 1;
-      if ((object["data"] as { color: string }).color === "bad") throw new Error("jq: no");
+      const { color: is } = object["data"] as { color: string };
+      if (is === "bad") throw new FilterError("engine", "jq ended");
+      if (is === "worse") throw new FilterError("timeout", "the filter took over 5s");
       return 1;
     };
     const errors: string[] = [];
@@ -202,7 +205,10 @@ describe("events", () => {
     watch.send(modified(color("a", 11, "bad")));
     await settle();
     expect([calls, take(), errors]).toEqual([2, [], ["maps"]]);
-    watch.send(removed(color("a", 12, "bad")));
+    watch.send(modified(color("a", 12, "worse")));
+    await settle();
+    expect([calls, take(), errors]).toEqual([3, [], ["maps", "maps"]]);
+    watch.send(removed(color("a", 13, "bad")));
     await settle();
     expect(take()).toEqual(["h Deleted ns/a"]);
     expect(bindings.snapshots(of).get("maps")).toEqual([]);

@@ -37,6 +37,12 @@ test("series of hooks and modules are there from the start, and go with them", a
   expect(await lines("hook_errors")).toContain(
     'hook_errors{module="m",hook="a.sh",binding="daily",queue="slow"} 0',
   );
+  const place = 'module="m",hook="a.sh"';
+  expect(await lines("module_hook_success_total")).toEqual([
+    `module_hook_success_total{${place},binding="onStartup",queue="main",activation="onStartup"} 0`,
+    `module_hook_success_total{${place},binding="daily",queue="slow",activation="Schedule"} 0`,
+    `module_hook_success_total{${place},binding="pods",queue="main",activation="Kubernetes"} 0`,
+  ]);
   expect(await lines("module_run_errors_total")).toEqual(['module_run_errors_total{module="m"} 0']);
 
   globalHooks = [];
