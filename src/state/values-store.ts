@@ -3,7 +3,15 @@ import type { KnownSecrets } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
 import { compact, compileSchemas, effective, explain, withOverlay } from "../values/index.ts";
-import type { Effective, ParsedConfig, PatchOperation, Schemas, SectionInput } from "../values/index.ts";
+import type {
+  Effective,
+  ParsedConfig,
+  PatchOperation,
+  Places,
+  Schemas,
+  SectionInput,
+} from "../values/index.ts";
+import { PatchAuthors } from "./patch-authors.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
 
 /** Merged values of one section with their digest. */
@@ -25,6 +33,7 @@ export class ValuesStore {
   /** Both, as hooks are shown them. */
   #shown: ParsedConfig | undefined;
   readonly #patches = new Map<string, readonly PatchOperation[]>();
+  readonly #authors = new PatchAuthors();
   readonly #hookFlags = new Map<string, boolean>();
   readonly #merged = new Map<string, Merged>();
   readonly #modules = new Map<string, Module>();
@@ -68,9 +77,10 @@ export class ValuesStore {
     this.#digests.clear();
   }
 
-  /** Adds fresh, already validated patches of a hook to what is stored for `key`. */
-  addPatches(key: string, operations: readonly PatchOperation[]): void {
+  /** Adds fresh, already validated patches to what is stored for `key`; `hook` is who left them. */
+  addPatches(key: string, operations: readonly PatchOperation[], hook?: string): void {
     if (operations.length === 0) return;
+    if (hook !== undefined) this.#authors.note(key, operations, hook);
     this.#patches.set(key, compact([...this.patches(key), ...operations]));
     this.#merged.delete(key);
     this.#digests.clear();
@@ -115,7 +125,7 @@ export class ValuesStore {
     return new Set([...under(GLOBAL), ...under(key)]);
   }
 
-  /** Which layer set each leaf of a section, by JSON pointer. */
+  /** Which layer set each leaf of a section, and where, by JSON pointer. */
   explain(key: string): JsonObject {
     const config = sectionIn(this.#config, key);
     const input = this.#input(key, {
@@ -123,7 +133,22 @@ export class ValuesStore {
       overlay: sectionIn(this.#overlay, key),
       patches: this.patches(key),
     });
-    return Object.fromEntries(explain(input));
+    return Object.fromEntries(explain(input, this.#places(key)));
+  }
+
+  #places(key: string): Places {
+    const module = this.#modules.get(key);
+    const schemas = key === GLOBAL ? this.#tree?.globalSchemas : module?.schemas;
+    const places = {
+      "modules/values.yaml": module?.common.file,
+      "module values.yaml": module?.own.file,
+      ConfigMap: `key ${key}`,
+      "overlay ConfigMap": `key ${key}`,
+      "config schema default": schemas?.config?.file,
+      "values schema default": schemas?.values?.file,
+    };
+    const known = Object.entries(places).filter(([, place]) => place !== undefined);
+    return { ...(Object.fromEntries(known) as Places), hookOf: (path) => this.#authors.of(key, path) };
   }
 
   #effective(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): Merged {

@@ -108,7 +108,7 @@ async function remember(
     section: digestOf(hands, key),
   };
   if (patches.config.length > 0) await hands.config.write(key, patches.config);
-  state.values.addPatches(key, patches.values);
+  state.values.addPatches(key, patches.values, request.hook.name);
   for (const [valuesKey, enabled] of patches.flags) state.values.setHookFlag(valuesKey, enabled);
   const cause = causeOf(request.triggers[0]);
   if (request.hook.module === undefined) {

@@ -1,3 +1,4 @@
+export { checkSchemas } from "./check-schemas.ts";
 export { helmValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
 export * from "./hands.ts";
 export { loadHooks, loadTree } from "./load.ts";

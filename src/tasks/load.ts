@@ -1,7 +1,6 @@
 import type { Hook, HookFile, Module, Problem, Tree } from "../model/index.ts";
-import { ProblemError } from "../model/index.ts";
 import type { ModuleRecord } from "../state/index.ts";
-import { compileSchemas } from "../values/index.ts";
+import { checkSchemas } from "./check-schemas.ts";
 import type { Hands } from "./hands.ts";
 import { forgetSynchronized } from "./synchronized.ts";
 
@@ -57,7 +56,7 @@ export async function loadLate(hands: Hands, module: Module): Promise<void> {
 }
 
 async function loadModule(hands: Hands, module: Module): Promise<void> {
-  const schemas = schemaProblem(module);
+  const schemas = checkSchemas(hands, module.schemas);
   const loaded = await loadHooks(hands, module.hookFiles, module.name);
   const problem = schemas ?? loaded.problems[0];
   hands.state.update(module.name, (record) => {
@@ -67,16 +66,6 @@ async function loadModule(hands: Hands, module: Module): Promise<void> {
   });
   retireHooks(hands, module.name);
   if (problem !== undefined) hands.logger.error("Module is invalid", { module: module.name, ...problem });
-}
-
-function schemaProblem(module: Module): Problem | undefined {
-  try {
-    compileSchemas(module.schemas);
-    return undefined;
-  } catch (error) {
-    if (error instanceof ProblemError) return error.problems[0];
-    throw error;
-  }
 }
 
 /** Configures hooks, in the order of their names; all problems are collected. */

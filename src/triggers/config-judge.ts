@@ -3,7 +3,7 @@ import { describeProblem } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
 import { checkConfig } from "../state/index.ts";
 import type { State } from "../state/index.ts";
-import { parseConfigMap } from "../values/index.ts";
+import { changedKeys, parseConfigMap } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import type { ConfigObject } from "./config-objects.ts";
 
@@ -43,6 +43,7 @@ export class ConfigJudge {
     const { resourceVersion } = object.metadata;
     if (problems.length > 0) return this.#refuse(problems, resourceVersion);
     this.#warnUnknown(config);
+    this.#tellChanges(config);
     state.recordConfig(
       { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
       { text: "ConfigMap changed", place: "front" },
@@ -72,6 +73,13 @@ export class ConfigJudge {
       onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
     }
     state.recordConfig({ condition: "invalid", problems, resourceVersion }, { text: "", place: "front" });
+  }
+
+  #tellChanges(config: ParsedConfig): void {
+    const { state, logger } = this.#parts;
+    if (state.values.config === undefined) return;
+    const keys = changedKeys(state.values.config, config);
+    if (keys.length > 0) logger.info("ConfigMap changed", { keys });
   }
 
   #warnUnknown(config: ParsedConfig): void {

@@ -28,15 +28,6 @@ export interface ParsedConfig {
   readonly warnings: readonly string[];
 }
 
-/** Which parts of two contents differ; keys are values keys. The style of the YAML never counts. */
-export interface ConfigChanges {
-  readonly global: boolean;
-  readonly sections: ReadonlySet<string>;
-  readonly flags: ReadonlySet<string>;
-  readonly maintenance: ReadonlySet<string>;
-  readonly protected: ReadonlySet<string>;
-}
-
 interface Draft {
   readonly file: string;
   global: JsonObject | undefined;
@@ -64,8 +55,6 @@ function newDraft(file: string): Draft {
     warnings: [],
   };
 }
-
-const NOTHING: ParsedConfig = newDraft("");
 
 type Reader = (draft: Draft, key: string, text: string) => void;
 
@@ -186,28 +175,26 @@ function forgetGone(file: string, data: Readonly<Record<string, string>>): void 
   }
 }
 
-/** Which parts differ between two contents; undefined = there was none. Sections that are shared cost nothing. */
-export function changedKeys(
-  before: ParsedConfig | undefined,
-  after: ParsedConfig | undefined,
-): ConfigChanges {
-  const [left, right] = [before ?? NOTHING, after ?? NOTHING];
-  return {
-    global: !same(left.global, right.global),
-    sections: differing(left.sections, right.sections),
-    flags: differing(left.flags, right.flags),
-    maintenance: differing(asMap(left.maintenance), asMap(right.maintenance)),
-    protected: differing(asMap(left.protected), asMap(right.protected)),
-  };
+/** The keys of a ConfigMap that say something else in `after`. Sections that are shared cost nothing. */
+export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
+  const flags = (kind: "maintenance" | "protected", word: string): string[] =>
+    differing(asMap(before[kind]), asMap(after[kind])).map((key) => `${key}${word}`);
+  return [
+    ...(same(before.global, after.global) ? [] : ["global"]),
+    ...differing(before.sections, after.sections),
+    ...differing(before.flags, after.flags).map((key) => `${key}Enabled`),
+    ...flags("maintenance", "Maintenance"),
+    ...flags("protected", "Protected"),
+  ];
 }
 
 function asMap(set: ReadonlySet<string>): ReadonlyMap<string, Json> {
   return new Map([...set].map((key) => [key, true]));
 }
 
-function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): Set<string> {
+function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
   const keys = new Set([...before.keys(), ...after.keys()]);
-  return new Set([...keys].filter((key) => !same(before.get(key), after.get(key))));
+  return [...keys].filter((key) => !same(before.get(key), after.get(key))).toSorted();
 }
 
 function same(before: Json | undefined, after: Json | undefined): boolean {

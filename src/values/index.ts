@@ -1,7 +1,7 @@
 export { applyPatch, forStorage, replay } from "./apply-patch.ts";
 export { MANY_OPERATIONS, compact } from "./compact.ts";
 export { NO_RECONCILIATION, changedKeys, parseConfigMap, withOverlay } from "./config-map.ts";
-export type { ConfigChanges, ParsedConfig } from "./config-map.ts";
+export type { ParsedConfig } from "./config-map.ts";
 export {
   CONFIG_MAP_LIMIT,
   checkDataSize,
@@ -10,8 +10,10 @@ export {
   sectionYaml,
 } from "./config-write.ts";
 export type { ConfigEdit, ConfigWrite } from "./config-write.ts";
-export { effective, explain } from "./layers.ts";
-export type { Effective, LayerName, SectionInput } from "./layers.ts";
+export { explain } from "./explain.ts";
+export type { LayerName, Places } from "./explain.ts";
+export { effective } from "./layers.ts";
+export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";
 export { parsePatch } from "./parse-patch.ts";
 export { PatchError } from "./patch.ts";

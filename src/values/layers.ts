@@ -1,10 +1,7 @@
-import { canonicalJson } from "../lib/index.ts";
-import { isJsonObject } from "../model/index.ts";
-import type { Json, Section } from "../model/index.ts";
+import type { Section } from "../model/index.ts";
 import { replay } from "./apply-patch.ts";
-import { member, merge, mergeLayers, withNullsOf, withoutNulls } from "./merge.ts";
+import { merge, mergeLayers, withNullsOf, withoutNulls } from "./merge.ts";
 import type { PatchOperation } from "./patch.ts";
-import { isAtOrBelow, pointerOf, segmentsOf } from "./pointer.ts";
 import type { Schemas } from "./schemas.ts";
 
 /** The layers of one section, weakest first (README "Values"). Every layer may be missing. */
@@ -51,66 +48,4 @@ export function effective(input: SectionInput): Effective {
   const config = schemas.configPart(judged, written);
   const values = replay(bare, input.patches ?? []) ?? {};
   return { config, values, helmValues: withNullsOf(values, full) as Section };
-}
-
-/** Names of layers as people read them, strongest last. */
-export type LayerName =
-  | "config schema default"
-  | "modules/values.yaml"
-  | "module values.yaml"
-  | "ConfigMap"
-  | "overlay ConfigMap"
-  | "values schema default"
-  | "hook patch";
-
-/** Which layer set each leaf of `values`, by JSON pointer; a list is one leaf. */
-export function explain(input: SectionInput): ReadonlyMap<string, LayerName> {
-  const before = effective({ ...input, patches: [] }).values;
-  const { values } = effective(input);
-  const origins = new Map<string, LayerName>();
-  for (const [path, leaf] of leaves(values)) {
-    const patched = isPatched(path, input.patches ?? []) || !same(at(before, path), leaf);
-    origins.set(path, patched ? "hook patch" : layerOf(input, path));
-  }
-  return origins;
-}
-
-function layerOf(input: SectionInput, path: string): LayerName {
-  const layers: readonly (readonly [LayerName, Section | undefined])[] = [
-    ["overlay ConfigMap", input.overlay],
-    ["ConfigMap", input.config],
-    ["module values.yaml", input.own],
-    ["modules/values.yaml", input.common],
-  ];
-  const found = layers.find(([, section]) => section !== undefined && at(section, path) !== undefined);
-  if (found !== undefined) return found[0];
-  const given = (mergeLayers([input.common, input.own, input.config, input.overlay]) ?? {}) as Section;
-  const isConfigDefault = at(input.schemas.configDefaults(given), path) !== undefined;
-  return isConfigDefault ? "config schema default" : "values schema default";
-}
-
-/** Patches carry the section's key in front; the part behind it is what `path` starts with. */
-function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
-  return patches.some((each) => {
-    const below = pointerOf(segmentsOf(each.path).slice(1));
-    return each.op !== "remove" && each.op !== "test" && (below === "" || isAtOrBelow(path, below));
-  });
-}
-
-function same(left: Json | undefined, right: Json | undefined): boolean {
-  return left === right || canonicalJson(left) === canonicalJson(right);
-}
-
-function at(value: Json, path: string): Json | undefined {
-  let found: Json | undefined = value;
-  for (const segment of segmentsOf(path)) found = isJsonObject(found) ? member(found, segment) : undefined;
-  return found;
-}
-
-function* leaves(value: Json, path = ""): Generator<readonly [string, Json]> {
-  const members = isJsonObject(value) ? Object.entries(value) : [];
-  if (members.length === 0) yield [path, value];
-  for (const [key, child] of members) {
-    if (child !== undefined) yield* leaves(child, `${path}${pointerOf([key])}`);
-  }
 }

@@ -2,6 +2,7 @@ import { hookTask } from "../hooks/index.ts";
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
 import { firstContact } from "../kube/index.ts";
+import { breathe } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf } from "../model/index.ts";
@@ -83,8 +84,10 @@ export class Operator {
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
       random: Math.random,
-      run: (batch, context) => {
+      run: async (batch, context) => {
         countWait(this.#metrics, batch[0], context);
+        // A thousand tasks that wait for nothing must not keep the lease from being renewed.
+        await breathe();
         return runTask(this.#handsOrThrow(), batch, context);
       },
       delay: (task) => this.#limits.waitMs(task),

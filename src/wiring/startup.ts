@@ -1,7 +1,7 @@
 import { ProblemError } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
 import type { State } from "../state/index.ts";
-import { loadHooks } from "../tasks/index.ts";
+import { checkSchemas, loadHooks } from "../tasks/index.ts";
 import type { Hands } from "../tasks/index.ts";
 import type { ConfigMapSource } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
@@ -16,6 +16,7 @@ export async function loadEverything(base: Base, state: State, hands: Hands): Pr
   for (const warning of tree.warnings) base.logger.warn(warning);
   const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
   refuse([...tree.problems, ...problems]);
+  checkSchemas(hands, tree.globalSchemas);
   state.recordTree(tree);
   state.recordGlobalHooks(hooks);
 }

@@ -67,8 +67,8 @@ test("the command line asks a running operator (DEBUG)", { timeout: 120_000 }, a
   expect(await cli("module list")).toBe("enabledModules:\n  - web-shop\n");
   expect(await json("module values web-shop")).toEqual({ size: 1, host: "a.example" });
   expect(await json("module values web-shop --explain")).toEqual({
-    "/size": "module values.yaml",
-    "/host": "hook patch",
+    "/size": `module values.yaml: ${root}/modules/010-web-shop/values.yaml`,
+    "/host": "hook patch: hooks/host",
   });
   expect(await json("module values web-shop -g")).toMatchObject({ global: { cluster: "east" } });
   expect(await json("module config web-shop")).toEqual({});

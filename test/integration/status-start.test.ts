@@ -64,3 +64,22 @@ test("a ConfigMap that is missing at start while releases of ours exist is calle
   const events = await json<{ items: { reason: string }[] }>(["get", "events", "-n", namespace]);
   expect(events.items.map(({ reason }) => reason)).toContain("ConfigMapMissing");
 });
+
+test("it answers while a reload of many modules has nothing to wait for, and tells its progress", async () => {
+  const namespace = await freshNamespace("start");
+  const modulesDir = writeModule();
+  for (let index = 100; index < 250; index++) {
+    mkdirSync(join(modulesDir, `${index}-m${index}`));
+    writeFileSync(join(modulesDir, `${index}-m${index}`, "values.yaml"), `m${index}Enabled: true\n`);
+  }
+  const operator = await startOperator({ namespace, modulesDir });
+  const seen = new Set<number>();
+  const isDone = async (): Promise<boolean> => {
+    const { body } = await operator.http("/status/converge?output=json");
+    const status = JSON.parse(body) as Readonly<Record<string, unknown>>;
+    seen.add(Number(status["STARTUP_CONVERGE_IN_PROGRESS"]));
+    return status["STARTUP_CONVERGE_DONE"] === true;
+  };
+  await eventually(isDone, "the first reload", { intervalMs: 1, context: operator.log });
+  expect([...seen].filter((tasks) => tasks > 1 && tasks < 151).length).toBeGreaterThan(1);
+});

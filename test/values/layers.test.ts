@@ -175,6 +175,17 @@ describe("explain", () => {
     });
   });
 
+  it("names the place of a layer where it is known", () => {
+    const input = inputOf({ common: { c: 1 }, config: { f: 1 }, patches: [add("/m/h", 1), add("/m/i", 1)] });
+    const hookOf = (path: string) => (path === "/h" ? "hooks/a.sh" : undefined);
+    expect(Object.fromEntries(explain(input, { "modules/values.yaml": "/m/values.yaml", hookOf }))).toEqual({
+      "/c": "modules/values.yaml: /m/values.yaml",
+      "/f": "ConfigMap",
+      "/h": "hook patch: hooks/a.sh",
+      "/i": "hook patch",
+    });
+  });
+
   it("names the layer of a section that is a list", () => {
     const section: Section = [1];
     expect(Object.fromEntries(explain(inputOf({ config: section })))).toEqual({ "": "ConfigMap" });

@@ -1,0 +1,21 @@
+import { ProblemError } from "../model/index.ts";
+import type { Problem, SchemaFiles } from "../model/index.ts";
+import { compileSchemas } from "../values/index.ts";
+import type { Schemas } from "../values/index.ts";
+import type { Hands } from "./hands.ts";
+
+/** Schemas whose warnings have been logged: a reload that changes nothing says nothing. */
+const told = new WeakSet<Schemas>();
+
+/** Compiles schemas and logs what a person should know of them, once; answers what makes them unusable. */
+export function checkSchemas({ logger }: Pick<Hands, "logger">, files: SchemaFiles): Problem | undefined {
+  try {
+    const schemas = compileSchemas(files);
+    if (!told.has(schemas)) for (const warning of schemas.warnings) logger.warn(warning);
+    told.add(schemas);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ProblemError) return error.problems[0];
+    throw error;
+  }
+}

@@ -1,0 +1,77 @@
+import { canonicalJson } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import type { Json, Section } from "../model/index.ts";
+import { effective } from "./layers.ts";
+import type { SectionInput } from "./layers.ts";
+import { member, mergeLayers } from "./merge.ts";
+import type { PatchOperation } from "./patch.ts";
+import { isAtOrBelow, pointerOf, segmentsOf } from "./pointer.ts";
+
+/** Names of layers as people read them, strongest last. */
+export type LayerName =
+  | "config schema default"
+  | "modules/values.yaml"
+  | "module values.yaml"
+  | "ConfigMap"
+  | "overlay ConfigMap"
+  | "values schema default"
+  | "hook patch";
+
+/** Where a layer is to be found: a file, a key of a ConfigMap, a hook. Hooks are told by the leaf they patched. */
+export type Places = Readonly<Partial<Record<Exclude<LayerName, "hook patch">, string>>> & {
+  readonly hookOf?: (path: string) => string | undefined;
+};
+
+/** Which layer set each leaf of `values`, and where, by JSON pointer; a list is one leaf. `layer` or `layer: place`. */
+export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<string, string> {
+  const before = effective({ ...input, patches: [] }).values;
+  const { values } = effective(input);
+  const origins = new Map<string, string>();
+  for (const [path, leaf] of leaves(values)) {
+    const patched = isPatched(path, input.patches ?? []) || !same(at(before, path), leaf);
+    const layer = patched ? "hook patch" : layerOf(input, path);
+    const place = layer === "hook patch" ? places.hookOf?.(path) : places[layer];
+    origins.set(path, place === undefined ? layer : `${layer}: ${place}`);
+  }
+  return origins;
+}
+
+function layerOf(input: SectionInput, path: string): LayerName {
+  const layers: readonly (readonly [LayerName, Section | undefined])[] = [
+    ["overlay ConfigMap", input.overlay],
+    ["ConfigMap", input.config],
+    ["module values.yaml", input.own],
+    ["modules/values.yaml", input.common],
+  ];
+  const found = layers.find(([, section]) => section !== undefined && at(section, path) !== undefined);
+  if (found !== undefined) return found[0];
+  const given = (mergeLayers([input.common, input.own, input.config, input.overlay]) ?? {}) as Section;
+  const isConfigDefault = at(input.schemas.configDefaults(given), path) !== undefined;
+  return isConfigDefault ? "config schema default" : "values schema default";
+}
+
+/** Patches carry the section's key in front; the part behind it is what `path` starts with. */
+function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
+  return patches.some((each) => {
+    const below = pointerOf(segmentsOf(each.path).slice(1));
+    return each.op !== "remove" && each.op !== "test" && (below === "" || isAtOrBelow(path, below));
+  });
+}
+
+function same(left: Json | undefined, right: Json | undefined): boolean {
+  return left === right || canonicalJson(left) === canonicalJson(right);
+}
+
+function at(value: Json, path: string): Json | undefined {
+  let found: Json | undefined = value;
+  for (const segment of segmentsOf(path)) found = isJsonObject(found) ? member(found, segment) : undefined;
+  return found;
+}
+
+function* leaves(value: Json, path = ""): Generator<readonly [string, Json]> {
+  const members = isJsonObject(value) ? Object.entries(value) : [];
+  if (members.length === 0) yield [path, value];
+  for (const [key, child] of members) {
+    if (child !== undefined) yield* leaves(child, `${path}${pointerOf([key])}`);
+  }
+}
