@@ -114,8 +114,9 @@ export class Member {
   #call(act: () => Promise<void> | void): void {
     if (this.#closed) return;
     try {
-      const promise = act();
-      if (promise !== undefined) this.#track(promise);
+      const answer: unknown = act();
+      // A consumer that promises nothing may still answer something.
+      if (answer instanceof Promise) this.#track(answer);
     } catch (error) {
       this.#failed(error);
     }

@@ -80,9 +80,10 @@ export class ConfigObjects {
         },
         applied: seen,
         deleted: () => see(undefined),
-        trouble: (error) =>
-          error !== undefined &&
-          logger.warn("ConfigMap cannot be watched", { configMap: name, error: oneLine(error) }),
+        trouble: (error) => {
+          if (error !== undefined)
+            logger.warn("ConfigMap cannot be watched", { configMap: name, error: oneLine(error) });
+        },
       },
     );
   }

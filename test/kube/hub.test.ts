@@ -338,6 +338,19 @@ describe("the hub", () => {
     expect(good.take()).toBe("( +a@1 +b@2 =");
   });
 
+  it("takes what a consumer answers for a promise only if it is one", async () => {
+    const server = new WatchServer();
+    const errors: string[] = [];
+    const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
+    const hub = new WatchHub({ client: server, clock: new ManualClock(), logger, random: () => 0 });
+    const one = listener();
+    hub.subscribe(SPEC, { ...one.consumer, synced: () => one.seen.push("=") > 0 });
+    (await server.next()).send(list(10, [])).end();
+    await settle();
+    expect(one.take()).toBe("( =");
+    expect(errors).toEqual([]);
+  });
+
   it("waits with reading on when too many answers of a consumer are outstanding", async () => {
     const { server, hub } = lab();
     const gates: (() => void)[] = [];

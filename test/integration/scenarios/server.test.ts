@@ -1,7 +1,8 @@
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 
-import { eventually, ownCluster } from "../../support/cluster.ts";
+import { startCluster } from "../../../scripts/control-plane.mjs";
 import type { ControlPlane } from "../../support/cluster.ts";
+import { eventually } from "../../support/cluster.ts";
 import { atRest, expectNothingLeft, expectPicture } from "../../support/final-state.ts";
 import type { OperatorProcess } from "../../support/operator.ts";
 import { ACTS, PICTURES, prepare } from "../../support/scene-story.ts";
@@ -9,8 +10,16 @@ import type { Scene } from "../../support/scene.ts";
 
 const LEASE = ["--lease-duration=5s", "--lease-renew-deadline=2s", "--lease-retry-period=500ms"];
 
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  plane = await startCluster();
+});
+
+afterAll(() => plane.stop());
+
 /** Stops etcd; the result lets it go on. */
-function freeze(plane: ControlPlane): () => void {
+function freeze(): () => void {
   const { etcd } = plane.pids();
   if (etcd === undefined) throw new Error("no etcd");
   process.kill(etcd, "SIGSTOP");
@@ -26,9 +35,8 @@ test(
   "the API server is restarted in the middle of a converge, of helm and of a delete",
   { timeout: 90_000 },
   async () => {
-    const plane = await ownCluster();
     const scene = await prepare("server", plane);
-    const steps = ["app-beforeHelm", "before-upgrade app", "global-afterAll"].map(scene.close);
+    const steps = ["app-beforeHelm", "before-upgrade app"].map(scene.close);
     const operator = await scene.start();
     for (const step of steps) {
       await step.reached();
@@ -48,13 +56,12 @@ test(
 );
 
 test("etcd stands still again and again while modules run", { timeout: 90_000 }, async () => {
-  const plane = await ownCluster();
   const scene = await prepare("etcd", plane);
   const steps = ["app-onStartup", "app-beforeHelm", "before-upgrade app", "app-afterHelm"].map(scene.close);
   const operator = await scene.start();
   for (const step of steps) {
     await step.reached();
-    const goOn = freeze(plane);
+    const goOn = freeze();
     const before = scene.proxy.seen.length;
     step.open();
     await eventually(() => scene.proxy.seen.length > before, "a request waits for etcd");
@@ -66,14 +73,13 @@ test("etcd stands still again and again while modules run", { timeout: 90_000 },
 });
 
 test("etcd stands still for longer than the lease lasts", { timeout: 90_000 }, async () => {
-  const plane = await ownCluster();
   const scene = await prepare("lease", plane);
   const first = await scene.start({ args: LEASE });
   await atRest(first);
   const running = scene.close("app-afterHelm");
   await ACTS.upgrade(scene);
   await running.reached();
-  const goOn = freeze(plane);
+  const goOn = freeze();
   expect(await first.exit).toMatchObject({ code: 0 });
   expect(first.log()).toContain("The lease is lost");
   expect(scene.processes()).toEqual([]);
