@@ -100,16 +100,7 @@ export class Operator {
     });
     this.#waits = new TaskWaits(this.#queues);
     this.#engine = new Engine(this.#state, this.#queues);
-    this.#bindings = new KubeBindings({
-      ...this.#base,
-      keepManagedFields: settings.keepManagedFields,
-      emit: (hook, trigger) => this.#offerHook(hook, trigger),
-      onTrouble: (hook, binding, message) => {
-        if (message !== undefined) this.#metrics.kube.bindingMissing(binding.name);
-        this.#noteTroubles(hook);
-      },
-      times: (hook, binding) => bindingTimes(this.#metrics, hook, binding),
-    });
+    this.#bindings = this.#makeBindings();
     this.#state.explainWith((name) => {
       const view = this.#state.view;
       const module = view.modules.get(name);
@@ -248,6 +239,19 @@ export class Operator {
     });
     this.#hands = hands;
     return hands;
+  }
+
+  #makeBindings(): KubeBindings {
+    return new KubeBindings({
+      ...this.#base,
+      keepManagedFields: this.#base.settings.keepManagedFields,
+      emit: (hook, trigger) => this.#offerHook(hook, trigger),
+      onTrouble: (hook, binding, message) => {
+        if (message !== undefined) this.#metrics.kube.bindingMissing(binding.name);
+        this.#noteTroubles(hook);
+      },
+      times: (hook, binding) => bindingTimes(this.#metrics, hook, binding),
+    });
   }
 
   #noteTroubles(hook: Hook): void {
