@@ -344,7 +344,8 @@ describe("the hub", () => {
     const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
     const hub = new WatchHub({ client: server, clock: new ManualClock(), logger, random: () => 0 });
     const one = listener();
-    hub.subscribe(SPEC, { ...one.consumer, synced: () => one.seen.push("=") > 0 });
+    const synced: () => void = () => one.seen.push("=") > 0;
+    hub.subscribe(SPEC, { ...one.consumer, synced });
     (await server.next()).send(list(10, [])).end();
     await settle();
     expect(one.take()).toBe("( =");
