@@ -205,6 +205,15 @@ END`,
     expect(left).not.toContain("deleted-");
   });
 
+  test("object patches are counted apart from the operator's own requests", async () => {
+    const { body } = await operator.http("/metrics");
+    const series = "addon_operator_kubernetes_client_request_result_total";
+    expect(body).toMatch(
+      new RegExp(`^${series}\\{.*method="PATCH".*component="object_patcher"\\} [1-9]`, "m"),
+    );
+    expect(body).toMatch(new RegExp(`^${series}\\{.*method="GET".*component="main"\\} [1-9]`, "m"));
+  });
+
   test("YAML documents, a subresource, texts with YAML", async () => {
     await pull("patches-yaml");
     await is(async () => expect(await data("from-yaml")).toEqual({ flag: "on" }), "the last document");

@@ -248,10 +248,13 @@ test("reports each request with a templated path", async () => {
   ]);
 });
 
-test("a rate limit holds back, and `limited` has one of its own", async () => {
+test("a rate limit holds back, and `limited` has one of its own, and listeners", async () => {
   const { api, client, clock } = await fake();
   api.on(`GET ${PATH}`, FINE);
   const slow = client.limited({ qps: 1, burst: 1 });
+  const reports: string[] = [];
+  client.onRequest(() => reports.push("main"));
+  slow.onRequest(() => reports.push("limited"));
   await slow.json({ path: PATH });
   const second = slow.json({ path: PATH });
   await client.json({ path: PATH });
@@ -260,6 +263,7 @@ test("a rate limit holds back, and `limited` has one of its own", async () => {
   await clock.advance(1000);
   await second;
   expect(api.requests).toHaveLength(3);
+  expect(reports).toEqual(["limited", "main", "limited"]);
 });
 
 describe("credentials", () => {
