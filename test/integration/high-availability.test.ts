@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { rmSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { describe, expect, onTestFinished, test } from "vitest";
 
@@ -18,6 +19,8 @@ const LONG = ["--lease-duration=10m", "--lease-renew-deadline=9m", "--lease-retr
 async function stage(): Promise<Stage> {
   const built = new Stage(await freshNamespace("ha"), hookLab("ha"));
   const { lab } = built;
+  // What a failing test leaves running ends with its file.
+  onTestFinished(() => rmSync(lab.dir, { recursive: true, force: true, maxRetries: 5 }));
   lab.file("modules/values.yaml", "workEnabled: true\n");
   lab.file("modules/010-work/Chart.yaml", "apiVersion: v2\nname: work\nversion: 1.0.0\n");
   lab.file(
@@ -38,7 +41,7 @@ async function stage(): Promise<Stage> {
     "global-hooks/stuck.sh",
     { kubernetes: [on] },
     // Deaf to SIGTERM, as a hook may be: only SIGKILL ends it.
-    `trap '' TERM; while [ "$REPLICA" = a ]; do sleep 0.1; done`,
+    `trap '' TERM; while [ "$REPLICA" = a ] && [ -e "$0" ]; do sleep 0.1; done`,
   );
   return built;
 }
