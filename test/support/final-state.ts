@@ -12,6 +12,8 @@ export interface Picture {
   readonly releases: Readonly<Record<string, string>>;
   /** Revisions by release: each would have been one helm run more. */
   readonly revisions: Readonly<Record<string, number>>;
+  /** Records that a helm which died, or an operator, has left as they should not stay. */
+  readonly unfinished: readonly string[];
   /** ConfigMaps of charts and hooks, with their data. */
   readonly objects: Readonly<Record<string, unknown>>;
   /** Our resources: state, what kstatus makes of them, which rules of it they break. */
@@ -38,6 +40,9 @@ export async function pictureOf({ cluster, namespace }: Scene): Promise<Picture>
   return {
     releases: Object.fromEntries(records.map((each) => [name(each), describeRecord(each)])),
     revisions: Object.fromEntries(records.map((each) => [name(each), revision(each)])),
+    unfinished: records
+      .map(statusOf)
+      .filter((status) => !["deployed", "superseded", "failed"].includes(status)),
     objects: Object.fromEntries(
       [...maps, ...of("Job")]
         .filter(({ metadata }) => metadata.name !== "addon-operator")
@@ -56,6 +61,8 @@ export async function pictureOf({ cluster, namespace }: Scene): Promise<Picture>
 function revision({ metadata: { labels } }: Seen): number {
   return Number(labels?.["version"]);
 }
+
+const statusOf = ({ metadata: { labels } }: Seen): string => labels?.["status"] ?? "";
 
 function describeRecord({ metadata: { labels = {} } }: Seen): string {
   // The third, of the manifest, only saves a later rendering: who dies before it is written owes nothing.
@@ -99,6 +106,8 @@ export async function expectNothingLeft(scene: Scene, operator: OperatorProcess)
   await eventually(() => expect(scene.scratch()).toEqual([]), "no temp files at rest");
   expect(scene.processes([operator.pid])).toEqual([]);
   expect(await operator.stop()).toMatchObject({ code: 0 });
+  const lease = ["get", "lease", "addon-operator-addon-operator", "-n", scene.namespace];
+  expect(await scene.cluster.json(lease)).toMatchObject({ spec: { holderIdentity: "" } });
   expect(scene.processes()).toEqual([]);
   expect(scene.scratch()).toEqual([]);
 }

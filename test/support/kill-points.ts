@@ -45,6 +45,9 @@ const CONFIG = /\/configmaps\/addon-operator$/;
 /** Stops helm when it is about to change the object of `app`; the release is pending by then. */
 export const midUpgrade = hold(byHelm(/POST|PUT|PATCH/, OBJECT), "before");
 
+/** Stops the operator when it has marked a release of `app` failed that a helm left pending. */
+export const markedFailed = hold(byOperator(/PATCH/, RECORD), "after");
+
 const HOOKS: readonly (readonly [Act, string])[] = [
   ["install", "global-onStartup"],
   ["install", "global-sync"],

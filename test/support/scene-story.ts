@@ -40,6 +40,7 @@ const appData = (size: string): object => ({
 const INSTALLED: Picture = {
   releases: { app: RELEASE, base: RELEASE },
   revisions: { app: 1, base: 1 },
+  unfinished: [],
   objects: {
     "ConfigMap all-done": {},
     "ConfigMap app": appData("1"),

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { atRest, expectNothingLeft, expectPicture } from "../../support/final-state.ts";
-import { KILL_POINTS } from "../../support/kill-points.ts";
+import { KILL_POINTS, markedFailed, midUpgrade } from "../../support/kill-points.ts";
 import { ACTS, PICTURES, prepare } from "../../support/scene-story.ts";
 
 const LONG = process.env["LONG"] !== undefined;
@@ -38,5 +38,25 @@ test.each(KILL_POINTS.filter((point) => LONG || point.always === true))(
     const picture = PICTURES[act];
     await expectPicture(scene, second, { ...picture, revisions: { ...picture.revisions, ...revisions } });
     await expectNothingLeft(scene, second);
+  },
+);
+
+test.runIf(LONG)(
+  "killed in the middle of helm, and again while that is mended",
+  { timeout: 90_000 },
+  async () => {
+    const scene = await prepare("twice");
+    const reached = midUpgrade(scene);
+    const first = await scene.start();
+    await reached();
+    await first.kill9();
+    scene.killHelm();
+    const mended = markedFailed(scene);
+    const second = await scene.start();
+    await mended();
+    await second.kill9();
+    const third = await scene.start();
+    await expectPicture(scene, third, { ...PICTURES.install, revisions: { app: 2, base: 1 } });
+    await expectNothingLeft(scene, third);
   },
 );
