@@ -87,7 +87,7 @@ export function bindingName(trigger: HookTrigger): string {
 }
 
 /** The label `activation` of a hook's series: `Schedule`, `Kubernetes`, or the lifecycle binding. */
-export function activationOf(trigger: HookTrigger): string {
+export function hookActivation(trigger: HookTrigger): string {
   if (trigger.type === "lifecycle") return trigger.binding;
   return trigger.type === "schedule" ? "Schedule" : "Kubernetes";
 }

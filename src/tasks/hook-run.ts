@@ -1,6 +1,6 @@
 import { allowsFailure } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { activationOf, bindingName } from "../model/index.ts";
+import { hookActivation, bindingName } from "../model/index.ts";
 import type { Hook, HookTrigger } from "../model/index.ts";
 import type { Cause } from "../state/index.ts";
 import { GLOBAL } from "../state/index.ts";
@@ -47,7 +47,7 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
   const report = (result: "success" | "failed"): void => {
     const first = triggers[0];
     const binding = first === undefined ? "" : bindingName(first);
-    const activation = first === undefined ? "" : activationOf(first);
+    const activation = first === undefined ? "" : hookActivation(first);
     const tolerated = result === "failed" && allowsFailure(triggers) ? "allowed" : result;
     hands.witness.hookRun({
       hook,
