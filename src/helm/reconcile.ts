@@ -123,31 +123,43 @@ async function recover({ tools, request }: Step): Promise<ReleaseMeta | undefine
 }
 
 async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
+  if (release === undefined) return upgrade(step, release);
+  const ahead = await renderedAhead(step, release);
+  if (ahead?.same === true) return relabel(step, release, ahead.manifest);
   return withCall(step, release, async (call) => {
-    if (release === undefined) return perform(step, release, { call, manifest: undefined });
-    const { manifest, same } = await look(step, release, call);
-    if (!same) return perform(step, release, { call, manifest });
-    const labels = labelsOf(step, manifest, false);
-    const owed = Object.entries(labels).some(([key, value]) => release.labels[key] !== value);
-    if (!owed) return "unchanged";
-    await step.tools.store.label(release, labels, step.request.signal);
-    return "labelled";
+    const { manifest, same } = ahead ?? (await look(step, release, call));
+    return same ? relabel(step, release, manifest) : perform(step, release, { call, manifest });
   });
 }
 
-/** Renders, unless that was done before, and compares. */
-async function look(
-  step: Step,
+/** Checksum of what was rendered, and whether the release is that already. */
+interface Comparison {
+  readonly manifest: string;
+  readonly same: boolean;
+}
+
+/** What was rendered before its turn, from these very inputs. */
+async function renderedAhead(
+  { tools, request, inputs }: Step,
   release: ReleaseMeta,
-  call: UpgradeCall,
-): Promise<{ manifest: string; same: boolean }> {
-  const { tools, request, inputs } = step;
+): Promise<Comparison | undefined> {
   const label = release.labels[LABELS.manifest];
   const made = await tools.ahead?.(request.module.name, request.signal);
-  if (made?.inputs === inputs && isCurrentScheme(label))
-    return { manifest: made.checksum, same: made.checksum === label };
+  if (made?.inputs !== inputs || !isCurrentScheme(label)) return undefined;
+  return { manifest: made.checksum, same: made.checksum === label };
+}
+
+async function look(step: Step, release: ReleaseMeta, call: UpgradeCall): Promise<Comparison> {
   const rendered = await render(step, call);
   return { manifest: manifestChecksum(...rendered), same: await isSame(step, release, rendered) };
+}
+
+async function relabel(step: Step, release: ReleaseMeta, manifest: string): Promise<Result["action"]> {
+  const labels = labelsOf(step, manifest, false);
+  const owed = Object.entries(labels).some(([key, value]) => release.labels[key] !== value);
+  if (!owed) return "unchanged";
+  await step.tools.store.label(release, labels, step.request.signal);
+  return "labelled";
 }
 
 /** Whether the release already is what was rendered: by our label, or by its record where it has none. */

@@ -27,11 +27,14 @@ async function measure(bench, { variant, target, data }) {
   await quiet(operator);
   const before = await revisions(bench, namespace);
   taken();
+  const cpu = bench.cpuMs(operator);
   const value = await change(bench, operator, `/api/v1/namespaces/${namespace}/configmaps`);
+  const own = cpu === undefined ? undefined : bench.cpuMs(operator) - cpu;
   const upgrades = (await revisions(bench, namespace)) - before;
   await operator.stop();
   return [
     { what: `${variant}: edit until quiet`, value, unit: "ms", target },
+    { what: `${variant}: processor time of the operator itself`, value: own, unit: "ms" },
     { what: `${variant}: helm upgrades`, value: upgrades, unit: "", target: 1 },
     { what: `${variant}: helm processes`, value: taken(), unit: "" },
   ];
