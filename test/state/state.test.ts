@@ -114,7 +114,10 @@ describe("the record", () => {
     state.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
     const { coverage, converge, modules } = state.view;
     expect(converge.covered?.config).not.toBe(coverage.config);
-    expect(modules.get("web")?.handledSectionDigest).not.toBe(modules.get("web")?.sectionDigest);
+    const web = modules.get("web");
+    expect(web?.handledSectionDigest).not.toBe(web?.sectionDigest);
+    expect(web?.attemptedSectionDigest).not.toBe(web?.sectionDigest);
+    expect(web?.handledConfigDigest).not.toBe(web?.configDigest);
   });
 
   it("a changed section of a module that is off is taken note of, where no reload follows", () => {
@@ -148,6 +151,8 @@ describe("the record", () => {
     expect(state.view.secondLook).toBe(false);
     state.recordConfig(missing, FRONT);
     state.recordHolds(["not purged: old"]);
+    state.recordConfig(missing, FRONT);
+    expect(state.view.secondLook).toBe(false);
     state.recordConfig(seen({}), FRONT);
     expect(state.view.secondLook).toBe(true);
     state.startConverge("second look");

@@ -128,7 +128,7 @@ describe("ConfigMap content is judged before it comes into force", () => {
     ["the section of a module that is off", { db: "{ size: big }" }, 0],
     ["of one that this content switches on", { db: "{ size: big }", dbEnabled: "true" }, 1],
     ["of one that this content switches off", { web: "{ size: big }", webEnabled: "false" }, 0],
-    ["what does not parse", { global: "{ broken", web: "{ size: big }" }, 1],
+    ["what does not parse", { global: "{ broken", db: "{ broken" }, 2],
     ["every section that is wrong", { web: "{ size: big }", db: "{ size: big }", dbEnabled: "true" }, 2],
   ])("%s", (_what, data, problems) => {
     const found = judge(data);
