@@ -18,14 +18,31 @@ export interface Candidate {
 export function checkConfig(values: ValuesStore, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
   if (problems.length > 0) return problems;
-  const keys = values
-    .modules()
-    .filter((module) => values.flag(module, candidate.config).enabled)
-    .map((module) => module.valuesKey);
-  return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, candidate));
+  const remedy = "mend this key; the last good content stays in force until then";
+  const keys = keysOf(values, candidate, true);
+  return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
 }
 
-function checkSection(values: ValuesStore, key: string, { name, config, overlay }: Candidate): Problem[] {
+/** Sections of modules that are off and would be refused if they were on: only to warn of. */
+export function checkIdle(values: ValuesStore, candidate: Candidate): Problem[] {
+  const remedy = "the module is off; mend this key before it is switched on";
+  const written = keysOf(values, candidate, false).filter(
+    (key) =>
+      sectionIn(candidate.config, key) !== undefined || sectionIn(candidate.overlay, key) !== undefined,
+  );
+  return written.flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
+}
+
+function keysOf(values: ValuesStore, { config }: Candidate, enabled: boolean): string[] {
+  const modules = values.modules().filter((module) => values.flag(module, config).enabled === enabled);
+  return modules.map((module) => module.valuesKey);
+}
+
+function checkSection(
+  values: ValuesStore,
+  key: string,
+  { name, config, overlay, remedy }: Candidate & { readonly remedy: string },
+): Problem[] {
   const { config: merged } = values.mergeSections(key, sectionIn(config, key), sectionIn(overlay, key));
   return values
     .schemas(key)
@@ -34,6 +51,6 @@ function checkSection(values: ValuesStore, key: string, { name, config, overlay 
       file: `ConfigMap ${name}`,
       key: `${key}${path}`,
       message,
-      remedy: "mend this key; the last good content stays in force until then",
+      remedy,
     }));
 }

@@ -1,7 +1,7 @@
 import type { Logger } from "../lib/index.ts";
 import { describeProblem } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
-import { checkConfig } from "../state/index.ts";
+import { checkConfig, checkIdle } from "../state/index.ts";
 import type { State } from "../state/index.ts";
 import { changedKeys, parseConfigMap } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
@@ -24,6 +24,8 @@ export class ConfigJudge {
   readonly #parts: JudgeParts;
   /** Whether a ConfigMap is owed: at a first start there is none yet, which is no trouble. */
   #isOwed = false;
+  /** Warnings of the last content. */
+  #warned: ReadonlySet<string> = new Set();
 
   constructor(parts: JudgeParts) {
     this.#parts = parts;
@@ -39,10 +41,12 @@ export class ConfigJudge {
     const { state, name, overlay } = this.#parts;
     const config = this.#parse(name, object);
     const overlayed = overlay === undefined ? undefined : this.#parse(overlay, overlayObject);
-    const problems = checkConfig(state.values, { name, config, overlay: overlayed });
+    const candidate = { name, config, overlay: overlayed };
+    const problems = checkConfig(state.values, candidate);
     const { resourceVersion } = object.metadata;
     if (problems.length > 0) return this.#refuse(problems, resourceVersion);
     this.#warnUnknown(config);
+    this.#warnIdle(checkIdle(state.values, candidate));
     this.#tellChanges(config);
     state.recordConfig(
       { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
@@ -73,6 +77,12 @@ export class ConfigJudge {
       onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
     }
     state.recordConfig({ condition: "invalid", problems, resourceVersion }, { text: "", place: "front" });
+  }
+
+  #warnIdle(problems: readonly Problem[]): void {
+    const texts = problems.map(describeProblem);
+    for (const text of texts) if (!this.#warned.has(text)) this.#parts.logger.warn(text);
+    this.#warned = new Set(texts);
   }
 
   #tellChanges(config: ParsedConfig): void {

@@ -10,6 +10,9 @@ export interface ConfigObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
+/** The server follows who owns which key only in an object of which somebody owned something from the start. */
+const CREATED_BY_US = { "app.kubernetes.io/created-by": "addon-operator" };
+
 /** Where the ConfigMaps are. */
 export interface ConfigHome {
   readonly client: KubeClient;
@@ -42,7 +45,8 @@ export class ConfigObjects {
 
   async create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
     const { client, namespace } = this.#home;
-    const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data };
+    const metadata = { name, namespace, labels: CREATED_BY_US };
+    const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
     const target = { resource: CONFIG_MAPS, namespace };
     return this.#remember(name, await create<ConfigObject & JsonObject>(client, target, { body }));
   }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "../../eventually.mjs";
 import { median } from "../bench.mjs";
 import { writeModules } from "../modules.mjs";
 import { tinyKey, tinyName, writeTiny } from "../tiny.mjs";
@@ -31,7 +32,7 @@ async function edits({ api, dir, namespace, start }) {
   const moved = [];
   const shown = [];
   for (let index = 0; index < EDITS; index += 1) {
-    const before = (await api.get(`${collection(home)}/${name}`)).spec.configDigest;
+    const before = (await eventually(() => api.get(`${collection(home)}/${name}`), name)).spec.configDigest;
     const from = performance.now();
     const done = new Promise((resolve) => {
       let first;

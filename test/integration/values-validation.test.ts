@@ -1,0 +1,113 @@
+import { rmSync } from "node:fs";
+import { expect, onTestFinished, test } from "vitest";
+
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { hookLab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+// README "Validation": what follows from invalid values at start, at a change, and from a hook. The rest of the
+// consequences, which need a running operator only, is in values-config-map.test.ts.
+
+const SCHEMA = "type: object\nproperties: {size: {type: integer}, password: {type: string, minLength: 3}}\n";
+
+async function world(data: Readonly<Record<string, string>> | undefined) {
+  const namespace = await freshNamespace("validation");
+  const lab = hookLab("validation");
+  onTestFinished(() => rmSync(lab.dir, { recursive: true, force: true }));
+  for (const module of ["010-app", "020-off"])
+    lab.file(`modules/${module}/openapi/config-values.yaml`, SCHEMA);
+  lab.file("modules/values.yaml", "appEnabled: true\n");
+  lab.file("global-hooks/openapi/config-values.yaml", "type: object\nproperties: {zone: {enum: [a, b]}}\n");
+  const { kubectl, json } = cluster();
+  const name = ["configmap", "addon-operator", "-n", namespace];
+  const edit = (change: object) =>
+    kubectl(["patch", ...name, "--type=merge", "-p", JSON.stringify({ data: change })]);
+  if (data !== undefined) {
+    await kubectl(["create", ...name]);
+    await edit(data);
+  }
+  const start = () =>
+    startOperator({ namespace, modulesDir: lab.modulesDir, globalHooksDir: lab.globalHooksDir });
+  const stalled = () =>
+    kubectl(["wait", "--for=condition=Stalled", "aop/addon-operator", "-n", namespace, "--timeout=20s"]);
+  const read = (...flags: string[]) =>
+    json<{
+      data?: Record<string, string>;
+      metadata: { managedFields: { manager: string; fieldsV1: { "f:data"?: object } }[] };
+    }>(["get", ...name, ...flags]);
+  return { namespace, lab, edit, start, stalled, read };
+}
+
+test("invalid values at start: every error is told, none of the values; Stalled is written; exit code 1", async () => {
+  const bad = { app: "size: large\npassword: x1\nmore: 1", global: "zone: c", off: "size: large" };
+  const { start, stalled, lab } = await world(bad);
+  lab.hook("modules/010-app/hooks/never.sh", { configVersion: "v1", onStartup: 1 });
+  const operator = await start();
+  expect(await operator.exit).toMatchObject({ code: 1, signal: null });
+  // One line for each problem, beside the one for the AddonOperator's Event.
+  const errors = operator.lines.filter((line) => line.includes(" ERROR ") && !line.includes("reason="));
+  for (const words of [
+    /app\/size.*integer/,
+    /app\/password.*3/,
+    /app\/more.*not declared/,
+    /global\/zone.*"a"/,
+  ])
+    expect(errors.filter((line) => words.test(line))).toHaveLength(1);
+  expect(operator.log()).not.toMatch(/large|x1/);
+  expect(lab.runs("never")).toEqual([]);
+  await stalled();
+});
+
+test("sections of modules that are off only warn, until they are switched on", async () => {
+  const { start, stalled, edit } = await world({ off: "size: large" });
+  const operator = await start();
+  await operator.waitReady();
+  const warnings = () => operator.lines.filter((line) => /WARN .*off\/size.*integer.*switched on/.test(line));
+  expect(warnings()).toHaveLength(1);
+  await edit({ unrelated: "x" });
+  await edit({ offEnabled: "true" });
+  await stalled();
+  expect(operator.log()).toMatch(/ERROR.*off\/size.*integer/);
+  expect(warnings()).toHaveLength(1);
+});
+
+test("a config patch fails while its own key does not parse, and is saved when that was mended", async () => {
+  const { start, stalled, edit, lab, read } = await world({ app: "size: 1" });
+  const patch = '{"op":"add","path":"/app/password","value":"abcdef-1"}';
+  lab.hook(
+    "modules/010-app/hooks/writes.sh",
+    { configVersion: "v1", schedule: [{ crontab: "* * * * * *", queue: "writes" }] },
+    `[ -e "$RECORDS/go-now" ] || exit 0\necho '${patch}' >"$CONFIG_VALUES_JSON_PATCH_PATH"`,
+  );
+  const operator = await start();
+  await operator.waitReady();
+  await edit({ app: "size: [" });
+  await stalled();
+  lab.release("now");
+  const isTold = () => expect(operator.log()).toMatch(/writes\.sh.*app.*YAML/);
+  await eventually(isTold, "the failed hook", { context: () => operator.log().slice(-3000) });
+  expect((await read()).data).toEqual({ app: "size: [" });
+  await edit({ app: "size: 2" });
+  const isSaved = async () => expect((await read()).data).toEqual({ app: "size: 2\npassword: abcdef-1\n" });
+  await eventually(isSaved, "the patch", { context: () => operator.log().slice(-3000) });
+});
+
+test("a ConfigMap made at a first start: what hooks write into it later belongs to addon-operator", async () => {
+  const { start, lab, read, edit } = await world(undefined);
+  lab.hook(
+    "modules/010-app/hooks/writes.sh",
+    { configVersion: "v1", onStartup: 1 },
+    `echo '{"op":"add","path":"/app/size","value":1}' >"$CONFIG_VALUES_JSON_PATCH_PATH"`,
+  );
+  const operator = await start();
+  await operator.waitReady();
+  await edit({ note: "by hand" });
+  const { data, metadata } = await read("--show-managed-fields");
+  expect(data).toEqual({ app: "size: 1\n", note: "by hand" });
+  const ownedBy = (name: string) =>
+    metadata.managedFields
+      .filter(({ manager }) => manager === name)
+      .flatMap(({ fieldsV1 }) => Object.keys(fieldsV1["f:data"] ?? {}).filter((key) => key !== "."));
+  expect(ownedBy("addon-operator")).toEqual(["f:app"]);
+  expect(ownedBy("kubectl-patch")).toEqual(["f:note"]);
+});
