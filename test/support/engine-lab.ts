@@ -17,6 +17,7 @@ import { Queues } from "../../src/queue/index.ts";
 import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
 import { ForeignReleaseError } from "../../src/helm/index.ts";
+import { hookTask } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
 import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
@@ -243,7 +244,7 @@ export class EngineLab {
 
   #offer(hook: Hook, trigger: HookTrigger): void {
     const queue = trigger.type === "lifecycle" ? "main" : trigger.binding.queue;
-    this.queues.offer(queue, { kind: "hook", hook, trigger, batch: hook.id });
+    this.queues.offer(queue, hookTask(hook, trigger));
   }
 
   #find(id: string): Hook {
