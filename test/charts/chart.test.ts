@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames, parseSettings } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
+import { ownRights } from "../../src/wiring/rights.ts";
 import { parseYaml } from "../../src/lib/index.ts";
 import { isJsonObject } from "../../src/model/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
@@ -94,6 +95,21 @@ describe.skipIf(without)("rendering", () => {
     expect(digest({})).toMatch(/^v1-[0-9a-f]{40}$/);
     expect(digest({ port: 1234 })).toBe(digest({}));
     expect(digest({ config: { values: { aEnabled: true } } })).not.toBe(digest({}));
+  });
+
+  test("the chart's role is what the operator asks for at start, no more and no less", () => {
+    const role = objectsOf(render("helm", MATRIX["own rights"] ?? {})).find(({ kind }) => kind === "Role");
+    const rules = role?.["rules"] as unknown as Record<"apiGroups" | "resources" | "verbs", string[]>[];
+    const granted = rules.flatMap(({ apiGroups, resources, verbs }) =>
+      apiGroups.flatMap((group) =>
+        resources.flatMap((resource) => verbs.map((verb) => `${verb} ${group}/${resource}`)),
+      ),
+    );
+    const asked = ownRights("addons", true).map(
+      ({ verb, group, resource, subresource }) =>
+        `${verb} ${group}/${resource}${subresource === undefined ? "" : `/${subresource}`}`,
+    );
+    expect(granted.toSorted()).toEqual(asked.toSorted());
   });
 
   test("no object of the operator itself is a chart hook", () => {
