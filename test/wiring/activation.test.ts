@@ -1,6 +1,10 @@
+import { readFileSync } from "node:fs";
+
 import { expect, it } from "vitest";
 
 import { activationOf } from "../../src/wiring/activation.ts";
+
+const page = readFileSync(new URL("../../docs/METRICS.md", import.meta.url), "utf8");
 
 it.each([
   ["start-up", "OperatorStartup", "OperatorStartup"],
@@ -23,4 +27,6 @@ it.each([
 ])("%s", (cause, ofModule, ofReload) => {
   expect(activationOf(cause, "module")).toBe(ofModule);
   expect(activationOf(cause, "reload")).toBe(ofReload);
+  expect(page).toContain(`\`${ofModule}\``);
+  expect(page).toContain(`\`${ofReload}\``);
 });
