@@ -154,6 +154,47 @@ describe("events", () => {
     expect(server.pending).toBe(0);
   });
 
+  it("cost one evaluation of a filter for each change, however many bindings have it", async () => {
+    const evaluated: string[] = [];
+    const compile = (text: string) =>
+      Promise.resolve({
+        text,
+        namesManagedFields: false,
+        evaluate: ({ metadata, data }: { [key: string]: unknown }): Json => {
+          evaluated.push(`${text} ${(metadata as { name: string }).name}`);
+          return data as Json;
+        },
+      });
+    const timed: string[] = [];
+    const { bindings, serve, take } = bindingsLab({
+      filters: { compile },
+      times: (of, { jqFilter }) => ({
+        filtered: () => void timed.push(`${of.name} filtered by ${jqFilter}`),
+        event: (seconds) => void timed.push(`${of.name} told after ${seconds} s`),
+      }),
+    });
+    const hooks = ["a", "b"].map((name) => hook(name, [binding({ jqFilter: "one" })]));
+    hooks.push(hook("c", [binding({ jqFilter: "two" })]));
+    const ready = hooks.map((each) => bindings.enable(each));
+    const watch = await serve(10, [color("x", 1, "blue")]);
+    await Promise.all(ready);
+    expect(evaluated.splice(0)).toEqual(["one x", "two x"]);
+    for (const each of hooks) bindings.unlock(each);
+    timed.length = 0;
+    watch.send(modified(color("x", 11, "red")));
+    await settle();
+    expect(evaluated).toEqual(["one x", "two x"]);
+    expect(take()).toEqual(["a Modified ns/x", "b Modified ns/x", "c Modified ns/x"]);
+    expect(timed).toEqual([
+      "a filtered by one",
+      "a told after 0 s",
+      "b filtered by one",
+      "b told after 0 s",
+      "c filtered by two",
+      "c told after 0 s",
+    ]);
+  });
+
   it("come from a filter that takes its time in the order of the changes", async () => {
     const gates: ((value: Json) => void)[] = [];
     const evaluate = (): Promise<Json> => new Promise((resolve) => gates.push(resolve));
