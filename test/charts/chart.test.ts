@@ -60,6 +60,7 @@ describe.skipIf(without)("rendering", () => {
     ["a word that is no choice", { operator: { purge: "some" } }, /purge/],
     ["no duration", { operator: { shutdownTimeout: "30" } }, /shutdownTimeout/],
     ["two replicas without HA", { replicas: 2 }, /set ha.enabled=true/],
+    ["a lease that ends too soon", { ha: { enabled: true, leaseDuration: "32s" } }, /at least 3 s more/],
     ["an overlay over itself", { config: { overlay: "addon-operator" } }, /overlay must not be/],
     ["values for no ConfigMap", { config: { create: false, values: { a: {} } } }, /go nowhere/],
   ])("%s is refused", (_what, values, message) => {

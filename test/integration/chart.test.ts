@@ -21,6 +21,21 @@ test("the API server accepts every object of every rendering", async () => {
   }
 });
 
+test("the API server accepts what kustomize makes of deploy/manifests", async () => {
+  await installCrds();
+  const built = await cluster().kubectl([
+    "kustomize",
+    new URL("../../deploy/manifests", import.meta.url).pathname,
+  ]);
+  const namespace = await freshNamespace("manifests");
+  const text = built
+    .replaceAll("namespace: addon-operator\n", `namespace: ${namespace}\n`)
+    .replaceAll("name: addons-addon-operator", `name: ${namespace}`);
+  const answer = await cluster().kubectl(["apply", "--dry-run=server", "--validate=strict", "-f", "-"], text);
+  expect(answer).toContain("deployment.apps/addon-operator created (server dry run)");
+  expect(answer.trim().split("\n").length).toBe(built.split(/^---$/m).length);
+});
+
 function moved<T extends { metadata: JsonObject }>(object: T, namespace: string): T {
   if (object.metadata["namespace"] === undefined) return object;
   return { ...object, metadata: { ...object.metadata, namespace } };

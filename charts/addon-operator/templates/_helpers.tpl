@@ -47,6 +47,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.ha.enabled) -}}
 {{- fail "replicas is more than 1: set ha.enabled=true, only one of them may work" -}}
 {{- end -}}
+{{- $seconds := "^[0-9]+s$" -}}
+{{- if and .Values.ha.enabled (regexMatch $seconds .Values.ha.leaseDuration) (regexMatch $seconds .Values.ha.leaseRenewDeadline) -}}
+{{- if lt (int (trimSuffix "s" .Values.ha.leaseDuration)) (add 3 (int (trimSuffix "s" .Values.ha.leaseRenewDeadline)) | int) -}}
+{{- fail "ha.leaseDuration must be at least 3 s more than ha.leaseRenewDeadline: that is what hooks and helm get to end" -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.config.overlay (eq .Values.config.overlay .Values.config.name) -}}
 {{- fail "config.overlay must not be config.name: the overlay belongs to the operator alone" -}}
 {{- end -}}
