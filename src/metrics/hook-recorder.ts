@@ -28,7 +28,9 @@ export interface HookSample {
 
 /** What happens to hooks. */
 export interface HookRecorder {
-  /** All hooks there are now: makes their counters visible, at zero. */
+  /** Makes the counters of a new hook visible, at zero. */
+  known(hook: HookSample): void;
+  /** All hooks there are now. */
   stand(hooks: readonly HookSample[]): void;
   ran(run: HookRunSample): void;
   /** Drops everything about a hook that is gone. */
@@ -67,11 +69,13 @@ const GLOBAL: Family = {
 /** The series of hooks: module hooks and global hooks have names of their own, errors of both a third one. */
 export function hookRecorder(registry: SeriesRegistry): HookRecorder {
   return {
+    known({ bindings, ...hook }) {
+      for (const binding of bindings) touch(registry, { ...hook, ...binding });
+    },
     stand(hooks) {
       registry.clear("bindingCount");
       for (const { module, hook, bindings } of hooks) {
         registry.set("bindingCount", { module: module ?? "", hook }, bindings.length);
-        for (const binding of bindings) touch(registry, { module, hook, ...binding });
       }
     },
     ran: (run) => record(registry, run),

@@ -15,7 +15,7 @@ export function hasHook(state: Known, { hook, module }: HookMetricOwner): boolea
 export class Inventory {
   readonly #metrics: Metrics;
   readonly #state: Known;
-  #hooks: readonly HookSample[] = [];
+  #hooks = new Map<Hook, HookSample>();
   #modules: readonly string[] = [];
 
   constructor(metrics: Metrics, state: Known) {
@@ -25,15 +25,27 @@ export class Inventory {
 
   /** To be called before each scrape. */
   async refresh(): Promise<void> {
-    const { modules, hooks } = this.#metrics;
     const records = [...this.#state.records()];
-    const names = records.map(({ module }) => module.name);
+    await this.#refreshModules(records.map(({ module }) => module.name));
+    await this.#refreshHooks([...this.#state.globalHooks, ...records.flatMap((record) => record.hooks)]);
+  }
+
+  async #refreshModules(names: readonly string[]): Promise<void> {
+    const { modules } = this.#metrics;
     for (const gone of this.#modules.filter((name) => !names.includes(name))) await modules.forget(gone);
     for (const name of names) modules.known(name);
     this.#modules = names;
-    for (const gone of this.#hooks.filter((hook) => !hasHook(this.#state, hook))) await hooks.forget(gone);
-    this.#hooks = [...this.#state.globalHooks, ...records.flatMap((record) => record.hooks)].map(sampleOf);
-    hooks.stand(this.#hooks);
+  }
+
+  async #refreshHooks(all: readonly Hook[]): Promise<void> {
+    const { hooks } = this.#metrics;
+    const before = this.#hooks;
+    this.#hooks = new Map(all.map((hook) => [hook, before.get(hook) ?? sampleOf(hook)]));
+    for (const sample of before.values()) {
+      if (!hasHook(this.#state, sample)) await hooks.forget(sample);
+    }
+    for (const [hook, sample] of this.#hooks) if (!before.has(hook)) hooks.known(sample);
+    hooks.stand([...this.#hooks.values()]);
   }
 }
 

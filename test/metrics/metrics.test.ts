@@ -31,7 +31,7 @@ describe("the operator's series", () => {
     metrics.modules.known("m");
     expect(await lines(metrics, `${P}module_run_errors`)).toEqual([`${P}module_run_errors{module="m"} 0`]);
     const { hook, ...binding } = HOOK;
-    metrics.hooks.stand([{ module: undefined, hook, bindings: [binding] }]);
+    metrics.hooks.known({ module: undefined, hook, bindings: [binding] });
     expect(await lines(metrics, `${P}hook_errors`)).toEqual([
       `${P}hook_errors{module="",hook="hooks/a.sh",binding="pods",queue="main"} 0`,
     ]);
