@@ -116,10 +116,15 @@ function statusOf(url: string): Promise<number> {
   });
 }
 
-/** An address that others can reach: the one we listen on, or the first of this machine. */
-function addressOf(listen: string): string {
-  if (listen !== "0.0.0.0" && listen !== "::") return listen.includes(":") ? `[${listen}]` : listen;
-  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-  const own = all.find(({ internal, family }) => !internal && family === "IPv4");
-  return own?.address ?? "127.0.0.1";
+/** An address that others can reach: the one we listen on, or the first of this machine, IPv4 before IPv6. */
+export function addressOf(listen: string, interfaces = networkInterfaces()): string {
+  if (listen !== "0.0.0.0" && listen !== "::") return inUrl(listen);
+  const all = Object.values(interfaces).flatMap((each) => each ?? []);
+  const usable = all.filter(({ internal, address }) => !internal && !address.startsWith("fe80:"));
+  const own = usable.find(({ family }) => family === "IPv4") ?? usable[0];
+  return inUrl(own?.address ?? "127.0.0.1");
+}
+
+function inUrl(address: string): string {
+  return address.includes(":") ? `[${address}]` : address;
 }
