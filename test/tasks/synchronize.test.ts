@@ -27,3 +27,28 @@ test("a group in a named queue has one start-up run, as in main (hook-contract �
     "there/k2",
   ]);
 });
+
+test.each([
+  [true, ["hook g: sync pods", "hook g: sync pods", "hook g: beforeAll"]],
+  [false, ["hook g: sync pods", "hook g: beforeAll", "hook g: sync pods"]],
+])(
+  "main waits for the Synchronization of a named queue: %s (README “Hooks”)",
+  async (waitForSynchronization, order) => {
+    const lab = new EngineLab({
+      globalHooks: [
+        {
+          name: "g",
+          lifecycle: { beforeAll: 1 },
+          kubernetes: [{ name: "pods", queue: "side", waitForSynchronization }],
+          act: (triggers, run) =>
+            triggers[0]?.type === "synchronization" && run < 2 ? { fail: "not yet" } : {},
+        },
+      ],
+    });
+    await lab.start();
+    expect(lab.unlocked).toEqual([]);
+    await lab.run(5000);
+    expect(lab.log.filter((line) => line.startsWith("hook"))).toEqual(order);
+    expect(lab.unlocked).toEqual(["g/k0"]);
+  },
+);
