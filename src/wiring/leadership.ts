@@ -11,6 +11,11 @@ import type { Base } from "./base.ts";
 const URL_ANNOTATION = "addon-operator.io/url";
 const MIRROR_TIMEOUT_MS = 3000;
 
+interface Held extends JsonObject {
+  readonly metadata: { annotations?: Record<string, string> };
+  readonly spec?: { holderIdentity?: string };
+}
+
 export interface LeadershipEvents {
   readonly onLost: (reason: string) => void;
 }
@@ -21,6 +26,8 @@ export class Leadership {
   readonly #lease: Lease;
   readonly #name: string;
   #leads = false;
+  /** Everything is read that can be read before it leads. */
+  #waits = false;
 
   constructor(base: Base, events: LeadershipEvents) {
     const { settings, client, clock, logger, namespace } = base;
@@ -48,6 +55,7 @@ export class Leadership {
 
   /** Resolves when we may work. `port` is where we listen. */
   async acquire(port: number, signal: AbortSignal): Promise<void> {
+    this.#waits = true;
     await this.#lease.acquire(signal);
     this.#leads = true;
     startOnlyWhile(() => this.#lease.held);
@@ -64,12 +72,19 @@ export class Leadership {
     return this.#lease.release();
   }
 
-  /** What a follower says to `/readyz`: what its leader says; undefined for the leader. */
+  /**
+   * What a follower says to `/readyz`: what its leader says; undefined for the leader. The trouble of a leader of an
+   * earlier revision is not its own: else a rolling update could never replace a leader that is not ready.
+   */
   async mirrored(): Promise<{ status: number; text: string } | undefined> {
-    if (this.#leads || !this.#base.settings.ha) return undefined;
+    const { settings } = this.#base;
+    if (this.#leads || !settings.ha) return undefined;
+    if (!this.#waits) return { status: 500, text: "Modules are being read\n" };
     try {
-      const url = await this.#leaderUrl();
-      if (url === undefined) return { status: 500, text: "No leader is elected\n" };
+      const { url, holder } = await this.#leader();
+      if (url === undefined || holder === "") return { status: 500, text: "No leader is elected\n" };
+      if (isOtherRevision(settings.pod ?? "", holder))
+        return { status: 200, text: "Waiting for the lease; the leader is of another revision\n" };
       return (await statusOf(url)) === 200
         ? { status: 200, text: "Waiting for the lease; the leader is ready\n" }
         : { status: 500, text: "The leader is not ready\n" };
@@ -78,14 +93,14 @@ export class Leadership {
     }
   }
 
-  async #leaderUrl(): Promise<string | undefined> {
+  async #leader(): Promise<{ url: string | undefined; holder: string }> {
     const { client, namespace } = this.#base;
-    const lease = await get<{ metadata: { annotations?: Record<string, string> } } & JsonObject>(
-      client,
-      { resource: LEASES, namespace, name: this.#name },
-      { timeoutMs: MIRROR_TIMEOUT_MS },
-    );
-    return lease.metadata.annotations?.[URL_ANNOTATION];
+    const target = { resource: LEASES, namespace, name: this.#name };
+    const { metadata, spec } = await get<Held>(client, target, { timeoutMs: MIRROR_TIMEOUT_MS });
+    return {
+      url: metadata.annotations?.[URL_ANNOTATION],
+      holder: spec?.holderIdentity?.split("/")[0] ?? "",
+    };
   }
 
   async #tellAddress(port: number): Promise<void> {
@@ -103,6 +118,12 @@ export class Leadership {
       });
     }
   }
+}
+
+/** Whether two Pods belong to different revisions of one Deployment; their names are `<deployment>-<hash>-<random>`. */
+export function isOtherRevision(own: string, other: string): boolean {
+  const [mine, theirs] = [own, other].map((name) => /^(.+)-([a-z0-9]{6,10})-[a-z0-9]{5}$/.exec(name));
+  return mine != null && theirs != null && mine[1] === theirs[1] && mine[2] !== theirs[2];
 }
 
 function statusOf(url: string): Promise<number> {

@@ -181,6 +181,32 @@ test("a follower is warm, and as ready as its leader", { timeout: 90_000 }, asyn
   expect(scene.marks("b").filter(({ who, what }) => who === "helm" && what === "start")).toEqual([]);
 });
 
+test(
+  "a leader of an earlier revision that is not ready holds up no rollout",
+  { timeout: 90_000 },
+  async () => {
+    const scene = await stage();
+    scene.hook("modules/010-work/hooks/before.sh", { beforeHelm: 1 }, '[ "$REPLICA" = op-7b9c4d5f66-bbbbb ]');
+    const old = await scene.replica("op-6f5d8c9b7d-aaaaa", LONG);
+    await scene.sees("op-6f5d8c9b7d-aaaaa", "start", "before");
+    const same = await scene.replica("op-6f5d8c9b7d-ccccc", LONG);
+    await eventually(
+      async () => (await same.http("/readyz")).body === "The leader is not ready\n",
+      "not ready",
+    );
+
+    const next = await scene.replica("op-7b9c4d5f66-bbbbb", LONG);
+    await next.waitReady();
+    expect((await next.http("/readyz")).body).toMatch(/the leader is of another revision/);
+    expect((await old.http("/readyz")).status).toBe(500);
+    await same.stop();
+    await old.stop();
+    await scene.sees("op-7b9c4d5f66-bbbbb", "end", "before");
+    await next.waitReady();
+    expect(scene.overlaps()).toEqual([]);
+  },
+);
+
 async function leads(scene: Stage, replica: string): Promise<boolean> {
   return (await scene.lease()).holderIdentity.startsWith(`${replica}/`);
 }

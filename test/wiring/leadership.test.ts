@@ -1,7 +1,7 @@
 import type { NetworkInterfaceInfo } from "node:os";
 import { expect, test } from "vitest";
 
-import { addressOf } from "../../src/wiring/leadership.ts";
+import { addressOf, isOtherRevision } from "../../src/wiring/leadership.ts";
 
 const v4 = (address: string, internal = false): NetworkInterfaceInfo => ({
   address,
@@ -26,4 +26,13 @@ test.each([
   { what: "itself without a network", listen: "0.0.0.0", eth0: [], found: "127.0.0.1" },
 ])("followers reach the leader at $what", ({ listen, eth0, found }) => {
   expect(addressOf(listen, { lo, eth0 })).toBe(found);
+});
+
+test.each([
+  ["another revision", "op-6f5d8c9b7d-abcde", "op-7b9c4d5f66-fghij", true],
+  ["the same", "op-6f5d8c9b7d-abcde", "op-6f5d8c9b7d-fghij", false],
+  ["another Deployment", "op-6f5d8c9b7d-abcde", "other-7b9c4d5f66-fghij", false],
+  ["no Pod of a Deployment", "machine", "op-7b9c4d5f66-fghij", false],
+])("a leader of %s", (...[, own, other, expected]) => {
+  expect(isOtherRevision(own, other)).toBe(expected);
 });
