@@ -99,6 +99,8 @@ export interface ReleaseView {
 export interface ModuleView {
   readonly name: string;
   readonly module: Module;
+  /** False until discovery has looked at it: `enabled` means nothing yet. */
+  readonly decided?: boolean;
   readonly enabled: boolean;
   readonly enabledBy: EnabledBy;
   readonly enabledReason: string | undefined;

@@ -1,4 +1,4 @@
-import { type Clock, type KnownSecrets, type Logger, type Timer, oneLine } from "../lib/index.ts";
+import { type Clock, type KnownSecrets, type Logger, oneLine } from "../lib/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import type { View } from "../state/index.ts";
 import type { Entry } from "./entry.ts";
@@ -7,7 +7,8 @@ import { type HelmRelease, type Home, listObjects } from "./objects.ts";
 import { Patience } from "./patience.ts";
 import { type Projection, Projector } from "./projector.ts";
 import type { AddonObject } from "./resources.ts";
-import { type Condition, REQUESTED_AT } from "./types.ts";
+import { type Condition, type ModuleSpec, REQUESTED_AT } from "./types.ts";
+import { Timers } from "./timers.ts";
 import type { StatusValues } from "./values-mirror.ts";
 import { Writer } from "./writer.ts";
 
@@ -43,6 +44,8 @@ const LOOK_SELDOM_MS = 500;
 /** A deleted AddonOperator comes back after this time: its chart may be on its way out, and the operator with it. */
 const OPERATOR_BACK_MS = 2000;
 const READ_AGAIN_MS = 5000;
+/** A module that discovery has not looked at is shown after this time, so that a long start is seen. */
+const UNDECIDED_MS = 2000;
 const PARALLEL = 6;
 
 /**
@@ -56,16 +59,18 @@ export class StatusMirror {
   readonly #abort = new AbortController();
   readonly #patience: Patience;
   readonly #writer: Writer;
-  readonly #timers = new Map<"look" | "age" | "load" | "read", Timer>();
+  readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
   #view: View | undefined;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #lookCostMs = 0;
   #loaded = false;
+  #showFrom: number | undefined;
   #loading: Promise<void> | undefined;
 
   constructor(options: MirrorOptions) {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
+    this.#timers = new Timers(clock);
     this.#home = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues ?? "redacted", options.secrets);
     this.#patience = new Patience(clock, logger);
@@ -127,7 +132,7 @@ export class StatusMirror {
   close(): void {
     this.#abort.abort();
     this.#writer.close();
-    for (const timer of this.#timers.values()) timer.cancel();
+    this.#timers.close();
   }
 
   get #closed(): boolean {
@@ -158,7 +163,7 @@ export class StatusMirror {
       this.#look(true);
     } catch (error) {
       if (this.#closed) return;
-      this.#setTimer("load", this.#patience.failed(error), () => this.#startLoading());
+      this.#timers.set("load", this.#patience.failed(error), () => this.#startLoading());
     }
   }
 
@@ -215,7 +220,11 @@ export class StatusMirror {
       },
       (error: unknown) => {
         this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
-        this.#setTimer("read", READ_AGAIN_MS, () => isNewest() && this.#acknowledge(specChanged, generation));
+        this.#timers.set(
+          "read",
+          READ_AGAIN_MS,
+          () => isNewest() && this.#acknowledge(specChanged, generation),
+        );
       },
     );
   }
@@ -223,7 +232,7 @@ export class StatusMirror {
   #lookSoon(): void {
     if (this.#timers.has("look")) return;
     const pause = Math.min(LOOK_SELDOM_MS, Math.max(LOOK_EVERY_MS, 10 * this.#lookCostMs));
-    this.#setTimer("look", Math.max(0, this.#lookedAt + pause - this.#options.clock.now()), () =>
+    this.#timers.set("look", Math.max(0, this.#lookedAt + pause - this.#options.clock.now()), () =>
       this.#look(),
     );
   }
@@ -236,11 +245,11 @@ export class StatusMirror {
     this.#lookedAt = clock.now();
     const projection = this.#project(this.#view);
     if (projection === undefined) return;
-    const changed = this.#want(projection, this.#view.boot !== "loading");
+    const changed = this.#want(projection, this.#view);
     for (const entry of isFirst ? this.#writer.entries() : changed) this.#writer.consider(entry);
     this.#lookCostMs = clock.monotonic() - startedAt;
     const again = projection.lookAgainAt;
-    if (again !== undefined) this.#setTimer("age", Math.max(1, again - clock.now()), () => this.#look());
+    if (again !== undefined) this.#timers.set("age", Math.max(1, again - clock.now()), () => this.#look());
   }
 
   /** A view that cannot be shown costs its status, never the work. */
@@ -254,14 +263,17 @@ export class StatusMirror {
   }
 
   /** Sets what is wanted and returns the entries for which it changed. A directory not yet read removes nothing. */
-  #want(projection: Projection, isTreeKnown: boolean): Entry[] {
+  #want(projection: Projection, view: View): Entry[] {
     const { operator } = this.#writer;
+    const isTreeKnown = view.boot !== "loading";
     const changed = [operator];
     operator.status = projection.operator.status;
     for (const [name, { spec, status }] of projection.modules) {
       const entry = this.#writer.module(name);
       if (entry.status === status) continue;
-      Object.assign(entry, { spec, status, gone: false });
+      const known = view.modules.get(name)?.decided === false ? this.#undecided(entry, spec) : spec;
+      if (known === undefined) continue;
+      Object.assign(entry, { spec: known, status, gone: false });
       changed.push(entry);
     }
     for (const [name, entry] of this.#writer.modules) {
@@ -272,12 +284,17 @@ export class StatusMirror {
     return changed;
   }
 
-  #setTimer(name: "look" | "age" | "load" | "read", ms: number, fn: () => void): void {
-    this.#timers.get(name)?.cancel();
-    const run = (): void => {
-      this.#timers.delete(name);
-      fn();
-    };
-    this.#timers.set(name, this.#options.clock.setTimer(ms, run));
+  /**
+   * Before discovery a module's spec is what it was, and one without object is given a moment: else every start would
+   * write what the next second writes again. undefined = not to be shown yet.
+   */
+  #undecided({ known }: Entry, spec: ModuleSpec): ModuleSpec | undefined {
+    if (known?.spec !== undefined) return known.spec as unknown as ModuleSpec;
+    const { clock } = this.#options;
+    this.#showFrom ??= clock.now() + UNDECIDED_MS;
+    const wait = this.#showFrom - clock.now();
+    if (wait <= 0) return spec;
+    this.#timers.set("late", wait, () => this.#look());
+    return undefined;
   }
 }

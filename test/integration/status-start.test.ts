@@ -83,3 +83,21 @@ test("it answers while a reload of many modules has nothing to wait for, and tel
   await eventually(isDone, "the first reload", { intervalMs: 1, context: operator.log });
   expect([...seen].filter((tasks) => tasks > 1 && tasks < 151).length).toBeGreaterThan(1);
 });
+
+test("a start that finds everything as it was leaves specs alone, and creates none twice", async () => {
+  const namespace = await freshNamespace("start");
+  await cluster().kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+  const modulesDir = writeModule();
+  const statuses = await watchStatuses(namespace);
+  for (const start of ["first", "second"]) {
+    const operator = await startOperator({ namespace, modulesDir });
+    await operator.waitReady();
+    const ready = ["wait", "--for=condition=Ready", "aop/addon-operator", "-n", namespace, "--timeout=20s"];
+    await cluster().kubectl(ready);
+    expect([start, (await operator.stop()).code]).toEqual([start, 0]);
+  }
+  await statuses.end();
+  const seen = statuses.seen.filter(({ metadata }) => metadata.name === "one");
+  expect(new Set(seen.map(({ metadata }) => metadata.generation))).toEqual(new Set([1]));
+  expect(seen.map(({ status }) => status?.state)).not.toContain("Disabled");
+});
