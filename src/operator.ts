@@ -1,6 +1,6 @@
 import type { Environment, ParsedSettings } from "./config.ts";
 import { ApiError, ConnectionError } from "./kube/index.ts";
-import { Scope, createLogger, oneLine } from "./lib/index.ts";
+import { Scope, createLogger, formatDuration, oneLine } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
 import { logSink } from "./wiring/log-sink.ts";
 import { Operator } from "./wiring/operator.ts";
@@ -16,7 +16,9 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
   for (const warning of warnings) logger.warn(warning);
   const scope = new Scope();
   const stop = new AbortController();
-  const end = watchSignals(stop);
+  const end = watchSignals(stop, (signal) =>
+    logger.info("Asked to stop", { signal, mayTake: formatDuration(settings.shutdownTimeoutMs) }),
+  );
   scope.add(end);
   let operator: Operator | undefined;
   try {
@@ -44,10 +46,11 @@ function report(error: unknown, write: (line: string) => void): void {
 }
 
 /** The first signal asks to stop, the second ends the process at once. */
-function watchSignals(stop: AbortController): () => void {
+function watchSignals(stop: AbortController, tell: (signal: string) => void): () => void {
   const signals = ["SIGTERM", "SIGINT"] as const;
-  const handle = (): void => {
+  const handle = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) process.exit(1);
+    tell(signal);
     stop.abort(new Error("asked to stop"));
   };
   for (const signal of signals) process.on(signal, handle);

@@ -224,6 +224,35 @@ wait`;
   });
 });
 
+describe("the end of the operator", () => {
+  const { world, pull, is, note } = running("stopping", (lab, ns) => {
+    const result = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "result", namespace: ns } };
+    const slow = `${write("begun", "echo $$")}
+wait_for slow
+echo '${JSON.stringify({ operation: "Create", object: result })}' > "$KUBERNETES_PATCH_PATH"`;
+    lab.hook("global-hooks/slow.sh", { configVersion: "v1", kubernetes: [on(ns, "slow")] }, slow);
+    const late = { ...on(ns, "late"), queue: "late" };
+    lab.hook("global-hooks/late.sh", { configVersion: "v1", kubernetes: [late] });
+  });
+
+  test("the running hook may finish, and what it left takes effect; nothing new begins", async () => {
+    await pull("slow");
+    await is(() => note("begun"), "the hook runs");
+    let ended = false;
+    const stopped = world.operator.stop().then((exit) => {
+      ended = true;
+      return exit;
+    });
+    await is(() => expect(world.operator.log()).toContain("Asked to stop"), "the operator has heard");
+    await pull("late");
+    expect(ended).toBe(false);
+    world.lab.release("slow");
+    expect(await stopped).toMatchObject({ code: 0 });
+    expect(await kubectl(["get", "configmap", "result", "-n", world.ns, "-o", "name"])).toContain("result");
+    expect(world.lab.runs("late")).toEqual([]);
+  });
+});
+
 describe("filters that misbehave", () => {
   const binding = (ns: string, more: object) => ({
     ...on(ns, "x"),
