@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { parseYaml } from "../../src/lib/index.ts";
 import { EVENT_TYPES } from "../../src/status/index.ts";
+import { rows } from "../status/rows.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 const docs = read("docs/STATUS.md");
@@ -15,7 +16,36 @@ function states(plural: string): string[] {
   return list.split(",").map((word) => word.replaceAll('"', ""));
 }
 
+/** The table of states: `state Ready beside` with the reasons, as documented. */
+function documented(): Map<string, string[]> {
+  const [, section = ""] = docs.split("## States of a module");
+  const [table = "", text = ""] = section.split(/\n\nReasons of Retrying: /);
+  const reasons = (cell: string): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
+  const found = new Map<string, string[]>();
+  for (const line of table.split("\n").filter((each) => /^\| [A-Z]/.test(each))) {
+    const [, state = "", , ready = "", beside = "", reason = ""] = line.split("|").map((cell) => cell.trim());
+    const other = ["Reconciling", "Stalled"].includes(beside) ? beside : "";
+    const key = [state, ready === "as before" ? "True" : ready, other].join(" ").trim();
+    found.set(key, [
+      ...(found.get(key) ?? []),
+      ...reasons(reason === "see below" ? (text.split("\n\n")[0] ?? "") : reason),
+    ]);
+  }
+  return found;
+}
+
 describe("docs/STATUS.md", () => {
+  it("has exactly the rows that views lead to, with their reasons", () => {
+    const made = new Map<string, Set<string>>();
+    for (const { state, ready, other, reason } of rows) {
+      const key = [state, ready, other ?? ""].join(" ").trim();
+      made.set(key, (made.get(key) ?? new Set()).add(reason));
+    }
+    const sorted = (table: ReadonlyMap<string, Iterable<string>>) =>
+      Object.fromEntries([...table].map(([key, words]) => [key, [...words].toSorted()]));
+    expect(sorted(made)).toEqual(sorted(documented()));
+  });
+
   it.each(states("addonmodules"))("describes the state %s of a module", (state) => {
     const [, table = ""] = docs.split("## States of a module");
     expect(table.split("## States of the operator")[0]).toContain(`| ${state} | `);
