@@ -2,6 +2,7 @@ import { allowsFailure, collapseGroups } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { HookTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
+import { isCurrent } from "./current-hook.ts";
 import type { Hands } from "./hands.ts";
 import { executeHook } from "./hook-run.ts";
 import { noteSynchronized } from "./synchronized.ts";
@@ -21,7 +22,7 @@ export async function runHookTask(
   try {
     await executeHook(hands, { hook: first.hook, triggers, queue: context.queue, signal: context.signal });
   } catch (error) {
-    if (context.signal.aborted) return { kind: "cancelled" };
+    if (context.signal.aborted || !isOwed(hands, first)) return { kind: "cancelled" };
     const message = oneLine(error);
     hands.logger.error("Hook failed", {
       hook: first.hook.name,
@@ -35,10 +36,10 @@ export async function runHookTask(
   return { kind: "done" };
 }
 
-/** A module that was disabled meanwhile has nothing to run. */
-function isOwed(hands: Hands, task: HookTask): boolean {
-  const module = task.hook.module;
-  return module === undefined || hands.state.module(module)?.enabled === true;
+/** A module that was disabled meanwhile has nothing to run, nor has a hook that is gone or was changed. */
+function isOwed(hands: Hands, { hook }: HookTask): boolean {
+  const enabled = hook.module === undefined || hands.state.module(hook.module)?.enabled === true;
+  return enabled && isCurrent(hands, hook);
 }
 
 /** The hook has seen the objects: buffered events of these bindings may go on. */

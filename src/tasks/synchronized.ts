@@ -1,4 +1,5 @@
 import type { Hook, KubernetesBinding } from "../model/index.ts";
+import { isCurrent } from "./current-hook.ts";
 import type { Hands } from "./hands.ts";
 
 /** The id under which a binding's Synchronization is remembered. */
@@ -28,9 +29,4 @@ export function unsynchronized({ state }: Hands): Hook[] {
   return state.globalHooks.filter((hook) =>
     hook.config.kubernetes.some((binding) => !state.globalSynchronized.has(syncId(hook, binding))),
   );
-}
-
-function isCurrent({ state }: Hands, { id, module, signature }: Hook): boolean {
-  const hooks = module === undefined ? state.globalHooks : (state.module(module)?.hooks ?? []);
-  return hooks.some((each) => each.id === id && each.signature === signature);
 }

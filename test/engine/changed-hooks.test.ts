@@ -35,6 +35,19 @@ describe("a hook that was changed on disk, at the next reload", () => {
     expect(lab.log).toEqual(["hook h: sync pods", "hook h: sync pods", "converged", "hook h: pods"]);
   });
 
+  it("and gone while it runs: its run is not repeated", async () => {
+    const act = () => ({ fail: "never", takes: 100 });
+    const hook = { name: "h", schedules: [{ queue: "side" }], act };
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [hook] }] });
+    await lab.start();
+    lab.tick("one/h");
+    await lab.run(50);
+    lab.setModules([{ name: "one", enabled: true }]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run(100);
+    expect(lab.describe()).toEqual([]);
+  });
+
   it("global, in a named queue: the reload waits for its Synchronization, but not if that fails", async () => {
     const kubernetes = [{ name: "pods", queue: "side" }];
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });

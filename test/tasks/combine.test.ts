@@ -91,9 +91,11 @@ async function runsOf(words: string): Promise<Run[]> {
     random: () => 0,
     run: (batch, context) => runTask(hands, batch, context),
   });
+  const state = new State({ clock, onChange: () => {} });
+  state.recordGlobalHooks(Object.values(HOOKS));
   // Only what a run of a global hook reaches.
   const hands = {
-    state: new State({ clock, onChange: () => {} }),
+    state,
     queues,
     clock,
     logger: silentLogger,
