@@ -65,7 +65,7 @@ function wait(namespace: string, object: string, what: string): Promise<string> 
   return kubectl(["wait", "-n", namespace, object, `--for=${what}`, "--timeout=30s"]);
 }
 
-test("a protected module that is switched off stays, and says so", async () => {
+test("a protected module that is switched off stays, and says so", { timeout: 120_000 }, async () => {
   const namespace = await freshNamespace("protected");
   const lab = hookLab("protected");
   modules(lab, "app", "app-free");
@@ -88,43 +88,54 @@ test("a protected module that is switched off stays, and says so", async () => {
   expect(await maps(namespace)).toEqual([]);
 });
 
-test("a protected module whose directory is gone is not purged; the AddonOperator tells", async () => {
-  const namespace = await freshNamespace("protected");
-  const lab = hookLab("protected");
-  modules(lab, "node-a", "node-b", "node-c", "app");
-  const on = Object.fromEntries(["nodeA", "nodeB", "nodeC", "app"].map((key) => [`${key}Enabled`, "true"]));
-  const guards = {
-    nodeAProtected: "true",
-    nodeBMaintenance: "NoResourceReconciliation",
-    nodeCProtected: "false",
-  };
-  await configMap(namespace, { ...on, nodeAProtected: "true" });
-  const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
-  await operator.waitReady();
-  for (const name of ["node-a", "node-b", "node-c"]) rmSync(join(lab.modulesDir, name), { recursive: true });
-  await edit(namespace, { ...guards, global: "{reload: 1}" });
+test(
+  "a protected module whose directory is gone is not purged; the AddonOperator tells",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("protected");
+    const lab = hookLab("protected");
+    modules(lab, "node-a", "node-b", "node-c", "app");
+    const on = Object.fromEntries(["nodeA", "nodeB", "nodeC", "app"].map((key) => [`${key}Enabled`, "true"]));
+    const guards = {
+      nodeAProtected: "true",
+      nodeBMaintenance: "NoResourceReconciliation",
+      nodeCProtected: "false",
+    };
+    await configMap(namespace, { ...on, nodeAProtected: "true" });
+    const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
+    await operator.waitReady();
+    for (const name of ["node-a", "node-b", "node-c"])
+      rmSync(join(lab.modulesDir, name), { recursive: true });
+    await edit(namespace, { ...guards, global: "{reload: 1}" });
 
-  await wait(namespace, "configmap/node-c", "delete");
-  const held = await eventually(
-    async () => {
-      const { status } = await json<AddonObject>(["get", "addonoperator", "addon-operator", "-n", namespace]);
-      return status?.holds ?? false;
-    },
-    "the holds",
-    { context: () => operator.log() },
-  );
-  expect(held).toEqual([
-    "not purged: node-a: nodeAProtected is set in the ConfigMap",
-    "not purged: node-b: nodeBMaintenance is set in the ConfigMap",
-  ]);
-  expect(await maps(namespace)).toEqual(["app", "node-a", "node-b"]);
-  await eventually(async () => {
-    const events = await kubectl(["get", "events", "-n", namespace, "-o", "jsonpath={.items[*].reason}"]);
-    return events.includes("PurgeRefused");
-  }, "the Event");
+    await wait(namespace, "configmap/node-c", "delete");
+    const held = await eventually(
+      async () => {
+        const { status } = await json<AddonObject>([
+          "get",
+          "addonoperator",
+          "addon-operator",
+          "-n",
+          namespace,
+        ]);
+        return status?.holds ?? false;
+      },
+      "the holds",
+      { context: () => operator.log() },
+    );
+    expect(held).toEqual([
+      "not purged: node-a: nodeAProtected is set in the ConfigMap",
+      "not purged: node-b: nodeBMaintenance is set in the ConfigMap",
+    ]);
+    expect(await maps(namespace)).toEqual(["app", "node-a", "node-b"]);
+    await eventually(async () => {
+      const events = await kubectl(["get", "events", "-n", namespace, "-o", "jsonpath={.items[*].reason}"]);
+      return events.includes("PurgeRefused");
+    }, "the Event");
 
-  await edit(namespace, { nodeAProtected: null, nodeBMaintenance: null, global: "{reload: 2}" });
-  await wait(namespace, "configmap/node-a", "delete");
-  await wait(namespace, "configmap/node-b", "delete");
-  expect(await maps(namespace)).toEqual(["app"]);
-});
+    await edit(namespace, { nodeAProtected: null, nodeBMaintenance: null, global: "{reload: 2}" });
+    await wait(namespace, "configmap/node-a", "delete");
+    await wait(namespace, "configmap/node-b", "delete");
+    expect(await maps(namespace)).toEqual(["app"]);
+  },
+);
