@@ -109,7 +109,7 @@ describe("hooks that misbehave", () => {
 head -c 200000000 /dev/zero | tr '\\0' y
 head -c 100000000 /dev/zero | tr '\\0' z >&2`,
       );
-      hook("forks", `sleep 600 &\n${write("daemon", 'echo "$!"')}`, {
+      hook("forks", 'sleep 600 &\necho "$!" >> "$RECORDS/daemons"', {
         executeHookOnEvent: ["Added", "Modified"],
       });
       hook("behaves", "");
@@ -150,9 +150,10 @@ head -c 100000000 /dev/zero | tr '\\0' z >&2`,
       () => expect(world.lab.contexts("forks").map(brief)).toEqual(["Added forks", "Modified forks"]),
       "both runs",
     );
-    const daemon = Number(note("daemon"));
-    expect(isAlive(daemon)).toBe(true);
-    process.kill(daemon, "SIGKILL");
+    await is(() => expect(note("daemons").split("\n")).toHaveLength(2), "both daemons");
+    const daemons = note("daemons").split("\n").map(Number);
+    expect(daemons.map(isAlive)).toEqual([true, true]);
+    for (const daemon of daemons) process.kill(daemon, "SIGKILL");
   });
 
   test("files of a run are private, and go away, also those of a failed one", async () => {
