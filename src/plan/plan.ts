@@ -33,7 +33,7 @@ export function plan(view: View): Plan {
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
   const reload = view.converge.phase === "idle" ? reloadOwed(view) : undefined;
-  const runs = [...view.modules.values()].flatMap((module) => offerRun(module, view));
+  const runs = [...view.modules.values()].flatMap((module) => known(module, view).offers);
   return {
     offers: reload === undefined ? runs : besides(reload, runs),
     restart: undefined,
@@ -44,7 +44,7 @@ export function plan(view: View): Plan {
 /** An edit of globals or flags concerns any run: its module may be off by now. */
 function overtaken(view: View): string[] {
   const modules = [...view.modules.values()];
-  const concerned = configOvertaken(view) ? modules : modules.filter(outdatedAttempt);
+  const concerned = configOvertaken(view) ? modules : modules.filter((each) => known(each, view).outdated);
   return concerned.map((module) => module.name);
 }
 
@@ -60,6 +60,24 @@ function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
 /** The offer of a reload. */
 export function converge(cause: Cause): Offer {
   return { task: { kind: "converge", key: CONVERGE_KEY, cause: cause.text }, place: cause.place };
+}
+
+/** What follows from one module's view, which mostly is the one of the last look. */
+interface Known {
+  readonly idle: boolean;
+  readonly offers: readonly Offer[];
+  readonly outdated: boolean;
+}
+
+const KNOWN = new WeakMap<ModuleView, Known>();
+
+function known(module: ModuleView, view: View): Known {
+  const idle = view.converge.phase === "idle";
+  const before = KNOWN.get(module);
+  if (before?.idle === idle) return before;
+  const now = { idle, offers: offerRun(module, view), outdated: outdatedAttempt(module) };
+  KNOWN.set(module, now);
+  return now;
 }
 
 function offerRun(module: ModuleView, view: View): Offer[] {

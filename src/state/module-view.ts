@@ -1,4 +1,5 @@
 import { digest } from "../lib/index.ts";
+import type { Tree } from "../model/index.ts";
 import { problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import { GLOBAL } from "./sections.ts";
@@ -36,4 +37,35 @@ export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold
       return hold(module.name);
     },
   };
+}
+
+/** The views of all modules, made from the last ones: they are asked for several times in each run of each module. */
+export class ModuleViews {
+  #shown: ReadonlyMap<string, ModuleView> | undefined;
+  readonly #changed = new Set<string>();
+
+  changed(name: string): void {
+    this.#changed.add(name);
+  }
+
+  allChanged(): void {
+    this.#shown = undefined;
+  }
+
+  /** A map of its own each time, in the order of the tree; what changed since is made anew. */
+  show(tree: Tree, make: (name: string) => ModuleView | undefined): ReadonlyMap<string, ModuleView> {
+    const modules = new Map(this.#shown);
+    const names = this.#shown === undefined ? tree.modules.map(({ name }) => name) : this.#changed;
+    for (const name of names) {
+      const view = make(name);
+      if (view !== undefined) modules.set(name, view);
+    }
+    this.#changed.clear();
+    this.#shown = modules;
+    return modules;
+  }
+}
+
+export function namesOfEnabled(modules: ReadonlyMap<string, ModuleView>): string[] {
+  return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
 }

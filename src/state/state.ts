@@ -10,7 +10,7 @@ import type { ConfigObservation, Decision } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import { decide, newModuleRecord, problemOf } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import { moduleView } from "./module-view.ts";
+import { ModuleViews, moduleView, namesOfEnabled } from "./module-view.ts";
 import type { Hold } from "./module-view.ts";
 import { ValuesStore } from "./values-store.ts";
 import type {
@@ -19,7 +19,6 @@ import type {
   ConfigCondition,
   ConvergePhase,
   ConvergeView,
-  ModuleView,
   ReleaseView,
   View,
 } from "./view.ts";
@@ -42,7 +41,7 @@ export class State {
   #hold: Hold = () => undefined;
   #notified = false;
   #view: View | undefined;
-  readonly #moduleViews = new Map<string, ModuleView>();
+  readonly #views = new ModuleViews();
 
   constructor(options: { clock: Clock; onChange: () => void; secrets?: KnownSecrets }) {
     this.values = new ValuesStore(options.secrets);
@@ -74,11 +73,15 @@ export class State {
     this.#touched();
   }
 
-  /** Notes that the picture changed: of one module, or (without a name) of all. */
-  #touched(name?: string): void {
+  /** What modules are shown with moved for all of them: ConfigMap, directories, flags. */
+  #allTouched(): void {
+    this.#views.allChanged();
+    this.#touched();
+  }
+
+  /** Notes that the picture changed. */
+  #touched(): void {
     this.#view = undefined;
-    if (name === undefined) this.#moduleViews.clear();
-    else this.#moduleViews.delete(name);
     if (this.#notified) return;
     this.#notified = true;
     queueMicrotask(() => {
@@ -92,7 +95,8 @@ export class State {
     const record = this.#records.get(name);
     if (record === undefined) return;
     change(record);
-    this.#touched(name);
+    this.#views.changed(name);
+    this.#touched();
   }
 
   recordTree(tree: Tree): void {
@@ -105,7 +109,7 @@ export class State {
       if (record === undefined) this.#records.set(module.name, newModuleRecord(module));
       else record.module = module;
     }
-    this.#touched();
+    this.#allTouched();
   }
 
   recordGlobalHooks(hooks: readonly Hook[]): void {
@@ -125,6 +129,7 @@ export class State {
     const unknownKeys = this.values.config?.unknownKeys ?? [];
     const all = digest(global, ...sections.values());
     this.#note({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
+    this.#allTouched();
   }
 
   /** Takes content into force and notes what it moved. */
@@ -151,6 +156,7 @@ export class State {
   /** A change of globals or flags made by a hook. */
   recordGlobalCause(cause: Cause): void {
     this.#note({ globalCause: cause });
+    this.#allTouched();
   }
 
   recordConverge(change: Partial<ConvergeView>): void {
@@ -182,7 +188,7 @@ export class State {
     if (covered?.config === before.global)
       this.recordConverge({ covered: { ...covered, config: after.global } });
     for (const record of this.#records.values()) coverOwnWrite(record, before, this.values);
-    this.#touched();
+    this.#allTouched();
   }
 
   #configDigests(): ConfigDigests {
@@ -278,24 +284,18 @@ export class State {
   }
 
   #makeView(): View {
-    const modules = new Map<string, ModuleView>();
-    for (const { name } of this.#tree.modules) {
-      const view = this.#moduleViews.get(name) ?? this.#viewOf(name);
-      if (view === undefined) continue;
-      this.#moduleViews.set(name, view);
-      modules.set(name, view);
-    }
+    const modules = this.#views.show(this.#tree, (name) => {
+      const record = this.#records.get(name);
+      return record === undefined ? undefined : moduleView(record, this.values, this.#hold);
+    });
     return {
       ...this.#standing,
       tree: this.#tree,
       modules,
       coverage: { config: this.values.globalConfigDigest(), globals: this.values.globalsDigest() },
-      enabledModules: this.enabledModules(),
+      get enabledModules() {
+        return namesOfEnabled(modules);
+      },
     };
-  }
-
-  #viewOf(name: string): ModuleView | undefined {
-    const record = this.#records.get(name);
-    return record === undefined ? undefined : moduleView(record, this.values, this.#hold);
   }
 }

@@ -79,6 +79,8 @@ describe("the record", () => {
     expect(state.view).toBe(before);
     state.update("web", (record) => void (record.rounds = 1));
     expect(state.view.modules.get("db")).toBe(before.modules.get("db"));
+    state.recordConverge({ remaining: 1 });
+    expect(state.view.modules.get("db")).toBe(before.modules.get("db"));
     expect(state.view.modules.get("web")?.rounds).toBe(1);
     expect(before.modules.get("web")?.rounds).toBe(0);
   });
