@@ -86,7 +86,7 @@ export class FaultProxy {
   static async open(kubeconfig: string): Promise<FaultProxy> {
     const proxy = new FaultProxy(upstreamOf(kubeconfig));
     await proxy.accept();
-    const cluster = { server: `http://127.0.0.1:${proxy.#port}`, "insecure-skip-tls-verify": true };
+    const cluster = { server: proxy.url, "insecure-skip-tls-verify": true };
     const config = {
       apiVersion: "v1",
       kind: "Config",
@@ -102,6 +102,11 @@ export class FaultProxy {
   /** Path of a kubeconfig that leads here. */
   get kubeconfig(): string {
     return join(this.#dir, "kubeconfig");
+  }
+
+  /** For requests with the same rights, without a client. */
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
   }
 
   /** Number of watches that are open. */

@@ -27,10 +27,27 @@ interface Seen extends SeenObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
+const OWN = "apis/addon-operator.io/v1alpha1";
+const LISTS = [
+  ["api/v1", "configmaps"],
+  ["api/v1", "secrets"],
+  ["apis/batch/v1", "jobs"],
+  [OWN, "addonmodules"],
+  [OWN, "addonoperators"],
+] as const;
+
+/** A list without a process: scenes are looked at over and over. */
+async function look({ proxy, namespace }: Scene, [version, plural]: (typeof LISTS)[number]): Promise<Seen[]> {
+  const headers = { "user-agent": "kubectl" };
+  const answer = await fetch(`${proxy.url}/${version}/namespaces/${namespace}/${plural}`, { headers });
+  if (!answer.ok) throw new Error(`${plural}: ${answer.status}`);
+  const { kind, items } = (await answer.json()) as { kind: string; items: Omit<Seen, "kind">[] };
+  return items.map((each) => ({ ...each, kind: kind.replace(/List$/, "") }));
+}
+
 /** Looks at everything that a scene's operators have made. */
-export async function pictureOf({ cluster, namespace }: Scene): Promise<Picture> {
-  const kinds = "configmaps,secrets,jobs,addonmodules,addonoperators";
-  const { items } = await cluster.json<{ items: Seen[] }>(["get", kinds, "-n", namespace]);
+export async function pictureOf(scene: Scene): Promise<Picture> {
+  const items = (await Promise.all(LISTS.map((list) => look(scene, list)))).flat();
   const of = (...wanted: readonly string[]) => items.filter(({ kind }) => wanted.includes(kind));
   const records = of("Secret")
     .filter(({ metadata: { labels } }) => labels?.["owner"] === "helm")

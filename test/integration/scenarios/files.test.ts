@@ -9,6 +9,8 @@ import { base, reload } from "../../support/scene-addons.ts";
 import { ACTS, PICTURES, prepare } from "../../support/scene-story.ts";
 import type { Scene } from "../../support/scene.ts";
 
+const LONG = process.env["LONG"] !== undefined;
+
 interface OwnStatus {
   readonly status?: { readonly holds?: readonly string[] };
 }
@@ -51,7 +53,7 @@ test("a module's directory is deleted while it runs, and does not come back", as
   await expectNothingLeft(scene, operator);
 });
 
-test("a module's directory is deleted while it runs, and comes back", async () => {
+test.runIf(LONG)("a module's directory is deleted while it runs, and comes back", async () => {
   const scene = await prepare("back");
   const operator = await scene.start();
   await atRest(operator);

@@ -6,7 +6,7 @@ import { ACTS, PICTURES, prepare } from "../../support/scene-story.ts";
 
 const LONG = process.env["LONG"] !== undefined;
 
-const TOLD = ["upgrade", "delete", ...(LONG ? (["purge"] as const) : [])] as const;
+const TOLD = ["delete", ...(LONG ? (["upgrade", "purge"] as const) : [])] as const;
 
 test.each(TOLD)("undisturbed %s", { timeout: 90_000 }, async (act) => {
   const scene = await prepare("calm");
