@@ -40,9 +40,15 @@ export async function watchRights(
   const { clock } = base;
   let known: readonly string[] | undefined;
   let timer: Timer | undefined;
-  scope.add(() => timer?.cancel());
+  let isOver = false;
+  scope.add(() => {
+    isOver = true;
+    timer?.cancel();
+  });
   const look = async (): Promise<void> => {
     const found = await findMissingRights(base);
+    // An answer that comes after the end must not keep the process.
+    if (isOver) return;
     if (found !== undefined && found.join() !== known?.join()) {
       known = found;
       if (found.length > 0)
