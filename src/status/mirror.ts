@@ -38,8 +38,9 @@ export interface MirrorOptions {
   readonly specChanged?: () => Promise<void>;
 }
 
-/** Least and longest time between two looks at the view, in milliseconds; a look may cost a tenth of the time. */
-const LOOK_EVERY_MS = 20;
+/** Least and longest time between two looks at the view, in milliseconds; a look may cost a twentieth of the time. */
+const LOOK_EVERY_MS = 50;
+const LOOK_COST = 20;
 const LOOK_SELDOM_MS = 500;
 /** A deleted AddonOperator comes back after this time: its chart may be on its way out, and the operator with it. */
 const OPERATOR_BACK_MS = 2000;
@@ -173,6 +174,8 @@ export class StatusMirror {
     if (entry === undefined) return;
     this.#noteToken(entry, object);
     this.#adopt(entry, knownFrom(object));
+    // As good as written now: a restart that finds all as it was has time to tell so.
+    entry.lastWriteAt = this.#options.clock.now();
     const conditions: readonly Condition[] = object.status?.conditions ?? [];
     this.#projector.seed(entry === this.#writer.operator ? undefined : entry.id.name, conditions);
   }
@@ -231,7 +234,7 @@ export class StatusMirror {
 
   #lookSoon(): void {
     if (this.#timers.has("look")) return;
-    const pause = Math.min(LOOK_SELDOM_MS, Math.max(LOOK_EVERY_MS, 10 * this.#lookCostMs));
+    const pause = Math.min(LOOK_SELDOM_MS, Math.max(LOOK_EVERY_MS, LOOK_COST * this.#lookCostMs));
     this.#timers.set("look", Math.max(0, this.#lookedAt + pause - this.#options.clock.now()), () =>
       this.#look(),
     );

@@ -1,10 +1,15 @@
 import type { Releases } from "../helm/index.ts";
-import { get, isNotFound } from "../kube/index.ts";
-import type { Scope } from "../lib/index.ts";
+import { get, inParallel, isNotFound } from "../kube/index.ts";
+import type { Scope, Timer } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import type { State } from "../state/index.ts";
 import { Healing } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
+
+/** A first reload that a failing module holds up keeps the others waiting for so long. */
+const LATEST_MS = 30_000;
+/** Records of releases read at the same time. */
+const AT_ONCE = 4;
 
 interface Parts {
   readonly state: State;
@@ -18,12 +23,17 @@ export class FollowedReleases {
   readonly healing: Healing;
   readonly #base: Base;
   readonly #parts: Parts;
+  readonly #waiting = new Set<string>();
+  #timer: Timer | undefined;
 
   constructor(base: Base, parts: Parts) {
     this.#base = base;
     this.#parts = parts;
     this.healing = this.#makeHealing();
-    parts.scope.add(() => this.healing.close());
+    parts.scope.add(() => {
+      this.#timer?.cancel();
+      this.healing.close();
+    });
     parts.releases.store.onChange((module) => this.look(module));
   }
 
@@ -32,7 +42,25 @@ export class FollowedReleases {
     const { state, releases } = this.#parts;
     state.recordRelease(module, releases.get(module));
     // While a run is under way its objects come and go; what counts is what it leaves.
-    if (state.module(module)?.activity === "none") void this.#watchObjects(module);
+    if (state.module(module)?.activity !== "none") return;
+    if (state.view.boot === "running") void this.#watchObjects(module);
+    else this.#watchLater(module);
+  }
+
+  /** Watches what had to wait for the end of the first reload. */
+  begin(): void {
+    if (this.#waiting.size === 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const modules = [...this.#waiting];
+    this.#waiting.clear();
+    void inParallel(AT_ONCE, modules, (module) => this.#watchObjects(module));
+  }
+
+  /** The records of all releases at once would hold up the first reload; until its end nothing could be healed anyhow. */
+  #watchLater(module: string): void {
+    this.#waiting.add(module);
+    this.#timer ??= this.#base.clock.setTimer(LATEST_MS, () => this.begin());
   }
 
   async #watchObjects(module: string): Promise<void> {

@@ -296,6 +296,7 @@ export class Operator {
     const view = this.#state.view;
     // The ConfigMap came back: only now the first start goes on.
     if (view.boot === "waiting" && view.config.condition === "ok") this.#begin();
+    if (view.boot === "running") this.#followed?.begin();
     this.#engine.look();
     this.#faces?.update(this.#state.view);
   }
