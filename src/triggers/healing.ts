@@ -34,6 +34,8 @@ const POLL_MS = 60_000;
 
 /** One watch for all release objects of one kind in one namespace. */
 interface KindWatch {
+  /** Modules with objects of this kind. */
+  readonly users: Set<string>;
   readonly present: Set<string>;
   synced: boolean;
   resource: Resource | undefined;
@@ -72,10 +74,12 @@ export class Healing {
 
   /** Sets what the release of a module is made of; an empty list ends its watches. */
   setObjects(module: string, objects: readonly ReleaseObject[]): void {
+    const before = this.#wanted.get(module)?.watches ?? new Set();
+    const watches = new Set(objects.map(watchKey));
     if (objects.length === 0) this.#wanted.delete(module);
-    else this.#wanted.set(module, { objects, watches: new Set(objects.map(watchKey)) });
-    for (const object of objects) this.#open(object);
-    this.#closeUnused();
+    else this.#wanted.set(module, { objects, watches });
+    for (const object of objects) this.#open(object).users.add(module);
+    for (const key of before) if (!watches.has(key)) this.#leave(key, module);
     this.#look(module);
   }
 
@@ -90,10 +94,12 @@ export class Healing {
     this.#watches.clear();
   }
 
-  #open(object: ReleaseObject): void {
+  #open(object: ReleaseObject): KindWatch {
     const key = watchKey(object);
-    if (this.#watches.has(key)) return;
+    const open = this.#watches.get(key);
+    if (open !== undefined) return open;
     const watch: KindWatch = {
+      users: new Set(),
       present: new Set(),
       synced: false,
       resource: undefined,
@@ -103,6 +109,7 @@ export class Healing {
     };
     this.#watches.set(key, watch);
     void this.#subscribe(object, key, watch);
+    return watch;
   }
 
   async #subscribe(object: ReleaseObject, key: string, watch: KindWatch): Promise<void> {
@@ -157,17 +164,17 @@ export class Healing {
     });
   }
 
-  #closeUnused(): void {
-    const used = new Set([...this.#wanted.values()].flatMap((wanted) => [...wanted.watches]));
-    for (const [key, watch] of this.#watches) {
-      if (used.has(key)) continue;
-      endWatch(watch);
-      this.#watches.delete(key);
-    }
+  /** A module has no object of that kind any more. */
+  #leave(key: string, module: string): void {
+    const watch = this.#watches.get(key);
+    watch?.users.delete(module);
+    if (watch === undefined || watch.users.size > 0) return;
+    endWatch(watch);
+    this.#watches.delete(key);
   }
 
   #lookAll(key: string): void {
-    for (const [module, wanted] of this.#wanted) if (wanted.watches.has(key)) this.#look(module);
+    for (const module of this.#watches.get(key)?.users ?? []) this.#look(module);
   }
 
   /** Tells what is gone and due, once the server has said so too; what is not due yet is looked at again then. */
