@@ -200,12 +200,14 @@ async function perform(
 ): Promise<Result["action"]> {
   const { store } = step.tools;
   const { name } = step.request.module;
+  // Also after a failure the record is looked at. Not cancellable, since what follows decides on it.
   try {
     await upgradeOrReset(step, call, labelsOf(step, manifest, release === undefined));
-  } finally {
-    // Also after a failure: the record shows it. Not cancellable, since what follows decides on it.
+  } catch (error) {
     await store.refresh(name);
+    throw error;
   }
+  await store.learn(name, (release?.revision ?? 0) + 1);
   if (manifest === undefined) step.tools.oweLabel(name);
   return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
 }

@@ -1,6 +1,15 @@
 import type { Logger } from "../lib/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { get, isLater, listPages, mergePatch, remove, SECRETS, isNotFound } from "../kube/index.ts";
+import {
+  get,
+  getMetadata,
+  isLater,
+  listPages,
+  mergePatch,
+  remove,
+  SECRETS,
+  isNotFound,
+} from "../kube/index.ts";
 import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../kube/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { decodeRelease, encodeFailed } from "./record.ts";
@@ -112,6 +121,20 @@ export class ReleaseStore {
     const secrets = new Set(found.map((object) => object.metadata.name));
     for (const meta of this.revisions(name)) if (!secrets.has(meta.secret)) this.#secrets.delete(meta.secret);
     for (const object of found) this.#store(object);
+    this.#tell(name);
+    return this.get(name);
+  }
+
+  /**
+   * Takes in the revision that helm has just deployed: one object by its name, where a list would wait up to 100 ms for
+   * the server's cache to be sure of itself. Anything but that revision deployed is found out by `refresh`.
+   */
+  async learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: `sh.helm.release.v1.${name}.v${revision}` };
+    const found = await getMetadata<WatchedObject>(client, target).catch(unlessGone);
+    if (found === undefined || metaOf(found)?.status !== "deployed") return this.refresh(name);
+    this.#store(found);
     this.#tell(name);
     return this.get(name);
   }
@@ -247,6 +270,6 @@ function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion, changedAt };
 }
 
-function unlessGone(error: unknown): void {
+function unlessGone(error: unknown): undefined {
   if (!isNotFound(error)) throw error;
 }

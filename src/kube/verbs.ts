@@ -1,5 +1,6 @@
 import type { JsonObject } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
+import { METADATA_OBJECT } from "./list.ts";
 import type { ApiRequest } from "./request.ts";
 import type { Place, ResourceType } from "./resources.ts";
 import { pathOf } from "./resources.ts";
@@ -30,6 +31,16 @@ export interface RemoveOptions extends CallOptions {
   readonly propagationPolicy?: Propagation;
   /** Only if the object still is the one that was seen. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+}
+
+/** Reads one object, metadata only: without the rest of a large one. */
+export function getMetadata<T = JsonObject>(
+  client: KubeClient,
+  target: Target,
+  options: CallOptions = {},
+): Promise<T> {
+  const path = pathOf(target.resource, target);
+  return client.json<T>({ ...common(options), path, accept: METADATA_OBJECT });
 }
 
 /** Reads one object. */

@@ -1,4 +1,5 @@
 export * from "./backoff.ts";
+export * from "./bursts.ts";
 export * from "./clock.ts";
 export * from "./duration.ts";
 export * from "./errors.ts";

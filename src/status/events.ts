@@ -1,4 +1,12 @@
-import { type Clock, type KnownSecrets, type Logger, type Timer, oneLine, sleep } from "../lib/index.ts";
+import {
+  type Clock,
+  type KnownSecrets,
+  type Logger,
+  type Timer,
+  nextBurst,
+  oneLine,
+  sleep,
+} from "../lib/index.ts";
 import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
 import { line } from "./text.ts";
 import { API_VERSION } from "./types.ts";
@@ -73,6 +81,7 @@ interface Series {
 export class EventWriter {
   readonly #options: EventWriterOptions;
   readonly #abort = new AbortController();
+  readonly #hurry = new AbortController();
   readonly #series = new Map<string, Series>();
   #writing: Promise<void> = Promise.resolve();
   #waiting = 0;
@@ -107,6 +116,7 @@ export class EventWriter {
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
   async flush(): Promise<void> {
     this.#uidsUntil = 0;
+    this.#hurry.abort();
     for (const series of this.#series.values()) {
       if (series.timer === undefined) continue;
       series.timer.cancel();
@@ -134,10 +144,17 @@ export class EventWriter {
     const target = { resource: EVENTS, namespace: this.#options.namespace };
     this.#uidsUntil ??= now + UID_WAIT_MS;
     this.#write(async (signal) => {
+      await this.#untilBurst(signal);
       await this.#untilKnown(happening.module, signal);
       const body = this.#event(name, happening, now);
       return create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
     });
+  }
+
+  async #untilBurst(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const wait = nextBurst(clock.now()) - clock.now();
+    if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#hurry.signal]));
   }
 
   /** `kubectl describe` finds Events by uid, and at a first start the objects may come a moment later. */

@@ -81,6 +81,7 @@ export class StatusMirror {
       logger,
       patience: this.#patience,
       parallel: options.parallel ?? PARALLEL,
+      isReloading: () => this.#view !== undefined && this.#view.converge.phase !== "idle",
       adopt: (entry, known) => this.#adopt(entry, known),
       observed: (entry) => this.#notice(entry),
     });

@@ -1,6 +1,6 @@
 import PQueue from "p-queue";
 
-import { type Clock, type Logger, digest } from "../lib/index.ts";
+import { type Clock, type Logger, digest, nextBurst } from "../lib/index.ts";
 import { ApiError, ConnectionError } from "../kube/index.ts";
 import {
   type Entry,
@@ -25,6 +25,8 @@ export interface WriterParts {
   readonly patience: Patience;
   /** Writes at the same time. */
   readonly parallel: number;
+  /** A reload is under way: statuses are written in bursts, out of its way. */
+  readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
   readonly adopt: (entry: Entry, known: Known | undefined) => void;
   /** An object that was seen while a write was under way. */
@@ -75,7 +77,9 @@ export class Writer {
     const need = this.#needOf(entry);
     if (need === "none") return;
     const { clock, patience } = this.#parts;
-    const wait = Math.max(dueAt(entry, need), patience.until) - clock.now();
+    const now = clock.now();
+    const due = Math.max(dueAt(entry, need), patience.until, now);
+    const wait = (need === "status" && this.#parts.isReloading() ? nextBurst(due) : due) - now;
     if (wait <= 0) this.#enqueue(entry, need);
     else entry.timer = clock.setTimer(wait, () => this.#reconsider(entry));
   }
