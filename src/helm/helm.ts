@@ -7,6 +7,7 @@ import type { Json, JsonObject } from "../model/index.ts";
 import { run } from "../process/index.ts";
 import type { RunResult } from "../process/index.ts";
 import { locate, noteMajor, notedMajor } from "./binary.ts";
+import type { Binary } from "./binary.ts";
 import { HelmError } from "./errors.ts";
 import { MARK } from "./live-helms.ts";
 
@@ -53,6 +54,11 @@ export interface UpgradeCall extends ChartCall {
   readonly labels: Readonly<Record<string, string>>;
   /** How the last revision was applied; undefined when there is none. */
   readonly applyMethod: "csa" | "ssa" | undefined;
+  /**
+   * Values that helm reads from its standard input before the values file: it starts, and changes nothing before they
+   * are there. A helm that is left alone then finds no values file and fails.
+   */
+  readonly gate?: Promise<string>;
 }
 
 /** Ends helm politely for so long: it marks its release failed. */
@@ -65,7 +71,7 @@ const SPARE_MS = 60_000;
 export class Helm {
   readonly #options: HelmOptions;
   readonly #home: string;
-  readonly #majors = new Map<string, number>();
+  readonly #majors = new Map<string, Promise<number>>();
   #homeReady = false;
   #processes = 0;
 
@@ -87,10 +93,21 @@ export class Helm {
   /** 3 or 4; asked of a binary once, also over restarts. */
   async major(signal?: AbortSignal): Promise<number> {
     const binary = locate(this.#options.bin, this.#options.env["PATH"]);
-    const known = this.#majors.get(binary.id) ?? (await notedMajor(this.#home, binary));
-    const major = known ?? (await this.#askMajor(signal));
-    this.#majors.set(binary.id, major);
-    if (known === undefined) await noteMajor(this.#home, binary, major);
+    const asked = this.#majors.get(binary.id) ?? this.#findMajor(binary, signal);
+    this.#majors.set(binary.id, asked);
+    try {
+      return await asked;
+    } catch (error) {
+      this.#majors.delete(binary.id);
+      throw error;
+    }
+  }
+
+  async #findMajor(binary: Binary, signal: AbortSignal | undefined): Promise<number> {
+    const noted = await notedMajor(this.#home, binary);
+    if (noted !== undefined) return noted;
+    const major = await this.#askMajor(signal);
+    await noteMajor(this.#home, binary, major);
     return major;
   }
 
@@ -131,7 +148,8 @@ export class Helm {
 
   async #upgradeArgs(call: UpgradeCall): Promise<string[]> {
     const { validate, historyMax } = this.#options;
-    const args = ["--install", call.release, call.chartDir, "-f", call.valuesFile, "--reset-values"];
+    const gate = call.gate === undefined ? [] : ["-f", "-"];
+    const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
     args.push("--take-ownership", "--skip-crds", "--history-max", String(historyMax), ...this.#timeout());
     if (!validate) args.push("--disable-openapi-validation");
     // helm keeps to the way the last revision was applied; new releases of helm 4 are applied by the server.
@@ -151,7 +169,7 @@ export class Helm {
   async #run(
     verb: string,
     args: readonly string[],
-    call: { readonly release: string; readonly signal: AbortSignal },
+    call: Pick<UpgradeCall, "release" | "signal" | "gate">,
   ): Promise<RunResult> {
     await this.#prepareHome();
     const { namespace, timeoutMs, bin, env, logger, clock } = this.#options;
@@ -166,6 +184,7 @@ export class Helm {
       signal: call.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,
+      input: call.gate,
       clock,
     });
     logger.debug("Ran helm", {

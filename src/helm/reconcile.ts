@@ -23,6 +23,12 @@ export interface Made {
   readonly checksum: string;
 }
 
+/** A helm that has started and waits for the word. */
+export interface WaitingInstall {
+  /** Lets it install, and resolves when it is done. Throws as `Helm.upgradeInstall`. */
+  go(): Promise<void>;
+}
+
 /** What reconciling needs. */
 export interface Reconciler {
   readonly store: ReleaseStore;
@@ -38,6 +44,8 @@ export interface Reconciler {
   readonly oweLabel: (release: string) => void;
   /** What was rendered before its turn, if anything. */
   readonly ahead?: (module: string, signal: AbortSignal) => Promise<Made | undefined>;
+  /** A helm that was started before its turn and waits to install just this, if there is one. */
+  readonly waiting?: (step: Step) => WaitingInstall | undefined;
 }
 
 type Result = Pick<ReleaseOutcome, "action" | "recovered">;
@@ -128,7 +136,7 @@ async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Re
   if (ahead?.same === true) return relabel(step, release, ahead.manifest);
   return withCall(step, release, async (call) => {
     const { manifest, same } = ahead ?? (await look(step, release, call));
-    return same ? relabel(step, release, manifest) : perform(step, release, { call, manifest });
+    return same ? relabel(step, release, manifest) : perform(step, release, upgrading(step, call, manifest));
   });
 }
 
@@ -184,11 +192,17 @@ export async function render(step: Step, call: UpgradeCall): Promise<string[]> {
 }
 
 async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
-  return withCall(step, release, (call) => perform(step, release, { call, manifest: undefined }));
+  const waiting = release === undefined ? step.tools.waiting?.(step) : undefined;
+  if (waiting !== undefined) return perform(step, release, { helm: () => waiting.go(), manifest: undefined });
+  return withCall(step, release, (call) => perform(step, release, upgrading(step, call, undefined)));
+}
+
+function upgrading(step: Step, call: UpgradeCall, manifest: string | undefined): Performance {
+  return { helm: (labels) => upgradeOrReset(step, call, labels), manifest };
 }
 
 interface Performance {
-  readonly call: UpgradeCall;
+  readonly helm: (labels: UpgradeCall["labels"]) => Promise<void>;
   /** Checksum of what was rendered; undefined when nothing was. */
   readonly manifest: string | undefined;
 }
@@ -196,13 +210,13 @@ interface Performance {
 async function perform(
   step: Step,
   release: ReleaseMeta | undefined,
-  { call, manifest }: Performance,
+  { helm, manifest }: Performance,
 ): Promise<Result["action"]> {
   const { store } = step.tools;
   const { name } = step.request.module;
   // Also after a failure the record is looked at. Not cancellable, since what follows decides on it.
   try {
-    await upgradeOrReset(step, call, labelsOf(step, manifest, release === undefined));
+    await helm(labelsOf(step, manifest, release === undefined));
   } catch (error) {
     await store.refresh(name);
     throw error;
@@ -240,7 +254,7 @@ async function upgradeOrReset(step: Step, call: UpgradeCall, labels: UpgradeCall
 }
 
 /** `null` takes the manifest label of the last revision away; a new release has none to lose. */
-function labelsOf(step: Step, manifest: string | undefined, isFirst: boolean): Record<string, string> {
+export function labelsOf(step: Step, manifest: string | undefined, isFirst: boolean): Record<string, string> {
   const { inputs, tools } = step;
   const known = manifest ?? (isFirst ? undefined : "null");
   const label = known === undefined ? {} : { [LABELS.manifest]: known };

@@ -10,6 +10,8 @@ import { ForeignReleaseError } from "./errors.ts";
 import { Helm } from "./helm.ts";
 import type { HelmOptions } from "./helm.ts";
 import { GO_LABELS, LABELS } from "./labels.ts";
+import { InstallAhead } from "./install-ahead.ts";
+import type { InstallRequest } from "./install-ahead.ts";
 import { LateLabels } from "./late-labels.ts";
 import { endAllHelms, endLiveHelms } from "./live-helms.ts";
 import type { ObjectRef } from "./manifest.ts";
@@ -68,6 +70,7 @@ export class Releases {
   readonly #goMarked = new Set<string>();
   readonly #lateLabels: LateLabels;
   readonly #ahead: RenderAhead;
+  readonly #installs: InstallAhead;
 
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
@@ -82,7 +85,9 @@ export class Releases {
       capabilities: new Capabilities(client, clock),
       oweLabel: (release) => this.#lateLabels.owe(release),
       ahead: (module, signal) => this.#ahead.take(module, signal),
+      waiting: (step) => this.#installs.take(step),
     };
+    this.#installs = new InstallAhead(this.#reconciler);
     this.#ahead = new RenderAhead(this.#reconciler);
     this.#lateLabels = new LateLabels(clock, (release) => labelManifest(this.#reconciler, release));
   }
@@ -105,6 +110,7 @@ export class Releases {
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     this.#lateLabels.touch();
+    await this.#installs.turn(request.module.name);
     const { clock, witness } = this.#options;
     const { name } = request.module;
     const from = clock.monotonic();
@@ -114,6 +120,11 @@ export class Releases {
     } finally {
       witness?.reconciled(name, (clock.monotonic() - from) / 1000);
     }
+  }
+
+  /** Tells what is going to be installed, so that helm can be started ahead of its turn. */
+  installAhead(requests: readonly InstallRequest[]): void {
+    this.#installs.plan(requests);
   }
 
   /** Begins to render what these modules will soon be compared with; never throws. */
@@ -212,6 +223,7 @@ export class Releases {
 
   close(): void {
     this.#ahead.stop();
+    this.#installs.stop();
     this.#lateLabels.close();
     this.store.close();
   }

@@ -10,8 +10,8 @@ export interface LaunchSpec {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Text for stdin; `"pipe"` leaves it open for the caller; undefined = /dev/null. */
-  readonly stdin?: { readonly text: string | Uint8Array } | "pipe" | undefined;
+  /** Text for stdin, maybe later; `"pipe"` leaves it open for the caller; undefined = /dev/null. */
+  readonly stdin?: { readonly text: string | Uint8Array | Promise<string> } | "pipe" | undefined;
 }
 
 /** How a child ended, or why it never began. */
@@ -59,10 +59,11 @@ export function launch(spec: LaunchSpec): Child {
   }
 }
 
-function feed(stdin: Writable | null, text: string | Uint8Array): void {
+function feed(stdin: Writable | null, text: string | Uint8Array | Promise<string>): void {
   // A child that does not read all of its input is no error: its exit code tells.
   stdin?.on("error", () => {});
-  stdin?.end(text);
+  if (text instanceof Promise) void text.then((known) => stdin?.end(known));
+  else stdin?.end(text);
 }
 
 function exited(code: number | null, signal: string | null): Exit {

@@ -28,8 +28,8 @@ export interface RunRequest {
   readonly stdoutLimit?: number | undefined;
   /** Bytes kept of stderr (its end); default 64 KiB. */
   readonly stderrLimit?: number | undefined;
-  /** Text for stdin; /dev/null without it. */
-  readonly input?: string | Uint8Array | undefined;
+  /** Text for stdin, at once or as soon as it is known; /dev/null without it. */
+  readonly input?: string | Uint8Array | Promise<string> | undefined;
   readonly clock?: Clock | undefined;
 }
 

@@ -24,6 +24,7 @@ export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[
   dropDisabled(hands);
   const runs = state.enabledModules().filter((name) => isRunnable(hands, name));
   renderAhead(hands, runs);
+  installAhead(hands, runs);
   return [
     ...crds(hands, runs),
     ...deletes,
@@ -208,12 +209,28 @@ function renderAhead(hands: Hands, runs: readonly string[]): void {
     const ready = record?.phase === "ready" && hooksOf(record.hooks, "beforeHelm").length === 0;
     return ready ? [record.module] : [];
   });
-  const charts = due.filter(
-    ({ chart, valuesKey }) => chart !== "none" && state.values.config?.maintenance.has(valuesKey) !== true,
-  );
+  const charts = due.filter((module) => module.chart !== "none" && !isSuspended(state, module));
   hands.releases.renderAhead(
     charts.map((module) => ({ module, values: helmValuesFile(state.values, module) })),
   );
+}
+
+/** Of modules without hooks: nothing but an edit changes them before their turn. */
+function installAhead(hands: Hands, runs: readonly string[]): void {
+  const { state, releases } = hands;
+  const requests = runs.flatMap((name, index) => {
+    const record = state.module(name);
+    const after = runs[index - 1];
+    if (record === undefined || after === undefined || record.hooks.length > 0) return [];
+    const { module } = record;
+    if (module.chart === "none" || releases.get(name) !== undefined || isSuspended(state, module)) return [];
+    return [{ after, module, values: () => helmValuesFile(state.values, module) }];
+  });
+  releases.installAhead(requests);
+}
+
+function isSuspended(state: Hands["state"], { valuesKey }: Module): boolean {
+  return state.values.config?.maintenance.has(valuesKey) === true;
 }
 
 function crds(hands: Hands, runs: readonly string[]): Task[] {

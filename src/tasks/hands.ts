@@ -60,6 +60,10 @@ export interface ReleasesPort {
     readonly absent: boolean;
     readonly signal: AbortSignal;
   }): Promise<ReleaseOutcome>;
+  /** Tells which modules will be installed, each after the one before it, so that helm can start ahead of its turn. */
+  installAhead(
+    requests: readonly { readonly after: string; readonly module: Module; readonly values: () => string }[],
+  ): void;
   /** Begins to render what these modules will soon be compared with. */
   renderAhead(requests: readonly { readonly module: Module; readonly values: string }[]): void;
   /** What is known of a release now: a full answer also right after start. */

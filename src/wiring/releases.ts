@@ -46,6 +46,7 @@ export function releasesPort(
   return {
     reconcile: (request) => releases.reconcile(request),
     renderAhead: (requests) => releases.renderAhead(requests),
+    installAhead: (requests) => releases.installAhead(requests),
     get: (name) => releases.get(name),
     ownership: (name) => (never.has(name) ? "absent" : releases.ownership(name)),
     anyOurs: () => releases.anyOurs(),

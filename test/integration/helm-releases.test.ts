@@ -179,6 +179,61 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     await expect(reconcile({ m: { a: 5 } })).rejects.toThrow(/helm template m/);
   });
 
+  describe("helm started ahead of its turn", () => {
+    const next = () => ({ name: "n", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" }) as const;
+    const valuesOf = (a: number): string => JSON.stringify({ global: {}, m: { a } });
+    const install = (a: number): Promise<ReleaseOutcome> =>
+      releases.reconcile({
+        module: next(),
+        values: valuesOf(a),
+        absent: false,
+        signal: AbortSignal.timeout(50_000),
+      });
+    const installed = (): Promise<string> => kubectl("get", "cm", "n", "-o", "jsonpath={.data.a}");
+    const records = (): Promise<string> => kubectl("get", "secret", "-l", "owner=helm,name=n", "-o", "name");
+
+    beforeEach(async () => {
+      await putChart();
+      releases.installAhead([{ after: "m", module: next(), values: () => valuesOf(1) }]);
+      await reconcile({ m: { a: 0 } });
+      expect(await records()).toBe("");
+    });
+
+    test("installs what it was started for", async () => {
+      const before = releases.helm.processes;
+      expect(await install(1)).toMatchObject({ action: "installed", release: { revision: 1 } });
+      expect(await installed()).toBe("1");
+      expect(releases.helm.processes).toBe(before);
+    });
+
+    test("goes unused where values moved meanwhile", async () => {
+      expect(await install(2)).toMatchObject({ action: "installed", release: { revision: 1 } });
+      expect(await installed()).toBe("2");
+    });
+
+    test("installs nothing when its operator stops", async () => {
+      await restart();
+      expect(await install(2)).toMatchObject({ action: "installed", release: { revision: 1 } });
+      expect(await installed()).toBe("2");
+    });
+
+    test("installs nothing when its operator is gone", async () => {
+      await restart();
+      const orphan = releases.helm.upgradeInstall({
+        release: "n",
+        chartDir: next().dir,
+        valuesFile: join(lab.root, "never-written.json"),
+        signal: AbortSignal.timeout(50_000),
+        labels: { a: "b" },
+        applyMethod: undefined,
+        // What is left of a pipe when its other end has died.
+        gate: Promise.resolve(""),
+      });
+      await expect(orphan).rejects.toThrow(/never-written\.json/);
+      expect(await records()).toBe("");
+    });
+  });
+
   test("a directory with templates only, and a chart without a name, are charts", async () => {
     await put("m/templates/cm.yaml", CONFIG_MAP);
     expect(await reconcile({ m: { a: 1 } }, { chart: "synthetic" })).toMatchObject({ action: "installed" });

@@ -39,8 +39,10 @@ describe("the operator's CRDs and its end", () => {
   afterAll(() => plane.stop());
 
   const kubectl = (...args: readonly string[]): Promise<string> => own.kubectl(["-n", NS, ...args]);
-  const wait = (object: string, what: string): Promise<string> =>
-    kubectl("wait", object, `--for=${what}`, "--timeout=30s");
+  const wait = async (object: string, what: string): Promise<void> => {
+    await kubectl("wait", object, "--for=create", "--timeout=30s");
+    await kubectl("wait", object, `--for=${what}`, "--timeout=30s");
+  };
   const names = async (kind: string): Promise<string[]> => {
     const { items } = await own.json<{ items: { metadata: { name: string } }[] }>(["get", kind, "-n", NS]);
     return items.map(({ metadata }) => metadata.name).toSorted();

@@ -401,6 +401,7 @@ export class EngineLab {
           if (failure !== undefined) throw new Error(failure);
           return this.#upgrade(module.name, values);
         },
+        installAhead: () => {},
         renderAhead: (requests) => void this.ahead.push(requests.map(({ module }) => module.name)),
         get: (name) => this.releases.get(name),
         ownership: (name) =>
