@@ -76,12 +76,16 @@ export class Writer {
     entry.timer = undefined;
     const need = this.#needOf(entry);
     if (need === "none") return;
-    const { clock, patience } = this.#parts;
+    const wait = this.#waitMs(entry, need);
+    if (wait <= 0) this.#enqueue(entry, need);
+    else entry.timer = this.#parts.clock.setTimer(wait, () => this.#reconsider(entry));
+  }
+
+  #waitMs(entry: Entry, need: Need): number {
+    const { clock, patience, isReloading } = this.#parts;
     const now = clock.now();
     const due = Math.max(dueAt(entry, need), patience.until, now);
-    const wait = (need === "status" && this.#parts.isReloading() ? nextBurst(due) : due) - now;
-    if (wait <= 0) this.#enqueue(entry, need);
-    else entry.timer = clock.setTimer(wait, () => this.#reconsider(entry));
+    return (need === "status" && isReloading() ? nextBurst(due) : due) - now;
   }
 
   #reconsider(entry: Entry): void {
