@@ -48,7 +48,7 @@ const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
 /** What a dead operator's hook has to end in. */
 const GRACE_MS = 3000;
-const SMALL = 64 * 1024;
+const SMALL = 2 * 1024 * 1024;
 /** `<prefix>.<pid>-<start time>.<random>`: tells whether its process still lives. */
 const NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
 
@@ -129,7 +129,7 @@ export class Scratch {
   }
 }
 
-/** A small file is in the page cache sooner than a thread of the pool would take it: a third of a run's own cost. */
+/** A file of this size is in the page cache sooner than threads of the pool would take it: a third of a run's own cost. */
 function isSmall(data: ScratchData): data is string | Uint8Array {
   return (typeof data === "string" || data instanceof Uint8Array) && data.length <= SMALL;
 }
