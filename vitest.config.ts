@@ -11,6 +11,7 @@ export default defineConfig({
           testTimeout: 20_000,
           // Pure code for the most part: loading it anew for each file would take as long as the tests.
           isolate: false,
+          maxWorkers: 2,
         },
       },
       {
