@@ -9,6 +9,8 @@ export interface Entry<T extends QueueTask> {
   /** Not to be run before this time (back-off or rate limit); 0 = at once. */
   notBefore: number;
   running: boolean;
+  /** Was put to the front while another one ran there. */
+  overtakes: boolean;
   /** When the run under way began, in ms since the epoch. */
   startedAt: number;
 }
@@ -48,7 +50,16 @@ export class Lane<T extends QueueTask> {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
     const at = this.head?.running === true ? 1 : 0;
-    this.entries.splice(at, 0, ...tasks.map((task) => newEntry(task, now)));
+    const entries = tasks.map((task) => ({ ...newEntry(task, now), overtakes: at === 1 }));
+    this.entries.splice(at, 0, ...entries);
+  }
+
+  /** A head that failed goes behind what was put to the front while it ran. */
+  yieldHead(): void {
+    const [head, ...rest] = this.entries;
+    if (head === undefined) return;
+    const end = rest.findIndex((entry) => !entry.overtakes);
+    this.entries = rest.toSpliced(end === -1 ? rest.length : end, 0, head);
   }
 
   /** Folds the entries that directly follow the head and belong to its batch into the head. */
@@ -111,6 +122,7 @@ function newEntry<T extends QueueTask>(task: T, now: number): Entry<T> {
     message: undefined,
     notBefore: 0,
     running: false,
+    overtakes: false,
     startedAt: 0,
   };
 }

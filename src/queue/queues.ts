@@ -224,6 +224,7 @@ export class Queues<T extends QueueTask> {
         head.failures += 1;
         head.message = outcome.message;
         head.notBefore = clock.now() + (outcome.delayMs ?? retryDelay(head.failures, bounds, random()));
+        lane.yieldHead();
     }
   }
 }

@@ -197,6 +197,20 @@ describe("named FIFO queues (LIFECYCLE: Task queues)", () => {
     expect(queues.views()[0]?.tasks[0]?.message).toBe("boom");
   });
 
+  it("puts a head that fails behind what was put to the front while it ran", async () => {
+    const { queues, started, end, clock } = lab();
+    queues.offer("main", job("bad"));
+    queues.offer("main", job("later"));
+    await settle();
+    queues.offer("main", job("edit"), "front");
+    await end({ kind: "retry", message: "no" });
+    expect(started).toEqual(["bad", "edit"]);
+    await end();
+    expect(started).toEqual(["bad", "edit"]);
+    await clock.advance(5000);
+    expect(started).toEqual(["bad", "edit", "bad"]);
+  });
+
   it("stops: starts nothing more, waits for what runs, aborts it after the grace", async () => {
     const { queues, started, end, clock, contexts } = lab();
     queues.offer("main", job("a"));
