@@ -1,3 +1,4 @@
+import { MAIN_QUEUE } from "./binding.ts";
 import type { Hook, HookTrigger } from "./binding.ts";
 
 /** Parts of a reload carry this mark: a ConfigMap change may replace those that wait. */
@@ -84,6 +85,11 @@ export function moduleOf(task: Task): string | undefined {
 /** What the hook sees as its binding, for logs, metrics and queue views. */
 export function bindingName(trigger: HookTrigger): string {
   return trigger.type === "lifecycle" ? trigger.binding : trigger.binding.name;
+}
+
+/** The queue a hook runs in for this reason. */
+export function queueOf(trigger: HookTrigger): string {
+  return trigger.type === "lifecycle" ? MAIN_QUEUE : trigger.binding.queue;
 }
 
 /** The label `activation` of a hook's series: `Schedule`, `Kubernetes`, or the lifecycle binding. */

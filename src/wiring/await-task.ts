@@ -1,3 +1,4 @@
+import { queueOf } from "../model/index.ts";
 import type { HookTask, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 
@@ -21,10 +22,9 @@ export class TaskWaits {
   /** Offers a task with a key to its binding's queue and resolves when it is not there any more, or has failed. */
   offer(task: HookTask, until: Until): Promise<void> {
     const key = task.key ?? "";
-    const queue = task.trigger.type === "lifecycle" ? "main" : task.trigger.binding.queue;
     return new Promise((resolve) => {
       this.#waits.push({ key, until, resolve });
-      this.#queues.offer(queue, task);
+      this.#queues.offer(queueOf(task.trigger), task);
       this.look();
     });
   }

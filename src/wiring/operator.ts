@@ -5,7 +5,7 @@ import { firstContact } from "../kube/index.ts";
 import { breathe } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { Environment } from "../config.ts";
-import { moduleOf } from "../model/index.ts";
+import { moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { HookMetrics, createMetrics } from "../metrics/index.ts";
 import { explainHold } from "../plan/index.ts";
@@ -263,8 +263,7 @@ export class Operator {
   }
 
   #offerHook(hook: Hook, trigger: HookTrigger): void {
-    const queue = trigger.type === "lifecycle" ? "main" : trigger.binding.queue;
-    this.#queues.offer(queue, hookTask(hook, trigger));
+    this.#queues.offer(queueOf(trigger), hookTask(hook, trigger));
   }
 
   /** Who loses the lease ends its children before another may start any. */

@@ -12,7 +12,7 @@ import type {
   Task,
   Tree,
 } from "../../src/model/index.ts";
-import { bindingName, describeTask, ProblemError } from "../../src/model/index.ts";
+import { bindingName, describeTask, ProblemError, queueOf } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
@@ -243,8 +243,7 @@ export class EngineLab {
   }
 
   #offer(hook: Hook, trigger: HookTrigger): void {
-    const queue = trigger.type === "lifecycle" ? "main" : trigger.binding.queue;
-    this.queues.offer(queue, hookTask(hook, trigger));
+    this.queues.offer(queueOf(trigger), hookTask(hook, trigger));
   }
 
   #find(id: string): Hook {
@@ -469,8 +468,7 @@ export class EngineLab {
       readTree: () => Promise.resolve(this.#tree()),
       lookAgain: (ms) => void clock.setTimer(ms, () => state.recordSecondLook()),
       awaitTask: (task, until) => {
-        const queue = task.trigger.type === "lifecycle" ? "main" : task.trigger.binding.queue;
-        queues.offer(queue, task);
+        queues.offer(queueOf(task.trigger), task);
         return this.#left(task.key ?? "", until);
       },
     };
