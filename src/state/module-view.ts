@@ -12,13 +12,12 @@ export type Hold = (module: string) => string | undefined;
 /** What the rest of the program sees of a module; what is costly is worked out when it is asked for. */
 export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold): ModuleView {
   const { module } = record;
-  const { config } = values;
   const sectionDigest = values.moduleConfigDigest(module);
   return {
     ...record,
     name: module.name,
-    suspended: config?.maintenance.has(module.valuesKey) ?? false,
-    protected: config?.protected.has(module.valuesKey) ?? false,
+    suspended: values.isSuspended(module.valuesKey),
+    protected: values.isProtected(module.valuesKey),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),
     sectionDigest,

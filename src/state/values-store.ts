@@ -209,6 +209,16 @@ export class ValuesStore {
     return { enabled: false, by: "none" };
   }
 
+  /** Whether helm leaves a module alone (`<camel>Maintenance: NoResourceReconciliation`). */
+  isSuspended(key: string): boolean {
+    return this.#config?.maintenance.has(key) ?? false;
+  }
+
+  /** Whether a module's release is never deleted (`<camel>Protected: "true"`). */
+  isProtected(key: string): boolean {
+    return this.#config?.protected.has(key) ?? false;
+  }
+
   /** Digest of merged global values and merged flags (LIFECYCLE-STEPS 13). */
   globalsDigest(): string {
     return this.#digest("globals", () => [
@@ -228,13 +238,11 @@ export class ValuesStore {
 
   /** What keeps releases of modules that are off or gone: once it is taken back, a reload removes them. */
   #guards(): Json[] {
-    const { protected: kept, maintenance, guards } = this.#config ?? {};
     const maybeOff = this.modules().filter(
       (module) => module.enabledScript !== undefined || !this.flag(module).enabled,
     );
-    const isKept = ({ valuesKey: key }: Module): boolean =>
-      kept?.has(key) === true || maintenance?.has(key) === true;
-    return [maybeOff.filter(isKept).map(({ name }) => name), [...(guards ?? [])].toSorted()];
+    const isKept = ({ valuesKey: key }: Module): boolean => this.isProtected(key) || this.isSuspended(key);
+    return [maybeOff.filter(isKept).map(({ name }) => name), [...(this.#config?.guards ?? [])].toSorted()];
   }
 
   /** Digest of a module's own part of the ConfigMap: section, maintenance, protection. */
@@ -242,8 +250,8 @@ export class ValuesStore {
     const key = module.valuesKey;
     return this.#digest(`module ${key}`, () => [
       this.#sectionDigest(key),
-      this.#config?.maintenance.has(key) ?? false,
-      this.#config?.protected.has(key) ?? false,
+      this.isSuspended(key),
+      this.isProtected(key),
     ]);
   }
 

@@ -122,8 +122,9 @@ function valid(hands: Hands, module: Module, decision: Decision): Decision {
 
 /** A protected module that is switched off is a contradiction only a person can solve. */
 function guard(hands: Hands, module: Module, decision: Decision): Decision {
-  const guarded = hands.state.values.config?.protected.has(module.valuesKey) === true;
-  if (!guarded || hands.releases.ownership(module.name) !== "ours") return decision;
+  const { releases, state } = hands;
+  const isKept = state.values.isProtected(module.valuesKey) && releases.ownership(module.name) === "ours";
+  if (!isKept) return decision;
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
   return {
     ...decision,
@@ -180,8 +181,8 @@ function isDeletable(hands: Hands, module: Module, unreadable: boolean): boolean
 
 /** Protected and suspended modules are never deleted. */
 function isGuarded(hands: Hands, { valuesKey }: Module): boolean {
-  const { config } = hands.state.values;
-  return config !== undefined && (config.protected.has(valuesKey) || config.maintenance.has(valuesKey));
+  const { values } = hands.state;
+  return values.isProtected(valuesKey) || values.isSuspended(valuesKey);
 }
 
 /** Modules that went off lose their schedules and queued tasks at once; watches stay until afterDeleteHelm. */
@@ -209,7 +210,7 @@ function renderAhead(hands: Hands, runs: readonly string[]): void {
     const ready = record?.phase === "ready" && hooksOf(record.hooks, "beforeHelm").length === 0;
     return ready ? [record.module] : [];
   });
-  const charts = due.filter((module) => module.chart !== "none" && !isSuspended(state, module));
+  const charts = due.filter((module) => isForHelm(state, module));
   hands.releases.renderAhead(
     charts.map((module) => ({ module, values: helmValuesFile(state.values, module) })),
   );
@@ -223,14 +224,14 @@ function installAhead(hands: Hands, runs: readonly string[]): void {
     const after = runs[index - 1];
     if (record === undefined || after === undefined || record.hooks.length > 0) return [];
     const { module } = record;
-    if (module.chart === "none" || releases.get(name) !== undefined || isSuspended(state, module)) return [];
+    if (!isForHelm(state, module) || releases.get(name) !== undefined) return [];
     return [{ after, module, values: () => helmValuesFile(state.values, module) }];
   });
   releases.installAhead(requests);
 }
 
-function isSuspended(state: Hands["state"], { valuesKey }: Module): boolean {
-  return state.values.config?.maintenance.has(valuesKey) === true;
+function isForHelm({ values }: Hands["state"], { chart, valuesKey }: Module): boolean {
+  return chart !== "none" && !values.isSuspended(valuesKey);
 }
 
 function crds(hands: Hands, runs: readonly string[]): Task[] {

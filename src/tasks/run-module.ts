@@ -133,12 +133,11 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   step(run, "helm");
   const { module, absent } = recordOf(run);
   checkComplete(run);
-  if (module.chart === "none" || hands.state.values.config?.maintenance.has(module.valuesKey) === true)
-    return undefined;
-  const values = helmValuesFile(hands.state.values, module);
+  const { values } = hands.state;
+  if (module.chart === "none" || values.isSuspended(module.valuesKey)) return undefined;
   const outcome = await hands.releases.reconcile({
     module,
-    values,
+    values: helmValuesFile(values, module),
     absent: absent.length > 0,
     signal: context.signal,
   });

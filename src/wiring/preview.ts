@@ -129,8 +129,7 @@ async function fateOf(look: Look, module: Module, enabled: readonly string[]): P
   if (!flag.enabled) return switchedOff(look, module, `switched off by ${flag.by}`);
   const script = await askScript(look, module, enabled);
   if (script !== undefined) return script;
-  if (values.config?.maintenance.has(module.valuesKey) === true)
-    return [module.name, "suspended", "helm is left alone"];
+  if (values.isSuspended(module.valuesKey)) return [module.name, "suspended", "helm is left alone"];
   if (module.chart === "none") return [module.name, "hooksOnly", "it has no chart"];
   return releaseFate(look, module);
 }
@@ -151,11 +150,10 @@ function brokenness({ state }: Look, module: Module): string | undefined {
 }
 
 function switchedOff({ releases, state }: Look, module: Module, why: string): Verdict {
-  const { config } = state.values;
   if (releases.ownership(module.name) !== "ours") return [module.name, "disabled", why];
-  if (config?.protected.has(module.valuesKey) === true)
+  if (state.values.isProtected(module.valuesKey))
     return [module.name, "invalid", "the module is protected but switched off"];
-  if (config?.maintenance.has(module.valuesKey) === true) return [module.name, "suspended", why];
+  if (state.values.isSuspended(module.valuesKey)) return [module.name, "suspended", why];
   return [module.name, "delete", why];
 }
 
