@@ -257,8 +257,14 @@ export class State {
     this.#note({ secondLook: true });
   }
 
-  recordHolds(holds: readonly string[]): void {
-    this.#note({ holds });
+  /** Notes why something is not deleted or purged now, beside what is noted already. */
+  addHold(text: string): void {
+    this.#note({ holds: [...this.#standing.holds, text] });
+  }
+
+  /** Discovery finds anew what is held. */
+  clearHolds(): void {
+    this.#note({ holds: [] });
   }
 
   recordMissingRights(rights: readonly string[]): void {

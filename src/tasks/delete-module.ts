@@ -51,7 +51,7 @@ export function configIsMissing(hands: Hands): boolean {
 /** The reload that follows the return of the ConfigMap decides anew. */
 function hold(hands: Hands, name: string): Outcome<Task> {
   hands.state.update(name, (record) => void (record.activity = "none"));
-  hands.state.recordHolds([...hands.state.view.holds, `not deleted: ${name}: the ConfigMap is missing`]);
+  hands.state.addHold(`not deleted: ${name}: the ConfigMap is missing`);
   return { kind: "done" };
 }
 

@@ -2,6 +2,7 @@ import type { Module, Task } from "../model/index.ts";
 import { deleteModuleKey, moduleOf, runModuleKey } from "../model/index.ts";
 import type { Decision, ModuleRecord } from "../state/index.ts";
 import { problemOf } from "../state/index.ts";
+import { configIsMissing } from "./delete-module.ts";
 import { helmValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
@@ -144,11 +145,12 @@ function announce(hands: Hands, module: Module, decision: Decision): void {
 
 /** Disabled modules that have something to be deleted, in reverse order. */
 function deletions(hands: Hands, modules: readonly Module[]): Task[] {
-  const held = deleteHold(hands);
-  const unreadable = [...hands.state.records()].some(brokenFiles);
+  const { state } = hands;
+  state.clearHolds();
+  const unreadable = [...state.records()].some(brokenFiles);
   const due = modules.filter((module) => isDeletable(hands, module, unreadable)).toReversed();
-  if (due.length > 0 && held !== undefined) {
-    hands.state.recordHolds([`not deleted: ${due.map((each) => each.name).join(", ")}: ${held}`]);
+  if (due.length > 0 && configIsMissing(hands)) {
+    state.addHold(`not deleted: ${due.map(({ name }) => name).join(", ")}: the ConfigMap is missing`);
     return [];
   }
   return due.map((module) => ({
@@ -156,12 +158,6 @@ function deletions(hands: Hands, modules: readonly Module[]): Task[] {
     key: deleteModuleKey(module.name),
     module: module.name,
   }));
-}
-
-/** Without its ConfigMap the operator deletes nothing (README "ConfigMap"). */
-function deleteHold(hands: Hands): string | undefined {
-  hands.state.recordHolds([]);
-  return hands.state.view.config.condition === "missing" ? "the ConfigMap is missing" : undefined;
 }
 
 function isDeletable(hands: Hands, module: Module, unreadable: boolean): boolean {

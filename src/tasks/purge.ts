@@ -17,7 +17,7 @@ export function purges(hands: Hands): Task[] {
   const due = state.missing.before(candidates, clock.now() - SECOND_LOOK_MS);
   const holds = purgeHolds(hands);
   if (candidates.length > 0 && holds.length > 0) {
-    state.recordHolds([...state.view.holds, `not purged: ${candidates.join(", ")}: ${holds.join("; ")}`]);
+    state.addHold(`not purged: ${candidates.join(", ")}: ${holds.join("; ")}`);
     return [];
   }
   if (due.length < candidates.length) hands.lookAgain(SECOND_LOOK_MS);
@@ -34,15 +34,13 @@ export function guardOf(config: ParsedConfig | undefined, release: string): stri
 function hold({ state }: Hands, release: string): boolean {
   const key = guardOf(state.values.config, release);
   if (key === undefined) return false;
-  state.recordHolds([...state.view.holds, `not purged: ${release}: ${key} is set in the ConfigMap`]);
+  state.addHold(`not purged: ${release}: ${key} is set in the ConfigMap`);
   return true;
 }
 
 function purgeHolds(hands: Hands): readonly string[] {
-  const { view, tree } = hands.state;
-  return view.config.condition === "missing"
-    ? ["the ConfigMap is missing", ...tree.purgeHolds]
-    : tree.purgeHolds;
+  const { purgeHolds: found } = hands.state.tree;
+  return configIsMissing(hands) ? ["the ConfigMap is missing", ...found] : found;
 }
 
 /** Module purge: the release and its records go; there are no hooks to run (HOOKS "afterDeleteHelm"). */
@@ -52,8 +50,7 @@ export async function purgeRelease(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   if (configIsMissing(hands)) {
-    const held = `not purged: ${task.release}: the ConfigMap is missing`;
-    hands.state.recordHolds([...hands.state.view.holds, held]);
+    hands.state.addHold(`not purged: ${task.release}: the ConfigMap is missing`);
     return { kind: "done" };
   }
   // The ConfigMap may have said so while this waited.

@@ -64,7 +64,7 @@ describe("the record", () => {
   it("tells of changes once per turn", async () => {
     const { state, changes } = lab("web");
     await changes();
-    state.recordHolds(["a"]);
+    state.addHold("a");
     state.recordBoot("running");
     state.update("web", (record) => void (record.absent = ["x"]));
     expect(await changes()).toBe(1);
@@ -152,7 +152,7 @@ describe("the record", () => {
     state.recordConfig(seen({}), FRONT);
     expect(state.view.secondLook).toBe(false);
     state.recordConfig(missing, FRONT);
-    state.recordHolds(["not purged: old"]);
+    state.addHold("not purged: old");
     state.recordConfig(missing, FRONT);
     expect(state.view.secondLook).toBe(false);
     state.recordConfig(seen({}), FRONT);
