@@ -67,7 +67,7 @@ function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
 }
 
 /** What ends with a lost lease has three seconds to do so before another may begin. */
-const LEASE_GRACE_MS = 3000;
+export const LEASE_GRACE_MS = 3000;
 
 function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings): string[] {
   const errors: string[] = [];

@@ -4,6 +4,7 @@ import { Engine } from "../engine/index.ts";
 import { firstContact } from "../kube/index.ts";
 import { breathe } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
+import { LEASE_GRACE_MS } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
@@ -32,8 +33,6 @@ import { makeReleases, releasesPort } from "./releases.ts";
 import { watchRights } from "./rights.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
 import { makeHelmWitness, makeWitness } from "./witness.ts";
-
-const LEASE_GRACE_MS = 3000;
 
 export interface OperatorOptions {
   readonly settings: Settings;
