@@ -1,11 +1,6 @@
 import { UsageError, parseSettings } from "./config.ts";
 import type { Environment } from "./config.ts";
-
-/** What the sub-command printed, and its exit code. */
-export interface OfflineResult {
-  readonly text: string;
-  readonly code: number;
-}
+import type { Printed } from "./wiring/offline-base.ts";
 
 /**
  * Sub-commands that need no cluster: `hook run`, `lint` (design: Debug socket and CLI). Exit code 1 when the hook fails
@@ -15,14 +10,14 @@ export function runOffline(
   command: "hook" | "lint",
   args: readonly string[],
   env: Environment,
-): Promise<OfflineResult> {
+): Promise<Printed> {
   return command === "hook" ? hook(args, env) : lint(args, env);
 }
 
 const HOOK_FLAGS = ["--context", "--values", "--config-values"] as const;
 const HOOK_USAGE = "hook run PATH --context FILE [--values FILE] [--config-values FILE]";
 
-async function hook(args: readonly string[], env: Environment): Promise<OfflineResult> {
+async function hook(args: readonly string[], env: Environment): Promise<Printed> {
   const { settings, rest } = parseSettings(args, env, HOOK_FLAGS);
   const { words, files } = split(rest);
   const [verb, path, extra] = words;
@@ -52,7 +47,7 @@ function split(rest: readonly string[]): { words: string[]; files: Map<string, s
   return { words, files };
 }
 
-async function lint(args: readonly string[], env: Environment): Promise<OfflineResult> {
+async function lint(args: readonly string[], env: Environment): Promise<Printed> {
   const { settings, rest } = parseSettings(args, env, ["--rbac"]);
   const dirs = rest.filter((arg) => arg !== "--rbac");
   if (dirs.length === 0) throw new UsageError(["usage: addon-operator lint [--rbac] DIR…"]);

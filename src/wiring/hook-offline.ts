@@ -3,15 +3,15 @@ import { basename, resolve } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
 import { hookFileAt, hookOffline } from "../hooks/index.ts";
-import type { HookOutput } from "../hooks/index.ts";
+import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { camelCase, oneLine, parseYaml, toYaml } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Json } from "../model/index.ts";
-import { endChildren } from "../process/index.ts";
 import { parsePatch } from "../values/index.ts";
 import type { PatchRules } from "../values/index.ts";
 import { hookEnvironment } from "./base.ts";
-import { stderrLogger } from "./offline-base.ts";
+import { scoped, stderrLogger } from "./offline-base.ts";
+import type { Printed } from "./offline-base.ts";
 
 /** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
 export interface HookFiles {
@@ -21,47 +21,46 @@ export interface HookFiles {
   readonly configValues: string | undefined;
 }
 
-const GRACE_MS = 3000;
-
 /** Runs one hook and says as YAML what it would change; nothing is applied. Throws ProblemError for files it cannot read. */
 export async function runHookOffline(
   files: HookFiles,
   settings: Settings,
   env: Environment,
-): Promise<{ text: string; code: number }> {
-  const path = resolve(files.path);
-  const logger = stderrLogger(settings);
+): Promise<Printed> {
   const [context, values, configValues] = await Promise.all([
     readText(files.context),
     readValues(files.values),
     readValues(files.configValues),
   ]);
+  const request = {
+    path: resolve(files.path),
+    context,
+    values,
+    configValues,
+    settings: {
+      env: hookEnvironment(env),
+      workingDir: settings.workingDir,
+      tmpDir: settings.tmpDir,
+      timeoutMs: settings.hookTimeoutMs,
+      keepFiles: settings.debugKeepTmpFiles,
+      proxyJson: settings.logProxyHookJson,
+    },
+    logger: stderrLogger(settings),
+  };
+  return scoped(() => runAndTell(request));
+}
+
+async function runAndTell(request: OfflineRun): Promise<Printed> {
   try {
-    const { failure, output } = await hookOffline({
-      path,
-      context,
-      values,
-      configValues,
-      settings: {
-        env: hookEnvironment(env),
-        workingDir: settings.workingDir,
-        tmpDir: settings.tmpDir,
-        timeoutMs: settings.hookTimeoutMs,
-        keepFiles: settings.debugKeepTmpFiles,
-        proxyJson: settings.logProxyHookJson,
-      },
-      logger,
-    });
+    const { failure, output } = await hookOffline(request);
     if (output === undefined) return failed(failure ?? "it left nothing");
-    return { text: toYaml(changesOf(output, rulesOf(path))), code: 0 };
+    return { text: toYaml(changesOf(output, rulesOf(request.path))), code: 0 };
   } catch (error) {
     return failed(oneLine(error));
-  } finally {
-    await endChildren(GRACE_MS);
   }
 }
 
-function failed(failure: string): { text: string; code: number } {
+function failed(failure: string): Printed {
   return { text: toYaml({ failure }), code: 1 };
 }
 

@@ -1,34 +1,27 @@
 import type { Environment, Settings } from "../config.ts";
 import { HookLoader, lintHook } from "../hooks/index.ts";
 import type { AskOptions, HookKind } from "../hooks/index.ts";
-import { Scope, toYaml } from "../lib/index.ts";
+import { toYaml } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
 import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { lintModulesDir } from "../modules/index.ts";
-import { endChildren } from "../process/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { readLintDir } from "./lint-dirs.ts";
 import type { LintDir } from "./lint-dirs.ts";
-import { askOptions } from "./offline-base.ts";
+import { askOptions, scoped } from "./offline-base.ts";
+import type { Printed } from "./offline-base.ts";
 import { rulesOf } from "./rbac.ts";
-
-interface Result {
-  readonly text: string;
-  readonly code: number;
-}
 
 interface Findings {
   readonly problems: Problem[];
   readonly warnings: Problem[];
 }
 
-const GRACE_MS = 3000;
-
 /**
  * Checks layout, values files, charts' metadata, schemas, hooks with their crontabs and filters, without a cluster.
  * One line for each finding; exit code 1 when one of them is more than a warning.
  */
-export function lintDirs(dirs: readonly string[], settings: Settings, env: Environment): Promise<Result> {
+export function lintDirs(dirs: readonly string[], settings: Settings, env: Environment): Promise<Printed> {
   return scoped(async (scope) => {
     const options = askOptions(settings, env, scope);
     const found: Findings = { problems: [], warnings: [] };
@@ -42,7 +35,7 @@ export function lintDirs(dirs: readonly string[], settings: Settings, env: Envir
 }
 
 /** The rules that the operator's ServiceAccount needs for these modules and hooks, as YAML. */
-export function rbacOf(dirs: readonly string[], settings: Settings, env: Environment): Promise<Result> {
+export function rbacOf(dirs: readonly string[], settings: Settings, env: Environment): Promise<Printed> {
   return scoped(async (scope) => {
     const loader = new HookLoader(askOptions(settings, env, scope));
     const trees: Tree[] = [];
@@ -51,16 +44,6 @@ export function rbacOf(dirs: readonly string[], settings: Settings, env: Environ
     const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
     return { text: `${comments.join("")}${toYaml({ rules })}`, code: problems.length > 0 ? 1 : 0 };
   });
-}
-
-async function scoped(work: (scope: Scope) => Promise<Result>): Promise<Result> {
-  const scope = new Scope();
-  try {
-    return await work(scope);
-  } finally {
-    await endChildren(GRACE_MS);
-    await scope.close();
-  }
 }
 
 async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {

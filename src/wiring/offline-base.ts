@@ -4,9 +4,29 @@ import type { Environment, Settings } from "../config.ts";
 import { parseCrontab } from "../cron/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import type { AskOptions } from "../hooks/index.ts";
-import { createLogger, systemClock } from "../lib/index.ts";
-import type { Logger, Scope } from "../lib/index.ts";
+import { Scope, createLogger, systemClock } from "../lib/index.ts";
+import type { Logger } from "../lib/index.ts";
+import { endChildren } from "../process/index.ts";
 import { hookEnvironment } from "./base.ts";
+
+const GRACE_MS = 3000;
+
+/** What a sub-command printed, and its exit code. */
+export interface Printed {
+  readonly text: string;
+  readonly code: number;
+}
+
+/** Does the work of a sub-command; then its children are ended and what it acquired is released. */
+export async function scoped<T>(work: (scope: Scope) => Promise<T>): Promise<T> {
+  const scope = new Scope();
+  try {
+    return await work(scope);
+  } finally {
+    await endChildren(GRACE_MS);
+    await scope.close();
+  }
+}
 
 /** Log lines of offline sub-commands go to stderr: stdout is for what they find. */
 export function stderrLogger(settings: Settings): Logger {

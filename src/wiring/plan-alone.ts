@@ -1,20 +1,17 @@
 import type { Environment, Settings } from "../config.ts";
 import { firstContact } from "../kube/index.ts";
-import { Scope, toYaml } from "../lib/index.ts";
-import { endChildren } from "../process/index.ts";
+import { toYaml } from "../lib/index.ts";
 import { makeBase } from "./base.ts";
+import { scoped } from "./offline-base.ts";
 import { previewStart } from "./preview.ts";
 import { makeReleases } from "./releases.ts";
-
-const GRACE_MS = 3000;
 
 /**
  * `addon-operator plan` where no operator runs: connects, looks, and returns the plan as YAML or JSON. Throws
  * ProblemError when it cannot connect.
  */
-export async function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
-  const scope = new Scope();
-  try {
+export function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+  return scoped(async (scope) => {
     // Log lines would stand in the middle of the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
     await firstContact(base.client, new AbortController().signal);
@@ -23,8 +20,5 @@ export async function planAlone(settings: Settings, env: Environment, format: st
     await releases.ready();
     const plan = await previewStart(base, releases);
     return format === "json" ? `${JSON.stringify(plan)}\n` : toYaml(plan);
-  } finally {
-    await endChildren(GRACE_MS);
-    await scope.close();
-  }
+  });
 }
