@@ -1,26 +1,29 @@
 import type { Clock } from "../lib/index.ts";
 import { endStrays, strays } from "../process/index.ts";
+import type { Fits } from "../process/index.ts";
 
 /** Environment variable that marks every helm of ours with its release. */
 export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
 
 const GRACE_MS = 20_000;
 
+function worksOn(mark: string): Fits {
+  return (environment) => environment.includes(`${MARK}=${mark}`);
+}
+
 /** Pids of helm processes that an operator with the same mark started and that outlived it. */
 export function liveHelms(mark: string): Promise<number[]> {
-  return strays((environment) => environment.includes(`${MARK}=${mark}`));
+  return strays(worksOn(mark));
 }
 
 /** Ends helm processes left over: politely, so that they can mark their release, then hard. */
 export function endLiveHelms(mark: string, clock: Clock, signal?: AbortSignal): Promise<void> {
-  const ofRelease = `${MARK}=${mark}`;
-  return endStrays((environment) => environment.includes(ofRelease), { clock, graceMs: GRACE_MS, signal });
+  return endStrays(worksOn(mark), { clock, graceMs: GRACE_MS, signal });
 }
 
 /** The same for all releases of an operator. */
 export function endAllHelms(managedBy: string, clock: Clock, signal?: AbortSignal): Promise<void> {
   const ofOperator = `${MARK}=${managedBy}/`;
-  const fits = (environment: readonly string[]): boolean =>
-    environment.some((each) => each.startsWith(ofOperator));
+  const fits: Fits = (environment) => environment.some((each) => each.startsWith(ofOperator));
   return endStrays(fits, { clock, graceMs: GRACE_MS, signal });
 }

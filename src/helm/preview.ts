@@ -1,11 +1,10 @@
 import type { Clock } from "../lib/index.ts";
-import { Scratch } from "../process/index.ts";
 import { ChartReader } from "./chart.ts";
 import type { Helm } from "./helm.ts";
 import { examine, isSame, render, withCall } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
-import { stageChart } from "./stage.ts";
+import { withChart } from "./stage.ts";
 
 /** What a reconciliation would do, and why. */
 export interface Preview {
@@ -35,20 +34,8 @@ export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
   request: Omit<ReconcileRequest, "absent">,
 ): Promise<string> {
-  const { module, values, signal } = request;
-  const { needsStage } = new ChartReader(tools.clock).read(module);
-  const scratch = await Scratch.open(tools.tmpDir, `helm-${module.name}`);
-  try {
-    const valuesFile = await scratch.write("values.json", values);
-    const chartDir = needsStage ? await stageChart(module, scratch) : module.dir;
-    return await tools.helm.template({
-      release: module.name,
-      chartDir,
-      valuesFile,
-      signal,
-      isUpgrade: false,
-    });
-  } finally {
-    await scratch.dispose();
-  }
+  const { needsStage } = new ChartReader(tools.clock).read(request.module);
+  return withChart(tools.tmpDir, { ...request, needsStage }, (call) =>
+    tools.helm.template({ ...call, isUpgrade: false }),
+  );
 }

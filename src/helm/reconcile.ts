@@ -2,7 +2,6 @@ import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import { Scratch } from "../process/index.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { Chart, ChartReader } from "./chart.ts";
 import { decide, isUnfinished, ownershipOf } from "./decide.ts";
@@ -15,7 +14,7 @@ import { endLiveHelms } from "./live-helms.ts";
 import { adoptionChecksum, manifestChecksum } from "./manifest.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
-import { stageChart } from "./stage.ts";
+import { withChart } from "./stage.ts";
 
 /** A manifest that was rendered before its turn: from which inputs, and its checksum. */
 export interface Made {
@@ -261,23 +260,17 @@ export function labelsOf(step: Step, manifest: string | undefined, isFirst: bool
   return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label };
 }
 
-/** Gives `act` a chart and a values file that helm can read, in a private directory that goes away. */
-export async function withCall<T>(
+/** Gives `act` what an upgrade takes; chart and values file go away with its end. */
+export function withCall<T>(
   step: Step,
   release: ReleaseMeta | undefined,
   act: (call: UpgradeCall) => Promise<T>,
 ): Promise<T> {
   const { tools, request, chart } = step;
-  const { module, signal } = request;
-  const scratch = await Scratch.open(tools.tmpDir, `helm-${module.name}`);
-  try {
-    const valuesFile = await scratch.write("values.json", request.values);
-    const chartDir = chart.needsStage ? await stageChart(module, scratch) : module.dir;
+  return withChart(tools.tmpDir, { ...request, needsStage: chart.needsStage }, async (call) => {
     const applyMethod = release === undefined ? undefined : await applyMethodOf(step, release);
-    return await act({ release: module.name, chartDir, valuesFile, signal, labels: {}, applyMethod });
-  } finally {
-    await scratch.dispose();
-  }
+    return act({ ...call, labels: {}, applyMethod });
+  });
 }
 
 /** helm goes on as it began; an uninstalled release begins anew. helm 3 knows one way only. */

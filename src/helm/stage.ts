@@ -4,11 +4,33 @@ import { join } from "node:path";
 import { parseYaml, toYaml } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { JsonObject, Module } from "../model/index.ts";
-import type { Scratch } from "../process/index.ts";
+import { Scratch } from "../process/index.ts";
 import { NOT_CHART } from "./chart-files.ts";
+import type { ChartCall } from "./helm.ts";
+import type { ReconcileRequest } from "./releases.ts";
 
 /** Version of a chart that is made for a directory with `templates/` only. */
 const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
+
+interface StageRequest extends Omit<ReconcileRequest, "absent"> {
+  readonly needsStage: boolean;
+}
+
+/** Gives `act` a chart and a values file that helm can read, in a private directory that goes away. */
+export async function withChart<T>(
+  tmpDir: string,
+  { module, values, signal, needsStage }: StageRequest,
+  act: (call: ChartCall) => Promise<T>,
+): Promise<T> {
+  const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
+  try {
+    const valuesFile = await scratch.write("values.json", values);
+    const chartDir = needsStage ? await stageChart(module, scratch) : module.dir;
+    return await act({ release: module.name, chartDir, valuesFile, signal });
+  } finally {
+    await scratch.dispose();
+  }
+}
 
 /**
  * Makes a chart that helm accepts from one that it would not: links to everything in the module's directory beside a
