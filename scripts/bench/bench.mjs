@@ -53,6 +53,7 @@ export function bench(cluster) {
     },
     memory,
     cpuMs,
+    quiet,
     async end() {
       for (const cleanup of cleanups.reverse()) await cleanup();
       api.close();
@@ -68,6 +69,15 @@ async function ready(operator) {
   const check = async () => (await operator.http("/readyz")).status === 200;
   const options = { timeoutMs: 600_000, intervalMs: 5, context: () => operator.log().slice(-4000) };
   await Promise.race([eventually(check, "operator ready", options), over]);
+}
+
+/** Resolves when no task waits or runs. */
+function quiet(operator) {
+  const check = async () => {
+    const { body } = await operator.http("/queue?output=json");
+    return JSON.parse(body).summary.totalTasks === 0;
+  };
+  return eventually(check, "nothing waits or runs", { timeoutMs: 600_000, intervalMs: 5 });
 }
 
 /** Resident memory now and at its highest, in MB (10^6 bytes); undefined where there is no /proc. */

@@ -1,4 +1,3 @@
-import { eventually } from "../../eventually.mjs";
 import { median } from "../bench.mjs";
 import { writeModules } from "../modules.mjs";
 
@@ -26,7 +25,8 @@ export default {
   },
 };
 
-async function measure({ api }, operator, path) {
+async function measure(bench, operator, path) {
+  const { api } = bench;
   let arrived = () => {};
   const end = await api.watch(`${path}?fieldSelector=metadata.name%3Dbench-m010`, ({ object }) =>
     arrived(object.data?.text),
@@ -41,13 +41,7 @@ async function measure({ api }, operator, path) {
     await api.send("PATCH", `${path}/addon-operator`, { data: { benchM010: `text: ${text}\n` } });
     times.push((await changed) - from);
     // The next edit meets an operator at rest, as an edit of a person does.
-    await eventually(
-      async () => (await operator.http("/queue")).body.includes("no tasks to handle"),
-      "operator at rest",
-      {
-        intervalMs: 5,
-      },
-    );
+    await bench.quiet(operator);
   }
   end();
   return times;

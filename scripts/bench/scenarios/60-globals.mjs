@@ -1,4 +1,3 @@
-import { eventually } from "../../eventually.mjs";
 import { writeModules } from "../modules.mjs";
 
 const COUNT = 100;
@@ -24,7 +23,7 @@ async function measure(bench, { variant, target, data }) {
   const modulesDir = writeModules(bench.dir(), COUNT, data);
   const { operator, readyMs } = await bench.start({ namespace, modulesDir, helm });
   await readyMs();
-  await quiet(operator);
+  await bench.quiet(operator);
   const before = await revisions(bench, namespace);
   taken();
   const cpu = bench.cpuMs(operator);
@@ -40,7 +39,8 @@ async function measure(bench, { variant, target, data }) {
   ];
 }
 
-async function change({ api }, operator, path) {
+async function change(bench, operator, path) {
+  const { api } = bench;
   let seen = () => {};
   const end = await api.watch(`${path}?fieldSelector=metadata.name%3D${LAST}`, ({ object }) =>
     seen(object.data?.colour),
@@ -49,18 +49,10 @@ async function change({ api }, operator, path) {
   const from = performance.now();
   await api.send("PATCH", `${path}/addon-operator`, { data: { global: "colour: red\n" } });
   await changed;
-  await quiet(operator);
+  await bench.quiet(operator);
   const took = performance.now() - from;
   end();
   return took;
-}
-
-function quiet(operator) {
-  const check = async () => {
-    const { body } = await operator.http("/queue?output=json");
-    if (JSON.parse(body).summary.totalTasks > 0) throw new Error("tasks wait or run");
-  };
-  return eventually(check, "nothing waits or runs", { timeoutMs: 600_000, intervalMs: 5 });
 }
 
 async function revisions({ api }, namespace) {
