@@ -3,22 +3,6 @@ import { describe, expect, it } from "vitest";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
 
-const linesOf = (lab: EngineLab, start: string): string[] => lab.log.filter((line) => line.startsWith(start));
-const reloads = (lab: EngineLab): number => lab.log.filter((line) => line === "converged").length;
-
-/** A release of ours that is there already. */
-function addRelease(lab: EngineLab, name: string): void {
-  lab.releases.set(name, {
-    name,
-    revision: 3,
-    status: "deployed",
-    chartVersion: "1",
-    manifestChecksum: "",
-    lastDeployed: 0,
-    values: "",
-  });
-}
-
 const ALL_BINDINGS: HookSpec = {
   name: "h",
   lifecycle: { onStartup: 1, beforeHelm: 1, afterHelm: 1, afterDeleteHelm: 1 },
@@ -93,7 +77,7 @@ describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", ()
       { binding: "afterDeleteHelm", values: { global: { enabledModules: ["two"] }, one: { x: 1 } } },
     ]);
     expect(lab.data["one"]).toBe('{"z":1}');
-    expect(reloads(lab)).toBe(2);
+    expect(lab.reloads).toBe(2);
     expect(lab.quiet).toBe(true);
   });
 
@@ -105,12 +89,12 @@ describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", ()
       ],
       config: { oneProtected: "true", twoMaintenance: "NoResourceReconciliation" },
     });
-    addRelease(lab, "one");
-    addRelease(lab, "two");
+    lab.addRelease("one");
+    lab.addRelease("two");
     await lab.start();
     lab.edit({ oneEnabled: "false", twoEnabled: "false" });
     await lab.run();
-    expect(linesOf(lab, "uninstall")).toEqual([]);
+    expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.modules.get("one")?.problem?.message).toBe(
       "the module is protected but switched off",
     );
@@ -118,11 +102,11 @@ describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", ()
 
   it("6: somebody else's release under the name of a module that is off is reported and left alone", async () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }, { name: "two" }] });
-    addRelease(lab, "two");
+    lab.addRelease("two");
     lab.foreign.add("two");
     await lab.start();
     expect(lab.failures).toEqual(["two: ForeignRelease"]);
-    expect(linesOf(lab, "uninstall")).toEqual([]);
+    expect(lab.linesOf("uninstall")).toEqual([]);
     expect([...lab.releases.keys()]).toEqual(["two", "one"]);
   });
 
@@ -138,7 +122,7 @@ describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", ()
     lab.edit({ global: "{ x: 1 }" });
     await lab.run();
     await lab.run(10_000);
-    expect(linesOf(lab, "uninstall")).toEqual([]);
+    expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.holds).toEqual(["not purged: one, two: no module"]);
     lab.setModules([{ name: "two", enabled: true }]);
     lab.log.length = 0;
@@ -172,7 +156,7 @@ describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", ()
       values: { global: { z: 1, x: 1 } },
       config: { global: { z: 1 } },
     });
-    expect(reloads(lab)).toBe(2);
+    expect(lab.reloads).toBe(2);
     expect(lab.state.view.converge.cause).toBe("afterAll hooks changed values");
   });
 });

@@ -3,21 +3,6 @@ import { describe, expect, it } from "vitest";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
 
-const linesOf = (lab: EngineLab, start: string): string[] => lab.log.filter((line) => line.startsWith(start));
-
-/** A release of ours that is there already. */
-function addRelease(lab: EngineLab, name: string): void {
-  lab.releases.set(name, {
-    name,
-    revision: 3,
-    status: "deployed",
-    chartVersion: "1",
-    manifestChecksum: "",
-    lastDeployed: 0,
-    values: "",
-  });
-}
-
 describe("4: discovery (LIFECYCLE-STEPS)", () => {
   it("4: three lists: modules to enable, to delete and to purge", async () => {
     const lab = new EngineLab({
@@ -28,7 +13,7 @@ describe("4: discovery (LIFECYCLE-STEPS)", () => {
         { name: "scripted", enabled: true, script: () => false },
       ],
     });
-    for (const name of ["off", "scripted", "stranger"]) addRelease(lab, name);
+    for (const name of ["off", "scripted", "stranger"]) lab.addRelease(name);
     await lab.start();
     await lab.run(3000);
     expect(lab.log).toEqual([
@@ -76,11 +61,11 @@ describe("4: discovery (LIFECYCLE-STEPS)", () => {
         { name: "good", enabled: true },
       ],
     });
-    addRelease(lab, "bad");
+    lab.addRelease("bad");
     await lab.start();
     lab.edit({ badEnabled: "false" });
     await lab.run();
-    expect(linesOf(lab, "helm")).toEqual(["helm good", "helm good"]);
+    expect(lab.linesOf("helm")).toEqual(["helm good", "helm good"]);
     expect([...lab.releases.keys()]).toEqual(["bad", "good"]);
     expect(lab.state.view.enabledModules).toEqual(["bad", "good"]);
   });
@@ -140,17 +125,17 @@ describe("5: module run (LIFECYCLE-STEPS)", () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [ALL_BINDINGS] }] });
     await lab.start();
     const first = ["hook one/h: onStartup", "hook one/h: sync pods", "hook one/h: beforeHelm"];
-    expect(linesOf(lab, "hook").slice(0, 3)).toEqual(first);
+    expect(lab.linesOf("hook").slice(0, 3)).toEqual(first);
     lab.log.length = 0;
     lab.edit({ global: "{ x: 1 }" });
     await lab.run();
-    expect(linesOf(lab, "hook")).toEqual(["hook one/h: beforeHelm", "hook one/h: afterHelm"]);
+    expect(lab.linesOf("hook")).toEqual(["hook one/h: beforeHelm", "hook one/h: afterHelm"]);
     lab.edit({ oneEnabled: "false" });
     await lab.run();
     lab.log.length = 0;
     lab.edit({ oneEnabled: "true" });
     await lab.run();
-    expect(linesOf(lab, "hook").slice(0, 3)).toEqual(first);
+    expect(lab.linesOf("hook").slice(0, 3)).toEqual(first);
   });
 
   it("5: events that come before the Synchronization wait for it, ticks before the first run are dropped", async () => {
@@ -175,7 +160,7 @@ describe("5: module run (LIFECYCLE-STEPS)", () => {
     await lab.run();
     expect(lab.log.at(-1)).toBe("hook one/h: sync pods");
     await lab.run(1000);
-    expect(linesOf(lab, "hook")).toEqual([
+    expect(lab.linesOf("hook")).toEqual([
       "hook one/h: onStartup",
       "hook one/h: sync pods",
       "hook one/h: beforeHelm",
@@ -191,13 +176,13 @@ describe("5: module run (LIFECYCLE-STEPS)", () => {
     await lab.start();
     lab.edit({ one: "{ x: 1 }" });
     await lab.run();
-    expect(linesOf(lab, "helm")).toEqual([]);
-    expect(linesOf(lab, "hook").slice(-2)).toEqual(["hook one/h: beforeHelm", "hook one/h: afterHelm"]);
+    expect(lab.linesOf("helm")).toEqual([]);
+    expect(lab.linesOf("hook").slice(-2)).toEqual(["hook one/h: beforeHelm", "hook one/h: afterHelm"]);
     expect(lab.quiet).toBe(true);
     lab.edit({ oneEnabled: "false" });
     await lab.run();
     expect(lab.log).toContain("hook one/h: afterDeleteHelm");
-    expect(linesOf(lab, "uninstall")).toEqual([]);
+    expect(lab.linesOf("uninstall")).toEqual([]);
   });
 
   it("5: CRDs of all modules are applied before the first of them runs; a broken file stops its module only", async () => {

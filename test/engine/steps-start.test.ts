@@ -3,9 +3,6 @@ import { describe, expect, it } from "vitest";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
 
-const reloads = (lab: EngineLab): number => lab.log.filter((line) => line === "converged").length;
-const hooksOf = (lab: EngineLab): string[] => lab.log.filter((line) => line.startsWith("hook "));
-
 /** Leaves a values patch and a config patch when the hook runs for this binding. */
 function patching(binding: string): NonNullable<HookSpec["act"]> {
   return (triggers) => {
@@ -32,7 +29,7 @@ describe("1 to 3: global hooks before the modules (LIFECYCLE-STEPS)", () => {
       ],
     });
     await lab.start();
-    expect(hooksOf(lab)).toEqual([
+    expect(lab.linesOf("hook ")).toEqual([
       "hook a: onStartup",
       "hook b: onStartup",
       "hook half: onStartup",
@@ -70,8 +67,8 @@ describe("1 to 3: global hooks before the modules (LIFECYCLE-STEPS)", () => {
         },
       ]);
       expect(JSON.parse(lab.data["global"] ?? "")).toEqual({ ...saved, saved: by });
-      expect(lab.log.filter((line) => line.startsWith("helm"))).toEqual(["helm one"]);
-      expect(reloads(lab)).toBe(1);
+      expect(lab.linesOf("helm")).toEqual(["helm one"]);
+      expect(lab.reloads).toBe(1);
       expect(lab.quiet).toBe(true);
     },
   );
@@ -106,7 +103,7 @@ describe("1 to 3: global hooks before the modules (LIFECYCLE-STEPS)", () => {
       ],
     });
     await lab.start();
-    expect(hooksOf(lab)).toEqual(["hook a: sync pods", "hook a: sync maps", "hook b: sync nodes"]);
+    expect(lab.linesOf("hook ")).toEqual(["hook a: sync pods", "hook a: sync maps", "hook b: sync nodes"]);
     expect(lab.unlocked).toEqual(["a/k0", "a/k1", "b/k0", "quiet/k0"]);
   });
 
@@ -127,10 +124,10 @@ describe("1 to 3: global hooks before the modules (LIFECYCLE-STEPS)", () => {
         ],
       });
       await lab.start();
-      expect(hooksOf(lab).toSorted()).toEqual(before);
+      expect(lab.linesOf("hook ").toSorted()).toEqual(before);
       await lab.run(1000);
-      expect(hooksOf(lab).toSorted()).toEqual(["hook g: beforeAll", "hook g: sync pods"]);
-      expect(reloads(lab)).toBe(1);
+      expect(lab.linesOf("hook ").toSorted()).toEqual(["hook g: beforeAll", "hook g: sync pods"]);
+      expect(lab.reloads).toBe(1);
     },
   );
 
@@ -149,7 +146,7 @@ describe("1 to 3: global hooks before the modules (LIFECYCLE-STEPS)", () => {
     await lab.start();
     lab.edit({ global: "x: 1" });
     await lab.run();
-    expect(hooksOf(lab)).toEqual([
+    expect(lab.linesOf("hook ")).toEqual([
       "hook z: beforeAll",
       "hook g: beforeAll",
       "hook one/h: beforeHelm",
@@ -162,6 +159,6 @@ describe("1 to 3: global hooks before the modules (LIFECYCLE-STEPS)", () => {
       { round: 1, enabledModules: ["one"] },
       { x: 1, round: 2, enabledModules: ["one"] },
     ]);
-    expect(reloads(lab)).toBe(2);
+    expect(lab.reloads).toBe(2);
   });
 });

@@ -188,6 +188,19 @@ export class EngineLab {
     this.state.recordRelease(name, this.releases.get(name));
   }
 
+  /** A release of ours that is there already. */
+  addRelease(name: string): void {
+    this.releases.set(name, {
+      name,
+      revision: 3,
+      status: "deployed",
+      chartVersion: "1",
+      manifestChecksum: "",
+      lastDeployed: 0,
+      values: "",
+    });
+  }
+
   /** Whether the hook's watch is open, so that an event reaches it at once or after its Synchronization. */
   watches(hookId: string): boolean {
     return this.#watches.has(hookId);
@@ -234,6 +247,16 @@ export class EngineLab {
   /** True when nothing waits or runs. */
   get quiet(): boolean {
     return this.queues.views().every((view) => view.length === 0);
+  }
+
+  /** Lines of the log that begin so. */
+  linesOf(start: string): string[] {
+    return this.log.filter((line) => line.startsWith(start));
+  }
+
+  /** How many reloads have ended. */
+  get reloads(): number {
+    return this.log.filter((line) => line === "converged").length;
   }
 
   describe(): string[] {

@@ -48,7 +48,7 @@ test.each([
     await lab.start();
     expect(lab.unlocked).toEqual([]);
     await lab.run(5000);
-    expect(lab.log.filter((line) => line.startsWith("hook"))).toEqual(order);
+    expect(lab.linesOf("hook")).toEqual(order);
     expect(lab.unlocked).toEqual(["g/k0"]);
   },
 );
