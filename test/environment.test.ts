@@ -34,7 +34,7 @@ function show(env: Record<string, string>): {
 
 afterAll(() => rmSync(dir, { recursive: true }));
 
-describe.runIf(process.platform === "linux")("becomeSmall", () => {
+describe.runIf(process.platform === "linux")("becomeSmall (needs Linux)", () => {
   it("starts the same process once more with one arena; what it hands on is what it was given", () => {
     expect(show({ A: "b" })).toEqual({ arenas: "1", args: ["start", "--x"], given: { A: "b" }, starts: 2 });
   });

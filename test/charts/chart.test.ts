@@ -44,7 +44,7 @@ test("every series of the dashboard is documented", () => {
   for (const name of names) expect(metrics).toContain(name.replace(/_bucket$/, ""));
 });
 
-describe.skipIf(without)("rendering", () => {
+describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", () => {
   test.each(Object.keys(MATRIX))("%s: as recorded, the same on helm 3 and 4", async (name) => {
     const values = MATRIX[name] ?? {};
     const objects = objectsOf(render("helm", values));

@@ -5,9 +5,12 @@ import { locate } from "../../scripts/setup/tools.mjs";
 
 const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
-test.skipIf(locate().missing.includes("helm"))("deploy/manifests is what the chart renders", () => {
-  expect(text("deploy/manifests/addon-operator.yaml")).toBe(renderDeploy());
-});
+test.skipIf(locate().missing.includes("helm"))(
+  "deploy/manifests is what the chart renders (needs helm from `npm run setup`)",
+  () => {
+    expect(text("deploy/manifests/addon-operator.yaml")).toBe(renderDeploy());
+  },
+);
 
 test.each(["addonmodules", "addonoperators"])("deploy/manifests has the CRD %s", (name) => {
   expect(text(`deploy/manifests/${name}.yaml`)).toBe(text(`crds/${name}.yaml`));

@@ -28,7 +28,7 @@ test.runIf(known).each<[string, () => Promise<Partial<Identity>> | Partial<Ident
   ["another PID namespace", async () => ({ pid: await freePid(), pidNamespace: "1" }), false],
   ["no start time", async () => ({ pid: await freePid(), start: "" }), false],
   ["no pid", () => ({ pid: "0" }), false],
-])("gone or not: %s", async (_, change, want) => {
+])("gone or not: %s (needs /proc)", async (_, change, want) => {
   expect(isGone(formatIdentity({ ...own, name: "pod-b", ...(await change()) }), own)).toBe(want);
 });
 

@@ -110,23 +110,26 @@ test("an enabled script that flaps: off, failing, on", async () => {
   await expectNothingLeft(scene, operator);
 });
 
-test.runIf(LONG)("an enabled script that flaps: on again before anything was deleted", async () => {
-  const scene = await prepare("flip");
-  const answer = flapping(scene);
-  answer("true");
-  const hook = "modules/020-app/hooks/beforeDeleteHelm.sh";
-  scene.file(hook, hookText("app-beforeDeleteHelm", { beforeDeleteHelm: 1 }, "exit 1"));
-  const operator = await scene.start();
-  await atRest(operator);
-  answer("false");
-  await reload(scene);
-  await eventually(() => operator.log().includes("Module delete failed"), "the delete fails");
-  answer("true");
-  await reload(scene);
-  await expectPicture(scene, operator, PICTURES.install);
-  expect(scene.helmRuns()).not.toContain("uninstall app");
-  await expectNothingLeft(scene, operator);
-});
+test.runIf(LONG)(
+  "an enabled script that flaps: on again before anything was deleted (needs LONG=1)",
+  async () => {
+    const scene = await prepare("flip");
+    const answer = flapping(scene);
+    answer("true");
+    const hook = "modules/020-app/hooks/beforeDeleteHelm.sh";
+    scene.file(hook, hookText("app-beforeDeleteHelm", { beforeDeleteHelm: 1 }, "exit 1"));
+    const operator = await scene.start();
+    await atRest(operator);
+    answer("false");
+    await reload(scene);
+    await eventually(() => operator.log().includes("Module delete failed"), "the delete fails");
+    answer("true");
+    await reload(scene);
+    await expectPicture(scene, operator, PICTURES.install);
+    expect(scene.helmRuns()).not.toContain("uninstall app");
+    await expectNothingLeft(scene, operator);
+  },
+);
 
 test("two operators on one ConfigMap: one works, the other waits and takes over", async () => {
   const scene = await prepare("twin");

@@ -53,7 +53,7 @@ test("a module's directory is deleted while it runs, and does not come back", as
   await expectNothingLeft(scene, operator);
 });
 
-test.runIf(LONG)("a module's directory is deleted while it runs, and comes back", async () => {
+test.runIf(LONG)("a module's directory is deleted while it runs, and comes back (needs LONG=1)", async () => {
   const scene = await prepare("back");
   const operator = await scene.start();
   await atRest(operator);

@@ -41,7 +41,7 @@ test.each(KILL_POINTS.filter((point) => LONG || point.always === true))(
 );
 
 test.runIf(LONG)(
-  "killed in the middle of helm, and again while that is mended",
+  "killed in the middle of helm, and again while that is mended (needs LONG=1)",
   { timeout: 90_000 },
   async () => {
     const scene = await prepare("twice");
