@@ -2,10 +2,10 @@ import type { Module, Task } from "../model/index.ts";
 import { deleteModuleKey, moduleOf, runModuleKey } from "../model/index.ts";
 import type { Decision, ModuleRecord } from "../state/index.ts";
 import { problemOf } from "../state/index.ts";
+import { workAhead } from "./ahead.ts";
 import { configIsMissing } from "./delete-module.ts";
-import { helmValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
+import { moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
-import { hooksOf } from "./lifecycle-hooks.ts";
 import { loadLate, retire } from "./load.ts";
 import { purges } from "./purge.ts";
 
@@ -24,8 +24,7 @@ export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[
   const deletes = deletions(hands, [...decisions.keys()]);
   dropDisabled(hands);
   const runs = state.enabledModules().filter((name) => isRunnable(hands, name));
-  renderAhead(hands, runs);
-  installAhead(hands, runs);
+  workAhead(hands, runs);
   return [
     ...crds(hands, runs),
     ...deletes,
@@ -195,39 +194,6 @@ function dropDisabled(hands: Hands): void {
 function isRunnable(hands: Hands, name: string): boolean {
   const record = hands.state.module(name);
   return record !== undefined && problemOf(record) === undefined && record.module.vanished === undefined;
-}
-
-/** Of modules that no hook of theirs will change before helm's turn; at a start nearly all are as they were. */
-function renderAhead(hands: Hands, runs: readonly string[]): void {
-  const { state } = hands;
-  if (state.view.boot !== "running") return;
-  const due = runs.flatMap((name) => {
-    const record = state.module(name);
-    const ready = record?.phase === "ready" && hooksOf(record.hooks, "beforeHelm").length === 0;
-    return ready ? [record.module] : [];
-  });
-  const charts = due.filter((module) => isForHelm(state, module));
-  hands.releases.renderAhead(
-    charts.map((module) => ({ module, values: helmValuesFile(state.values, module) })),
-  );
-}
-
-/** Of modules without hooks: nothing but an edit changes them before their turn. */
-function installAhead(hands: Hands, runs: readonly string[]): void {
-  const { state, releases } = hands;
-  const requests = runs.flatMap((name, index) => {
-    const record = state.module(name);
-    const after = runs[index - 1];
-    if (record === undefined || after === undefined || record.hooks.length > 0) return [];
-    const { module } = record;
-    if (!isForHelm(state, module) || releases.get(name) !== undefined) return [];
-    return [{ after, module, values: () => helmValuesFile(state.values, module) }];
-  });
-  releases.installAhead(requests);
-}
-
-function isForHelm({ values }: Hands["state"], { chart, valuesKey }: Module): boolean {
-  return chart !== "none" && !values.isSuspended(valuesKey);
 }
 
 function crds(hands: Hands, runs: readonly string[]): Task[] {

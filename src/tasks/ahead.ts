@@ -1,0 +1,38 @@
+import type { Module } from "../model/index.ts";
+import { helmValuesFile } from "./files.ts";
+import type { Hands } from "./hands.ts";
+import { hooksOf } from "./lifecycle-hooks.ts";
+
+/** Begins what helm can do for the modules of a reload before their turn. */
+export function workAhead(hands: Hands, runs: readonly string[]): void {
+  renderAhead(hands, runs);
+  installAhead(hands, runs);
+}
+
+/** Of modules that no hook of theirs will change before helm's turn; at a start nearly all are as they were. */
+function renderAhead({ state, releases }: Hands, runs: readonly string[]): void {
+  if (state.view.boot !== "running") return;
+  const due = runs.flatMap((name) => {
+    const record = state.module(name);
+    const ready = record?.phase === "ready" && hooksOf(record.hooks, "beforeHelm").length === 0;
+    return ready && isForHelm(state, record.module) ? [record.module] : [];
+  });
+  releases.renderAhead(due.map((module) => ({ module, values: helmValuesFile(state.values, module) })));
+}
+
+/** Of modules without hooks: nothing but an edit changes them before their turn. */
+function installAhead({ state, releases }: Hands, runs: readonly string[]): void {
+  const requests = runs.flatMap((name, index) => {
+    const record = state.module(name);
+    const after = runs[index - 1];
+    if (record === undefined || after === undefined || record.hooks.length > 0) return [];
+    const { module } = record;
+    if (!isForHelm(state, module) || releases.get(name) !== undefined) return [];
+    return [{ after, module, values: () => helmValuesFile(state.values, module) }];
+  });
+  releases.installAhead(requests);
+}
+
+function isForHelm({ values }: Hands["state"], { chart, valuesKey }: Module): boolean {
+  return chart !== "none" && !values.isSuspended(valuesKey);
+}
