@@ -18,6 +18,13 @@ COPY crds ./crds
 COPY shell ./shell
 COPY src ./src
 RUN npm run build
+# The bundle's native part is that of this machine; another target gets its own.
+ARG TARGETARCH
+RUN cpu="$(echo "$TARGETARCH" | sed s/amd64/x64/)"; modules=dist/node_modules/@koromix; \
+  [ -d "$modules/koffi-linux-$cpu" ] || { \
+    rm -rf node_modules "$modules" \
+    && npm ci --omit=dev --ignore-scripts --no-audit --os=linux --cpu="$cpu" \
+    && cp -r node_modules/@koromix "$modules"; }
 
 FROM scratch AS bundle-context
 COPY dist /src/dist

@@ -37,8 +37,8 @@ export async function bundle() {
     minifySyntax: true,
     minifyWhitespace: true,
     plugins: [slim],
-    // Optional: only looked for where there is no jq on PATH.
-    external: ["node-jq"],
+    // node-jq is optional: only looked for where there is no jq on PATH. koffi has a native part.
+    external: ["node-jq", "koffi"],
     legalComments: "none",
     banner: { js: banner },
     metafile: true,
@@ -48,9 +48,25 @@ export async function bundle() {
   chmodSync(outfile, 0o755);
   for (const name of copied.filter((each) => existsSync(join(root, each))))
     cpSync(join(root, name), join(dist, name), { recursive: true });
+  copyNative();
   writeFileSync(join(dist, "package.json"), `${JSON.stringify({ type: "module", version })}\n`);
   const bytes = Object.values(result.metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
   return { outfile, bytes, metafile: result.metafile };
+}
+
+/** koffi and its part for this machine: the bundle is whole without a node_modules above it. */
+function copyNative() {
+  const from = join(root, "node_modules");
+  const to = join(dist, "node_modules");
+  const native = `@koromix/koffi-${process.platform}-${process.arch}`;
+  for (const name of [
+    "koffi/package.json",
+    "koffi/index.cjs",
+    "koffi/src/koffi/index.cjs",
+    "koffi/src/koffi/src/static.cjs",
+    native,
+  ])
+    if (existsSync(join(from, name))) cpSync(join(from, name), join(to, name), { recursive: true });
 }
 
 /** One wider character, as in a regular expression, doubles the memory that a source takes. */

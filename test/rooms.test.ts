@@ -30,7 +30,7 @@ const ROOT_FILES: Readonly<Record<string, readonly string[]>> = {
 
 /** Packages and built-in modules that one room alone may use. */
 const RESERVED: readonly (readonly [RegExp, string])[] = [
-  [/^(node:child_process|child_process|execa)(\/|$)/, "process"],
+  [/^(node:child_process|child_process|execa|koffi)(\/|$)/, "process"],
   [/^@kubernetes\/client-node(\/|$)/, "kube"],
   [/^(node:)?timers(\/|$)/, "lib"],
   [/^(ajv|ajv-formats)(\/|$)/, "values"],

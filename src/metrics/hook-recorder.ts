@@ -1,3 +1,4 @@
+import type { Usage } from "../process/index.ts";
 import type { SeriesName } from "./series.ts";
 import type { Labels, SeriesRegistry } from "./registry.ts";
 
@@ -14,9 +15,8 @@ export interface HookLabels {
 export interface HookRunSample extends HookLabels {
   readonly outcome: "success" | "failed" | "allowed";
   readonly seconds: number;
-  readonly usage?:
-    | { readonly userSeconds: number; readonly systemSeconds: number; readonly maxRssBytes: number }
-    | undefined;
+  /** Undefined where it is not had. */
+  readonly usage?: Usage | undefined;
 }
 
 /** A hook and where it may run. */
@@ -104,7 +104,7 @@ function record(registry: SeriesRegistry, run: HookRunSample): void {
   if (run.usage === undefined) return;
   registry.observe(family.user, labels, run.usage.userSeconds);
   registry.observe(family.system, labels, run.usage.systemSeconds);
-  registry.set(family.rss, labels, run.usage.maxRssBytes);
+  if (run.usage.maxRssBytes !== undefined) registry.set(family.rss, labels, run.usage.maxRssBytes);
 }
 
 function own({ module, hook, binding, queue, activation }: HookLabels): Labels {

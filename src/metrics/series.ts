@@ -57,7 +57,11 @@ export const SERIES = {
   moduleHookRun: seconds("module_hook_run_seconds", MODULE_HOOK, "Duration of a module hook's run"),
   moduleHookUser: seconds("module_hook_run_user_cpu_seconds", MODULE_HOOK, "Its CPU time, user"),
   moduleHookSystem: seconds("module_hook_run_sys_cpu_seconds", MODULE_HOOK, "Its CPU time, system"),
-  moduleHookRss: gauge("module_hook_run_max_rss_bytes", MODULE_HOOK, "Its peak memory"),
+  moduleHookRss: gauge(
+    "module_hook_run_max_rss_bytes",
+    MODULE_HOOK,
+    "Its peak memory, where it is above the operator's own",
+  ),
   moduleHookErrors: counter("module_hook_errors_total", MODULE_HOOK, "Failed runs of a module hook"),
   moduleHookAllowed: counter(
     "module_hook_allowed_errors_total",
@@ -68,7 +72,11 @@ export const SERIES = {
   globalHookRun: seconds("global_hook_run_seconds", GLOBAL_HOOK, "Duration of a global hook's run"),
   globalHookUser: seconds("global_hook_run_user_cpu_seconds", GLOBAL_HOOK, "Its CPU time, user"),
   globalHookSystem: seconds("global_hook_run_sys_cpu_seconds", GLOBAL_HOOK, "Its CPU time, system"),
-  globalHookRss: gauge("global_hook_run_max_rss_bytes", GLOBAL_HOOK, "Its peak memory"),
+  globalHookRss: gauge(
+    "global_hook_run_max_rss_bytes",
+    GLOBAL_HOOK,
+    "Its peak memory, where it is above the operator's own",
+  ),
   globalHookErrors: counter("global_hook_errors_total", GLOBAL_HOOK, "Failed runs of a global hook"),
   globalHookAllowed: counter(
     "global_hook_allowed_errors_total",

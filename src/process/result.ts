@@ -1,6 +1,7 @@
 import { formatDuration } from "../lib/index.ts";
 import type { Exit } from "./child.ts";
 import type { EndReason } from "./group.ts";
+import type { Usage } from "./reaper.ts";
 
 export type Stream = "stdout" | "stderr";
 export type RunOutcome = "succeeded" | "failed" | "timedOut" | "cancelled" | "notStarted";
@@ -20,11 +21,7 @@ export interface RunResult {
   /** Wall time from the start to the end of the leading process and its output. */
   readonly durationMs: number;
   /** CPU time and peak memory, where they are had. */
-  readonly usage?: {
-    readonly userSeconds: number;
-    readonly systemSeconds: number;
-    readonly maxRssBytes: number;
-  };
+  readonly usage?: Usage;
   /** One line for people: `succeeded`, `exit code 3: <last line of stderr>`, `timed out after 5s` … */
   readonly message: string;
 }
@@ -55,6 +52,7 @@ export function toResult(ended: Ended): RunResult {
     stdoutTruncated,
     stderr,
     durationMs,
+    ...(exit.kind === "exited" && exit.usage !== undefined ? { usage: exit.usage } : {}),
     message: messageOf(ended),
   };
 }

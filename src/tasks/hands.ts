@@ -2,6 +2,7 @@ import type { ReleaseOutcome } from "../helm/index.ts";
 import type { SnapshotSource } from "../hooks/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree } from "../model/index.ts";
+import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { ReleaseView, State } from "../state/index.ts";
 import type { PatchOperation } from "../values/index.ts";
@@ -40,6 +41,8 @@ export interface HookLeftovers {
   /** Set when the run failed: exit code, time-out, a malformed file. One line. */
   readonly failure: string | undefined;
   readonly durationMs: number;
+  /** What its processes took, where that is had. */
+  readonly usage?: Usage | undefined;
   readonly configPatch: string;
   readonly valuesPatch: string;
   /** Applies object operations; throws with a message when one fails. */
@@ -97,6 +100,7 @@ export interface Witness {
     /** `Schedule`, `Kubernetes`, or the lifecycle binding. */
     activation: string;
     seconds: number;
+    usage?: Usage | undefined;
     result: "success" | "allowed" | "failed";
   }): void;
   moduleRun(module: string, seconds: number, failed: boolean): void;

@@ -55,6 +55,7 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
       queue,
       activation,
       seconds: left.durationMs / 1000,
+      usage: left.usage,
       result: tolerated,
     });
   };

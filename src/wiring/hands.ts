@@ -108,10 +108,11 @@ function hookRunner(base: Base, ports: Ports): HookRunPort {
   const { patchClient: client, discovery, filters, clock, logger, runs: settings } = base;
   return async (run) => {
     const started = clock.monotonic();
-    const { failure, output } = await runHook({ ...run, settings, logger });
+    const { result, failure, output } = await runHook({ ...run, settings, logger });
     return {
       failure,
       durationMs: clock.monotonic() - started,
+      usage: result?.usage,
       configPatch: output?.configPatchText ?? "",
       valuesPatch: output?.valuesPatchText ?? "",
       applyObjects: () => applyObjects({ client, discovery, filters, clock }, output?.objects ?? []),

@@ -19,9 +19,9 @@ export interface Told {
 /** Tells metrics and Events what happened; state and log are the tasks' business. */
 export function makeWitness({ metrics, announce, logger, state }: Told): Witness {
   return {
-    hookRun({ hook, binding, queue, activation, seconds, result }) {
+    hookRun({ hook, binding, queue, activation, seconds, usage, result }) {
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
-      metrics.hooks.ran({ ...labels, outcome: result, seconds });
+      metrics.hooks.ran({ ...labels, outcome: result, seconds, usage });
     },
     moduleRun(module, seconds, failed) {
       const activation = activationOfModule(state, module);

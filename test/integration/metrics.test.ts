@@ -14,7 +14,10 @@ kind: ConfigMap
 metadata: {name: web}
 data: {size: "{{ .Values.web.size }}"}
 `;
-const HOOK = `#!/bin/sh\nif [ "$1" = --config ]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; fi\n`;
+/** Opens its output by name, as many a script does. */
+const HOOK = `#!/bin/sh -e
+if [ "$1" = --config ]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; else echo ready >/dev/stderr; fi
+`;
 
 function write(path: string, text: string, mode = 0o644): void {
   mkdirSync(join(path, ".."), { recursive: true });
@@ -74,6 +77,10 @@ test("the operator's series: at zero from the start, then what helm did and why 
   expect(await value("module_run_seconds_count", started)).toBe(1);
   expect(await value("module_helm_seconds_count", started)).toBe(1);
   expect(await value("helm_operation_seconds_count", { ...started, operation: "upgrade" })).toBe(1);
+  const hook = { ...web, hook: "hooks/before" };
+  expect(await value("module_hook_run_seconds_count", hook)).toBe(1);
+  expect(await value("module_hook_run_user_cpu_seconds_count", hook)).toBe(1);
+  expect(await value("module_hook_run_sys_cpu_seconds_count", hook)).toBe(1);
   expect(await value("convergence_total", { activation: "OperatorStartup" })).toBe(1);
 
   const edited = { ...web, activation: "KubeConfig-Changed-Modules" };

@@ -1,0 +1,80 @@
+import { createRequire } from "node:module";
+import { isMainThread } from "node:worker_threads";
+
+import type koffiType from "koffi";
+
+/** Memory that C fills in or reads, whatever its shape: longer than any of the structures named here. */
+export const STRUCT_BYTES = 512;
+
+/** What starting a child takes of the C library; each as in its manual page. */
+export interface Libc {
+  pipe2(fds: [number, number], flags: number): number;
+  close(fd: number): number;
+  wait4(pid: number, status: [number], options: number, usage: Buffer): number;
+  posix_spawn(
+    pid: [number],
+    path: string,
+    actions: Buffer,
+    attributes: Buffer,
+    argv: readonly (string | null)[],
+    envp: readonly (string | null)[],
+  ): number;
+  posix_spawn_file_actions_init(actions: Buffer): number;
+  posix_spawn_file_actions_destroy(actions: Buffer): number;
+  posix_spawn_file_actions_addopen(
+    actions: Buffer,
+    fd: number,
+    path: string,
+    flags: number,
+    mode: number,
+  ): number;
+  posix_spawn_file_actions_adddup2(actions: Buffer, from: number, to: number): number;
+  posix_spawn_file_actions_addchdir_np(actions: Buffer, path: string): number;
+  posix_spawnattr_init(attributes: Buffer): number;
+  posix_spawnattr_setflags(attributes: Buffer, flags: number): number;
+  posix_spawnattr_setsigmask(attributes: Buffer, set: Buffer): number;
+  posix_spawnattr_setsigdefault(attributes: Buffer, set: Buffer): number;
+  /** The error of the last call that returned -1. */
+  errno(): number;
+}
+
+const PROTOTYPES = {
+  pipe2: "int pipe2(_Out_ int *fds, int flags)",
+  close: "int close(int fd)",
+  wait4: "int wait4(int pid, _Out_ int *status, int options, void *usage)",
+  posix_spawn:
+    "int posix_spawn(_Out_ int *pid, const char *path, void *actions, void *attributes, const char **argv, const char **envp)",
+  posix_spawn_file_actions_init: "int posix_spawn_file_actions_init(void *actions)",
+  posix_spawn_file_actions_destroy: "int posix_spawn_file_actions_destroy(void *actions)",
+  posix_spawn_file_actions_addopen:
+    "int posix_spawn_file_actions_addopen(void *actions, int fd, const char *path, int flags, unsigned int mode)",
+  posix_spawn_file_actions_adddup2: "int posix_spawn_file_actions_adddup2(void *actions, int from, int to)",
+  posix_spawn_file_actions_addchdir_np:
+    "int posix_spawn_file_actions_addchdir_np(void *actions, const char *path)",
+  posix_spawnattr_init: "int posix_spawnattr_init(void *attributes)",
+  posix_spawnattr_setflags: "int posix_spawnattr_setflags(void *attributes, short flags)",
+  posix_spawnattr_setsigmask: "int posix_spawnattr_setsigmask(void *attributes, void *set)",
+  posix_spawnattr_setsigdefault: "int posix_spawnattr_setsigdefault(void *attributes, void *set)",
+} as const;
+
+let known: Libc | false | undefined;
+
+/**
+ * The C library of a Linux; undefined elsewhere, in worker threads (they hear no SIGCHLD), and where its bridge is not
+ * installed.
+ */
+export function libc(): Libc | undefined {
+  known ??= (process.platform === "linux" && isMainThread && load()) || false;
+  return known === false ? undefined : known;
+}
+
+function load(): Libc | undefined {
+  try {
+    const koffi = createRequire(import.meta.url)("koffi") as typeof koffiType;
+    const library = koffi.load(null);
+    const entries = Object.entries(PROTOTYPES).map(([name, prototype]) => [name, library.func(prototype)]);
+    return { ...Object.fromEntries(entries), errno: () => koffi.errno() } as Libc;
+  } catch {
+    return undefined;
+  }
+}
