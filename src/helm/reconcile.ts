@@ -197,7 +197,7 @@ async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Re
 }
 
 function upgrading(step: Step, call: UpgradeCall, manifest: string | undefined): Performance {
-  return { helm: (labels) => upgradeOrReset(step, call, labels), manifest };
+  return { helm: (labels) => upgradeOrMend(step, call, labels), manifest };
 }
 
 interface Performance {
@@ -237,19 +237,33 @@ export async function labelManifest({ store, logger }: Reconciler, name: string)
   }
 }
 
-/** helm has no code for it: a release of which no revision was ever deployed and that it cannot upgrade in place. */
+/** helm has no codes for them: no revision was ever deployed, so that it cannot upgrade in place. */
 const REFUSED = /has no deployed releases/;
+/** A record is unfinished after all: what a helm sent just before its end may arrive after it. */
+const BUSY = /another operation .* is in progress/;
 
-async function upgradeOrReset(step: Step, call: UpgradeCall, labels: UpgradeCall["labels"]): Promise<void> {
-  const { helm, store, logger } = step.tools;
+async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall["labels"]): Promise<void> {
+  const { helm } = step.tools;
   try {
     await helm.upgradeInstall({ ...call, labels });
   } catch (error) {
-    if (!(error instanceof HelmError) || !REFUSED.test(error.result.stderr)) throw error;
-    logger.warn("helm refuses the record of a failed release; removing it", { release: call.release });
-    await store.forget(call.release, call.signal);
+    if (!(error instanceof HelmError) || !(await mend(step, error.result.stderr))) throw error;
     await helm.upgradeInstall({ ...call, labels });
   }
+}
+
+/** True when what helm complains of in the records of a release is put right. */
+async function mend(step: Step, complaint: string): Promise<boolean> {
+  const { store, logger } = step.tools;
+  const { module, signal } = step.request;
+  if (BUSY.test(complaint)) {
+    await recover(step);
+    return true;
+  }
+  if (!REFUSED.test(complaint)) return false;
+  logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
+  await store.forget(module.name, signal);
+  return true;
 }
 
 /** `null` takes the manifest label of the last revision away; a new release has none to lose. */

@@ -271,21 +271,37 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     });
   });
 
+  /** A helm whose first upgrade ends with these words, after a command. */
+  async function refuseOnce(words: string, command = ":"): Promise<void> {
+    const once = join(lab.root, "refused");
+    const first = `touch ${once}; ${command} >&2; echo '${words}' >&2; exit 1`;
+    const text = `#!/bin/sh\nif [ "$1" = upgrade ] && [ ! -e ${once} ]; then ${first}; fi\nexec ${bin()} "$@"\n`;
+    await put("bin/helm", text);
+    await chmod(join(lab.root, "bin/helm"), 0o755);
+    await restart({ bin: join(lab.root, "bin/helm") });
+  }
+
   test("where helm refuses a failed record, the record goes and the objects stay", async () => {
     await putChart();
     await reconcile({ m: { a: 1 } });
     const uid = await kubectl("get", "cm", "m", "-o", "jsonpath={.metadata.uid}");
     // helm's own words, once: which of its versions says so in which state differs.
-    const refusal = `Error: UPGRADE FAILED: "m" has no deployed releases`;
-    const once = join(lab.root, "refused");
-    await put(
-      "bin/helm",
-      `#!/bin/sh\nif [ "$1" = upgrade ] && [ ! -e ${once} ]; then touch ${once}; echo '${refusal}' >&2; exit 1; fi\nexec ${bin()} "$@"\n`,
-    );
-    await chmod(join(lab.root, "bin/helm"), 0o755);
-    await restart({ bin: join(lab.root, "bin/helm") });
+    await refuseOnce(`Error: UPGRADE FAILED: "m" has no deployed releases`);
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ release: { revision: 1, status: "deployed" } });
     expect(await kubectl("get", "cm", "m", "-o", "jsonpath={.metadata.uid}")).toBe(uid);
+    expect(await data()).toContain(`"a":"2"`);
+  });
+
+  test("a record that turns out to be pending only when helm looks is recovered", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const words = "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress";
+    const secret = `sh.helm.release.v1.m.v1 status=pending-upgrade --overwrite -n ${lab.namespace}`;
+    await refuseOnce(
+      words,
+      `${cluster().bin.kubectl} --kubeconfig ${cluster().kubeconfig} label secret ${secret}`,
+    );
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ release: { revision: 2, status: "deployed" } });
     expect(await data()).toContain(`"a":"2"`);
   });
 
