@@ -1,6 +1,6 @@
 import type { JsonObject } from "../model/index.ts";
+import { knowsFormat } from "./ajv.ts";
 import { allSchemas } from "./schema-tree.ts";
-import { knowsFormat } from "./validator.ts";
 
 const KEYWORDS = new Set(
   `$ref $schema $id id $comment $defs title description default example examples nullable readOnly writeOnly

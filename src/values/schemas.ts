@@ -1,6 +1,8 @@
 import { digest } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../model/index.ts";
+import { metaProblems } from "./ajv.ts";
+import type { Violation } from "./ajv.ts";
 import { configPart } from "./config-part.ts";
 import { EndlessDefaultsError, fillerOf } from "./defaults.ts";
 import type { Filler } from "./defaults.ts";
@@ -8,10 +10,10 @@ import { checkSchema, secretPathsOf } from "./schema-check.ts";
 import { extend, forHelm, toJsonSchema } from "./schema-document.ts";
 import { schemaWarnings } from "./schema-warnings.ts";
 import { parseMap } from "./static-values.ts";
-import { metaProblems, validatorOf } from "./validator.ts";
-import type { Validator, Violation } from "./validator.ts";
+import { validatorOf } from "./validator.ts";
+import type { Validator } from "./validator.ts";
 
-export type { Violation } from "./validator.ts";
+export type { Violation } from "./ajv.ts";
 
 /** The compiled schemas of `global` or of a module (VALUES "Validation"). What has no file accepts everything. */
 export interface Schemas {
