@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
-import { run, Scratch } from "../process/index.ts";
+import { run, Scratch, type ScratchData } from "../process/index.ts";
 import { readOutput } from "./leftovers.ts";
 import { OutputLog } from "./output-log.ts";
 import type { RunSettings } from "./run-hook.ts";
@@ -11,8 +11,8 @@ export interface EnabledScriptRun {
   readonly module: string;
   /** Absolute path of the script; it runs in its own directory, the module's. */
   readonly path: string;
-  readonly values: string | Uint8Array;
-  readonly configValues: string | Uint8Array;
+  readonly values: ScratchData;
+  readonly configValues: ScratchData;
   readonly settings: RunSettings;
   readonly logger: Logger;
   readonly signal?: AbortSignal | undefined;

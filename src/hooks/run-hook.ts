@@ -19,13 +19,13 @@ export interface RunSettings {
   readonly proxyJson: boolean;
 }
 
-/** One run of a hook. Values are JSON texts, made for this run. */
+/** One run of a hook. Values are JSON texts. */
 export interface HookRun {
   readonly hook: Hook;
   readonly triggers: readonly HookTrigger[];
   readonly snapshots: SnapshotSource;
-  readonly values: string | Uint8Array;
-  readonly configValues: string | Uint8Array;
+  readonly values: ScratchData;
+  readonly configValues: ScratchData;
   readonly settings: RunSettings;
   readonly logger: Logger;
   readonly queue: string;

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { closeSync, openSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, open, readdir, readFile, rm, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
@@ -110,8 +110,9 @@ export class Scratch {
     const path = this.path(name);
     this.#written.push(path);
     try {
-      if (isSmall(data)) writeFileSync(path, data, { mode: FILE_MODE });
-      else await writePieces(path, data);
+      const { pieces, rest } = beginning(data);
+      if (rest === undefined && isSmall(pieces)) writeAtOnce(path, pieces);
+      else await writePieces(path, pieces, rest ?? []);
     } catch (error) {
       throw new ScratchError(this.#root, error);
     }
@@ -129,15 +130,46 @@ export class Scratch {
   }
 }
 
-/** A file of this size is in the page cache sooner than threads of the pool would take it: a third of a run's own cost. */
-function isSmall(data: ScratchData): data is string | Uint8Array {
-  return (typeof data === "string" || data instanceof Uint8Array) && data.length <= SMALL;
+type Piece = string | Uint8Array;
+type Pieces = Iterable<Piece> | AsyncIterable<Piece>;
+
+/**
+ * What can be had at once, and what follows, if anything. A small file is in the page cache sooner than threads of the
+ * pool would take it: a third of a run's own cost.
+ */
+function beginning(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
+  if (typeof data === "string" || data instanceof Uint8Array) return { pieces: [data], rest: undefined };
+  if (Array.isArray(data)) return { pieces: data, rest: undefined };
+  if (!(Symbol.iterator in data)) return { pieces: [], rest: data };
+  const iterator = data[Symbol.iterator]();
+  const pieces = [iterator.next(), iterator.next()];
+  const isAll = pieces.some(({ done }) => done === true);
+  const known = pieces.flatMap((each) => (each.done === true ? [] : [each.value]));
+  return { pieces: known, rest: isAll ? undefined : remaining(iterator) };
 }
 
-async function writePieces(path: string, data: ScratchData): Promise<void> {
+function* remaining(iterator: Iterator<Piece>): Generator<Piece> {
+  for (let next = iterator.next(); next.done !== true; next = iterator.next()) yield next.value;
+}
+
+function isSmall(pieces: readonly Piece[]): boolean {
+  return pieces.reduce((sum, { length }) => sum + length, 0) <= SMALL;
+}
+
+function writeAtOnce(path: string, pieces: readonly Piece[]): void {
+  const file = openSync(path, "w", FILE_MODE);
+  try {
+    for (const piece of pieces) writeFileSync(file, piece);
+  } finally {
+    closeSync(file);
+  }
+}
+
+async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces): Promise<void> {
   const file = await open(path, "w", FILE_MODE);
   try {
-    for await (const piece of pieces(data)) await file.writeFile(piece);
+    for (const piece of pieces) await file.writeFile(piece);
+    for await (const piece of rest) await file.writeFile(piece);
   } finally {
     await file.close();
   }
@@ -152,10 +184,6 @@ async function makeDirs(dir: string): Promise<void> {
   if (made !== "ENOENT" || dirname(dir) === dir) return;
   await makeDirs(dirname(dir));
   await mkdir(dir, DIR_MODE).catch(() => {});
-}
-
-function pieces(data: ScratchData): Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array> {
-  return typeof data === "string" || data instanceof Uint8Array ? [data] : data;
 }
 
 async function isStale(name: string): Promise<boolean> {

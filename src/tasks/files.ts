@@ -2,66 +2,74 @@ import type { Json, JsonObject, Module } from "../model/index.ts";
 import { GLOBAL } from "../state/index.ts";
 import type { ValuesStore } from "../state/index.ts";
 
+/** A JSON text in UTF-8, in pieces that are shared with other texts: a run of many hooks copies nothing. */
+export type Pieces = readonly Uint8Array[];
+
 /** VALUES_PATH of a global hook: merged global values only (VALUES "Using values in the hook"). */
-export function globalValuesFile(values: ValuesStore): string {
-  return jsonOf({ [GLOBAL]: values.merged(GLOBAL).values });
+export function globalValuesFile(values: ValuesStore): Pieces {
+  return fileOf([[GLOBAL, piecesOf(values.merged(GLOBAL).values)]]);
 }
 
 /** CONFIG_VALUES_PATH of a global hook. */
-export function globalConfigFile(values: ValuesStore): string {
-  return jsonOf({ [GLOBAL]: values.configSection(GLOBAL) ?? {} });
+export function globalConfigFile(values: ValuesStore): Pieces {
+  return fileOf([[GLOBAL, piecesOf(values.configSection(GLOBAL) ?? {})]]);
 }
 
 /** VALUES_PATH of a module hook or enabled script: with `global.enabledModules`. */
 export function moduleValuesFile(
   values: ValuesStore,
-  module: Module,
+  { valuesKey }: Module,
   enabledModules: readonly string[],
-): string {
-  const { valuesKey } = module;
+): Pieces {
   const global = withEnabled(asObject(values.merged(GLOBAL).values), enabledModules);
-  const section = textOf(values.merged(valuesKey).values);
-  return `{"${GLOBAL}":${global},${JSON.stringify(valuesKey)}:${section}}`;
+  const section = piecesOf(values.merged(valuesKey).values);
+  return fileOf([
+    [GLOBAL, global],
+    [valuesKey, section],
+  ]);
 }
 
 /** CONFIG_VALUES_PATH of a module hook or enabled script: ConfigMap content only. */
-export function moduleConfigFile(values: ValuesStore, module: Module): string {
-  const section = values.configSection(module.valuesKey) ?? {};
-  return jsonOf({ [GLOBAL]: values.configSection(GLOBAL) ?? {}, [module.valuesKey]: section });
+export function moduleConfigFile(values: ValuesStore, { valuesKey }: Module): Pieces {
+  const sections = [GLOBAL, valuesKey] as const;
+  return fileOf(sections.map((key) => [key, piecesOf(values.configSection(key) ?? {})]));
 }
 
 /** Values for helm: no `enabledModules`, and `null` where the ConfigMap says null. */
-export function helmValuesFile(values: ValuesStore, module: Module): string {
-  return jsonOf({
-    [GLOBAL]: values.merged(GLOBAL).helmValues,
-    [module.valuesKey]: values.merged(module.valuesKey).helmValues,
-  });
+export function helmValuesFile(values: ValuesStore, { valuesKey }: Module): string {
+  const sections = [GLOBAL, valuesKey] as const;
+  const pieces = fileOf(sections.map((key) => [key, piecesOf(values.merged(key).helmValues)]));
+  return Buffer.concat(pieces).toString();
 }
 
-/** Written out once for as long as the section lives: runs of many hooks share it. */
-const texts = new WeakMap<object, string>();
+/** Written out once for as long as the section lives. */
+const written = new WeakMap<object, Pieces>();
 
-function textOf(section: object): string {
-  let text = texts.get(section);
-  if (text === undefined) {
-    text = JSON.stringify(section);
-    texts.set(section, text);
+function piecesOf(section: object): Pieces {
+  let pieces = written.get(section);
+  if (pieces === undefined) {
+    pieces = [Buffer.from(JSON.stringify(section))];
+    written.set(section, pieces);
   }
-  return text;
+  return pieces;
 }
 
-function jsonOf(sections: Readonly<Record<string, object>>): string {
-  const members = Object.entries(sections).map(
-    ([key, section]) => `${JSON.stringify(key)}:${textOf(section)}`,
-  );
-  return `{${members.join(",")}}`;
+function fileOf(sections: readonly (readonly [string, Pieces])[]): Pieces {
+  const members = sections.flatMap(([key, pieces], index) => [
+    Buffer.from(`${index === 0 ? "{" : ","}${JSON.stringify(key)}:`),
+    ...pieces,
+  ]);
+  return [...members, CLOSE];
 }
 
-function withEnabled(global: JsonObject, enabledModules: readonly string[]): string {
-  if (global["enabledModules"] !== undefined) return JSON.stringify({ ...global, enabledModules });
-  const list = `"enabledModules":${JSON.stringify(enabledModules)}}`;
-  const text = textOf(global);
-  return text === "{}" ? `{${list}` : `${text.slice(0, -1)},${list}`;
+const CLOSE = Buffer.from("}");
+
+function withEnabled(global: JsonObject, enabledModules: readonly string[]): Pieces {
+  const { enabledModules: replaced, ...others } = global;
+  const [text = CLOSE] = piecesOf(replaced === undefined ? global : others);
+  const comma = Object.keys(others).length > 0 ? "," : "";
+  const list = Buffer.from(`${comma}"enabledModules":${JSON.stringify(enabledModules)}}`);
+  return [text.subarray(0, -1), list];
 }
 
 function asObject(value: Json): JsonObject {

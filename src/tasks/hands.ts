@@ -5,6 +5,7 @@ import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { ReleaseView, State } from "../state/index.ts";
+import type { Pieces } from "./files.ts";
 import type { PatchOperation } from "../values/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
@@ -30,8 +31,8 @@ export interface HookRunPort {
     readonly hook: Hook;
     readonly triggers: readonly HookTrigger[];
     readonly snapshots: SnapshotSource;
-    readonly values: string;
-    readonly configValues: string;
+    readonly values: Pieces;
+    readonly configValues: Pieces;
     readonly queue: string;
     readonly signal: AbortSignal;
   }): Promise<HookLeftovers>;
@@ -128,8 +129,8 @@ export interface Hands {
   readonly runHook: HookRunPort;
   readonly runScript: (script: {
     readonly module: Module;
-    readonly values: string;
-    readonly configValues: string;
+    readonly values: Pieces;
+    readonly configValues: Pieces;
     readonly signal: AbortSignal;
   }) => Promise<ScriptAnswer>;
   readonly loadHook: (

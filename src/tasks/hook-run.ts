@@ -5,6 +5,7 @@ import type { Hook, HookTrigger } from "../model/index.ts";
 import type { Cause } from "../state/index.ts";
 import { GLOBAL } from "../state/index.ts";
 import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
+import type { Pieces } from "./files.ts";
 import type { Hands, HookLeftovers } from "./hands.ts";
 import { judgePatches } from "./patches.ts";
 import type { JudgedPatches } from "./patches.ts";
@@ -68,7 +69,7 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
   report("success");
 }
 
-function inputFiles(hands: Hands, hook: Hook): { values: string; configValues: string } {
+function inputFiles(hands: Hands, hook: Hook): { values: Pieces; configValues: Pieces } {
   const { values } = hands.state;
   const module = hook.module === undefined ? undefined : hands.state.module(hook.module)?.module;
   if (module === undefined)

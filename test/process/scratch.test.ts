@@ -41,8 +41,18 @@ test("pieces are written one after the other", async () => {
     yield "drei";
   }
   expect(await readFile(await scratch.write("f", pieces()), "utf8")).toBe("one two drei");
-  expect(await readFile(await scratch.write("g", ["a", "b"]), "utf8")).toBe("ab");
   expect(await readFile(await scratch.write("h", ""), "utf8")).toBe("");
+});
+
+test.each([0, 1, 2, 3, 5])("%i pieces, in memory already or made one by one", async (count) => {
+  const scratch = await Scratch.open(root, "x");
+  const all = Array.from({ length: count }, (_, index) => Buffer.from(`${index};`.repeat(300_000)));
+  function* made() {
+    yield* all;
+  }
+  expect((await readFile(await scratch.write("list", all))).equals(Buffer.concat(all))).toBe(true);
+  expect((await readFile(await scratch.write("made", made()))).equals(Buffer.concat(all))).toBe(true);
+  expect(await mode(scratch.path("list"))).toBe(0o600);
 });
 
 test("kept files stay", async () => {

@@ -328,7 +328,12 @@ export class EngineLab {
       `hook ${hook.id}: ${triggers.map((each) => (each.type === "synchronization" ? `sync ${bindingName(each)}` : bindingName(each))).join(" ")}`,
     );
     const binding = triggers.map(bindingName).join(" ");
-    this.#inputs.push({ hook: hook.id, binding, values: run.values, config: run.configValues });
+    this.#inputs.push({
+      hook: hook.id,
+      binding,
+      values: textOf(run.values),
+      config: textOf(run.configValues),
+    });
     this.#mustBeOn(hook.module, run.triggers);
     const spec = this.#spec(hook);
     const act = spec === undefined ? { fail: "no such file" } : (spec.act?.(triggers, count) ?? {});
@@ -470,7 +475,8 @@ export class EngineLab {
       runHook: (run) => this.#runHook(run),
       runScript: ({ module, values }) => {
         const spec = this.#modules.find((each) => each.name === module.name);
-        const { enabledModules } = (JSON.parse(values) as { global: { enabledModules: string[] } }).global;
+        const { enabledModules } = (JSON.parse(textOf(values)) as { global: { enabledModules: string[] } })
+          .global;
         try {
           return Promise.resolve({ enabled: spec?.script?.(enabledModules) ?? true, reason: undefined });
         } catch (error) {
@@ -600,4 +606,8 @@ function moduleOf(spec: ModuleSpec): Module {
     problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
   };
+}
+
+function textOf(pieces: readonly Uint8Array[]): string {
+  return Buffer.concat(pieces).toString();
 }
