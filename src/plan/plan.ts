@@ -33,19 +33,24 @@ export function plan(view: View): Plan {
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
   const reload = view.converge.phase === "idle" ? reloadOwed(view) : undefined;
-  const runs = [...view.modules.values()].flatMap((module) => known(module, view).offers);
+  const { runs, outdated } = lookAtModules(view);
   return {
     offers: reload === undefined ? runs : besides(reload, runs),
     restart: undefined,
-    hurry: overtaken(view),
+    // An edit of globals or flags concerns any run: its module may be off by now.
+    hurry: configOvertaken(view) ? [...view.modules.keys()] : outdated,
   };
 }
 
-/** An edit of globals or flags concerns any run: its module may be off by now. */
-function overtaken(view: View): string[] {
-  const modules = [...view.modules.values()];
-  const concerned = configOvertaken(view) ? modules : modules.filter((each) => known(each, view).outdated);
-  return concerned.map((module) => module.name);
+function lookAtModules(view: View): { runs: Offer[]; outdated: string[] } {
+  const runs: Offer[] = [];
+  const outdated: string[] = [];
+  for (const module of view.modules.values()) {
+    const { offer, isOutdated } = known(module, view);
+    if (offer !== undefined) runs.push(offer);
+    if (isOutdated) outdated.push(module.name);
+  }
+  return { runs, outdated };
 }
 
 /**
@@ -65,8 +70,8 @@ export function converge(cause: Cause): Offer {
 /** What follows from one module's view, which mostly is the one of the last look. */
 interface Known {
   readonly idle: boolean;
-  readonly offers: readonly Offer[];
-  readonly outdated: boolean;
+  readonly offer: Offer | undefined;
+  readonly isOutdated: boolean;
 }
 
 const KNOWN = new WeakMap<ModuleView, Known>();
@@ -75,15 +80,15 @@ function known(module: ModuleView, view: View): Known {
   const idle = view.converge.phase === "idle";
   const before = KNOWN.get(module);
   if (before?.idle === idle) return before;
-  const now = { idle, offers: offerRun(module, view), outdated: outdatedAttempt(module) };
+  const now = { idle, offer: offerRun(module, view), isOutdated: outdatedAttempt(module) };
   KNOWN.set(module, now);
   return now;
 }
 
-function offerRun(module: ModuleView, view: View): Offer[] {
+function offerRun(module: ModuleView, view: View): Offer | undefined {
   const cause = runOwed(module, view);
-  if (cause === undefined) return [];
-  return [{ task: runModuleTask(module.name, cause.text), place: cause.place }];
+  if (cause === undefined) return undefined;
+  return { task: runModuleTask(module.name, cause.text), place: cause.place };
 }
 
 /** The task of a module run; folds with one that waits. */

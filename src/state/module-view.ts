@@ -38,9 +38,12 @@ export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold
   };
 }
 
-/** The views of all modules, made from the last ones: they are asked for several times in each run of each module. */
+/**
+ * The views of all modules in the order of the tree, kept up to date in place: they are asked for several times in
+ * each run of each module, and a copy each time would be most of the memory that a start of many modules takes.
+ */
 export class ModuleViews {
-  #shown: ReadonlyMap<string, ModuleView> | undefined;
+  #shown: Map<string, ModuleView> | undefined;
   readonly #changed = new Set<string>();
 
   changed(name: string): void {
@@ -51,17 +54,16 @@ export class ModuleViews {
     this.#shown = undefined;
   }
 
-  /** A map of its own each time, in the order of the tree; what changed since is made anew. */
+  /** What changed since the last call is made anew. */
   show(tree: Tree, make: (name: string) => ModuleView | undefined): ReadonlyMap<string, ModuleView> {
-    const modules = new Map(this.#shown);
     const names = this.#shown === undefined ? tree.modules.map(({ name }) => name) : this.#changed;
+    this.#shown ??= new Map();
     for (const name of names) {
       const view = make(name);
-      if (view !== undefined) modules.set(name, view);
+      if (view !== undefined) this.#shown.set(name, view);
     }
     this.#changed.clear();
-    this.#shown = modules;
-    return modules;
+    return this.#shown;
   }
 }
 

@@ -147,7 +147,7 @@ export interface ModuleView {
   readonly hold: string | undefined;
 }
 
-/** The read-only record of what is known. */
+/** The read-only record of what is known, for the turn in which it was asked for. */
 export interface View {
   readonly boot: BootPhase;
   readonly config: ConfigView;

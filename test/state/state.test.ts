@@ -76,13 +76,14 @@ describe("the record", () => {
   it("keeps pictures of what did not change", () => {
     const { state } = lab("web", "db");
     const before = state.view;
+    const [web, db] = ["web", "db"].map((name) => before.modules.get(name));
     expect(state.view).toBe(before);
     state.update("web", (record) => void (record.rounds = 1));
-    expect(state.view.modules.get("db")).toBe(before.modules.get("db"));
+    expect(state.view.modules.get("db")).toBe(db);
     state.recordConverge({ remaining: 1 });
-    expect(state.view.modules.get("db")).toBe(before.modules.get("db"));
+    expect(state.view.modules.get("db")).toBe(db);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
-    expect(before.modules.get("web")?.rounds).toBe(0);
+    expect(web?.rounds).toBe(0);
   });
 
   it("a directory that goes takes its record along; one that stays keeps it", () => {
