@@ -6,6 +6,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
  * back to the system. An operator at rest is 10 MB smaller for it. Hooks and helm do not get them from us.
  */
 const SMALL: Environment = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" };
+/** Room for new objects, in MB: with more, V8 lets garbage of a busy start grow by a quarter for no less work. */
+const FLAGS = ["--max-semi-space-size=16"];
 /** Names the variables that the operator has set for itself. */
 const OWN = "ADDON_OPERATOR_OWN_VARIABLES";
 
@@ -19,12 +21,12 @@ export function environment(): Environment {
 
 /**
  * Replaces this process by the same one with a small memory footprint, in 50 ms; pid and files stay. Does nothing
- * where that is done already (the image sets the variables) or cannot be done.
+ * where that is done already (the image starts it so) or cannot be done.
  */
 export function becomeSmall(): void {
   const missing = Object.entries(SMALL).filter(([name]) => process.env[name] === undefined);
   if (missing.length === 0 || process.platform !== "linux" || process.execve === undefined) return;
   const own = missing.map(([name]) => name).join(",");
-  const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  const args = [process.execPath, ...FLAGS, ...process.execArgv, ...process.argv.slice(1)];
   process.execve(process.execPath, args, { ...process.env, ...Object.fromEntries(missing), [OWN]: own });
 }

@@ -16,11 +16,12 @@ writeFileSync(
   appendFileSync(${JSON.stringify(pids)}, process.pid + "\\n");
   becomeSmall();
   const { MALLOC_ARENA_MAX: arenas } = process.env;
-  console.log(JSON.stringify({ arenas, args: process.argv.slice(2), given: environment() }));`,
+  console.log(JSON.stringify({ arenas, flags: process.execArgv, args: process.argv.slice(2), given: environment() }));`,
 );
 
 function show(env: Record<string, string>): {
   arenas: string;
+  flags: string[];
   args: string[];
   given: object;
   starts: number;
@@ -36,12 +37,18 @@ afterAll(() => rmSync(dir, { recursive: true }));
 
 describe.runIf(process.platform === "linux")("becomeSmall (needs Linux)", () => {
   it("starts the same process once more with one arena; what it hands on is what it was given", () => {
-    expect(show({ A: "b" })).toEqual({ arenas: "1", args: ["start", "--x"], given: { A: "b" }, starts: 2 });
+    expect(show({ A: "b" })).toEqual({
+      arenas: "1",
+      flags: ["--max-semi-space-size=16"],
+      args: ["start", "--x"],
+      given: { A: "b" },
+      starts: 2,
+    });
   });
 
   it("leaves alone what the user has set", () => {
     const env = { MALLOC_ARENA_MAX: "4", MALLOC_TRIM_THRESHOLD_: "1" };
-    expect(show(env)).toEqual({ arenas: "4", args: ["start", "--x"], given: env, starts: 1 });
+    expect(show(env)).toEqual({ arenas: "4", flags: [], args: ["start", "--x"], given: env, starts: 1 });
   });
 
   it("does not hand on what the image has set for it", () => {
