@@ -39,7 +39,7 @@ export interface Reconciler {
   readonly tmpDir: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Notes a release whose manifest label is still to be written. */
+  /** Notes a release with labels that are still to be written. */
   readonly oweLabel: (release: string) => void;
   /** What was rendered before its turn, if anything. */
   readonly ahead?: (module: string, signal: AbortSignal) => Promise<Made | undefined>;
@@ -163,9 +163,15 @@ async function look(step: Step, release: ReleaseMeta, call: UpgradeCall): Promis
 
 async function relabel(step: Step, release: ReleaseMeta, manifest: string): Promise<Result["action"]> {
   const labels = labelsOf(step, manifest, false);
-  const owed = Object.entries(labels).some(([key, value]) => release.labels[key] !== value);
-  if (!owed) return "unchanged";
-  await step.tools.store.label(release, labels, step.request.signal);
+  const isOwed = (key: string): boolean => release.labels[key] !== labels[key];
+  if (!Object.keys(labels).some(isOwed)) return "unchanged";
+  const { store, oweLabel } = step.tools;
+  // Whose it is must be on the server; the rest only saves a later rendering, and a reload of many modules has no time.
+  if (isOwed(LABELS.managedBy)) await store.label(release, labels, step.request.signal);
+  else {
+    store.assume(release, labels);
+    oweLabel(release.name);
+  }
   return "labelled";
 }
 
@@ -225,15 +231,14 @@ async function perform(
   return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
 }
 
-/** The checksum only saves a later rendering: nothing waits for the label, and nothing is lost without it. Never fails. */
-export async function labelManifest({ store, logger }: Reconciler, name: string): Promise<void> {
+/** What was assumed, or the checksum of a new manifest: nothing waits for it, nothing is lost without it. Never fails. */
+export async function writeLabels({ store, logger }: Reconciler, name: string): Promise<void> {
   try {
     const now = store.get(name);
     if (now === undefined) return;
-    const { checksum } = await store.summary(now);
-    await store.label(now, { [LABELS.manifest]: checksum });
+    await store.label(now, now.assumed ?? { [LABELS.manifest]: (await store.summary(now)).checksum });
   } catch (error) {
-    logger.debug("The manifest label was not written", { release: name, error: oneLine(error) });
+    logger.debug("Labels were not written", { release: name, error: oneLine(error) });
   }
 }
 

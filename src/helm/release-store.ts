@@ -27,6 +27,8 @@ export interface ReleaseMeta {
   readonly resourceVersion: string;
   /** Last change, in ms since the epoch. */
   readonly changedAt: number | undefined;
+  /** Those of `labels` that are still to be written. */
+  readonly assumed?: Readonly<Record<string, string>>;
 }
 
 /** What the store needs of a WatchHub. */
@@ -168,6 +170,12 @@ export class ReleaseStore {
   knownSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
     const known = this.#summaries.get(meta.name);
     return known?.uid === meta.uid ? known.value : undefined;
+  }
+
+  /** Goes on as if the server had these labels; `label` is to follow. News of the Secret end the assumption. */
+  assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
+    this.#secrets.set(meta.secret, { ...meta, labels: { ...meta.labels, ...assumed }, assumed });
+    this.#tell(meta.name);
   }
 
   /** Sets labels of a revision's Secret; helm's own stay. */

@@ -18,7 +18,7 @@ import type { ObjectRef } from "./manifest.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
 import type { PurgePolicy } from "./purge.ts";
-import { labelManifest, reconcileRelease } from "./reconcile.ts";
+import { writeLabels, reconcileRelease } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import { RenderAhead } from "./render-ahead.ts";
 import type { AheadRequest } from "./render-ahead.ts";
@@ -89,7 +89,7 @@ export class Releases {
     };
     this.#installs = new InstallAhead(this.#reconciler);
     this.#ahead = new RenderAhead(this.#reconciler);
-    this.#lateLabels = new LateLabels(clock, (release) => labelManifest(this.#reconciler, release));
+    this.#lateLabels = new LateLabels(clock, (release) => writeLabels(this.#reconciler, release));
   }
 
   /** Resolves when all releases are known, those that an older Go operator made included. */
