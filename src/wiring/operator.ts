@@ -247,18 +247,16 @@ export class Operator {
       emit: (hook, trigger) => this.#offerHook(hook, trigger),
       onTrouble: (hook, binding, message) => {
         if (message !== undefined) this.#metrics.kube.bindingMissing(binding.name);
-        this.#noteTroubles(hook);
+        this.#noteTroubles(hook.module);
       },
       times: (hook, binding) => bindingTimes(this.#metrics, hook, binding),
     });
   }
 
-  #noteTroubles(hook: Hook): void {
-    const { module } = hook;
-    if (module === undefined) return;
-    const own = this.#bindings.troubles().filter((each) => each.hookId.startsWith(`${module}:`));
+  #noteTroubles(module: string | undefined): void {
+    const own = this.#bindings.troubles().filter((each) => each.module === module);
     const troubles = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
-    this.#state.update(module, (record) => void (record.troubles = troubles));
+    this.#state.recordTroubles(module, troubles);
   }
 
   #offerHook(hook: Hook, trigger: HookTrigger): void {
