@@ -96,6 +96,7 @@ export class Operator {
         this.#faces?.queuesChanged();
       },
       onSettled: (batch, outcome) => this.#settled(batch, outcome.kind === "retry"),
+      onAction: (queue, action, ms) => this.#metrics.queues.acted({ queue, action, seconds: ms / 1000 }),
     });
     this.#waits = new TaskWaits(this.#queues);
     this.#engine = new Engine(this.#state, this.#queues);
