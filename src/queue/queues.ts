@@ -2,7 +2,7 @@ import { retryDelay, sleep, toError } from "../lib/index.ts";
 import type { Clock, RetryBounds, Timer } from "../lib/index.ts";
 import { Lane } from "./lane.ts";
 import type { Entry } from "./lane.ts";
-import type { Outcome, Place, QueueTask, QueueView, RunContext } from "./types.ts";
+import type { Outcome, Place, QueueAction, QueueTask, QueueView, RunContext } from "./types.ts";
 
 export interface QueuesOptions<T extends QueueTask> {
   readonly clock: Clock;
@@ -17,6 +17,8 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly onChange?: (queue: string) => void;
   /** Told when a run has ended, before the next one starts. */
   readonly onSettled?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
+  /** Told how long work on a queue itself took. */
+  readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
 }
 
 interface Worker<T extends QueueTask> {
@@ -25,6 +27,13 @@ interface Worker<T extends QueueTask> {
   abort: AbortController | undefined;
   /** Ends the patience with an interrupted run. */
   patience: Timer | undefined;
+}
+
+/** A run that has ended. */
+interface Run<T extends QueueTask> {
+  readonly head: Entry<T>;
+  readonly outcome: Outcome<T>;
+  readonly context: RunContext;
 }
 
 /**
@@ -48,8 +57,8 @@ export class Queues<T extends QueueTask> {
     const worker = this.#worker(queue);
     if (task.key !== undefined && worker.lane.has(task.key)) return false;
     const now = this.#options.clock.now();
-    if (place === "front") worker.lane.prepend([task], now);
-    else worker.lane.append(task, now);
+    if (place === "front") this.#timed(queue, "AddFirst", () => worker.lane.prepend([task], now));
+    else this.#timed(queue, "AddLast", () => worker.lane.append(task, now));
     this.#changed(queue);
     this.#wake(queue, worker);
     return true;
@@ -59,8 +68,8 @@ export class Queues<T extends QueueTask> {
   remove(match: (task: T) => boolean, queue?: string): number {
     let removed = 0;
     for (const [name, worker] of this.#workers) {
-      if (queue !== undefined && queue !== name) continue;
-      const taken = worker.lane.remove(match).length;
+      if ((queue !== undefined && queue !== name) || worker.lane.head === undefined) continue;
+      const taken = this.#timed(name, "Filter", () => worker.lane.remove(match).length);
       if (taken === 0) continue;
       removed += taken;
       this.#changed(name);
@@ -131,6 +140,14 @@ export class Queues<T extends QueueTask> {
     await grace;
   }
 
+  #timed<R>(queue: string, action: QueueAction, work: () => R): R {
+    const { clock, onAction } = this.#options;
+    const startedAt = clock.monotonic();
+    const result = work();
+    onAction?.(queue, action, clock.monotonic() - startedAt);
+    return result;
+  }
+
   #worker(queue: string): Worker<T> {
     let worker = this.#workers.get(queue);
     if (worker === undefined) {
@@ -184,7 +201,7 @@ export class Queues<T extends QueueTask> {
     // Not inside the caller that offered the head, and together with what the caller offers after it.
     void Promise.resolve()
       .then(() => {
-        worker.lane.foldIntoHead();
+        this.#timed(queue, "GetFirst", () => worker.lane.foldIntoHead());
         this.#changed(queue);
         return this.#options.run(head.tasks, context);
       })
@@ -192,14 +209,14 @@ export class Queues<T extends QueueTask> {
       .then((outcome) => this.#settle(worker, { head, outcome, context }));
   }
 
-  #settle(worker: Worker<T>, run: { head: Entry<T>; outcome: Outcome<T>; context: RunContext }): void {
+  #settle(worker: Worker<T>, run: Run<T>): void {
     const { head, outcome, context } = run;
     const batch = [...head.tasks];
     head.running = false;
     worker.abort = undefined;
     worker.patience?.cancel();
     worker.patience = undefined;
-    this.#apply(worker.lane, head, outcome);
+    this.#apply(worker.lane, run);
     this.#views = undefined;
     this.#options.onSettled?.(batch, outcome, context);
     this.#changed(context.queue);
@@ -208,17 +225,17 @@ export class Queues<T extends QueueTask> {
   }
 
   /** The one place that retries. */
-  #apply(lane: Lane<T>, head: Entry<T>, outcome: Outcome<T>): void {
+  #apply(lane: Lane<T>, { head, outcome, context: { queue } }: Run<T>): void {
     const { clock, bounds, random } = this.#options;
     switch (outcome.kind) {
       case "done":
       case "cancelled":
-        lane.entries.shift();
+        this.#timed(queue, "RemoveFirst", () => void lane.entries.shift());
         return;
       case "expand":
         head.failures = 0;
         head.message = undefined;
-        lane.prepend(outcome.tasks, clock.now());
+        this.#timed(queue, "AddFirst", () => lane.prepend(outcome.tasks, clock.now()));
         return;
       case "retry":
         head.failures += 1;

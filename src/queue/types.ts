@@ -22,6 +22,12 @@ export type Outcome<T> =
 /** Where an offered task goes: behind all others, or before everything that is not running. */
 export type Place = "back" | "front";
 
+/**
+ * Work on a queue itself, by the names of the Go operator: a task was put in front or behind, the head was taken to be
+ * run together with what joins it, it left, waiting tasks were looked through to be taken out.
+ */
+export type QueueAction = "AddFirst" | "AddLast" | "GetFirst" | "RemoveFirst" | "Filter";
+
 /** What the runner is told about a run. */
 export interface RunContext {
   readonly queue: string;

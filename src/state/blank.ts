@@ -21,6 +21,7 @@ export const BLANK: Standing = {
   secondLook: false,
   holds: [],
   missingRights: [],
+  troubles: [],
   requestedToken: undefined,
   handledToken: undefined,
 };

@@ -271,6 +271,12 @@ export class State {
     this.#note({ missingRights: rights });
   }
 
+  /** What stands in the way of the bindings of a module's hooks, or of global ones (undefined), now. */
+  recordTroubles(module: string | undefined, troubles: readonly string[]): void {
+    if (module === undefined) this.#note({ troubles });
+    else this.update(module, (record) => void (record.troubles = troubles));
+  }
+
   /** Who explains why a module does not run (plan); asked when the view is made. */
   explainWith(hold: Hold): void {
     this.#hold = hold;

@@ -166,6 +166,8 @@ export interface View {
   readonly holds: readonly string[];
   /** API rights the operator misses, as `verb resource.group`. */
   readonly missingRights: readonly string[];
+  /** What stands in the way of global hooks' kubernetes bindings, in words. */
+  readonly troubles: readonly string[];
   readonly requestedToken: string | undefined;
   readonly handledToken: string | undefined;
 }

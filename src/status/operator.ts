@@ -39,9 +39,14 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
       holds: listed(view.holds),
       missingRights: listed(view.missingRights, MOST_RIGHTS),
       lastHandledReconcileAt: view.handledToken,
-      conditions: timed(progress(judged), facts.before, facts.now),
+      conditions: timed(progress(withTroubles(judged, view)), facts.before, facts.now),
     }) as OperatorStatus,
   };
+}
+
+/** What stands in the way of global hooks is said beside any state, and changes none: no module is in doubt. */
+function withTroubles(judged: OperatorJudged, { troubles }: View): OperatorJudged {
+  return { ...judged, message: [judged.message, ...troubles].join("; ") };
 }
 
 type Verdicts = ReadonlyMap<string, Verdict>;

@@ -4,8 +4,9 @@ import type { Monitor } from "./monitor.ts";
 
 /** Something stands in the way of a binding: a missing kind, missing rights, a server that does not answer. */
 export interface BindingTrouble {
-  readonly hookId: string;
   readonly hook: string;
+  /** undefined for a global hook. */
+  readonly module: string | undefined;
   readonly binding: string;
   readonly message: string;
 }

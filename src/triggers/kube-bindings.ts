@@ -24,8 +24,8 @@ export interface KubeBindingsOptions {
   /** Why a hook has to run: events, and the Synchronization of a binding that could not start in time. */
   readonly emit: (hook: Hook, trigger: HookTrigger) => void;
   /**
-   * Something stands in the way of a binding: a missing kind, missing rights; undefined = not any more. The log line is
-   * written here.
+   * Something stands in the way of a binding: a missing kind, missing rights; undefined = not any more, or the hook was
+   * disabled. The log line is written here.
    */
   readonly onTrouble?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
   /** A filter failed on an object for good: for the metric. The log line is written here. */
@@ -98,20 +98,14 @@ export class KubeBindings {
 
   /** Closes the watches of a hook and drops its snapshots and events. */
   disable(hook: Hook): void {
-    for (const { monitor, stop, settle } of this.#of(hook.id)) {
-      stop.abort();
-      monitor.close();
-      settle();
-    }
-    this.#hooks.delete(hook.id);
+    const troubled = this.#of(hook.id).filter(({ trouble }) => trouble !== undefined);
+    this.#end(hook.id);
+    for (const { monitor } of troubled) this.#options.onTrouble?.(hook, monitor.binding, undefined);
   }
 
   /** Closes everything. */
   close(): void {
-    for (const watched of this.#hooks.values()) {
-      const [first] = watched.values();
-      if (first !== undefined) this.disable(first.monitor.hook);
-    }
+    for (const id of this.#hooks.keys()) this.#end(id);
   }
 
   /** CRDs were just created: missing kinds are looked for at once, and what was read of the others is out of date. */
@@ -143,7 +137,7 @@ export class KubeBindings {
     return this.#all().flatMap(({ monitor: { hook, binding }, trouble }) =>
       trouble === undefined
         ? []
-        : [{ hookId: hook.id, hook: hook.name, binding: binding.name, message: trouble }],
+        : [{ hook: hook.name, module: hook.module, binding: binding.name, message: trouble }],
     );
   }
 
@@ -155,6 +149,15 @@ export class KubeBindings {
   /** Snapshots and counters of a hook for the debug commands (hook-contract §7.1), by binding name. */
   dump(hookId: string): Record<string, BindingDump> {
     return Object.fromEntries(this.#of(hookId).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]));
+  }
+
+  #end(hookId: string): void {
+    for (const { monitor, stop, settle } of this.#of(hookId)) {
+      stop.abort();
+      monitor.close();
+      settle();
+    }
+    this.#hooks.delete(hookId);
   }
 
   #start(hook: Hook, binding: KubernetesBinding): Watched {

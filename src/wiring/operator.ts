@@ -96,6 +96,7 @@ export class Operator {
         this.#faces?.queuesChanged();
       },
       onSettled: (batch, outcome) => this.#settled(batch, outcome.kind === "retry"),
+      onAction: (queue, action, ms) => this.#metrics.queues.acted({ queue, action, seconds: ms / 1000 }),
     });
     this.#waits = new TaskWaits(this.#queues);
     this.#engine = new Engine(this.#state, this.#queues);
@@ -247,18 +248,16 @@ export class Operator {
       emit: (hook, trigger) => this.#offerHook(hook, trigger),
       onTrouble: (hook, binding, message) => {
         if (message !== undefined) this.#metrics.kube.bindingMissing(binding.name);
-        this.#noteTroubles(hook);
+        this.#noteTroubles(hook.module);
       },
       times: (hook, binding) => bindingTimes(this.#metrics, hook, binding),
     });
   }
 
-  #noteTroubles(hook: Hook): void {
-    const { module } = hook;
-    if (module === undefined) return;
-    const own = this.#bindings.troubles().filter((each) => each.hookId.startsWith(`${module}:`));
+  #noteTroubles(module: string | undefined): void {
+    const own = this.#bindings.troubles().filter((each) => each.module === module);
     const troubles = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
-    this.#state.update(module, (record) => void (record.troubles = troubles));
+    this.#state.recordTroubles(module, troubles);
   }
 
   #offerHook(hook: Hook, trigger: HookTrigger): void {

@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cluster, deleteNamespace, eventually, kubeconfigOf, makeNamespace } from "../support/cluster.ts";
+import { installCrds } from "../support/crds.ts";
 import { brief, hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
@@ -20,6 +21,18 @@ const configMap = (
   metadata: { name, namespace, ...(more.labels && { labels: more.labels }) },
   ...(more.data && { data: more.data }),
 });
+
+/** What the AddonOperator's condition Ready says. */
+const summary = (namespace: string) =>
+  cluster().kubectl([
+    "get",
+    "addonoperator",
+    "addon-operator",
+    "-n",
+    namespace,
+    "-o",
+    'jsonpath={.status.conditions[?(@.type=="Ready")].message}',
+  ]);
 
 const v1 = (...kubernetes: object[]) => ({ configVersion: "v1", kubernetes });
 
@@ -227,6 +240,10 @@ describe("binding options", () => {
   test("a kind whose CRD comes later", async () => {
     expect(briefs("later")).toEqual([]);
     expect(operator.log()).toMatch(/later\.sh/);
+    await eventually(
+      async () => expect(await summary(home)).toMatch(/; hook later\.sh, binding kubernetes: .*Gadget/),
+      "the AddonOperator says so",
+    );
     await apply({
       apiVersion: "apiextensions.k8s.io/v1",
       kind: "CustomResourceDefinition",
@@ -246,6 +263,10 @@ describe("binding options", () => {
       },
     });
     await told("later", ["Synchronization []"]);
+    await eventually(
+      async () => expect(await summary(home)).not.toContain("later.sh"),
+      "the AddonOperator says it no more",
+    );
     await eventually(
       () =>
         apply({ apiVersion: `${ns}.example.com/v1`, kind: "Gadget", metadata: { name: "g", namespace: ns } }),
@@ -334,7 +355,8 @@ test("a flood of 2,000 events drains in a few runs", async () => {
   }
 });
 
-test("a kind that RBAC forbids is told in log and metric; the rest works", async () => {
+test("a kind that RBAC forbids is told in log, metric and status; the rest works", async () => {
+  await installCrds();
   const lab = hookLab("rbac");
   const home = await makeNamespace("home");
   const { apply, kubectl } = cluster();
@@ -380,6 +402,13 @@ test("a kind that RBAC forbids is told in log and metric; the rest works", async
     );
     const { body } = await operator.http("/metrics");
     expect(body).toMatch(/^addon_operator_binding_monitor_missing_total\{binding="nodes"\} 1$/m);
+    await eventually(
+      async () =>
+        expect(await summary(home)).toMatch(
+          /^All enabled modules are ready \(0\); hook forbidden\.sh, binding nodes: .*(forbidden|cannot list)/,
+        ),
+      "the AddonOperator is Ready and says so",
+    );
   } finally {
     await operator.kill9();
     await deleteNamespace(home);

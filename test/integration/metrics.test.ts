@@ -82,6 +82,10 @@ test("the operator's series: at zero from the start, then what helm did and why 
   expect(await value("module_hook_run_user_cpu_seconds_count", hook)).toBe(1);
   expect(await value("module_hook_run_sys_cpu_seconds_count", hook)).toBe(1);
   expect(await value("convergence_total", { activation: "OperatorStartup" })).toBe(1);
+  for (const queue_action of ["AddLast", "AddFirst", "GetFirst", "RemoveFirst"]) {
+    const main = { queue_name: "main", queue_action };
+    expect(await value("tasks_queue_action_duration_seconds_count", main)).toBeGreaterThan(0);
+  }
 
   const edited = { ...web, activation: "KubeConfig-Changed-Modules" };
   const patch = JSON.stringify({ data: { web: "size: 2\n" } });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Queues } from "../../src/queue/index.ts";
-import type { Outcome, QueueTask, RunContext } from "../../src/queue/index.ts";
+import type { Outcome, QueueAction, QueueTask, RunContext } from "../../src/queue/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 interface Job extends QueueTask {
@@ -248,5 +248,42 @@ describe("named FIFO queues (LIFECYCLE: Task queues)", () => {
     expect(queues.views()[0]?.tasks[0]).toMatchObject({ failures: 0, nextAt: due });
     await clock.advance(2000);
     expect(started).toEqual(["a+b"]);
+  });
+
+  it("tells how long work on a queue itself took", async () => {
+    /** Each look at it is a millisecond. */
+    class TickingClock extends ManualClock {
+      #ticks = 0;
+      override monotonic(): number {
+        return (this.#ticks += 1);
+      }
+    }
+    const acted: string[] = [];
+    const onAction = (queue: string, action: QueueAction, ms: number): void =>
+      void acted.push(`${queue} ${action} ${ms}`);
+    const outcomes: Outcome<Job>[] = [{ kind: "expand", tasks: [job("first")] }];
+    const queues = new Queues<Job>({
+      clock: new TickingClock(),
+      bounds: { minMs: 1, maxMs: 1 },
+      random: () => 0,
+      run: () => Promise.resolve(outcomes.shift() ?? { kind: "done" }),
+      onAction,
+    });
+    queues.offer("main", job("a", { key: "a" }));
+    expect(queues.offer("main", job("a", { key: "a" }))).toBe(false);
+    queues.offer("side", job("b"), "front");
+    queues.remove(() => false, "side");
+    queues.remove(() => false, "none");
+    expect(acted).toEqual(["main AddLast 1", "side AddFirst 1", "side Filter 1"]);
+    await settle();
+    const inMain = acted.slice(3).filter((each) => each.startsWith("main"));
+    expect(inMain).toEqual([
+      "main GetFirst 1",
+      "main AddFirst 1",
+      "main GetFirst 1",
+      "main RemoveFirst 1",
+      "main GetFirst 1",
+      "main RemoveFirst 1",
+    ]);
   });
 });

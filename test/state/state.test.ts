@@ -73,6 +73,15 @@ describe("the record", () => {
     expect(await changes()).toBe(0);
   });
 
+  it("keeps what stands in the way of bindings with the module, or with global hooks", () => {
+    const { state } = lab("web");
+    state.recordTroubles(undefined, ["global"]);
+    state.recordTroubles("web", ["own"]);
+    expect([state.view.troubles, state.view.modules.get("web")?.troubles]).toEqual([["global"], ["own"]]);
+    state.recordTroubles(undefined, []);
+    expect([state.view.troubles, state.view.modules.get("web")?.troubles]).toEqual([[], ["own"]]);
+  });
+
   it("keeps pictures of what did not change", () => {
     const { state } = lab("web", "db");
     const before = state.view;

@@ -79,6 +79,17 @@ describe("AddonOperator", () => {
     expect(isAtRest ? conformance(object) : []).toEqual([]);
   });
 
+  it("tells what stands in the way of global hooks beside any state, and changes none", () => {
+    const troubles = ["hook a.sh, binding pods: forbidden", "hook b.sh, binding nodes: no kind"];
+    const ready = (modules: readonly ModuleView[], change: Partial<View>) =>
+      projectOperator(viewOf(modules, change), { now: T0, before: new Map() }).status.conditions[0];
+    for (const modules of [[good], [good, failing]]) {
+      const quiet = ready(modules, {});
+      const message = [quiet?.message, ...troubles].join("; ");
+      expect(ready(modules, { troubles })).toEqual({ ...quiet, message });
+    }
+  });
+
   it("counts modules and tells the progress of a reload", () => {
     const view = viewOf([good, off, failing, broken]);
     const { status } = projectOperator({ ...view, ...phase(view) }, { now: T0, before: new Map() });

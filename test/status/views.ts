@@ -90,6 +90,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     enabledModules: modules.filter((module) => module.enabled).map((module) => module.name),
     holds: [],
     missingRights: [],
+    troubles: [],
     requestedToken: undefined,
     handledToken: undefined,
     ...change,

@@ -312,6 +312,15 @@ describe("kinds", () => {
     expect((await server.next()).request.path).toContain("widgets");
   });
 
+  it("that are missing stand in nobody's way any more once the hook is gone", async () => {
+    const told: (string | undefined)[] = [];
+    const { bindings } = bindingsLab({ onTrouble: (_, __, message) => void told.push(message) });
+    await bindings.enable(widget);
+    bindings.disable(widget);
+    expect(told).toEqual([expect.stringContaining("Widget"), undefined]);
+    expect(bindings.troubles()).toEqual([]);
+  });
+
   it("that are forbidden hold nobody up, and start when the right is given", async () => {
     const { bindings, clock, server, take } = bindingsLab();
     const of = hook("h", [binding()]);
