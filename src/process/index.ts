@@ -1,5 +1,6 @@
 export { endChildren, startOnlyWhile } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
+export { startsAsMeant } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./lines.ts";
 export { run, type RunRequest } from "./run.ts";
 export type { RunOutcome, RunResult, Stream } from "./result.ts";

@@ -68,6 +68,11 @@ export function libc(): Libc | undefined {
   return known === false ? undefined : known;
 }
 
+/** False on a Linux whose C library cannot be reached: children start slower, with sockets for output. */
+export function startsAsMeant(): boolean {
+  return process.platform !== "linux" || libc() !== undefined;
+}
+
 function load(): Libc | undefined {
   try {
     const koffi = createRequire(import.meta.url)("koffi") as typeof koffiType;

@@ -1,5 +1,6 @@
 import { ProblemError } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
+import { startsAsMeant } from "../process/index.ts";
 import type { State } from "../state/index.ts";
 import { checkSchemas, loadHooks } from "../tasks/index.ts";
 import type { Hands } from "../tasks/index.ts";
@@ -12,6 +13,8 @@ import { readModules } from "./hands.ts";
  * ProblemError with every problem found (README "Validation": Start).
  */
 export async function loadEverything(base: Base, state: State, hands: Hands): Promise<void> {
+  if (!startsAsMeant())
+    base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
   const tree = await readModules(base);
   for (const warning of tree.warnings) base.logger.warn(warning);
   const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
