@@ -5,8 +5,10 @@
 ARG BASE=node:24-bookworm-slim
 # build | context: npm in the image build, or the dist/ of the build context.
 ARG BUNDLE=build
-# download | context: helm and kubectl from their release sites by checksum, or build/bin/<arch>/ of the build context.
+# download | context: helm and kubectl from their release sites by checksum (built with Go where none is pinned), or
+# build/bin/<arch>/ of the build context.
 ARG TOOLS=download
+ARG GO=golang:1.26-bookworm
 
 FROM --platform=$BUILDPLATFORM ${BASE} AS bundle-build
 WORKDIR /src
@@ -31,11 +33,15 @@ COPY dist /src/dist
 
 FROM bundle-${BUNDLE} AS bundle
 
+FROM --platform=$BUILDPLATFORM ${GO} AS go
+
 FROM --platform=$BUILDPLATFORM ${BASE} AS tools-download
 ARG TARGETARCH
 WORKDIR /setup
+COPY --from=go /usr/local/go /usr/local/go
+COPY --from=go /etc/ssl/certs /etc/ssl/certs
 COPY scripts/setup ./
-# What has no checksum in scripts/setup/checksums.json, or another one, is refused.
+# Nothing is used unchecked: by scripts/setup/checksums.json, or by go.sum.
 RUN node image-tools.mjs "$TARGETARCH" /tools
 
 FROM scratch AS tools-context

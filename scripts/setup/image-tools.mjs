@@ -1,9 +1,11 @@
 #!/usr/bin/env node
-// helm and kubectl for the image, from their release sites, checked against checksums.json.
+// helm and kubectl for the image: from their release sites where checksums.json has their checksum, else built with Go
+// from modules that go.sum pins.
 //   node scripts/setup/image-tools.mjs amd64|arm64 DIR
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { download, pinned } from "./download.mjs";
+import { build, findGo } from "./gobuild.mjs";
 import { versions } from "./versions.mjs";
 
 const TOOLS = ["helm", "kubectl"];
@@ -19,13 +21,20 @@ function refuse(message) {
 
 const known = new Set(pinned(target).map(({ tool }) => tool));
 const unknown = TOOLS.filter((tool) => !known.has(tool));
+mkdirSync(dir, { recursive: true });
 if (unknown.length > 0) {
   const names = unknown.map((tool) => `${tool} ${versions[tool] ?? versions.kubernetes}`).join(", ");
-  refuse(
-    `No checksum is pinned for ${names} on ${target}, and nothing is used unchecked: run \`node scripts/setup/pin.mjs\` where there is internet.`,
-  );
+  const without = `No checksum is pinned for ${names} on ${target} (\`node scripts/setup/pin.mjs\` where there is internet)`;
+  const go = findGo(process.env);
+  if (!go) refuse(`${without}, and there is no Go to build it.`);
+  const env = { ...process.env, GOOS: "linux", GOARCH: arch };
+  const failures = await build({ go, missing: unknown, dir, env });
+  if (failures.length > 0) refuse(`${without}, and building it failed:\n${failures.join("\n")}`);
 }
-mkdirSync(dir, { recursive: true });
-await download(TOOLS, dir, target);
+await download(
+  TOOLS.filter((tool) => known.has(tool)),
+  dir,
+  target,
+);
 const missing = TOOLS.filter((tool) => !existsSync(join(dir, tool)));
 if (missing.length > 0) refuse(`Not to be had: ${missing.join(", ")}.`);

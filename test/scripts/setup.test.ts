@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -118,16 +118,16 @@ describe("checksums", () => {
     }
   });
 
-  test("the image takes nothing that has none, and says what helps", () => {
+  test("the image takes nothing that has none and cannot be built, and says what helps", () => {
     const script = new URL("../../scripts/setup/image-tools.mjs", import.meta.url).pathname;
-    const { status, stderr } = spawnSync(process.execPath, [script, "s390x", join(dir, "tools")], {
+    const { status, stderr } = spawnSync(process.execPath, [script, "vax", join(dir, "tools")], {
       encoding: "utf8",
     });
     expect(status).toBe(1);
-    expect(stderr).toMatch(/No checksum is pinned for helm [\d.]+, kubectl [\d.]+ on linux-s390x/);
+    expect(stderr).toMatch(/No checksum is pinned for helm [\d.]+, kubectl [\d.]+ on linux-vax/);
     expect(stderr).toContain("scripts/setup/pin.mjs");
     expect(stderr).toContain("TOOLS=context");
-    expect(existsSync(join(dir, "tools"))).toBe(false);
+    expect(readdirSync(join(dir, "tools"))).toEqual([]);
   });
 });
 
