@@ -16,6 +16,9 @@ const SETSID = 0x80;
 
 const SHELL = "/bin/sh";
 
+/** Ends of pipes for stdin, stdout and stderr; undefined where there is no pipe. */
+type Fds = (number | undefined)[];
+
 /**
  * Starts children with posix_spawn. Beside Node's own way, which forks the whole address space, this holds up the
  * event loop for a tenth of the time; and output goes through pipes, not sockets, so that a hook may write to
@@ -34,12 +37,13 @@ export class LibcSpawner {
 
   /** A child that leads a session of its own. Throws an ErrnoException when it cannot be started. */
   start(spec: LaunchSpec): Child {
-    const input = spec.stdin === undefined ? undefined : this.#pipe();
-    const out = this.#pipe();
-    const err = this.#pipe();
-    const theirs = [input?.read, out.write, err.write];
-    const ours = [input?.write, out.read, err.read];
+    const theirs: Fds = [];
+    const ours: Fds = [];
     try {
+      if (spec.stdin !== undefined) this.#pipe(theirs, ours);
+      else for (const side of [theirs, ours]) side.push(undefined);
+      this.#pipe(ours, theirs);
+      this.#pipe(ours, theirs);
       const pid = this.#spawn(spec, theirs);
       return { pid, ...streams(ours), exit: this.#exit(pid) };
     } catch (error) {
@@ -50,18 +54,20 @@ export class LibcSpawner {
     }
   }
 
-  #pipe(): { read: number; write: number } {
+  /** Adds a pipe's end to each of the two who read and write it. */
+  #pipe(reader: Fds, writer: Fds): void {
     const fds: [number, number] = [-1, -1];
     if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw errnoException(this.#libc.errno(), "pipe2");
-    return { read: fds[0], write: fds[1] };
+    reader.push(fds[0]);
+    writer.push(fds[1]);
   }
 
-  #close(fds: readonly (number | undefined)[]): void {
+  #close(fds: Fds): void {
     for (const fd of fds) if (fd !== undefined) this.#libc.close(fd);
   }
 
   /** Starts the file, or, like execvp(3), the shell with it where it has no "#!" line. */
-  #spawn({ file, args, cwd, env }: LaunchSpec, fds: readonly (number | undefined)[]): number {
+  #spawn({ file, args, cwd, env }: LaunchSpec, fds: Readonly<Fds>): number {
     const path = locate(file, env["PATH"]);
     const actions = this.#actions(cwd, fds);
     try {
@@ -92,7 +98,7 @@ export class LibcSpawner {
     return pid[0];
   }
 
-  #actions(cwd: string, fds: readonly (number | undefined)[]): Buffer {
+  #actions(cwd: string, fds: Readonly<Fds>): Buffer {
     const actions = Buffer.alloc(STRUCT_BYTES);
     this.#libc.posix_spawn_file_actions_init(actions);
     this.#libc.posix_spawn_file_actions_addchdir_np(actions, cwd);
@@ -118,7 +124,7 @@ function newSession(libc: Libc): Buffer {
   return attributes;
 }
 
-function streams([stdin, stdout, stderr]: readonly (number | undefined)[]): {
+function streams([stdin, stdout, stderr]: Readonly<Fds>): {
   stdin: Writable | undefined;
   stdout: Readable | undefined;
   stderr: Readable | undefined;

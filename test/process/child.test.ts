@@ -1,12 +1,12 @@
 import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 
 import { afterAll, describe, expect, test } from "vitest";
 
 import type { Child, LaunchSpec } from "../../src/process/child.ts";
-import { libc } from "../../src/process/libc.ts";
+import { libc, type Libc } from "../../src/process/libc.ts";
 import { startByExeca } from "../../src/process/spawn-execa.ts";
 import { LibcSpawner } from "../../src/process/spawn-libc.ts";
 
@@ -168,6 +168,29 @@ describe.runIf(spawner !== undefined)("a child started by posix_spawn (Linux)", 
     );
     expect({ stdout, stderr }).toEqual({ stdout: "out\n", stderr: "err\nmore\n" });
     expect(exit).toMatchObject({ code: 0 });
+  });
+
+  test("that finds no room for its pipes leaves none of them open", () => {
+    const taken: number[] = [];
+    const closed: number[] = [];
+    let room = 2;
+    const crowded = new LibcSpawner({
+      ...(library as Libc),
+      pipe2: (fds, flags) => {
+        if (room-- === 0) return -1;
+        const result = (library as Libc).pipe2(fds, flags);
+        taken.push(...fds);
+        return result;
+      },
+      close: (fd) => {
+        closed.push(fd);
+        return (library as Libc).close(fd);
+      },
+      errno: () => constants.errno.EMFILE,
+    });
+    expect(() => crowded.start(bash("true", { stdin: "pipe" }))).toThrow(/EMFILE/);
+    expect(taken).toHaveLength(4);
+    expect(new Set(closed)).toEqual(new Set(taken));
   });
 
   test("tells the processor time it took, with that of its children, and no peak of memory below our own", async () => {
