@@ -146,14 +146,12 @@ interface Comparison {
 }
 
 /** What was rendered before its turn, from these very inputs. */
-async function renderedAhead(
-  { tools, request, inputs }: Step,
-  release: ReleaseMeta,
-): Promise<Comparison | undefined> {
-  const label = release.labels[LABELS.manifest];
+async function renderedAhead(step: Step, release: ReleaseMeta): Promise<Comparison | undefined> {
+  const { tools, request, inputs } = step;
   const made = await tools.ahead?.(request.module.name, request.signal);
-  if (made?.inputs !== inputs || !isCurrentScheme(label)) return undefined;
-  return { manifest: made.checksum, same: made.checksum === label };
+  if (made?.inputs !== inputs) return undefined;
+  const stored = await storedChecksum(step, release);
+  return stored === undefined ? undefined : { manifest: made.checksum, same: made.checksum === stored };
 }
 
 async function look(step: Step, release: ReleaseMeta, call: UpgradeCall): Promise<Comparison> {
@@ -181,12 +179,17 @@ export async function isSame(
   release: ReleaseMeta,
   rendered: readonly string[],
 ): Promise<boolean> {
+  const stored = await storedChecksum(step, release);
+  if (stored !== undefined) return stored === manifestChecksum(...rendered);
+  return (await step.tools.store.summary(release)).adoptionChecksum === adoptionChecksum(...rendered);
+}
+
+/** Checksum of what a release holds, by our label, else by its record; undefined where it has no labels of ours. */
+async function storedChecksum({ tools }: Step, release: ReleaseMeta): Promise<string | undefined> {
   const label = release.labels[LABELS.manifest];
-  if (isCurrentScheme(label)) return label === manifestChecksum(...rendered);
-  const summary = await step.tools.store.summary(release);
-  const ours = release.labels[LABELS.managedBy] !== undefined;
-  if (ours) return summary.checksum === manifestChecksum(...rendered);
-  return summary.adoptionChecksum === adoptionChecksum(...rendered);
+  if (isCurrentScheme(label)) return label;
+  if (release.labels[LABELS.managedBy] === undefined) return undefined;
+  return (await tools.store.summary(release)).checksum;
 }
 
 /** Against the server only where templates look at it: that costs twice as much. */

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 
 import { inParallel } from "../kube/index.ts";
-import { isCurrentScheme, LABELS } from "./labels.ts";
+import { LABELS } from "./labels.ts";
 import { manifestChecksum } from "./manifest.ts";
 import { examine, render, withCall } from "./reconcile.ts";
 import type { Made, Reconciler } from "./reconcile.ts";
@@ -58,8 +58,8 @@ export class RenderAhead {
     request.signal.throwIfAborted();
     const { step, release, decision } = await examine(this.#tools, request);
     if (decision.act !== "compare" || step.chart.reach.lookup || release === undefined) return undefined;
-    // Without our label it takes more than a checksum to compare.
-    if (!isCurrentScheme(release.labels[LABELS.manifest])) return undefined;
+    // Without labels of ours it takes more than a checksum to compare.
+    if (release.labels[LABELS.managedBy] === undefined) return undefined;
     const rendered = await withCall(step, release, (call) => render(step, call));
     return { inputs: step.inputs, checksum: manifestChecksum(...rendered) };
   }
