@@ -126,7 +126,7 @@ describe("what a run gets", () => {
     );
   });
 
-  test("a Synchronization of 100 MB goes to its file in pieces, with little memory", async () => {
+  test("a Synchronization of 200 MB goes to its file in pieces, with little memory", async () => {
     const object = { apiVersion: "v1", kind: "ConfigMap", data: { text: "x".repeat(9000) } };
     const bytes = Buffer.from(JSON.stringify(object));
     const before = process.memoryUsage.rss();
@@ -137,7 +137,7 @@ describe("what a run gets", () => {
         return bytes;
       },
     };
-    const objects = Array.from({ length: 12_000 }, () => item);
+    const objects = Array.from({ length: 24_000 }, () => item);
     const config = "configVersion: v1\nkubernetes: [{kind: ConfigMap}]";
     const hook = hookAt("obeys.sh", config);
     const { failure, output } = await start({
@@ -150,8 +150,9 @@ describe("what a run gets", () => {
     });
     expect(failure).toBeUndefined();
     const [metric] = output?.metrics ?? [];
-    expect(metric?.action === "set" && metric.value).toBeGreaterThan(100e6);
-    expect((peak - before) / 1e6).toBeLessThan(60);
+    expect(metric?.action === "set" && metric.value).toBeGreaterThan(200e6);
+    // Of the whole process: what waits for garbage collection, here and in the files tested before, is part of it.
+    expect((peak - before) / 1e6).toBeLessThan(110);
   });
 
   test("a .py hook uses the virtual environment of its hooks directory", async () => {
