@@ -91,8 +91,9 @@ const ONLY_ABOUT = new Set([
 /** Texts in which lower-case letters run together: `dbpassword`, `authtoken`. */
 const SECRET_PART = /passw(?:or)?d|passphrase|secret|token|credential|privatekey|apikey|accesskey/;
 const PEM = /-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|$)/g;
-/** The end of a block whose begin was cut off. */
-const PEM_END = /(?:[A-Za-z0-9+/=]{16,}[\s|]*)+-----END [A-Z0-9 ]+-----/g;
+const PEM_END = /-----END [A-Z0-9 ]{1,64}-----/g;
+/** Lines of a PEM block have 64 characters, the last one any number. */
+const PEM_LINE = 16;
 const URL_USER = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)([^\s/?#@"'<>]*)@/gi;
 
 /** A key and a sign that a value follows: `key=`, `"key": `; quotes may be escaped. */
@@ -113,7 +114,7 @@ export function standIn(text: string): string {
 function words(key: string): string[] {
   return key
     .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .replaceAll(/([A-Z]+)([A-Z][a-z])/g, "$1 $2")
+    .replaceAll(/([A-Z])(?=[A-Z][a-z])/g, "$1 ")
     .split(/[^A-Za-z0-9]+/)
     .filter((word) => word !== "")
     .map((word) => word.toLowerCase());
@@ -152,11 +153,39 @@ function judgeKey(key: string): boolean {
 export function redactText(text: string): string {
   let plain = text;
   if (plain.includes("-----BEGIN ")) plain = plain.replaceAll(PEM, standIn);
-  if (plain.includes("-----END ")) plain = plain.replaceAll(PEM_END, standIn);
+  if (plain.includes("-----END ")) plain = withoutPemEnds(plain);
   if (plain.includes("://")) {
     plain = plain.replaceAll(URL_USER, (_, scheme: string, user: string) => `${scheme}${standIn(user)}@`);
   }
   return HINT.test(plain) ? redactAssigned(plain) : plain;
+}
+
+/** Without the ends of blocks whose begins were cut off. Walks back from each end, never past the one before. */
+function withoutPemEnds(text: string): string {
+  const parts: string[] = [];
+  let done = 0;
+  for (const found of text.matchAll(PEM_END)) {
+    const from = pemBodyStart(text, done, found.index);
+    const end = found.index + found[0].length;
+    if (from < found.index) parts.push(text.slice(done, from), standIn(text.slice(from, end)));
+    else parts.push(text.slice(done, end));
+    done = end;
+  }
+  return parts.length === 0 ? text : parts.join("") + text.slice(done);
+}
+
+/** Where the base64 lines begin that stand before `end`. */
+function pemBodyStart(text: string, least: number, end: number): number {
+  let from = end;
+  let shortest = 1;
+  for (let at = end; at > least; shortest = PEM_LINE) {
+    while (at > least && /[\s|]/.test(text[at - 1] ?? "")) at--;
+    const lineEnd = at;
+    while (at > least && /[A-Za-z0-9+/=]/.test(text[at - 1] ?? "")) at--;
+    if (lineEnd - at < shortest) break;
+    from = at;
+  }
+  return from;
 }
 
 /** User infos of the URLs in a text. */

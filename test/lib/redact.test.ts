@@ -157,6 +157,33 @@ describe("what is given to a secret-looking key in a text", () => {
   });
 });
 
+describe("texts that were made to stall a pattern", () => {
+  const long = 100_000;
+  it.each([
+    ["base64 before the end of a block", `${"a".repeat(150)}-----END X`],
+    ["much base64 before the end of a block", `${"a".repeat(long)}-----END PRIVATE KEY`],
+    [
+      "ends of blocks",
+      "a"
+        .repeat(16)
+        .concat("-----END A-----")
+        .repeat(long / 30),
+    ],
+    ["begins of blocks", "-----BEGIN A-----".repeat(long / 17)],
+    ["capitals", `${"A".repeat(long)}=x`],
+    ["flags", `${"-".repeat(long / 2)}${" ".repeat(long / 2)}<`],
+    ["schemes", "a.".repeat(long / 2).concat("://")],
+    ["backslashes", `token=${"\\".repeat(long)}`],
+  ])("%s", (_, text) => {
+    const shown = redactValues({
+      [text]: { token: text },
+      list: [text.slice(0, 256)],
+      plain: redactText(text),
+    });
+    expect(Object.keys(shown as object)).toContain("plain");
+  });
+});
+
 describe("KnownSecrets", () => {
   const known = (value: Json, ...paths: readonly string[]): KnownSecrets => {
     const secrets = new KnownSecrets();
