@@ -2,6 +2,7 @@ import { hookTask } from "../hooks/index.ts";
 import type { Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { Hands } from "./hands.ts";
+import { failureText } from "./hook-run.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
 
@@ -21,11 +22,18 @@ export async function boot(hands: Hands, context: RunContext): Promise<Outcome<T
     };
   }
   for (const hook of state.globalHooks) hands.schedules.enable(hook);
-  await synchronize(hands, state.globalHooks, {
-    queue: context.queue,
-    signal: context.signal,
-    done: state.globalSynchronized,
-  });
+  try {
+    await synchronize(hands, state.globalHooks, {
+      queue: context.queue,
+      signal: context.signal,
+      done: state.globalSynchronized,
+    });
+  } catch (error) {
+    if (context.signal.aborted) throw error;
+    const message = failureText(error);
+    hands.logger.error("Synchronization of global hooks failed", { error: message });
+    return { kind: "retry", message };
+  }
   state.recordBoot("converging");
   return { kind: "done" };
 }

@@ -1,11 +1,11 @@
 import { hookTask } from "../hooks/index.ts";
-import { oneLine } from "../lib/index.ts";
 import type { ConvergeTask, LifecycleBinding, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { ConvergePhase } from "../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Hands } from "./hands.ts";
+import { failureText } from "./hook-run.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
 import { synchronize } from "./synchronize.ts";
@@ -77,7 +77,7 @@ async function decide(hands: Hands, _task: ConvergeTask, context: RunContext): P
 }
 
 function retryDiscovery(hands: Hands, error: unknown): Outcome<Task> {
-  const message = oneLine(error);
+  const message = failureText(error);
   hands.witness.discoveryFailed();
   hands.logger.error("Modules discovery failed", { error: message });
   return { kind: "retry", message, delayMs: hands.retryMinMs };

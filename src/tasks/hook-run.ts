@@ -4,6 +4,7 @@ import { hookActivation, bindingName } from "../model/index.ts";
 import type { Hook, HookTrigger } from "../model/index.ts";
 import type { Cause } from "../state/index.ts";
 import { GLOBAL } from "../state/index.ts";
+import { MANY_OPERATIONS } from "../values/index.ts";
 import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Pieces } from "./files.ts";
 import type { Hands, HookLeftovers } from "./hands.ts";
@@ -110,7 +111,9 @@ async function remember(
     section: digestOf(hands, key),
   };
   if (patches.config.length > 0) await hands.config.write(key, patches.config);
+  const stored = state.values.patches(key).length;
   state.values.addPatches(key, patches.values, request.hook.name);
+  warnOfMany(hands, request.hook, { before: stored, after: state.values.patches(key).length });
   for (const [valuesKey, enabled] of patches.flags) state.values.setHookFlag(valuesKey, enabled);
   const cause = causeOf(request.triggers[0]);
   if (request.hook.module === undefined) {
@@ -118,6 +121,16 @@ async function remember(
   } else if (digestOf(hands, key) !== before.section) {
     state.update(request.hook.module, (record) => void (record.cause = cause));
   }
+}
+
+/** Said when the limit is passed, not with each run beyond it. */
+function warnOfMany({ logger }: Hands, hook: Hook, stored: { before: number; after: number }): void {
+  if (stored.before > MANY_OPERATIONS || stored.after <= MANY_OPERATIONS) return;
+  logger.warn("Very many operations of values patches are stored; each run of a hook replays them", {
+    hook: hook.name,
+    module: hook.module,
+    operations: stored.after,
+  });
 }
 
 function digestOf(hands: Hands, key: string): string {

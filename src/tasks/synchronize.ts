@@ -2,7 +2,7 @@ import { hookTask } from "../hooks/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
 import type { Hands } from "./hands.ts";
-import { executeHook } from "./hook-run.ts";
+import { executeHook, failureText } from "./hook-run.ts";
 import { syncId } from "./synchronized.ts";
 
 interface SyncRun {
@@ -85,6 +85,7 @@ async function synchronizeHere(hands: Hands, { hook, step, run }: Step): Promise
         hook: hook.name,
         module: hook.module,
         binding: last.name,
+        error: failureText(error),
       });
     }
   }

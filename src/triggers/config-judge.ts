@@ -46,7 +46,8 @@ export class ConfigJudge {
     const { resourceVersion } = object.metadata;
     if (problems.length > 0) return this.#refuse(problems, resourceVersion);
     this.#warnUnknown(config);
-    this.#warnIdle(checkIdle(state.values, candidate));
+    const idle = checkIdle(state.values, candidate).map(describeProblem);
+    this.#warn([...config.warnings, ...(overlayed?.warnings ?? []), ...idle]);
     this.#tellChanges(config);
     state.recordConfig(
       { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
@@ -79,8 +80,7 @@ export class ConfigJudge {
     state.recordConfig({ condition: "invalid", problems, resourceVersion }, { text: "", place: "front" });
   }
 
-  #warnIdle(problems: readonly Problem[]): void {
-    const texts = problems.map(describeProblem);
+  #warn(texts: readonly string[]): void {
     for (const text of texts) if (!this.#warned.has(text)) this.#parts.logger.warn(text);
     this.#warned = new Set(texts);
   }

@@ -1,5 +1,6 @@
 import type { Releases } from "../helm/index.ts";
 import { get, inParallel, isNotFound } from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
 import type { Scope, Timer } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import type { State } from "../state/index.ts";
@@ -10,6 +11,8 @@ import type { Base } from "./base.ts";
 const LATEST_MS = 30_000;
 /** Records of releases read at the same time. */
 const AT_ONCE = 4;
+/** Releases whose records could not be read are read again after this time. */
+const AGAIN_MS = 10_000;
 
 interface Parts {
   readonly state: State;
@@ -25,6 +28,9 @@ export class FollowedReleases {
   readonly #parts: Parts;
   readonly #waiting = new Set<string>();
   #timer: Timer | undefined;
+  /** Modules whose releases cannot be read: what was known of them stays watched. */
+  readonly #unread = new Set<string>();
+  #again: Timer | undefined;
 
   constructor(base: Base, parts: Parts) {
     this.#base = base;
@@ -32,6 +38,7 @@ export class FollowedReleases {
     this.healing = this.#makeHealing();
     parts.scope.add(() => {
       this.#timer?.cancel();
+      this.#again?.cancel();
       this.healing.close();
     });
     parts.releases.store.onChange((module) => this.look(module));
@@ -64,14 +71,36 @@ export class FollowedReleases {
   }
 
   async #watchObjects(module: string): Promise<void> {
-    const { state, releases } = this.#parts;
-    const enabled = state.module(module)?.enabled === true;
-    const objects = enabled ? await releases.objects(module).catch(() => undefined) : undefined;
     const { namespace: home } = this.#base;
-    this.healing.setObjects(
-      module,
-      (objects ?? []).map((object) => ({ ...object, namespace: object.namespace ?? home })),
-    );
+    try {
+      const objects = (await this.#objects(module)) ?? [];
+      this.#unread.delete(module);
+      this.healing.setObjects(
+        module,
+        objects.map((object) => ({ ...object, namespace: object.namespace ?? home })),
+      );
+    } catch (error) {
+      this.#readAgain(module, error);
+    }
+  }
+
+  async #objects(module: string): ReturnType<Releases["objects"]> {
+    const { state, releases } = this.#parts;
+    return state.module(module)?.enabled === true ? releases.objects(module) : undefined;
+  }
+
+  #readAgain(module: string, error: unknown): void {
+    const { clock, logger } = this.#base;
+    if (!this.#unread.has(module))
+      logger.warn("A release cannot be read; the objects known before stay watched", {
+        module,
+        error: oneLine(error),
+      });
+    this.#unread.add(module);
+    this.#again ??= clock.setTimer(AGAIN_MS, () => {
+      this.#again = undefined;
+      void inParallel(AT_ONCE, [...this.#unread], (each) => this.#watchObjects(each));
+    });
   }
 
   #makeHealing(): Healing {

@@ -18,6 +18,7 @@ import type {
 import type { HookMetricsPort } from "./metrics.ts";
 import type { Base } from "./base.ts";
 import type { TaskWaits } from "./await-task.ts";
+import { tellTree } from "./tell-tree.ts";
 
 /** Rooms that tasks reach through ports. */
 export interface Ports {
@@ -84,7 +85,7 @@ async function load(
 /** The directories again; what broke or vanished stays in force until it is mended or confirmed. */
 async function readAgain(base: Base, previous: Tree): Promise<Tree> {
   const tree = await readModules(base, previous);
-  for (const warning of tree.warnings) if (!previous.warnings.includes(warning)) base.logger.warn(warning);
+  tellTree(base.logger, tree, previous);
   const known = new Set(previous.problems.map(describeProblem));
   for (const problem of tree.problems.filter((each) => !known.has(describeProblem(each))))
     base.logger.error("A common file is broken; its last good content stays in force", { ...problem });

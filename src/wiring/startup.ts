@@ -7,6 +7,7 @@ import type { Hands } from "../tasks/index.ts";
 import type { ConfigMapSource } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 import { readModules } from "./hands.ts";
+import { tellTree } from "./tell-tree.ts";
 
 /**
  * Reads everything that must be right before anything runs: directories, global hooks, the ConfigMap. Throws
@@ -16,7 +17,7 @@ export async function loadEverything(base: Base, state: State, hands: Hands): Pr
   if (!startsAsMeant())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
   const tree = await readModules(base);
-  for (const warning of tree.warnings) base.logger.warn(warning);
+  tellTree(base.logger, tree);
   const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
   refuse([...tree.problems, ...problems]);
   checkSchemas(hands, tree.globalSchemas);

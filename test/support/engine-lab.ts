@@ -1,5 +1,4 @@
 import { Engine } from "../../src/engine/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
 import type {
   Hook,
   HookConfig,
@@ -22,6 +21,8 @@ import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
 import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
+import { keepLog } from "./logged.ts";
+import type { LoggedLine } from "./logged.ts";
 
 /** What a scripted hook does at a run: leave patches, or fail. */
 export interface HookAct {
@@ -78,6 +79,8 @@ export class EngineLab {
   /** What ran, in order: `hook a: beforeHelm`, `helm m {values}`, `uninstall m` … */
   readonly log: string[] = [];
   readonly releases = new Map<string, ReleaseView & { readonly values: string }>();
+  /** What a person finds in the log. */
+  readonly logged: LoggedLine[] = [];
   /** What discoveries asked to be rendered before its turn. */
   readonly ahead: string[][] = [];
   /** Names of releases that are somebody else's. */
@@ -393,7 +396,7 @@ export class EngineLab {
       state,
       queues,
       clock,
-      logger: silentLogger,
+      logger: keepLog(this.logged),
       retryMinMs: 5000,
       bindings: {
         enable: (hook) => {

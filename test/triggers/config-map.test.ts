@@ -1,12 +1,13 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 
 import { ApiError } from "../../src/kube/index.ts";
 import type { ApiRequest, KubeClient, WatchConsumer, WatchHub, WatchedObject } from "../../src/kube/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
 import { State } from "../../src/state/index.ts";
 import { ConfigMapSource } from "../../src/triggers/index.ts";
 import { ManualClock } from "../support/clock.ts";
+import { keepLog } from "../support/logged.ts";
+import type { LoggedLine } from "../support/logged.ts";
 
 interface Stored {
   readonly metadata: { readonly resourceVersion: string; readonly uid: string };
@@ -48,10 +49,11 @@ function world(data: Record<string, string>, before: (request: ApiRequest) => vo
   } as unknown as WatchHub;
   const clock = new ManualClock(0);
   const state = new State({ clock, onChange: () => {} });
-  const base = { client, hub, state, clock, logger: silentLogger, namespace: "ops", onTrouble: () => {} };
+  const logged: LoggedLine[] = [];
+  const base = { client, hub, state, clock, logger: keepLog(logged), namespace: "ops", onTrouble: () => {} };
   const source = new ConfigMapSource({ ...base, name: "cm", overlay: undefined });
   const tell = (object: Stored): void => consumer?.applied(object as unknown as WatchedObject) as void;
-  return { source, state, put, patches, tell, stored: () => stored };
+  return { source, state, put, patches, tell, logged, stored: () => stored };
 }
 
 const add = (value: string) => [{ op: "add", path: "/global/hook", value } as const];
@@ -109,4 +111,11 @@ describe("what a watch tells", () => {
     await Promise.resolve();
     expect(state.values.config?.global).toEqual({ a: 3 });
   });
+});
+
+test("a key that stands twice is warned of, once", async () => {
+  const { source, logged } = world({ global: "a: 1\na: 2\n" });
+  await source.refresh();
+  await source.refresh();
+  expect(logged).toEqual([["warn", expect.stringContaining("global"), undefined]]);
 });

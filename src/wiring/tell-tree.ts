@@ -1,0 +1,24 @@
+import type { Logger } from "../lib/index.ts";
+import { describeProblem } from "../model/index.ts";
+import type { Module, Tree } from "../model/index.ts";
+
+/** Logs what is to be known of the directories and of each module, unless `previous` had it already. */
+export function tellTree(logger: Logger, tree: Tree, previous?: Tree): void {
+  for (const warning of fresh(tree.warnings, previous?.warnings)) logger.warn(warning);
+  const before = new Map(previous?.modules.map((module) => [module.name, module]));
+  for (const module of tree.modules) tellModule(logger, module, before.get(module.name));
+}
+
+function tellModule(logger: Logger, module: Module, before: Module | undefined): void {
+  const { name, problem, warnings } = module;
+  for (const warning of fresh(warnings, before?.warnings)) logger.warn(warning, { module: name });
+  const was = before?.problem;
+  if (problem === undefined) {
+    if (was !== undefined) logger.info("The files of a module are in order again", { module: name });
+  } else if (was === undefined || describeProblem(was) !== describeProblem(problem))
+    logger.error("The files of a module are broken", { module: name, ...problem });
+}
+
+function fresh(now: readonly string[], before: readonly string[] = []): string[] {
+  return now.filter((warning) => !before.includes(warning));
+}

@@ -1,0 +1,67 @@
+import { expect, test } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+
+test("a failing Synchronization of a global hook at start is in the log, with hook and exit code", async () => {
+  const lab = new EngineLab({
+    globalHooks: [
+      { name: "nodes", kubernetes: [{ name: "nodes" }], act: () => ({ fail: "exit code 3: no nodes" }) },
+    ],
+  });
+  await lab.start();
+  expect(lab.logged).toContainEqual([
+    "error",
+    "Synchronization of global hooks failed",
+    { error: "hook nodes: exit code 3: no nodes" },
+  ]);
+  expect(lab.queues.views()[0]?.tasks[0]?.message).toBe("hook nodes: exit code 3: no nodes");
+});
+
+test("a failure that is allowed is in the log with its reason", async () => {
+  const lab = new EngineLab({
+    globalHooks: [
+      {
+        name: "nodes",
+        kubernetes: [{ name: "n", allowFailure: true }],
+        act: () => ({ fail: "exit code 3" }),
+      },
+    ],
+  });
+  await lab.start();
+  expect(lab.logged).toContainEqual([
+    "warn",
+    "Hook failed, which is allowed",
+    { hook: "nodes", module: undefined, binding: "n", error: "hook nodes: exit code 3" },
+  ]);
+});
+
+test("more than 1,000 stored operations of one module are warned of, once", async () => {
+  const many = (from: number, count: number) =>
+    Array.from({ length: count }, (_, index) => ({ op: "add", path: `/one/k${from + index}`, value: 1 }));
+  const lab = new EngineLab({
+    modules: [
+      {
+        name: "one",
+        enabled: true,
+        hooks: [
+          {
+            name: "busy",
+            lifecycle: { onStartup: 1 },
+            schedules: [{}],
+            act: (_, run) => ({ values: many(run * 600, 600) }),
+          },
+        ],
+      },
+    ],
+  });
+  const warnings = () => lab.logged.filter(([, message]) => message.startsWith("Very many operations"));
+  await lab.start();
+  expect(warnings()).toEqual([]);
+  lab.tick("one/busy");
+  await lab.run();
+  lab.tick("one/busy");
+  await lab.run();
+  expect(warnings().map(([level, , fields]) => [level, fields])).toEqual([
+    ["warn", { hook: "busy", module: "one", operations: 1200 }],
+  ]);
+});
