@@ -1,7 +1,9 @@
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
 
+import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
+import { ProblemError } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
@@ -35,7 +37,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "/queue": (sources, url) => Promise.resolve(queue(sources, url)),
 };
 
-/** Serves the public port (design: HTTP). Throws when it cannot be had. */
+/** Serves the public port (design: HTTP). Throws ProblemError when it cannot be had. */
 export async function servePublic(
   listen: { address: string; port: number },
   sources: PublicSources,
@@ -51,7 +53,7 @@ export async function servePublic(
     );
   });
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
+    server.once("error", (error) => reject(noPort(listen, error)));
     server.listen(listen.port, listen.address, resolve);
   });
   const bound = server.address();
@@ -59,6 +61,17 @@ export async function servePublic(
     port: typeof bound === "object" && bound !== null ? bound.port : listen.port,
     close: () => closeServer(server),
   };
+}
+
+function noPort({ address, port }: { address: string; port: number }, error: Error): ProblemError {
+  const isTaken = "code" in error && error.code === "EADDRINUSE";
+  return new ProblemError([
+    {
+      file: "the HTTP server",
+      message: isTaken ? `port ${port} of ${address} is taken by another program` : oneLine(error),
+      remedy: "end that program, or set --listen-address and --listen-port",
+    },
+  ]);
 }
 
 function send(response: ServerResponse, [status, body, type = TEXT]: Awaited<ReturnType<Route>>): void {

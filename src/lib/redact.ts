@@ -106,6 +106,13 @@ const SCHEME = /\b((?:Bearer|Basic)\s+)([A-Za-z0-9._~+/=-]{8,})/gi;
 const HINT =
   /pass|pwd|secret|token|cred|dsn|key|cert|crt|pem|pfx|jwt|kubeconfig|htpasswd|auth|cookie|session|salt|bearer|basic|hmac|signature|connectionstring|license/i;
 
+/** Words of sentences: what follows `--password is required` or `"password": a string` is no secret. */
+const PROSE = new Set(
+  `a an the is are was were be must should may can cannot could will would has have had does did not no and or of in
+  into to for from on at by as with without needs need requires required expects expected given missing already only
+  if when that which this but because flag option field key value found set unset empty invalid`.split(/\s+/),
+);
+
 /** What stands in for a secret: the same text always gives the same stand-in, and tells nothing else. */
 export function standIn(text: string): string {
   return `<redacted:sha256:${createHash("sha256").update(text).digest("hex").slice(0, 8)}>`;
@@ -195,9 +202,12 @@ export function urlUsers(text: string): string[] {
 
 function redactAssigned(text: string): string {
   const plain = text
-    .replaceAll(SCHEME, (_, scheme: string, value: string) => `${scheme}${standIn(value)}`)
+    // `Basic authentication failed`: what is encoded or random is hardly ever lower case alone.
+    .replaceAll(SCHEME, (all, scheme: string, value: string) =>
+      /^[a-z]+$/.test(value) ? all : `${scheme}${standIn(value)}`,
+    )
     .replaceAll(FLAG, (all, flag: string, value: string) =>
-      looksSecret(flag) ? `${flag}${standIn(value)}` : all,
+      looksSecret(flag) && !PROSE.has(value) ? `${flag}${standIn(value)}` : all,
     );
   const parts: string[] = [];
   let done = 0;
@@ -223,7 +233,7 @@ function isGiven(glue: string, value: string): boolean {
 function hideGiven(value: string): string {
   const quote = /^\\*["']?/.exec(value)?.[0] ?? "";
   const rest = value.slice(quote.length);
-  return rest === "" || rest.startsWith("<redacted:") ? value : `${quote}${standIn(rest)}`;
+  return rest === "" || PROSE.has(rest) || rest.startsWith("<redacted:") ? value : `${quote}${standIn(rest)}`;
 }
 
 /**

@@ -10,17 +10,18 @@ export interface Evidence {
 }
 
 /**
- * Why a module does not run now, in words; undefined when nothing is owed, e.g. *waits for beforeAll hook
- * 010-discover, failed 4 times, next try 12:03:21: exit code 1: no such host*. Times are UTC.
+ * Why a module does not run now, in words; undefined when nothing is owed, e.g. *waits for cert-manager (failed 5
+ * times)*: what that failed of is said where it failed, not by each that waits.
  */
 export function explainHold(module: ModuleView, evidence: Evidence): string | undefined {
   if (module.problem !== undefined || module.activity !== "none") return undefined;
-  return (
-    waitsInQueue(module, evidence) ?? waitsForStart(module, evidence.view) ?? waitsForConfig(evidence.view)
-  );
+  const waiting = waitingFor(module, evidence);
+  if (waiting !== undefined) return describeWait(module, waiting);
+  return waitsForStart(module, evidence.view) ?? waitsForConfig(evidence.view);
 }
 
-function waitsInQueue(module: ModuleView, { queues, view }: Evidence): string | undefined {
+/** The task that has to end before anything of the module runs: the head of `main`, its own or another's. */
+function waitingFor(module: ModuleView, { queues, view }: Evidence): TaskView<Task> | undefined {
   const main = queues.find((queue) => queue.name === "main")?.tasks ?? [];
   const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
   const reload = main.findIndex(({ task }) => task.kind === "converge" || task.kind === "boot");
@@ -28,16 +29,23 @@ function waitsInQueue(module: ModuleView, { queues, view }: Evidence): string | 
   const place = own >= 0 ? own : covered ? reload : -1;
   const head = main[0];
   if (place < 0 || head === undefined) return undefined;
-  if (own === 0) return head.running ? undefined : describeWait(head, "will be tried again");
-  return describeWait(head, "waits for");
+  return own === 0 && head.running ? undefined : head;
 }
 
-function describeWait(head: TaskView<Task>, verb: string): string {
-  const what = verb === "waits for" ? `waits for ${inWords(head.task)}` : verb;
-  if (head.failures === 0) return what;
-  const next =
-    head.nextAt === undefined ? "" : `, next try ${new Date(head.nextAt).toISOString().slice(11, 19)}`;
-  return `${what}, failed ${times(head.failures)}${next}: ${head.message ?? ""}`;
+function describeWait({ name }: ModuleView, { task, failures }: TaskView<Task>): string {
+  const isOwn = task.kind !== "hook" && moduleOf(task) === name;
+  const what = isOwn ? "will be tried again" : `waits for ${inWords(task)}`;
+  return failures === 0 ? what : `${what} (failed ${times(failures)})`;
+}
+
+/** What the task that is waited for failed of, and when it is tried next (UTC). */
+function describeFailure(module: ModuleView, evidence: Evidence): string | undefined {
+  if (explainHold(module, evidence) === undefined) return undefined;
+  const head = waitingFor(module, evidence);
+  if (head === undefined || head.failures === 0) return undefined;
+  const { nextAt, message = "" } = head;
+  const when = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
+  return `${inWords(head.task)} failed: ${message}; next try ${when}`;
 }
 
 function times(count: number): string {
@@ -45,6 +53,7 @@ function times(count: number): string {
 }
 
 function inWords(task: Task): string {
+  if (task.kind === "run-module") return task.module;
   if (task.kind !== "hook") return describeTask(task);
   const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
   return `${bindingName(task.trigger)} hook ${task.hook.name}${of}`;
@@ -69,6 +78,7 @@ export function explainModule(module: ModuleView, evidence: Evidence): string[] 
   const facts: readonly (string | undefined | false)[] = [
     problem !== undefined && `needs a person: ${problem.file}: ${problem.message}`,
     explainHold(module, evidence),
+    describeFailure(module, evidence),
     module.suspended && "suspended: helm is left alone, hooks go on",
     activity !== "none" && `${activity}: step ${module.lastRun?.step ?? ""}`,
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,

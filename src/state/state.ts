@@ -1,6 +1,7 @@
 import { digest } from "../lib/index.ts";
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import type { Hook, Problem, Tree } from "../model/index.ts";
+import { describeUnknownKeys } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { BLANK, NO_TREE, type Standing } from "./blank.ts";
 import { configDigests, cover, coverOwnWrite } from "./cover.ts";
@@ -125,7 +126,7 @@ export class State {
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
     const { global, sections } = this.#configDigests();
     const { condition, problems, resourceVersion } = seen;
-    const unknownKeys = this.values.config?.unknownKeys ?? [];
+    const unknownKeys = describeUnknownKeys(this.values.config?.unknownKeys ?? [], this.values.modules());
     const all = digest(global, ...sections.values());
     this.#note({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
     this.#allTouched();

@@ -14,7 +14,7 @@ export interface ConfigView {
   readonly problems: readonly Problem[];
   /** resourceVersion of the ConfigMap last looked at. */
   readonly resourceVersion: string | undefined;
-  /** Keys that match no module. */
+  /** Keys that match no module, each with the one that was probably meant. */
   readonly unknownKeys: readonly string[];
   /** Digest of the content in force. */
   readonly digest: string;

@@ -44,9 +44,11 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
   };
 }
 
-/** What stands in the way of global hooks is said beside any state, and changes none: no module is in doubt. */
-function withTroubles(judged: OperatorJudged, { troubles }: View): OperatorJudged {
-  return { ...judged, message: [judged.message, ...troubles].join("; ") };
+/** What stands in the way of global hooks, and keys of nobody, are said beside any state, and change none: no module is in doubt. */
+function withTroubles(judged: OperatorJudged, { troubles, config }: View): OperatorJudged {
+  const keys = config.unknownKeys.slice(0, MOST_LISTED).join(", ");
+  const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
+  return { ...judged, message: [judged.message, ...troubles, ...unknown].join("; ") };
 }
 
 type Verdicts = ReadonlyMap<string, Verdict>;

@@ -3,7 +3,7 @@ import { describeProblem } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
 import { checkConfig, checkIdle } from "../state/index.ts";
 import type { State } from "../state/index.ts";
-import { changedKeys, parseConfigMap } from "../values/index.ts";
+import { changedKeys, describeUnknownKeys, parseConfigMap } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import type { ConfigObject } from "./config-objects.ts";
 
@@ -93,8 +93,10 @@ export class ConfigJudge {
   }
 
   #warnUnknown(config: ParsedConfig): void {
-    const known = new Set(this.#parts.state.view.config.unknownKeys);
-    const fresh = config.unknownKeys.filter((key) => !known.has(key));
+    const { state } = this.#parts;
+    const known = new Set(state.view.config.unknownKeys);
+    const told = describeUnknownKeys(config.unknownKeys, state.values.modules());
+    const fresh = told.filter((key) => !known.has(key));
     if (fresh.length > 0) this.#parts.logger.warn("ConfigMap keys match no module", { keys: fresh });
   }
 

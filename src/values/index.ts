@@ -2,6 +2,7 @@ export { applyPatch, forStorage, replay } from "./apply-patch.ts";
 export { MANY_OPERATIONS, compact } from "./compact.ts";
 export { NO_RECONCILIATION, changedKeys, parseConfigMap, withOverlay } from "./config-map.ts";
 export type { ParsedConfig } from "./config-map.ts";
+export { describeUnknownKeys } from "./meant-key.ts";
 export {
   CONFIG_MAP_LIMIT,
   checkDataSize,

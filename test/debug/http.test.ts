@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { servePublic } from "../../src/debug/index.ts";
 import type { Listening } from "../../src/debug/index.ts";
+import { ProblemError } from "../../src/model/index.ts";
 import type { Task } from "../../src/model/index.ts";
 import type { QueueView } from "../../src/queue/index.ts";
 import type { View } from "../../src/state/index.ts";
@@ -52,6 +53,20 @@ async function get(path: string): Promise<{ status: number; body: string; type: 
 
 const during = (boot: View["boot"], phase: View["converge"]["phase"], remaining = 0): View =>
   viewOf([], { boot, converge: { ...viewOf([]).converge, phase, remaining } });
+
+it("a port that is taken is one line with a remedy", async () => {
+  const listen = { address: "127.0.0.1", port: server.port };
+  const started = servePublic(listen, {} as Parameters<typeof servePublic>[1]);
+  await expect(started).rejects.toEqual(
+    new ProblemError([
+      {
+        file: "the HTTP server",
+        message: `port ${server.port} of 127.0.0.1 is taken by another program`,
+        remedy: "end that program, or set --listen-address and --listen-port",
+      },
+    ]),
+  );
+});
 
 describe("the HTTP port (operator-behaviour §1.3)", () => {
   it.each([

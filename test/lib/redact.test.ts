@@ -232,3 +232,16 @@ describe("KnownSecrets", () => {
     expect(secrets.redact("oldest-00 secret-1999-00")).toMatch(/^oldest-00 <redacted/);
   });
 });
+
+describe("words of messages are left alone", () => {
+  it.each([
+    'must match the schema of "password": a string',
+    'required key "tls.key": not found',
+    "error: --password is required",
+    "the flag --key needs a value",
+    "--token must be set",
+    'invalid key: "a"',
+    "Basic authentication failed",
+    "no Bearer authentication",
+  ])("%s", (text) => expect(redactText(text)).toBe(text));
+});

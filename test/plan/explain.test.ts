@@ -52,31 +52,25 @@ describe("why a module does not run now", () => {
         main: [entry(discover(), failed(4, "exit code 1: no such host")), entry(RELOAD)],
         web: { phase: "new" },
       },
-      "waits for beforeAll hook 010-discover, failed 4 times, next try 12:03:21: exit code 1: no such host",
+      "waits for beforeAll hook 010-discover (failed 4 times)",
     ],
     [
       { main: [entry(discover("db"), failed(1, "exit code 2")), entry(run("web"))] },
-      "waits for beforeAll hook 010-discover of db, failed 1 time, next try 12:03:21: exit code 2",
+      "waits for beforeAll hook 010-discover of db (failed 1 time)",
     ],
-    [{ main: [entry(run("db")), entry(run("web"))] }, "waits for run-module db: ConfigMap section changed"],
+    [{ main: [entry(run("db")), entry(run("web"))] }, "waits for db"],
     [{ main: [entry(RELOAD), entry(run("web"))] }, "waits for reload all modules: start-up"],
     // It is being tried again right now.
     [
       { main: [entry(run("db"), { failures: 2, message: "no" }), entry(run("web"))] },
-      "waits for run-module db: ConfigMap section changed, failed 2 times: no",
+      "waits for db (failed 2 times)",
     ],
     [{ main: [entry(run("web"))] }, undefined],
-    [
-      { main: [entry(run("web"), failed(2, "helm: no"))] },
-      "will be tried again, failed 2 times, next try 12:03:21: helm: no",
-    ],
+    [{ main: [entry(run("web"), failed(2, "helm: no"))] }, "will be tried again (failed 2 times)"],
     // A reload that waits will run it; one that has run it already will not.
-    [{ main: [entry(run("db")), entry(RELOAD)] }, "waits for run-module db: ConfigMap section changed"],
+    [{ main: [entry(run("db")), entry(RELOAD)] }, "waits for db"],
     [{ main: [entry(run("db")), entry(RELOAD)], view: reloading }, undefined],
-    [
-      { main: [entry(run("db")), entry(RELOAD)], view: reloading, web: { phase: "new" } },
-      "waits for run-module db: ConfigMap section changed",
-    ],
+    [{ main: [entry(run("db")), entry(RELOAD)], view: reloading, web: { phase: "new" } }, "waits for db"],
     // Its own hooks do not hold it up.
     [{ main: [entry(run("db")), entry(discover("web"))] }, undefined],
     // Start-up.
@@ -86,7 +80,7 @@ describe("why a module does not run now", () => {
         view: { boot: "onStartup" },
         web: { phase: "new" },
       },
-      "waits for beforeAll hook 010-discover, failed 2 times, next try 12:03:21: no",
+      "waits for beforeAll hook 010-discover (failed 2 times)",
     ],
     [
       { view: { boot: "waiting" }, web: { phase: "new" } },
@@ -140,8 +134,17 @@ describe("module why: everything that can be said", () => {
       { main: [entry(run("web"), failed(3, retry.message))], web: { retry, enabledBy: "module-values" } },
       [
         "enabled by the module's values.yaml",
-        "will be tried again, failed 3 times, next try 12:03:21: hook discover: exit code 1",
+        "will be tried again (failed 3 times)",
+        "web failed: hook discover: exit code 1; next try 12:03:21",
         "failed 3 times (HookFailed): hook discover: exit code 1",
+      ],
+    ],
+    [
+      { main: [entry(run("cert-manager"), failed(5, "x".repeat(600))), entry(run("web"))] },
+      [
+        "enabled by the ConfigMap",
+        "waits for cert-manager (failed 5 times)",
+        `cert-manager failed: ${"x".repeat(600)}; next try 12:03:21`,
       ],
     ],
     [

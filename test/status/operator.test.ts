@@ -90,6 +90,18 @@ describe("AddonOperator", () => {
     }
   });
 
+  it("lists keys of the ConfigMap that match no module, and says so beside any state", () => {
+    const view = viewOf([good]);
+    const unknownKeys = ["webb (did you mean web?)", "old"];
+    const look = { ...view, config: { ...view.config, unknownKeys } };
+    const { status } = projectOperator(look, { now: T0, before: new Map() });
+    expect(status.observedConfig.unknownKeys).toEqual(unknownKeys);
+    expect(status.conditions[0]).toMatchObject({ status: "True", reason: "Ready" });
+    expect(status.conditions[0]?.message).toBe(
+      "All enabled modules are ready (1); keys of the ConfigMap that match no module: webb (did you mean web?), old",
+    );
+  });
+
   it("counts modules and tells the progress of a reload", () => {
     const view = viewOf([good, off, failing, broken]);
     const { status } = projectOperator({ ...view, ...phase(view) }, { now: T0, before: new Map() });
