@@ -48,9 +48,10 @@ function split(rest: readonly string[]): { words: string[]; files: Map<string, s
 }
 
 async function lint(args: readonly string[], env: Environment): Promise<Printed> {
-  const { settings, rest } = parseSettings(args, env, ["--rbac"]);
-  const dirs = rest.filter((arg) => arg !== "--rbac");
-  if (dirs.length === 0) throw new UsageError(["usage: addon-operator lint [--rbac] DIR…"]);
+  const { settings, rest } = parseSettings(args, env, ["--rbac", "--values"]);
+  const { words, files } = split(rest.filter((arg) => arg !== "--rbac"));
+  if (words.length === 0) throw new UsageError(["usage: addon-operator lint [--rbac] [--values FILE] DIR…"]);
   const { lintDirs, rbacOf } = await import("./wiring/lint.ts");
-  return rest.includes("--rbac") ? rbacOf(dirs, settings, env) : lintDirs(dirs, settings, env);
+  const request = { dirs: words, values: files.get("--values") };
+  return rest.includes("--rbac") ? rbacOf(request, settings, env) : lintDirs(request, settings, env);
 }

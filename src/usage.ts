@@ -19,7 +19,10 @@ const COMMANDS: readonly (readonly [string, string])[] = [
     "hook run PATH --context FILE [--values FILE]",
     "run one hook without a cluster and print what it would change",
   ],
-  ["lint [--rbac] DIR…", "check modules and hooks without a cluster, or print the RBAC rules they need"],
+  [
+    "lint [--rbac] [--values FILE] DIR…",
+    "check modules and hooks without a cluster, or print the RBAC rules they need",
+  ],
 ];
 
 /** The help text. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
+import { tools } from "../scripts/setup/tools.mjs";
 import { UsageError } from "../src/config.ts";
 import { parseYaml } from "../src/lib/index.ts";
 import { runOffline } from "../src/offline.ts";
@@ -19,6 +20,7 @@ interface Ended {
 
 const env = (): Record<string, string | undefined> => ({
   PATH: process.env["PATH"],
+  HELM_BIN_PATH: tools().helm,
   ADDON_OPERATOR_TMP_DIR: join(root, "tmp"),
 });
 

@@ -4,10 +4,12 @@ export { ForeignReleaseError, HelmError } from "./errors.ts";
 export { Helm, type HelmOptions, type HelmWitness } from "./helm.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
 export { documentsOf, lastingObjects, manifestChecksum, type ObjectRef } from "./manifest.ts";
+export { manifestFaults } from "./manifest-faults.ts";
 export { purgeList, type PurgeInput, type PurgePolicy } from "./purge.ts";
 export { manifestDiff } from "./manifest-diff.ts";
 export { type Preview, renderOffline } from "./preview.ts";
 export { ReleaseStore, type ReleaseMeta, type Watching } from "./release-store.ts";
+export { unreadKeys } from "./unread-values.ts";
 export {
   Releases,
   type ReconcileRequest,

@@ -12,15 +12,22 @@ export interface Preview {
   readonly why: string;
 }
 
-/** Decides as `reconcileRelease` does and stops there; nothing is written. Throws the same errors. */
+/**
+ * Decides as `reconcileRelease` does and stops there; nothing is written. What helm would have to do is rendered, so
+ * that a chart that cannot be is told. Throws the same errors.
+ */
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
   const { step, release, decision } = await examine(tools, request);
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
-  if (decision.act === "install") return { action: "install", why: decision.why };
-  if (decision.act !== "compare" || release === undefined) return { action: "upgrade", why: decision.why };
-  const same = await withCall(step, release, async (call) => isSame(step, release, await render(step, call)));
-  if (same) return { action: "label", why: `${decision.why}; the manifest stays the same` };
-  return { action: "upgrade", why: `${decision.why}; the manifest changes` };
+  const { act, why } = decision;
+  return withCall(step, release, async (call) => {
+    const rendered = await render(step, call);
+    if (act !== "compare" || release === undefined)
+      return { action: act === "install" ? "install" : "upgrade", why };
+    const same = await isSame(step, release, rendered);
+    if (same) return { action: "label", why: `${why}; the manifest stays the same` };
+    return { action: "upgrade", why: `${why}; the manifest changes` };
+  });
 }
 
 /** Manifest and helm hooks as a reconciliation would render them. Throws the same errors. */

@@ -3,6 +3,8 @@ import type { Token } from "./template-tokens.ts";
 
 /** What templates can reach beyond their own section of values. */
 export interface Reach {
+  /** First words of the paths below `.Values` that are named literally; meaningless when `dynamic`. */
+  readonly keys: ReadonlySet<string>;
   /** Paths below `global` that are named literally, e.g. `a.b`; meaningless when `dynamic`. */
   readonly globals: ReadonlySet<string>;
   /** Globals are used as a whole, or in a way that cannot be followed: all of them count. */
@@ -17,6 +19,7 @@ export interface Reach {
 type Use = "safe" | "loose" | { readonly variable: string } | { readonly dictKey: string };
 
 interface Scan {
+  readonly keys: Set<string>;
   readonly globals: Set<string>;
   dynamic: boolean;
   capabilities: boolean;
@@ -51,6 +54,7 @@ const OPENERS = new Set(["if", "with", "range", "define", "block"]);
  */
 export function scanTemplates(templates: Iterable<string>): Reach {
   const scan: Scan = {
+    keys: new Set(),
     globals: new Set(),
     dynamic: false,
     capabilities: false,
@@ -61,8 +65,8 @@ export function scanTemplates(templates: Iterable<string>): Reach {
   };
   for (const text of templates) scanFile(scan, text);
   const escaped = [...scan.rootKeys].some((key) => scan.looseFields.has(key));
-  const { globals, capabilities, lookup, tpl } = scan;
-  return { globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl };
+  const { keys, globals, capabilities, lookup, tpl } = scan;
+  return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl };
 }
 
 function scanFile(scan: Scan, text: string): void {
@@ -106,6 +110,7 @@ function scanWord(file: File, tokens: readonly Token[], at: number): void {
 
 function scanValuesPath(scan: Scan, path: string): void {
   const [first, ...rest] = path.split(".").slice(1);
+  if (first !== undefined) scan.keys.add(first);
   if (first === undefined || METHODS.has(first)) scan.dynamic = true;
   else if (first === "global" && rest.length === 0) scan.dynamic = true;
   else if (first === "global") scan.globals.add(rest.join("."));

@@ -8,8 +8,10 @@ import { lintModulesDir } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { readLintDir } from "./lint-dirs.ts";
 import type { LintDir } from "./lint-dirs.ts";
+import { lintChart } from "./lint-charts.ts";
 import { askOptions, scoped } from "./offline-base.ts";
 import type { Printed } from "./offline-base.ts";
+import { OfflineCharts, readConfigValues } from "./offline-charts.ts";
 import { rulesOf } from "./rbac.ts";
 
 interface Findings {
@@ -17,15 +19,32 @@ interface Findings {
   readonly warnings: Problem[];
 }
 
+/** What `lint` is to look at. */
+export interface LintRequest {
+  readonly dirs: readonly string[];
+  /** A file with what the ConfigMap would say: `global` and sections of modules. */
+  readonly values: string | undefined;
+}
+
 /**
- * Checks layout, values files, charts' metadata, schemas, hooks with their crontabs and filters, without a cluster.
- * One line for each finding; exit code 1 when one of them is more than a warning.
+ * Checks layout, values files, charts, schemas, hooks with their crontabs and filters, without a cluster. One line for
+ * each finding; exit code 1 when one of them is more than a warning.
  */
-export function lintDirs(dirs: readonly string[], settings: Settings, env: Environment): Promise<Printed> {
+export function lintDirs(request: LintRequest, settings: Settings, env: Environment): Promise<Printed> {
   return scoped(async (scope) => {
     const options = askOptions(settings, env, scope);
     const found: Findings = { problems: [], warnings: [] };
-    for (const dir of dirs) await lintOne(await readLintDir(dir), options, found);
+    const charts = await chartsOf(request, settings, env);
+    const missing = charts.missing();
+    for (const dir of request.dirs) {
+      const lint = await readLintDir(dir);
+      await lintOne(lint, options, found);
+      for (const module of missing === undefined ? lint.tree.modules : [])
+        if (module.problem === undefined)
+          found.problems.push(...(await lintChart(module, lint.tree, charts)));
+    }
+    if (missing !== undefined)
+      found.warnings.push({ ...missing, message: `charts are not rendered: ${missing.message}` });
     const lines = [
       ...found.problems.map(describeProblem),
       ...found.warnings.map((warning) => `warning: ${describeProblem(warning)}`),
@@ -35,15 +54,23 @@ export function lintDirs(dirs: readonly string[], settings: Settings, env: Envir
 }
 
 /** The rules that the operator's ServiceAccount needs for these modules and hooks, as YAML. */
-export function rbacOf(dirs: readonly string[], settings: Settings, env: Environment): Promise<Printed> {
+export function rbacOf(request: LintRequest, settings: Settings, env: Environment): Promise<Printed> {
   return scoped(async (scope) => {
     const loader = new HookLoader(askOptions(settings, env, scope));
     const trees: Tree[] = [];
-    for (const dir of dirs) trees.push((await readLintDir(dir)).tree);
-    const { rules, problems } = await rulesOf(trees, loader, { settings, env });
+    for (const dir of request.dirs) trees.push((await readLintDir(dir)).tree);
+    const { rules, problems } = await rulesOf(trees, loader, await chartsOf(request, settings, env));
     const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
     return { text: `${comments.join("")}${toYaml({ rules })}`, code: problems.length > 0 ? 1 : 0 };
   });
+}
+
+async function chartsOf(
+  { values }: LintRequest,
+  settings: Settings,
+  env: Environment,
+): Promise<OfflineCharts> {
+  return new OfflineCharts(settings, env, values === undefined ? {} : await readConfigValues(values));
 }
 
 async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {

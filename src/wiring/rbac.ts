@@ -1,18 +1,10 @@
-import type { Environment, Settings } from "../config.ts";
-import { Helm, documentsOf, renderOffline } from "../helm/index.ts";
+import { documentsOf } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
-import { oneLine, silentLogger, systemClock } from "../lib/index.ts";
+import { oneLine } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import type { Hook, Json, Module, Problem, Tree } from "../model/index.ts";
-import { compileSchemas, effective } from "../values/index.ts";
-import { hookEnvironment } from "./base.ts";
+import type { Hook, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
+import type { OfflineCharts } from "./offline-charts.ts";
 import { Kinds } from "./rbac-kinds.ts";
-
-/** How charts are rendered. */
-interface Means {
-  readonly settings: Settings;
-  readonly env: Environment;
-}
 
 const WATCHED = ["get", "list", "watch"];
 const MANAGED = ["create", "delete", "get", "list", "patch", "update", "watch"];
@@ -24,7 +16,7 @@ const MANAGED = ["create", "delete", "get", "list", "patch", "update", "watch"];
 export async function rulesOf(
   trees: readonly Tree[],
   loader: HookLoader,
-  means: Means,
+  charts: OfflineCharts,
 ): Promise<{ rules: Json[]; problems: Problem[] }> {
   const needs = new Needs();
   const problems: Problem[] = [];
@@ -34,7 +26,7 @@ export async function rulesOf(
     for (const module of tree.modules) {
       for (const file of module.hookFiles)
         await addHook(needs, problems, () => loader.load(file, module.name));
-      await addChart(needs, problems, { module, tree, means });
+      await addChart(needs, problems, { module, tree, charts });
     }
   }
   return { rules: needs.rules(), problems };
@@ -96,58 +88,64 @@ function addBindings(needs: Needs, hook: Hook): void {
 interface ChartOf {
   readonly module: Module;
   readonly tree: Tree;
-  readonly means: Means;
+  readonly charts: OfflineCharts;
 }
 
-async function addChart(needs: Needs, problems: Problem[], { module, tree, means }: ChartOf): Promise<void> {
+async function addChart(needs: Needs, problems: Problem[], { module, tree, charts }: ChartOf): Promise<void> {
   if (module.crdFiles.length > 0) needs.add("apiextensions.k8s.io/v1", "CustomResourceDefinition", MANAGED);
   if (module.chart === "none") return;
   try {
-    const manifest = await renderOffline(toolsOf(means), {
-      module,
-      values: valuesOf(module, tree),
-      signal: new AbortController().signal,
-    });
-    for (const document of documentsOf(manifest)) addObject(needs, document);
+    const manifest = await charts.render(module, tree);
+    const objects = documentsOf(manifest).flatMap(expand);
+    for (const object of objects) addObject(needs, object);
+    addBindingRights(needs, objects);
   } catch (error) {
     problems.push({ file: module.dir, message: `its chart could not be rendered: ${oneLine(error)}` });
   }
 }
 
-function toolsOf({ settings, env }: Means): Parameters<typeof renderOffline>[0] {
-  const { tmpDir, helmBin: bin, helmTimeoutMs: timeoutMs, helmHistoryMax: historyMax } = settings;
-  const helm = new Helm({
-    bin,
-    namespace: settings.namespace ?? "default",
-    managedBy: "",
-    timeoutMs,
-    historyMax,
-    validate: false,
-    tmpDir,
-    env: hookEnvironment(env),
-    logger: silentLogger,
-    clock: systemClock,
-  });
-  return { helm, tmpDir, clock: systemClock };
-}
-
-/** What files and schema defaults alone come to. */
-function valuesOf(module: Module, tree: Tree): string {
-  const global = effective({ schemas: compileSchemas(tree.globalSchemas), common: tree.globalValues });
-  const { schemas, common, own } = module;
-  const section = { common: common.section, own: own.section };
-  const values = effective({ schemas: compileSchemas(schemas), ...section });
-  return JSON.stringify({ global: global.helmValues, [module.valuesKey]: values.helmValues });
-}
-
-function addObject(needs: Needs, document: Json): void {
-  if (!isJsonObject(document)) return;
-  const { apiVersion, kind } = document;
-  if (typeof apiVersion !== "string" || typeof kind !== "string") return;
+function expand(document: Json): JsonObject[] {
+  if (!isJsonObject(document) || typeof document["kind"] !== "string") return [];
   const items = document["items"];
-  if (kind.endsWith("List") && Array.isArray(items)) return items.forEach((item) => addObject(needs, item));
+  return document["kind"].endsWith("List") && Array.isArray(items) ? items.flatMap(expand) : [document];
+}
+
+function addObject(needs: Needs, object: JsonObject): void {
+  const { apiVersion, kind } = object;
+  if (typeof apiVersion !== "string" || typeof kind !== "string") return;
   needs.add(apiVersion, kind, MANAGED);
-  const isRole = apiVersion.startsWith("rbac.authorization.k8s.io/") && kind.endsWith("Role");
-  const rules = isRole ? document["rules"] : undefined;
+  if (!isRbac(object) || !kind.endsWith("Role")) return;
+  const rules = object["rules"];
   if (Array.isArray(rules)) for (const rule of rules) needs.grant(rule);
+  // What such a role will grant is not known here: the API server asks for the right to escalate.
+  if (isJsonObject(object["aggregationRule"]))
+    needs.grant({ apiGroups: [RBAC], resources: ["clusterroles"], verbs: ["escalate"] });
+}
+
+/** Who may not grant what a role holds must be allowed to bind it by name: roles that this chart does not bring. */
+function addBindingRights(needs: Needs, objects: readonly JsonObject[]): void {
+  const brought = new Set(
+    objects.filter(isRbac).map((object) => `${text(object["kind"])} ${nameOf(object)}`),
+  );
+  for (const object of objects.filter(isRbac)) {
+    const { kind, name } = isJsonObject(object["roleRef"]) ? object["roleRef"] : {};
+    if (typeof kind !== "string" || typeof name !== "string" || brought.has(`${kind} ${name}`)) continue;
+    const resources = [`${kind.toLowerCase()}s`];
+    needs.grant({ apiGroups: [RBAC], resources, verbs: ["bind"], resourceNames: [name] });
+  }
+}
+
+const RBAC = "rbac.authorization.k8s.io";
+
+function isRbac(object: JsonObject): boolean {
+  return typeof object["apiVersion"] === "string" && object["apiVersion"].startsWith(`${RBAC}/`);
+}
+
+function nameOf(object: JsonObject): string {
+  const { metadata } = object;
+  return isJsonObject(metadata) ? text(metadata["name"]) : "";
+}
+
+function text(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
 }

@@ -110,8 +110,12 @@ test("the command line asks a running operator (DEBUG)", { timeout: 120_000 }, a
   rmSync(join(root, "modules/030-more/hooks"), { recursive: true });
   writeFileSync(join(root, "modules/030-more/values.yaml"), "moreEnabled: true\nmore: {}\n");
   writeFileSync(join(root, "modules/030-more/templates/map.yaml"), CONFIG_MAP.replaceAll("webShop", "more"));
+  cpSync(join(root, "modules/030-more"), join(root, "modules/040-broken"), { recursive: true });
+  writeFileSync(join(root, "modules/040-broken/values.yaml"), "brokenEnabled: true\n");
+  writeFileSync(join(root, "modules/040-broken/templates/map.yaml"), "{{ nonsense }}\n");
   expect(await json("plan")).toMatchObject({
     install: { more: "there is no release" },
+    invalid: { broken: expect.stringContaining('function "nonsense" not defined') },
     upgrade: { "web-shop": "inputs changed; the manifest changes" },
   });
   const diff = await run("module render web-shop --diff");

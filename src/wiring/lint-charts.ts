@@ -1,0 +1,42 @@
+import { basename, join } from "node:path";
+
+import { HelmError, manifestFaults, unreadKeys } from "../helm/index.ts";
+import { ProblemError } from "../model/index.ts";
+import type { Module, Problem, Tree } from "../model/index.ts";
+import type { OfflineCharts } from "./offline-charts.ts";
+
+/** What is wrong with a module's chart: values that nothing reads, what helm refuses, what any API server would. */
+export async function lintChart(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
+  if (module.chart === "none") return [];
+  return [...lintLevels(module), ...(await lintManifest(module, tree, charts))];
+}
+
+function lintLevels(module: Module): Problem[] {
+  return unreadKeys(module).map((key) => ({
+    file: join(module.dir, "values.yaml"),
+    key,
+    message: "nothing reads it",
+    remedy: `values of the module stand under ${module.valuesKey}, those of a sub-chart under its name or alias`,
+  }));
+}
+
+async function lintManifest(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
+  try {
+    const manifest = await charts.render(module, tree);
+    return manifestFaults(manifest).map((message) => ({ file: module.dir, message: `renders ${message}` }));
+  } catch (error) {
+    if (error instanceof ProblemError) return [...error.problems];
+    if (error instanceof HelmError) return [refused(module, error)];
+    throw error;
+  }
+}
+
+function refused({ dir }: Module, error: HelmError): Problem {
+  // helm loads a staged copy of charts that it would not take as they lie there.
+  const message = error.message.replace(`helm template ${basename(dir)}: `, "");
+  return {
+    file: dir,
+    message: `cannot be rendered: ${message}`,
+    remedy: "mend the chart; what only the ConfigMap gives can be given by --values FILE",
+  };
+}

@@ -1,0 +1,83 @@
+import { readFile } from "node:fs/promises";
+
+import type { Environment, Settings } from "../config.ts";
+import { Helm, renderOffline } from "../helm/index.ts";
+import { parseYaml, silentLogger, systemClock } from "../lib/index.ts";
+import { ProblemError, isJsonObject } from "../model/index.ts";
+import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
+import { compileSchemas, effective } from "../values/index.ts";
+import { hookEnvironment } from "./base.ts";
+
+/** Renders the charts of modules from files alone: values files, schema defaults, and what stands for a ConfigMap. */
+export class OfflineCharts {
+  readonly #helm: Helm;
+  readonly #tmpDir: string;
+  readonly #config: JsonObject;
+
+  /** `config` has `global` and sections, as the ConfigMap has. */
+  constructor(settings: Settings, env: Environment, config: JsonObject = {}) {
+    this.#tmpDir = settings.tmpDir;
+    this.#config = config;
+    this.#helm = new Helm({
+      bin: settings.helmBin,
+      namespace: settings.namespace ?? "default",
+      managedBy: "",
+      timeoutMs: settings.helmTimeoutMs,
+      historyMax: settings.helmHistoryMax,
+      validate: false,
+      tmpDir: settings.tmpDir,
+      env: hookEnvironment(env),
+      logger: silentLogger,
+      clock: systemClock,
+    });
+  }
+
+  /** Why nothing can be rendered; undefined where helm is at hand. */
+  missing(): Problem | undefined {
+    try {
+      this.#helm.identity();
+      return undefined;
+    } catch (error) {
+      if (error instanceof ProblemError) return error.problems[0];
+      throw error;
+    }
+  }
+
+  /** The manifest of a module with a chart. Throws HelmError, ProblemError. */
+  render(module: Module, tree: Tree): Promise<string> {
+    const tools = { helm: this.#helm, tmpDir: this.#tmpDir, clock: systemClock };
+    const values = JSON.stringify(this.#values(module, tree));
+    return renderOffline(tools, { module, values, signal: new AbortController().signal });
+  }
+
+  #values(module: Module, tree: Tree): JsonObject {
+    const global = effective({
+      schemas: compileSchemas(tree.globalSchemas),
+      common: tree.globalValues,
+      config: sectionOf(this.#config["global"]),
+    });
+    const own = effective({
+      schemas: compileSchemas(module.schemas),
+      common: module.common.section,
+      own: module.own.section,
+      config: sectionOf(this.#config[module.valuesKey]),
+    });
+    return { global: global.helmValues, [module.valuesKey]: own.helmValues };
+  }
+}
+
+function sectionOf(value: Json | undefined): Section | undefined {
+  return typeof value === "object" && value !== null ? value : undefined;
+}
+
+/** Reads the file of `lint --values`. Throws ProblemError. */
+export async function readConfigValues(file: string): Promise<JsonObject> {
+  try {
+    const { value } = parseYaml(await readFile(file, "utf8"), file);
+    if (value === null) return {};
+    if (isJsonObject(value)) return value;
+  } catch (error) {
+    throw new ProblemError([{ file, message: `cannot be read: ${(error as Error).message}` }]);
+  }
+  throw new ProblemError([{ file, message: "must be a map with `global` and sections of modules" }]);
+}

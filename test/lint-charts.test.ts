@@ -1,0 +1,160 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+
+import { tools } from "../scripts/setup/tools.mjs";
+import { parseYaml } from "../src/lib/index.ts";
+import { runOffline } from "../src/offline.ts";
+
+// docs/DEBUG.md "Without a cluster": what lint finds in charts.
+
+let root: string;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "lint-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+});
+
+function put(path: string, text: string): string {
+  const file = join(root, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+  return file;
+}
+
+function lint(...args: string[]): Promise<{ code: number; text: string }> {
+  const env = { PATH: process.env["PATH"], ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };
+  return runOffline("lint", ["--helm-bin", tools().helm, ...args, join(root, "modules")], env);
+}
+
+const CHART = "apiVersion: v2\nname: x\nversion: 1.0.0\n";
+const MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n";
+const DEPLOYMENT = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "{{ .Release.Name }}"}
+spec:
+  template:
+    spec:
+      containers: [{name: "{{ .Chart.Name }}", image: x}]
+`;
+const ALIASED = `${CHART}dependencies: [{name: nginx-proxy, version: 1.0.0, alias: nginxProxy}]\n`;
+
+function module(template: string, files: Readonly<Record<string, string>> = {}): void {
+  put("modules/010-nginx-proxy/Chart.yaml", files["Chart.yaml"] ?? CHART);
+  put("modules/010-nginx-proxy/templates/x.yaml", template);
+  for (const [path, text] of Object.entries(files)) put(`modules/010-nginx-proxy/${path}`, text);
+}
+
+const subChart = (template: string): Record<string, string> => ({
+  "Chart.yaml": ALIASED,
+  "charts/nginx-proxy/Chart.yaml": "apiVersion: v2\nname: nginx-proxy\nversion: 1.0.0\n",
+  "charts/nginx-proxy/templates/x.yaml": template,
+  "charts/nginx-proxy/values.yaml": "replicas: 1\n",
+});
+
+describe("lint finds", () => {
+  const broken: Record<string, [string, Record<string, string>, RegExp]> = {
+    "a missing dependency": [MAP, { "Chart.yaml": ALIASED }, /cannot be rendered: .*nginx-proxy.*missing/],
+    "a template error": [`${MAP}data: {a: {{ .Values.a.b.c }}}\n`, {}, /templates\/x\.yaml.*nil pointer/],
+    "an unknown function": [`${MAP}data: {a: {{ nonsense }}}\n`, {}, /function "nonsense" not defined/],
+    "a required value": [
+      `${MAP}data: {a: {{ required "host is needed" .Values.nginxProxy.host }}}\n`,
+      {},
+      /host is needed/,
+    ],
+    "a manifest that is no YAML": ["a: [\n", {}, /YAML parse error/],
+    "an object without kind": ["apiVersion: v1\nmetadata: {name: x}\n", {}, /apiVersion or kind is missing/],
+    "an object twice": [`${MAP}---\n${MAP}`, {}, /ConfigMap x stands in the manifest twice/],
+    "an alias that names containers": [
+      MAP.replace("x}", "z}"),
+      subChart(DEPLOYMENT),
+      /container name "nginxProxy" is not valid/,
+    ],
+    "a name with capitals": [
+      MAP.replace("name: x", "name: nginxProxy"),
+      {},
+      /ConfigMap nginxProxy: its name is not valid/,
+    ],
+    "a name that YAML reads as a boolean": [
+      MAP.replace("name: x", "name: y"),
+      {},
+      /its name is true, which is no text/,
+    ],
+    "a label that is no text": [
+      MAP.replace("{name: x}", "{name: x, labels: {a: 1}}"),
+      {},
+      /the value "1" of label a/,
+    ],
+    "values of a sub-chart at the root": [
+      MAP,
+      { ...subChart(MAP.replace("x}", "z}")), "values.yaml": "replicas: 3\n" },
+      /values\.yaml: replicas: nothing reads it/,
+    ],
+    "values under a sub-chart's name beside its alias": [
+      MAP,
+      { ...subChart(MAP.replace("x}", "z}")), "values.yaml": "nginx-proxy: {replicas: 3}\n" },
+      /values\.yaml: nginx-proxy: nothing reads it .*alias/,
+    ],
+  };
+  it.each(Object.entries(broken))("%s", async (_, [template, files, finding]) => {
+    module(template, files);
+    const { code, text } = await lint();
+    expect(text).toMatch(finding);
+    expect(code).toBe(1);
+    expect(text).toContain("010-nginx-proxy");
+  });
+});
+
+describe("lint is content with", () => {
+  it("a chart that needs what only the ConfigMap gives, when it is given", async () => {
+    module(`${MAP}data: {a: {{ required "needed" .Values.nginxProxy.host }}, b: {{ .Values.global.b }}}\n`);
+    const values = put("values.yaml", "global: {b: c}\nnginxProxy: {host: example}\n");
+    expect(await lint("--values", values)).toEqual({ code: 0, text: "" });
+  });
+
+  it("defaults of the chart at the root that its templates read, also by another chart's helper", async () => {
+    const template = `${MAP}data: {a: "{{ .Values.size }}", b: "{{ include "helper" . }}"}\n`;
+    const helper = '{{ define "helper" }}{{ .Values.nameOverride }}{{ end }}';
+    module(template, {
+      ...subChart(MAP.replace("x}", "z}")),
+      "charts/nginx-proxy/templates/_helpers.tpl": helper,
+      "values.yaml":
+        "size: 3\nnameOverride: n\nnginxProxy: {replicas: 2}\nnginxProxyEnabled: true\nglobal: {}\n",
+    });
+    expect(await lint()).toEqual({ code: 0, text: "" });
+  });
+
+  it("names that only RBAC allows", async () => {
+    module(
+      "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:Reader'}\n",
+    );
+    expect(await lint()).toEqual({ code: 0, text: "" });
+  });
+});
+
+it("lint says that it renders nothing without helm", async () => {
+  module("a: [\n");
+  const env = { PATH: "/nowhere", ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };
+  const { code, text } = await runOffline("lint", [join(root, "modules")], env);
+  expect(text).toBe(
+    "warning: helm: charts are not rendered: there is no such helm binary (install helm 3 or 4, or set --helm-bin)\n",
+  );
+  expect(code).toBe(0);
+});
+
+it("lint --rbac asks for the right to bind roles that the chart does not bring", async () => {
+  const group = "rbac.authorization.k8s.io";
+  const binding = (kind: string, name: string): string =>
+    `---\napiVersion: ${group}/v1\nkind: RoleBinding\nmetadata: {name: ${name}}\nroleRef: {apiGroup: ${group}, kind: ${kind}, name: ${name}}\n`;
+  const own = `---\napiVersion: ${group}/v1\nkind: Role\nmetadata: {name: own}\nrules: []\n`;
+  const sum = `---\napiVersion: ${group}/v1\nkind: ClusterRole\nmetadata: {name: sum}\naggregationRule: {}\n`;
+  module(`${own}${sum}${binding("Role", "own")}${binding("ClusterRole", "view")}`);
+  const { code, text } = await lint("--rbac");
+  expect(code).toBe(0);
+  const { rules } = parseYaml(text, "stdout").value as { rules: { verbs: string[] }[] };
+  expect(rules.filter(({ verbs }) => verbs.includes("bind"))).toEqual([
+    { apiGroups: [group], resources: ["clusterroles"], verbs: ["bind"], resourceNames: ["view"] },
+  ]);
+  expect(rules).toContainEqual({ apiGroups: [group], resources: ["clusterroles"], verbs: ["escalate"] });
+});
