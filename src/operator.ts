@@ -1,15 +1,19 @@
 import type { Environment, ParsedSettings } from "./config.ts";
 import { ApiError, ConnectionError } from "./kube/index.ts";
-import { Scope, createLogger, formatDuration, oneLine } from "./lib/index.ts";
+import { Failures, Scope, createLogger, formatDuration, oneLine, systemClock } from "./lib/index.ts";
+import type { Timer } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
 import { logSink } from "./wiring/log-sink.ts";
 import { Operator } from "./wiring/operator.ts";
 
 const REFUSED = 1;
 
+/** An orderly end after an uncaught error takes no longer than the shutdown time-out and this. */
+const LAST_RESORT_MS = 15_000;
+
 /**
  * Runs the operator until it is told to stop or loses its lease (exit code 0), or refuses to start (exit code 1, one
- * line for each problem) (design: Running).
+ * line for each problem) (design: Running). An uncaught error stops it in order (exit code 1).
  */
 export async function operate({ settings, warnings }: ParsedSettings, env: Environment): Promise<number> {
   const logger = createLogger(logSink(settings));
@@ -21,12 +25,16 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
   );
   scope.add(end);
   let operator: Operator | undefined;
+  const uncaught = watchUncaught(stop, {
+    tell: (error) => (operator?.failures ?? new Failures(logger)).report("uncaught", error),
+    mayTakeMs: settings.shutdownTimeoutMs + LAST_RESORT_MS,
+  });
   try {
     operator = new Operator({ settings, env, scope, stop });
     await operator.run();
-    return 0;
+    return uncaught.code();
   } catch (error) {
-    if (stop.signal.aborted) return 0;
+    if (stop.signal.aborted) return uncaught.code();
     report(error, (line) => logger.error(line));
     return REFUSED;
   } finally {
@@ -34,6 +42,7 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
     await scope
       .close()
       .catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
+    uncaught.end();
   }
 }
 
@@ -56,5 +65,30 @@ function watchSignals(stop: AbortController, tell: (signal: string) => void): ()
   for (const signal of signals) process.on(signal, handle);
   return () => {
     for (const signal of signals) process.off(signal, handle);
+  };
+}
+
+/** The last resort: an error that nothing caught is told, and stops the operator in order, or by force in the end. */
+function watchUncaught(
+  stop: AbortController,
+  { tell, mayTakeMs }: { tell: (error: unknown) => void; mayTakeMs: number },
+): { code(): number; end(): void } {
+  let force: Timer | undefined;
+  const handle = (error: unknown): void => {
+    tell(error);
+    force ??= systemClock.setTimer(mayTakeMs, () => process.exit(REFUSED));
+    stop.abort(new Error("an internal error"));
+  };
+  process.on("uncaughtException", handle);
+  process.on("unhandledRejection", handle);
+  // Whoever read the log has left: it goes on without one.
+  process.stdout.on("error", () => {});
+  return {
+    code: () => (force === undefined ? 0 : REFUSED),
+    end() {
+      process.off("uncaughtException", handle);
+      process.off("unhandledRejection", handle);
+      force?.cancel();
+    },
   };
 }

@@ -1,6 +1,3 @@
-import { createServer } from "node:http";
-import type { ServerResponse } from "node:http";
-
 import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
@@ -8,8 +5,8 @@ import type { Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
-import { closeServer } from "./server.ts";
-import type { Listening } from "./server.ts";
+import { serve } from "./web.ts";
+import type { Limits, Listening, WebAnswer } from "./web.ts";
 
 /** What the public port shows; nothing here tells values or changes anything. */
 export interface PublicSources {
@@ -20,51 +17,51 @@ export interface PublicSources {
   readonly hookMetrics: () => Promise<string>;
   /** A follower's answer to /readyz: its leader's; undefined for a leader. */
   readonly mirrored?: () => Promise<{ status: number; text: string } | undefined>;
+  /** An error while a request was answered. */
+  readonly failed: (error: unknown) => void;
 }
 
-type Route = (sources: PublicSources, url: URL) => Promise<[status: number, body: string, type?: string]>;
+type Route = (sources: PublicSources, query: URLSearchParams) => WebAnswer | Promise<WebAnswer>;
 
-const TEXT = "text/plain; charset=utf-8";
 const EXPOSITION = "text/plain; version=0.0.4; charset=utf-8";
 
-const ROUTES: Readonly<Record<string, Route>> = {
-  "/": () => Promise.resolve([200, index(), "text/html; charset=utf-8"]),
-  "/healthz": () => Promise.resolve([200, ""]),
-  "/readyz": readyz,
-  "/status/converge": (sources, url) => Promise.resolve(converge(sources, url)),
-  "/metrics": async (sources) => [200, await sources.metrics(), EXPOSITION],
-  "/metrics/hooks": async (sources) => [200, await sources.hookMetrics(), EXPOSITION],
-  "/queue": (sources, url) => Promise.resolve(queue(sources, url)),
-};
+const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
+  ["/", () => ({ status: 200, body: index(), type: "text/html; charset=utf-8" })],
+  ["/healthz", () => ({ status: 200, body: "" })],
+  ["/readyz", readyz],
+  ["/status/converge", converge],
+  ["/metrics", async ({ metrics }) => ({ status: 200, body: await metrics(), type: EXPOSITION })],
+  [
+    "/metrics/hooks",
+    async ({ hookMetrics }) => ({ status: 200, body: await hookMetrics(), type: EXPOSITION }),
+  ],
+  ["/queue", queue],
+]);
 
 /** Serves the public port (design: HTTP). Throws ProblemError when it cannot be had. */
-export async function servePublic(
-  listen: { address: string; port: number },
+export function servePublic(
+  { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
   sources: PublicSources,
 ): Promise<Listening> {
-  const server = createServer((request, response) => {
-    const url = new URL(request.url ?? "/", "http://operator");
-    const route = ROUTES[url.pathname];
-    const answer: ReturnType<Route> =
-      route === undefined ? Promise.resolve([404, "not found\n"]) : route(sources, url);
-    answer.then(
-      (given) => send(response, given),
-      () => send(response, [500, "internal error\n"]),
-    );
+  const listening = serve(
+    { host: address, port },
+    {
+      methods: ["GET", "HEAD"],
+      limits,
+      failed: sources.failed,
+      async answer({ path, query }) {
+        const route = ROUTES.get(path);
+        return route === undefined ? { status: 404, body: "not found\n" } : route(sources, query);
+      },
+    },
+  );
+  return listening.catch((error: unknown) => {
+    throw noPort({ address, port }, error);
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (error) => reject(noPort(listen, error)));
-    server.listen(listen.port, listen.address, resolve);
-  });
-  const bound = server.address();
-  return {
-    port: typeof bound === "object" && bound !== null ? bound.port : listen.port,
-    close: () => closeServer(server),
-  };
 }
 
-function noPort({ address, port }: { address: string; port: number }, error: Error): ProblemError {
-  const isTaken = "code" in error && error.code === "EADDRINUSE";
+function noPort({ address, port }: { address: string; port: number }, error: unknown): ProblemError {
+  const isTaken = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
   return new ProblemError([
     {
       file: "the HTTP server",
@@ -74,20 +71,15 @@ function noPort({ address, port }: { address: string; port: number }, error: Err
   ]);
 }
 
-function send(response: ServerResponse, [status, body, type = TEXT]: Awaited<ReturnType<Route>>): void {
-  response.writeHead(status, { "content-type": type });
-  response.end(body);
-}
-
-async function readyz(sources: PublicSources): ReturnType<Route> {
+async function readyz(sources: PublicSources): Promise<WebAnswer> {
   const mirrored = await sources.mirrored?.();
-  if (mirrored !== undefined) return [mirrored.status, mirrored.text];
+  if (mirrored !== undefined) return { status: mirrored.status, body: mirrored.text };
   return sources.view().boot === "running"
-    ? [200, "Startup converge done.\n"]
-    : [500, "Startup converge in progress\n"];
+    ? text("Startup converge done.\n")
+    : { status: 500, body: "Startup converge in progress\n" };
 }
 
-function converge(sources: PublicSources, url: URL): Awaited<ReturnType<Route>> {
+function converge(sources: PublicSources, query: URLSearchParams): WebAnswer {
   const { boot, converge: state } = sources.view();
   const tasks = state.phase === "idle" ? 0 : state.remaining + 1;
   const status = {
@@ -97,22 +89,27 @@ function converge(sources: PublicSources, url: URL): Awaited<ReturnType<Route>> 
     CONVERGE_IN_PROGRESS: boot === "running" ? tasks : 0,
     CONVERGE_WAIT_TASK: boot === "running" && tasks === 0,
   };
-  if (url.searchParams.get("output") === "json")
-    return [200, `${JSON.stringify(status)}\n`, "application/json"];
-  if (status.STARTUP_CONVERGE_NOT_STARTED) return [200, "STARTUP_CONVERGE_NOT_STARTED\n"];
-  if (boot === "converging") return [200, `STARTUP_CONVERGE_IN_PROGRESS: ${tasks} tasks\n`];
+  if (query.get("output") === "json") return json(status);
+  if (status.STARTUP_CONVERGE_NOT_STARTED) return text("STARTUP_CONVERGE_NOT_STARTED\n");
+  if (boot === "converging") return text(`STARTUP_CONVERGE_IN_PROGRESS: ${tasks} tasks\n`);
   const second = tasks === 0 ? "CONVERGE_WAIT_TASK" : `CONVERGE_IN_PROGRESS: ${tasks} tasks`;
-  return [200, `STARTUP_CONVERGE_DONE\n${second}\n`];
+  return text(`STARTUP_CONVERGE_DONE\n${second}\n`);
 }
 
-function queue(sources: PublicSources, url: URL): Awaited<ReturnType<Route>> {
+function queue(sources: PublicSources, query: URLSearchParams): WebAnswer {
   const dump = dumpQueues(sources.queues(), sources.clock.now(), true);
-  if (url.searchParams.get("output") === "json")
-    return [200, `${JSON.stringify(dump)}\n`, "application/json"];
-  return [200, queueText(dump)];
+  return query.get("output") === "json" ? json(dump) : text(queueText(dump));
 }
 
 function index(): string {
-  const links = Object.keys(ROUTES).map((path) => `<li><a href="${path}">${path}</a></li>`);
+  const links = [...ROUTES.keys()].map((path) => `<li><a href="${path}">${path}</a></li>`);
   return `<!doctype html><title>addon-operator</title><h1>addon-operator</h1><ul>${links.join("")}</ul>\n`;
+}
+
+function text(body: string): WebAnswer {
+  return { status: 200, body };
+}
+
+function json(data: object): WebAnswer {
+  return { status: 200, body: `${JSON.stringify(data)}\n`, type: "application/json" };
 }

@@ -2,5 +2,5 @@ export * from "./cli.ts";
 export * from "./http.ts";
 export * from "./queue-dump.ts";
 export { serveSocket } from "./server.ts";
-export type { Listening } from "./server.ts";
+export type { Limits, Listening } from "./web.ts";
 export type { Sources } from "./routes.ts";

@@ -27,6 +27,8 @@ export interface Sources {
   readonly log: { level: LogLevel };
   /** Calls back after so many ms, unless the operator stops before: then the timer must not hold it up. */
   readonly later: (ms: number, fn: () => void) => void;
+  /** An error while a request was answered. */
+  readonly failed: (error: unknown) => void;
 }
 
 /** An answer: data (rendered as the client asks) or text as it is. */
@@ -58,7 +60,7 @@ const failure = (status: number, text: string): Answer => ({ status, text: `${te
 /** Routes of the debug socket (operator-behaviour §1.4 and ours beyond it). */
 export async function answer(sources: Answers, ask: Ask): Promise<Answer> {
   const [room = "", ...rest] = ask.path;
-  const handler = ROOMS[room];
+  const handler = Object.hasOwn(ROOMS, room) ? ROOMS[room] : undefined;
   if (handler === undefined) return failure(404, `no such path: /${ask.path.join("/")}; see /discovery`);
   return handler(sources, { ...ask, path: rest });
 }
@@ -102,7 +104,8 @@ function setParameter(sources: Answers, form: URLSearchParams): Answer {
 }
 
 function global(sources: Sources, { path }: Ask): Answer {
-  const show = GLOBAL_VIEWS[path[0] ?? ""];
+  const [what = ""] = path;
+  const show = Object.hasOwn(GLOBAL_VIEWS, what) ? GLOBAL_VIEWS[what] : undefined;
   return show === undefined
     ? failure(404, `global: use ${Object.keys(GLOBAL_VIEWS).join(", ")}`)
     : data(show(sources));
@@ -124,7 +127,7 @@ function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
   if (ask.path.length === 1 && name === "resource-monitor") return monitors(sources);
   const found = sources.state.module(name);
   if (found === undefined) return failure(500, `module not found: ${name}`);
-  const handler = MODULE_VIEWS[what];
+  const handler = Object.hasOwn(MODULE_VIEWS, what) ? MODULE_VIEWS[what] : undefined;
   if (handler === undefined) return failure(404, `module: use ${Object.keys(MODULE_VIEWS).join(", ")}`);
   return handler(sources, found.module, ask);
 }

@@ -1,6 +1,4 @@
 import { chmod, mkdir, rm } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { dirname } from "node:path";
 
 import { oneLine, toYaml } from "../lib/index.ts";
@@ -9,68 +7,55 @@ import { queueText } from "./queue-dump.ts";
 import { answer } from "./routes.ts";
 import type { Answer, Answers, Sources } from "./routes.ts";
 import { TemporaryLevel } from "./temporary-level.ts";
+import { serve } from "./web.ts";
+import type { Limits, Listening, WebAnswer, WebRequest } from "./web.ts";
 
-/** A listening server. */
-export interface Listening {
-  readonly port: number;
-  close(): Promise<void>;
-}
-
-const FORMAT = /\.(text|yaml|json)$/;
-const FORM_LIMIT = 65_536;
+const FORMATS = ["text", "yaml", "json"];
+/** A chart may take its time to be rendered. */
+const IDLE_MS = 600_000;
 
 /** Serves the debug routes on a unix socket of mode 0600. Throws when the path cannot be used. */
-export async function serveSocket(path: string, sources: Sources): Promise<Listening> {
+export async function serveSocket(
+  path: string,
+  sources: Sources,
+  limits: Partial<Limits> = {},
+): Promise<Listening> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await rm(path, { force: true });
   const answers = { ...sources, level: new TemporaryLevel(sources) };
-  const server = createServer((request, response) => void respond(answers, request, response));
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(path, resolve);
-  });
+  const listening = await serve(
+    { path },
+    {
+      methods: ["GET", "HEAD", "POST"],
+      limits: { idleMs: IDLE_MS, ...limits },
+      failed: sources.failed,
+      answer: (request) => respond(answers, request),
+    },
+  );
   await chmod(path, 0o600);
-  return { port: 0, close: () => closeServer(server) };
+  return listening;
 }
 
-/** Ends a server and the connections that idle on it. */
-export function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
-}
-
-async function respond(answers: Answers, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const url = new URL(request.url ?? "/", "http://socket");
-  const format = FORMAT.exec(url.pathname)?.[1];
-  const path = url.pathname.replace(FORMAT, "").split("/").filter(Boolean).map(decodeURIComponent);
+async function respond(answers: Answers, { method, path, query, body }: WebRequest): Promise<WebAnswer> {
+  const { words, format } = split(path);
+  if (words === undefined) return { status: 400, body: "the path has a % that stands for nothing\n" };
   try {
-    const form = new URLSearchParams(await bodyOf(request));
-    const given = await answer(answers, {
-      method: request.method ?? "GET",
-      path,
-      query: url.searchParams,
-      form,
-    });
-    send(response, given.status, render(given, format));
+    const given = await answer(answers, { method, path: words, query, form: new URLSearchParams(body) });
+    return { status: given.status, body: render(given, format) };
   } catch (error) {
-    send(response, 500, `${oneLine(error)}\n`);
+    return { status: 500, body: `${oneLine(error)}\n` };
   }
 }
 
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  let body = "";
-  for await (const chunk of request) {
-    body += String(chunk);
-    if (body.length > FORM_LIMIT) throw new Error("the request is too large");
+/** The segments of a path, and the format at its end. */
+function split(path: string): { words: string[] | undefined; format: string | undefined } {
+  const format = FORMATS.find((each) => path.endsWith(`.${each}`));
+  const bare = format === undefined ? path : path.slice(0, -format.length - 1);
+  try {
+    return { words: bare.split("/").filter(Boolean).map(decodeURIComponent), format };
+  } catch {
+    return { words: undefined, format };
   }
-  return body;
-}
-
-function send(response: ServerResponse, status: number, body: string): void {
-  response.writeHead(status, { "content-type": "text/plain; charset=utf-8" });
-  response.end(body);
 }
 
 /** Text for people, or the data as YAML or JSON. */

@@ -29,7 +29,7 @@ export class LateLabels {
   /** A release is worked on: the quiet begins anew. */
   touch(): void {
     this.#timer?.cancel();
-    if (this.#due.size > 0) this.#timer = this.#clock.setTimer(QUIET_MS, () => void this.flush());
+    if (this.#due.size > 0) this.#timer = this.#clock.setTimer(QUIET_MS, () => this.flush());
   }
 
   /** Writes what is due now; resolves when that is done. */

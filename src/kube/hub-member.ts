@@ -1,5 +1,4 @@
-import type { Logger } from "../lib/index.ts";
-import { oneLine } from "../lib/index.ts";
+import type { Failures } from "../lib/index.ts";
 import type { WatchedObject } from "./watch-spec.ts";
 import { isLater } from "./watch-spec.ts";
 
@@ -47,13 +46,13 @@ export class Member {
   #closed = false;
   #troubled = false;
   #held: Change[] = [];
-  readonly #logger: Logger;
+  readonly #failures: Failures;
   readonly #outstanding = new Set<Promise<void>>();
   readonly #resolveSynced: () => void;
 
-  constructor(consumer: WatchConsumer, logger: Logger) {
+  constructor(consumer: WatchConsumer, failures: Failures) {
     this.consumer = consumer;
-    this.#logger = logger;
+    this.#failures = failures;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.synced = promise;
     this.#resolveSynced = resolve;
@@ -130,7 +129,7 @@ export class Member {
   }
 
   #failed(error: unknown): void {
-    this.#logger.error("A consumer of a watch failed", { error: oneLine(error) });
+    this.#failures.report("watch", error);
   }
 
   // undefined while fewer than `limit` promises are outstanding.

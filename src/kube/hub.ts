@@ -1,3 +1,4 @@
+import { Failures } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { KubeClient } from "./client.ts";
 import type { WatchConsumer } from "./hub-member.ts";
@@ -12,6 +13,8 @@ export interface HubOptions {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Hears what consumers throw. */
+  readonly failures?: Failures;
   readonly random?: () => number;
 }
 
@@ -44,11 +47,12 @@ export class WatchHub {
   readonly #witnesses = new Set<WatchWitness>();
 
   constructor(options: HubOptions) {
+    const failures = options.failures ?? new Failures(options.logger);
     const witness: WatchWitness = {
-      failed: (type) => this.#witnesses.forEach((each) => each.failed(type)),
+      failed: (type) => failures.guard("watch", () => this.#witnesses.forEach((each) => each.failed(type))),
       relisted: (spec) => this.#witnesses.forEach((each) => each.relisted(spec)),
     };
-    this.#options = { random: Math.random, ...options, witness };
+    this.#options = { random: Math.random, ...options, failures, witness };
   }
 
   /** Tells `witness` of all watches from now on; returns what ends that. */
@@ -70,7 +74,7 @@ export class WatchHub {
       shared = new SharedWatch(spec, this.#options);
       this.#shared.set(key, shared);
     }
-    const member = new Member(consumer, this.#options.logger);
+    const member = new Member(consumer, this.#options.failures);
     const joined = shared;
     joined.add(member);
     return { synced: member.synced, close: () => this.#leave(key, joined, member) };

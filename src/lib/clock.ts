@@ -11,7 +11,7 @@ export interface Clock {
   now(): number;
   monotonic(): number;
   /** Calls `fn` once after `ms` milliseconds (at most 2^31-1). */
-  setTimer(ms: number, fn: () => void): Timer;
+  setTimer(ms: number, fn: () => void | Promise<void>): Timer;
 }
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -21,7 +21,7 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   setTimer(ms, fn) {
-    const handle = setTimeout(fn, Math.min(Math.max(ms, 0), LONGEST_TIMER_MS));
+    const handle = setTimeout(() => void fn(), Math.min(Math.max(ms, 0), LONGEST_TIMER_MS));
     return { cancel: () => clearTimeout(handle) };
   },
 };

@@ -3,6 +3,7 @@ export * from "./bursts.ts";
 export * from "./clock.ts";
 export * from "./duration.ts";
 export * from "./errors.ts";
+export * from "./failures.ts";
 export * from "./hash.ts";
 export * from "./log.ts";
 export * from "./names.ts";

@@ -18,15 +18,20 @@ export interface Metrics {
   readonly kube: KubeRecorder;
   /** Once every 10 s. */
   tick(): void;
+  /** An error of our own in a callback of `place`. */
+  internalError(place: string): void;
   /** The text Prometheus reads, after the samplers ran. */
   text(): Promise<string>;
   /** Calls `sample` before each scrape, so that gauges (queue lengths) are fresh. Returns what ends it. */
   beforeScrape(sample: () => void | Promise<void>): () => void;
 }
 
+const PLACES = ["http", "debug socket", "timer", "watch", "child", "uncaught"];
+
 /** The operator's series under a prefix (`--prometheus-metrics-prefix`), at zero where their labels are known. */
 export function createMetrics({ prefix }: { readonly prefix: string }): Metrics {
   const registry = new SeriesRegistry(prefix);
+  for (const place of PLACES) registry.touch("internalErrors", { place });
   const samplers = new Set<{ readonly sample: () => void | Promise<void> }>();
   return {
     contentType: registry.contentType,
@@ -35,6 +40,7 @@ export function createMetrics({ prefix }: { readonly prefix: string }): Metrics 
     queues: queueRecorder(registry),
     kube: kubeRecorder(registry),
     tick: () => registry.add("liveTicks", {}),
+    internalError: (place) => registry.add("internalErrors", { place }),
     text: async () => {
       for (const { sample } of samplers) await sample();
       return registry.text();

@@ -29,6 +29,11 @@ function seconds(name: string, labels: readonly string[], help: string): SeriesD
 /** Every series of the operator (operator-behaviour §1.5, README "Operation"), by the name the code knows it by. */
 export const SERIES = {
   liveTicks: counter("live_ticks", [], "Grows by one every 10 s while the event loop is alive"),
+  internalErrors: counter(
+    "internal_errors_total",
+    ["place"],
+    "Errors of the operator itself; uncaught ones end it",
+  ),
   configErrors: counter("config_values_errors_total", [], "Contents of the ConfigMap that were invalid"),
   missingRights: gauge("missing_rights", [], "API rights that the operator itself misses"),
   discoverErrors: counter("modules_discover_errors_total", [], "Failed discoveries of modules"),

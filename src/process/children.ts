@@ -1,3 +1,5 @@
+import { Failures, silentLogger } from "../lib/index.ts";
+
 /** A child that is still alive. */
 export interface Living {
   end(graceMs: number): void;
@@ -19,6 +21,18 @@ export function startOnlyWhile(allowed: () => boolean): void {
 /** Whether a child may be started now. */
 export function startsAllowed(): boolean {
   return mayStart();
+}
+
+let failures = new Failures(silentLogger);
+
+/** From now on `to` hears of errors in what children call: who reads their lines. */
+export function reportChildren(to: Failures): void {
+  failures = to;
+}
+
+/** Calls back on behalf of a child; a mistake there ends neither the operator nor the reading. */
+export function callBack(fn: () => void): void {
+  failures.guard("child", fn);
 }
 
 /** Remembers a child until it has ended. */

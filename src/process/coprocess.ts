@@ -1,6 +1,6 @@
 import { systemClock } from "../lib/index.ts";
 import { launch, type Child, type Exit } from "./child.ts";
-import { remember } from "./children.ts";
+import { callBack, remember } from "./children.ts";
 import { Ending, signalGroup } from "./group.ts";
 import { Tail } from "./kept.ts";
 import { LineSplitter } from "./lines.ts";
@@ -46,7 +46,10 @@ export class Coprocess {
   constructor(options: CoprocessOptions) {
     this.#child = launch({ ...options, stdin: "pipe" });
     this.#alive = this.#child.pid !== undefined;
-    const lines = new LineSplitter(options.onLine, options.maxLine ?? MAX_ANSWER);
+    const lines = new LineSplitter(
+      (line) => callBack(() => options.onLine(line)),
+      options.maxLine ?? MAX_ANSWER,
+    );
     this.#listen(lines);
     this.exited = this.#end(options, lines);
     this.#remember();

@@ -1,4 +1,4 @@
-export { endChildren, startOnlyWhile } from "./children.ts";
+export { endChildren, reportChildren, startOnlyWhile } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
 export { startsAsMeant } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./lines.ts";

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 
 import { type Clock, systemClock } from "../lib/index.ts";
 import { launch, type Child, type Exit } from "./child.ts";
-import { remember, startsAllowed } from "./children.ts";
+import { callBack, remember, startsAllowed } from "./children.ts";
 import { drain } from "./drain.ts";
 import { Ending } from "./group.ts";
 import { Head, Tail } from "./kept.ts";
@@ -100,7 +100,8 @@ interface Source {
 }
 
 function listen({ readable, kept, name }: Source, onLine: RunRequest["onLine"]): () => void {
-  const lines = onLine === undefined ? undefined : new LineSplitter((line) => onLine(name, line));
+  const lines =
+    onLine === undefined ? undefined : new LineSplitter((line) => callBack(() => onLine(name, line)));
   readable?.on("data", (chunk: Buffer) => {
     kept.push(chunk);
     lines?.push(chunk);

@@ -117,7 +117,7 @@ export class Healing {
     const resource = await resolve(object.kind, object.apiVersion).catch(() => undefined);
     if (this.#closed || this.#watches.get(key) !== watch) return;
     if (resource === undefined) {
-      clock.setTimer(ASK_AGAIN_MS, () => void this.#subscribe(object, key, watch));
+      clock.setTimer(ASK_AGAIN_MS, () => this.#subscribe(object, key, watch));
       return;
     }
     watch.resource = resource;

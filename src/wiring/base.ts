@@ -7,7 +7,7 @@ import { FilterEngine } from "../filter/index.ts";
 import type { RunSettings } from "../hooks/index.ts";
 import { Discovery, WatchHub, connect } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { KnownSecrets, createLogger, systemClock } from "../lib/index.ts";
+import { Failures, KnownSecrets, createLogger, guardedClock, systemClock } from "../lib/index.ts";
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { VERSION } from "../version.ts";
@@ -25,6 +25,7 @@ export interface Base {
   /** Learned from values; taken out of everything that is shown. */
   readonly secrets: KnownSecrets;
   readonly logger: Logger;
+  readonly failures: Failures;
   readonly client: KubeClient;
   readonly patchClient: KubeClient;
   readonly discovery: Discovery;
@@ -36,10 +37,11 @@ export interface Base {
 
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when it cannot be had. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope): Base {
-  const clock = systemClock;
   const secrets = new KnownSecrets();
   const sink = logSink(settings, secrets);
   const logger = createLogger(sink);
+  const failures = new Failures(logger);
+  const clock = guardedClock(systemClock, failures);
   const env = hookEnvironment(environment);
   const client = connect({
     kubeConfig: settings.kubeConfig,
@@ -51,7 +53,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     logger,
   });
   scope.add(() => client.close());
-  const hub = new WatchHub({ client, clock, logger });
+  const hub = new WatchHub({ client, clock, logger, failures });
   scope.add(() => hub.close());
   const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger });
   scope.add(() => filters.close());
@@ -64,6 +66,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     sink,
     secrets,
     logger,
+    failures,
     client,
     patchClient: client.limited({ qps, burst, timeoutMs }),
     discovery: new Discovery(client, clock),

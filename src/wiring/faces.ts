@@ -96,6 +96,7 @@ export class Faces {
         metrics: () => metrics.text(),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
         mirrored: this.#shown.mirrored,
+        failed: (error) => this.#base.failures.report("http", error),
       },
     );
     this.port = server.port;
@@ -233,6 +234,7 @@ export class Faces {
         const timer = this.#base.clock.setTimer(ms, fn);
         this.#shown.scope.add(() => timer.cancel());
       },
+      failed: (error) => this.#base.failures.report("debug socket", error),
     };
   }
 }

@@ -3,14 +3,14 @@ import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
 import { firstContact } from "../kube/index.ts";
 import { breathe } from "../lib/index.ts";
-import type { Scope } from "../lib/index.ts";
+import type { Failures, Scope } from "../lib/index.ts";
 import { LEASE_GRACE_MS } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { HookMetrics, createMetrics } from "../metrics/index.ts";
 import { explainHold } from "../plan/index.ts";
-import { Scratch, endChildren } from "../process/index.ts";
+import { Scratch, endChildren, reportChildren } from "../process/index.ts";
 import { Queues } from "../queue/index.ts";
 import type { Settings } from "../settings.ts";
 import { State } from "../state/index.ts";
@@ -70,6 +70,8 @@ export class Operator {
     this.#base = makeBase(settings, options.env, options.scope);
     const { clock } = this.#base;
     this.#metrics = createMetrics({ prefix: settings.metricsPrefix });
+    reportChildren(this.#base.failures);
+    this.#base.failures.onFailure = (place) => this.#metrics.internalError(place);
     this.#hookMetrics = new HookMetrics({
       prefix: settings.metricsPrefix,
       exists: (owner) => hasHook(this.#state, owner),
@@ -106,6 +108,11 @@ export class Operator {
       const module = view.modules.get(name);
       return module === undefined ? undefined : explainHold(module, { view, queues: this.#queues.views() });
     });
+  }
+
+  /** Where errors go that nobody waits for. */
+  get failures(): Failures {
+    return this.#base.failures;
   }
 
   /** Starts, works, and resolves when asked to stop or the lease is lost. Throws ProblemError when it refuses. */

@@ -55,7 +55,7 @@ export async function watchRights(
         base.logger.warn("Rights are missing; what needs them will fail", { rights: found });
       onFound(found);
     }
-    if (found === undefined || found.length > 0) timer = clock.setTimer(AGAIN_MS, () => void look());
+    if (found === undefined || found.length > 0) timer = clock.setTimer(AGAIN_MS, look);
   };
   await look();
 }

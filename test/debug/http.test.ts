@@ -40,6 +40,7 @@ beforeEach(async () => {
       metrics: () => Promise.resolve("own 1\n"),
       hookMetrics: () => Promise.resolve("hooks 1\n"),
       mirrored: () => Promise.resolve(mirrored),
+      failed: () => {},
     },
   );
 });

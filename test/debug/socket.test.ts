@@ -78,6 +78,7 @@ function sources(): Sources {
     runNow: (name) => void ran.push(name),
     log,
     later: (ms, fn) => void clock.setTimer(ms, fn),
+    failed: () => {},
   };
 }
 

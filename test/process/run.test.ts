@@ -4,8 +4,10 @@ import { fileURLToPath } from "node:url";
 
 import { expect, test } from "vitest";
 
+import { Failures, silentLogger } from "../../src/lib/index.ts";
 import {
   endChildren,
+  reportChildren,
   run,
   type RunRequest,
   type RunResult,
@@ -44,6 +46,20 @@ function isZombie(pid: number): boolean {
     return true;
   }
 }
+
+test("a reader of lines that throws is reported, and ends neither the reading nor the operator", async () => {
+  const failures = new Failures(silentLogger);
+  const places: string[] = [];
+  failures.onFailure = (place) => void places.push(place);
+  reportChildren(failures);
+  const lines: string[] = [];
+  const onLine = (_stream: string, line: string): void => {
+    lines.push(line);
+    throw new Error("broken");
+  };
+  const result = await run({ file: "/bin/echo", args: ["a\nb"], cwd: "/", env, onLine });
+  expect([result.outcome, lines, places]).toEqual(["succeeded", ["a", "b"], ["child", "child"]]);
+});
 
 test("lines come as they are written, blank ones do not", async () => {
   const lines: string[] = [];

@@ -1,0 +1,182 @@
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { ListenOptions } from "node:net";
+
+/** A listening server. */
+export interface Listening {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** A request, already parsed. */
+export interface WebRequest {
+  readonly method: string;
+  /** As it was sent, percent signs included. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly body: string;
+}
+
+export interface WebAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly type?: string;
+}
+
+/** What a server does, and what it may cost. */
+export interface Face {
+  readonly methods: readonly string[];
+  answer(request: WebRequest): Promise<WebAnswer>;
+  /** An error that nobody else hears of; the server goes on. */
+  failed(error: unknown): void;
+  readonly limits?: Partial<Limits>;
+}
+
+export interface Limits {
+  /** With one more, the oldest connection is closed: whoever holds many keeps nobody else out. */
+  readonly connections: number;
+  readonly headerBytes: number;
+  readonly bodyBytes: number;
+  /** For the head of a request, and for all of it. */
+  readonly headMs: number;
+  readonly requestMs: number;
+  /** Without a byte in either direction. */
+  readonly idleMs: number;
+}
+
+const LIMITS: Limits = {
+  connections: 128,
+  headerBytes: 16_384,
+  bodyBytes: 65_536,
+  headMs: 10_000,
+  requestMs: 30_000,
+  idleMs: 60_000,
+};
+
+/** After so many requests a connection is closed. */
+const REQUESTS_PER_CONNECTION = 100;
+const TEXT = "text/plain; charset=utf-8";
+
+/** Serves a face; any request gets an answer or a closed connection. Throws when the address cannot be had. */
+export async function serve(listen: ListenOptions, face: Face): Promise<Listening> {
+  const limits = { ...LIMITS, ...face.limits };
+  const server = createServer({
+    maxHeaderSize: limits.headerBytes,
+    headersTimeout: limits.headMs,
+    requestTimeout: limits.requestMs,
+    connectionsCheckingInterval: limits.headMs / 2,
+  });
+  server.timeout = limits.idleMs;
+  server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION;
+  boundConnections(server, limits.connections);
+  answerInTurn(server, (request, response) => respond(request, response, { ...face, limits }));
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(listen, resolve);
+  });
+  // Such as no room for one more connection.
+  server.on("error", (error) => face.failed(error));
+  const bound = server.address();
+  return {
+    port: typeof bound === "object" && bound !== null ? bound.port : 0,
+    close: () => closeServer(server),
+  };
+}
+
+function boundConnections(server: Server, most: number): void {
+  const open = new Set<{ destroy(): void }>();
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size > most) oldest?.destroy();
+  });
+}
+
+/** Who sends many requests at once is answered one after the other: their answers never wait in memory together. */
+function answerInTurn(
+  server: Server,
+  answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
+): void {
+  const last = new WeakMap<object, Promise<unknown>>();
+  server.on("request", (request, response) => {
+    const before = last.get(request.socket);
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    response.once("close", resolve);
+    for (const stream of [request, response]) stream.on("error", () => response.destroy());
+    last.set(request.socket, over);
+    void Promise.resolve(before).then(() => answer(request, response));
+  });
+}
+
+async function respond(
+  request: IncomingMessage,
+  response: ServerResponse,
+  face: Face & { readonly limits: Limits },
+): Promise<void> {
+  try {
+    const parsed = parse(request, face.methods);
+    const answer =
+      "status" in parsed ? parsed : await face.answer({ ...parsed, body: await bodyOf(request, face) });
+    send(request, response, answer);
+  } catch (error) {
+    // A client that has left has nobody to be told.
+    if (response.destroyed || request.errored !== null) return void response.destroy();
+    if (error instanceof TooLargeError)
+      return send(request, response, { status: 413, body: `${error.message}\n` });
+    face.failed(error);
+    if (response.headersSent) response.destroy();
+    else send(request, response, { status: 500, body: "internal error\n" });
+  }
+}
+
+type Parsed = Omit<WebRequest, "body">;
+
+function parse(
+  { method = "GET", url = "/" }: IncomingMessage,
+  methods: readonly string[],
+): Parsed | WebAnswer {
+  if (!methods.includes(method)) return { status: 405, body: `use ${methods.join(" or ")}\n` };
+  // Whoever asks through a proxy names the host too.
+  const parsed = URL.parse(url.startsWith("/") ? `http://operator${url}` : url);
+  if (parsed === null) return { status: 400, body: "that is no path\n" };
+  return { method, path: parsed.pathname, query: parsed.searchParams };
+}
+
+class TooLargeError extends Error {}
+
+async function bodyOf(
+  request: IncomingMessage,
+  { methods, limits }: Face & { limits: Limits },
+): Promise<string> {
+  if (!methods.includes("POST")) return "";
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > limits.bodyBytes)
+      throw new TooLargeError(`the request is larger than ${limits.bodyBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, body, type = TEXT }: WebAnswer,
+): void {
+  // What was not read of a body would have to be read before the next request.
+  const unread = !request.complete && (request.headers["content-length"] ?? "0") !== "0";
+  const rest = unread || request.headers["transfer-encoding"] !== undefined ? { connection: "close" } : {};
+  response.writeHead(status, { "content-type": type, ...rest });
+  response.end(body);
+}
+
+/** Ends a server and the connections that idle on it. */
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

@@ -1,0 +1,83 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { servePublic, serveSocket } from "../../src/debug/index.ts";
+import type { Limits, Listening, Sources } from "../../src/debug/index.ts";
+import { State } from "../../src/state/index.ts";
+import { viewOf } from "../status/views.ts";
+import { ManualClock } from "./clock.ts";
+import type { Address } from "./raw-http.ts";
+
+/** A face that listens, with what it reported. */
+export interface OpenFace {
+  readonly address: Address;
+  readonly failures: unknown[];
+  close(): Promise<void>;
+}
+
+export type FaceName = "HTTP port" | "debug socket";
+
+/** Opens a face of an operator without modules. `slow` answers /metrics on the port and /plan on the socket. */
+export async function openFace(
+  name: FaceName,
+  limits: Partial<Limits> = {},
+  slow: () => Promise<string> = () => Promise.resolve("own 1\n"),
+): Promise<OpenFace> {
+  const failures: unknown[] = [];
+  const failed = (error: unknown): void => void failures.push(error);
+  if (name === "HTTP port") return { ...(await openPort({ limits, slow, failed })), failures };
+  return { ...(await openSocket({ limits, slow, failed })), failures };
+}
+
+interface Parts {
+  readonly limits: Partial<Limits>;
+  readonly slow: () => Promise<string>;
+  readonly failed: (error: unknown) => void;
+}
+
+async function openPort({ limits, slow, failed }: Parts): Promise<Omit<OpenFace, "failures">> {
+  const server = await servePublic(
+    { address: "127.0.0.1", port: 0, limits },
+    {
+      clock: new ManualClock(),
+      view: () => viewOf([]),
+      queues: () => [],
+      metrics: slow,
+      hookMetrics: () => Promise.resolve("hooks 1\n"),
+      failed,
+    },
+  );
+  return { address: { port: server.port }, close: () => server.close() };
+}
+
+async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFace, "failures">> {
+  const clock = new ManualClock();
+  const state = new State({ clock, onChange: () => {} });
+  const sources: Sources = {
+    version: "1",
+    clock,
+    state,
+    queues: () => [],
+    snapshots: () => ({}),
+    render: () => Promise.resolve(""),
+    objects: () => [],
+    explain: () => ({}),
+    why: () => [],
+    plan: () => slow(),
+    runNow: () => {},
+    log: { level: "info" },
+    later: () => {},
+    failed,
+  };
+  const dir = mkdtempSync(join(tmpdir(), "face-"));
+  const path = join(dir, "debug.socket");
+  const server: Listening = await serveSocket(path, sources, limits);
+  return {
+    address: { path },
+    async close() {
+      await server.close();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
