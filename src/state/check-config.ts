@@ -1,7 +1,7 @@
 import type { Problem } from "../model/index.ts";
-import type { ParsedConfig } from "../values/index.ts";
+import type { ParsedConfig, Violation } from "../values/index.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
-import type { ValuesStore } from "./values-store.ts";
+import type { Sections, ValuesStore } from "./values-store.ts";
 
 /** ConfigMap content that is to be judged before it comes into force. */
 export interface Candidate {
@@ -43,7 +43,10 @@ function checkSection(
   key: string,
   { name, config, overlay, remedy }: Candidate & { readonly remedy: string },
 ): Problem[] {
-  const { config: merged } = values.mergeSections(key, sectionIn(config, key), sectionIn(overlay, key));
+  const { config: merged } = values.mergeSections(key, {
+    config: sectionIn(config, key),
+    overlay: sectionIn(overlay, key),
+  });
   return values
     .schemas(key)
     .validateConfig(merged)
@@ -53,4 +56,17 @@ function checkSection(
       message,
       remedy,
     }));
+}
+
+/** Throws when a hook's config patch leaves sections that break the config schema. */
+export function checkPatched(values: ValuesStore, key: string, sections: Sections): void {
+  const { config } = values.mergeSections(key, sections);
+  refusePatch("config values patch", key, values.schemas(key).validateConfig(config));
+}
+
+/** Throws with every violation that a hook's patch brings about, if there is any. */
+export function refusePatch(what: string, key: string, violations: readonly Violation[]): void {
+  if (violations.length === 0) return;
+  const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  throw new Error(`${what} makes ${key} invalid: ${all}`);
 }

@@ -2,7 +2,15 @@ import { digestJson } from "../lib/index.ts";
 import type { KnownSecrets } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
-import { compact, compileSchemas, effective, explain, withOverlay } from "../values/index.ts";
+import {
+  applyPatch,
+  compact,
+  compileSchemas,
+  effective,
+  explain,
+  patchedSection,
+  withOverlay,
+} from "../values/index.ts";
 import type {
   Effective,
   ParsedConfig,
@@ -18,6 +26,10 @@ import { GLOBAL, sectionIn } from "./sections.ts";
 export interface Merged extends Effective {
   readonly digest: string;
 }
+
+/** What ConfigMap and overlay say of one key. */
+export type Sections = Pick<SectionInput, "config" | "overlay">;
+type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
 
 const NO_SCHEMAS = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
@@ -101,21 +113,42 @@ export class ValuesStore {
   merged(key: string): Merged {
     let merged = this.#merged.get(key);
     if (merged === undefined) {
-      merged = this.merge(key, this.patches(key), sectionIn(this.#config, key));
+      merged = this.merge(key, { ...this.#sections(key), patches: this.patches(key) });
       this.#merged.set(key, merged);
     }
     return merged;
   }
 
-  /** As `merged`, with other patches or another ConfigMap section: to judge a change before it is made. */
-  merge(key: string, patches: readonly PatchOperation[], config: Section | undefined): Merged {
-    return this.#effective(key, { config, overlay: sectionIn(this.#overlay, key), patches });
+  /** As `merged`, of other layers: to judge a change before it is made. */
+  merge(key: string, layers: Layers): Merged {
+    const result = effective(this.#input(key, layers));
+    this.#secrets?.learn(result.values, this.schemas(key).secretPaths);
+    let known: string | undefined;
+    return {
+      ...result,
+      // Values that are merged to be judged only are never asked for it.
+      get digest() {
+        return (known ??= digestJson(result.helmValues));
+      },
+    };
   }
 
   /** As `merged`, with other sections of ConfigMap and overlay; those in force are not merged again. */
-  mergeSections(key: string, config: Section | undefined, overlay: Section | undefined): Merged {
+  mergeSections(key: string, { config, overlay }: Sections): Merged {
     const inForce = config === sectionIn(this.#config, key) && overlay === sectionIn(this.#overlay, key);
-    return inForce ? this.merged(key) : this.#effective(key, { config, overlay, patches: this.patches(key) });
+    return inForce ? this.merged(key) : this.merge(key, { config, overlay, patches: this.patches(key) });
+  }
+
+  /** What ConfigMap and overlay will say once a hook's patch is saved: in the overlay, where there is one. */
+  patchedSections(key: string, operations: readonly PatchOperation[]): Sections {
+    const { config, overlay } = this.#sections(key);
+    if (operations.length === 0) return { config, overlay };
+    if (this.#overlay === undefined) return { config: applyPatch(config, operations), overlay };
+    return { config, overlay: patchedSection(overlay, operations, config ?? {}) };
+  }
+
+  #sections(key: string): Sections {
+    return { config: sectionIn(this.#config, key), overlay: sectionIn(this.#overlay, key) };
   }
 
   /** JSON pointers into a module's merged values (with `global`) that the schemas mark as secret. */
@@ -127,12 +160,7 @@ export class ValuesStore {
 
   /** Which layer set each leaf of a section, and where, by JSON pointer. */
   explain(key: string): JsonObject {
-    const config = sectionIn(this.#config, key);
-    const input = this.#input(key, {
-      config,
-      overlay: sectionIn(this.#overlay, key),
-      patches: this.patches(key),
-    });
+    const input = this.#input(key, { ...this.#sections(key), patches: this.patches(key) });
     return Object.fromEntries(explain(input, this.#places(key)));
   }
 
@@ -151,20 +179,7 @@ export class ValuesStore {
     return { ...(Object.fromEntries(known) as Places), hookOf: (path) => this.#authors.of(key, path) };
   }
 
-  #effective(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): Merged {
-    const result = effective(this.#input(key, layers));
-    this.#secrets?.learn(result.values, this.schemas(key).secretPaths);
-    let known: string | undefined;
-    return {
-      ...result,
-      // Values that are merged to be judged only are never asked for it.
-      get digest() {
-        return (known ??= digestJson(result.helmValues));
-      },
-    };
-  }
-
-  #input(key: string, layers: Pick<SectionInput, "config" | "overlay" | "patches">): SectionInput {
+  #input(key: string, layers: Layers): SectionInput {
     const module = this.#modules.get(key);
     return {
       schemas: this.schemas(key),

@@ -1,8 +1,8 @@
-import { GLOBAL } from "../state/index.ts";
+import { checkPatched, refusePatch } from "../state/index.ts";
 import type { ValuesStore } from "../state/index.ts";
 import type { Hook } from "../model/index.ts";
-import { applyPatch, forStorage, parsePatch } from "../values/index.ts";
-import type { ParsedPatch, PatchOperation, Violation } from "../values/index.ts";
+import { forStorage, parsePatch } from "../values/index.ts";
+import type { ParsedPatch, PatchOperation } from "../values/index.ts";
 import type { HookLeftovers } from "./hands.ts";
 
 /** Patches of one run that passed every check. */
@@ -40,11 +40,8 @@ export function judgePatches(
   };
 }
 
-function judgeConfig(values: ValuesStore, key: string, patch: ParsedPatch): void {
-  if (patch.operations.length === 0) return;
-  const section = applyPatch(values.configSection(key), patch.operations);
-  const merged = values.merge(key, values.patches(key), section);
-  refuse("config values patch", key, values.schemas(key).validateConfig(merged.config));
+function judgeConfig(values: ValuesStore, key: string, { operations }: ParsedPatch): void {
+  if (operations.length > 0) checkPatched(values, key, values.patchedSections(key, operations));
 }
 
 function judgeValues(
@@ -54,23 +51,11 @@ function judgeValues(
 ): readonly PatchOperation[] {
   const { config, own } = patches;
   if (own.operations.length === 0) return [];
-  const section =
-    config.operations.length === 0
-      ? values.configSection(key)
-      : applyPatch(values.configSection(key), config.operations);
+  const sections = values.patchedSections(key, config.operations);
   // Strict against what the hook saw: removing what is not there is an error while the patch is fresh.
-  const seen =
-    config.operations.length === 0 ? values.merged(key) : values.merge(key, values.patches(key), section);
+  const seen = values.mergeSections(key, sections);
   const stored = forStorage(seen.values, own.operations);
-  const merged = values.merge(key, [...values.patches(key), ...stored], section);
-  refuse("values patch", key, values.schemas(key).validateValues(merged.values));
+  const merged = values.merge(key, { ...sections, patches: [...values.patches(key), ...stored] });
+  refusePatch("values patch", key, values.schemas(key).validateValues(merged.values));
   return stored;
-}
-
-function refuse(what: string, key: string, violations: readonly Violation[]): void {
-  if (violations.length === 0) return;
-  const name = key === GLOBAL ? "global" : key;
-  throw new Error(
-    `${what} makes ${name} invalid: ${violations.map((each) => `${each.path}: ${each.message}`).join("; ")}`,
-  );
 }

@@ -31,47 +31,55 @@ export class ConfigMapSource {
   readonly #writer: ConfigWriter;
   readonly #burst: Burst;
   readonly #subscriptions: Subscription[] = [];
-  #object: ConfigObject | undefined;
+  /** What was judged last. */
+  #judged: ConfigObject | undefined;
+  /** The overlay as judged last; one that is gone counts until it is written again. */
   #overlay: ConfigObject | undefined;
+  /** Something was told while a hook's write was under way. */
+  #isOwed = false;
 
   constructor(options: ConfigMapOptions) {
-    const { overlay, clock } = options;
     this.#options = options;
     this.#objects = new ConfigObjects(options);
     this.#judge = new ConfigJudge(options);
-    this.#burst = new Burst(clock, BURST_MS, () => this.#take());
-    const saved = (object: ConfigObject): void => {
-      if (overlay === undefined) this.#object = object;
-      else this.#overlay = object;
-      this.#burst.touch();
-    };
-    this.#writer = new ConfigWriter({ ...options, objects: this.#objects, saved });
+    this.#burst = new Burst(options.clock, BURST_MS, () => this.#take());
+    this.#writer = new ConfigWriter({
+      ...options,
+      objects: this.#objects,
+      lost: () => this.#overlay?.data,
+      seen: () => this.#isNews() && this.#look(),
+      ended: () => (this.#isOwed ? this.#look() : this.#burst.touch()),
+    });
   }
 
   /**
    * Reads both ConfigMaps anew and records what they say; false when the ConfigMap is missing, which is recorded only
    * after there has been one.
    */
-  async refresh(): Promise<boolean> {
+  refresh(): Promise<boolean> {
     const { name, overlay } = this.#options;
-    this.#object = await this.#objects.read(name);
-    if (overlay !== undefined) this.#overlay = await this.#objects.read(overlay);
-    this.#take();
-    return this.#object !== undefined;
+    // In turn: what a hook is writing is told by the writer, not by what is read meanwhile.
+    return this.#writer.inTurn(async () => {
+      await this.#objects.read(name);
+      if (overlay !== undefined) await this.#objects.read(overlay);
+      this.#take();
+      return this.#objects.latest(name) !== undefined;
+    });
   }
 
   /** Creates an empty ConfigMap, a first start, unless someone has been faster; where it may not, it works as with one. */
   async createEmpty(): Promise<void> {
     const { logger, name } = this.#options;
     try {
-      this.#object = await this.#objects.create(name);
+      await this.#objects.create(name);
       this.#take();
       logger.info("Created an empty ConfigMap");
     } catch (error) {
       if (isAlreadyExists(error)) return void (await this.refresh());
       if (!isForbidden(error)) throw error;
       logger.warn("The empty ConfigMap cannot be created", { configMap: name, error: oneLine(error) });
-      this.#judge.take({ metadata: { resourceVersion: "" } }, this.#overlay);
+      this.#judged = { metadata: { resourceVersion: "" } };
+      this.judgeAgain();
     }
   }
 
@@ -83,24 +91,16 @@ export class ConfigMapSource {
   /** Follows both ConfigMaps; resolves when they were seen once. */
   async watch(): Promise<void> {
     const { name, overlay } = this.#options;
-    const see = (object: ConfigObject | undefined): void => {
-      this.#object = object;
-      this.#burst.touch();
-    };
-    this.#subscriptions.push(this.#objects.follow(name, see));
+    this.#subscriptions.push(this.#objects.follow(name, () => this.#burst.touch()));
     if (overlay !== undefined) {
-      const seeOverlay = (object: ConfigObject | undefined): void => {
-        this.#overlaySeen(overlay, object);
-        this.#burst.touch();
-      };
-      this.#subscriptions.push(this.#objects.follow(overlay, seeOverlay));
+      this.#subscriptions.push(this.#objects.follow(overlay, () => this.#overlayChanged(overlay)));
     }
     await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
   }
 
   /** Judges what was read last once more, as the modules its keys belong to have changed. */
   judgeAgain(): void {
-    if (this.#object !== undefined) this.#take();
+    if (this.#judged !== undefined) this.#judge.take(this.#judged, this.#overlay);
   }
 
   close(): void {
@@ -116,30 +116,49 @@ export class ConfigMapSource {
     return this.#writer.write(key, operations);
   }
 
+  /** Takes what is known now. While a hook's write is under way nobody can say whose change it is: that waits. */
   #take(): void {
-    this.#judge.take(this.#object, this.#overlay);
+    if (this.#writer.isWriting) this.#isOwed = true;
+    else this.#look();
+  }
+
+  #look(): void {
+    const { name, overlay } = this.#options;
+    this.#isOwed = false;
+    this.#judged = this.#objects.latest(name);
+    if (overlay !== undefined) this.#overlay = this.#objects.latest(overlay) ?? this.#overlay;
+    this.#judge.take(this.#judged, this.#overlay);
+  }
+
+  #isNews(): boolean {
+    const { name, overlay } = this.#options;
+    const version = (object: ConfigObject | undefined): string | undefined =>
+      object?.metadata.resourceVersion;
+    const over = overlay === undefined ? undefined : this.#objects.latest(overlay);
+    return (
+      version(this.#objects.latest(name)) !== version(this.#judged) ||
+      version(over) !== version(this.#overlay)
+    );
   }
 
   /** The overlay is ours: what someone deletes is written again from memory. */
-  #overlaySeen(name: string, object: ConfigObject | undefined): void {
-    if (object !== undefined) {
-      this.#overlay = object;
-      return;
-    }
-    const { data } = this.#overlay ?? {};
-    if (data === undefined || Object.keys(data).length === 0) return;
-    void this.#writer.inTurn(() => this.#restore(name, data));
+  #overlayChanged(name: string): void {
+    this.#burst.touch();
+    if (this.#objects.latest(name) === undefined) void this.#writer.inTurn(() => this.#restore(name));
   }
 
-  async #restore(name: string, data: Readonly<Record<string, string>>): Promise<void> {
+  async #restore(name: string): Promise<void> {
     const { clock, logger } = this.#options;
+    const { data } = this.#overlay ?? {};
+    const isThere = this.#objects.latest(name) !== undefined;
+    if (isThere || data === undefined || Object.keys(data).length === 0) return;
     try {
-      this.#overlay = await this.#objects.create(name, data);
+      await this.#objects.create(name, data);
       logger.info("The overlay ConfigMap was deleted; it is written again from memory", { configMap: name });
     } catch (error) {
       if (isAlreadyExists(error)) return;
       logger.warn("The overlay ConfigMap cannot be written", { configMap: name, error: oneLine(error) });
-      clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlaySeen(name, undefined));
+      clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(name));
     }
   }
 }

@@ -21,25 +21,44 @@ export interface ConfigHome {
   readonly namespace: string;
 }
 
-/** ConfigMaps as objects of the API: read, created, written key by key, followed. Errors: ApiError, ConnectionError. */
+/** The last that is known of a ConfigMap. */
+interface Latest {
+  /** The latest version seen, also of one that is gone. */
+  readonly version: string;
+  readonly object: ConfigObject | undefined;
+}
+
+/**
+ * ConfigMaps as objects of the API: read, created, written key by key, followed. Answers and watch overtake each
+ * other, so what is known goes forward only: an older version is an echo of the past. Errors: ApiError, ConnectionError.
+ */
 export class ConfigObjects {
   readonly #home: ConfigHome;
-  /** What a watch tells of older versions than we have read or written ourselves is an echo of the past. */
-  readonly #newest = new Map<string, ConfigObject>();
+  readonly #latest = new Map<string, Latest>();
+  /** How often the watch told of a ConfigMap. */
+  readonly #told = new Map<string, number>();
 
   constructor(home: ConfigHome) {
     this.#home = home;
   }
 
+  /** The latest version that was read, written or watched; undefined = there is none. */
+  latest(name: string): ConfigObject | undefined {
+    return this.#latest.get(name)?.object;
+  }
+
   /** Reads a ConfigMap anew (quorum read); undefined = there is none. */
   async read(name: string): Promise<ConfigObject | undefined> {
     const { client, namespace } = this.#home;
+    const told = this.#told.get(name);
     try {
       const target = { resource: CONFIG_MAPS, namespace, name };
       return this.#remember(name, await get<ConfigObject & JsonObject>(client, target));
     } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
+      if (!isNotFound(error)) throw error;
+      // Where the watch has told something meanwhile, it also tells what is to be made of this answer.
+      if (told === this.#told.get(name)) this.#forget(name, undefined);
+      return undefined;
     }
   }
 
@@ -63,13 +82,17 @@ export class ConfigObjects {
     return this.#remember(name, await mergePatch<ConfigObject & JsonObject>(client, target, { body }));
   }
 
-  /** Calls back with each new version, and with undefined when there is none (any more). */
-  follow(name: string, see: (object: ConfigObject | undefined) => void): Subscription {
+  /** Calls back when there is another `latest`, or none. */
+  follow(name: string, changed: () => void): Subscription {
     const { hub, namespace, logger } = this.#home;
-    const seen = (object: JsonObject): void => {
-      const config = object as unknown as ConfigObject;
-      if (!this.#isPast(name, config)) see(config);
+    const tell = (act: () => void): void => {
+      this.#told.set(name, (this.#told.get(name) ?? 0) + 1);
+      const before = this.#latest.get(name);
+      act();
+      if (this.#latest.get(name) !== before) changed();
     };
+    const seen = (object: JsonObject): void =>
+      tell(() => this.#remember(name, object as unknown as ConfigObject));
     let listed = false;
     return hub.subscribe(
       { resource: CONFIG_MAPS, namespace, fieldSelector: `metadata.name=${name}` },
@@ -80,10 +103,10 @@ export class ConfigObjects {
           seen(object);
         },
         synced: () => {
-          if (!listed) see(undefined);
+          if (!listed) tell(() => this.#forget(name, undefined));
         },
         applied: seen,
-        deleted: () => see(undefined),
+        deleted: ({ metadata }) => tell(() => this.#forget(name, metadata.resourceVersion)),
         trouble: (error) => {
           if (error !== undefined)
             logger.warn("ConfigMap cannot be watched", { configMap: name, error: oneLine(error) });
@@ -93,13 +116,22 @@ export class ConfigObjects {
   }
 
   #remember(name: string, object: ConfigObject): ConfigObject {
-    this.#newest.set(name, object);
+    const version = object.metadata.resourceVersion;
+    if (!this.#isPast(name, version)) this.#latest.set(name, { version, object });
     return object;
   }
 
-  #isPast(name: string, { metadata }: ConfigObject): boolean {
-    const newest = this.#newest.get(name)?.metadata;
-    if (newest === undefined || newest.uid !== metadata.uid) return false;
-    return isLater(newest.resourceVersion, metadata.resourceVersion);
+  /** It is gone since `version`, where that is known. */
+  #forget(name: string, version: string | undefined): void {
+    if (version !== undefined && this.#isPast(name, version)) return;
+    this.#latest.set(name, {
+      version: version ?? this.#latest.get(name)?.version ?? "",
+      object: undefined,
+    });
+  }
+
+  #isPast(name: string, version: string): boolean {
+    const latest = this.#latest.get(name);
+    return latest !== undefined && isLater(latest.version, version);
   }
 }

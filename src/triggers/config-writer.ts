@@ -1,8 +1,8 @@
-import { isConflict } from "../kube/index.ts";
+import { ApiError, ConnectionError, isAlreadyExists, isConflict } from "../kube/index.ts";
 import type { Section } from "../model/index.ts";
-import { sectionIn, withSection } from "../state/index.ts";
+import { checkPatched, sectionIn, withSection } from "../state/index.ts";
 import type { State } from "../state/index.ts";
-import { applyPatch, nextConfigMapData, parseConfigMap } from "../values/index.ts";
+import { nextConfigMapData, parseConfigMap, replay } from "../values/index.ts";
 import type { PatchOperation } from "../values/index.ts";
 import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
 
@@ -14,22 +14,53 @@ export interface WriterParts {
   readonly name: string;
   /** Where hooks write to; undefined = into the ConfigMap itself. */
   readonly overlay: string | undefined;
-  /** What the ConfigMap that was written to is now. */
-  readonly saved: (object: ConfigObject) => void;
+  /** What the overlay said before it went. */
+  readonly lost: () => ConfigObject["data"];
+  /** Everything known is to be taken into force: what is written builds upon it. */
+  readonly seen: () => void;
+  /** A write is over, well or not. */
+  readonly ended: () => void;
+}
+
+/** A hook's patch, and what it makes of one key of the version that was read. */
+interface Edit {
+  readonly key: string;
+  readonly operations: readonly PatchOperation[];
+  readonly base: ConfigObject;
+  /** The new text; null = the key goes. */
+  readonly text: string | null;
+  /** What that text says. */
+  readonly section: Section | undefined;
+  readonly changed: boolean;
 }
 
 /** Saves what hooks patch: one write after the other, each to exactly one key (README "ConfigMap"). */
 export class ConfigWriter {
   readonly #parts: WriterParts;
   #writing: Promise<unknown> = Promise.resolve();
+  #isWriting = false;
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
   }
 
+  /** A write was begun and has not been answered yet. */
+  get isWriting(): boolean {
+    return this.#isWriting;
+  }
+
   /** As {@link ConfigMapSource.write}. */
   write(key: string, operations: readonly PatchOperation[]): Promise<void> {
-    return this.inTurn(() => this.#write(key, operations));
+    return this.inTurn(async () => {
+      this.#isWriting = true;
+      try {
+        const saved = await this.#save(key, operations);
+        if (saved !== undefined) this.#takeIn(saved);
+      } finally {
+        this.#isWriting = false;
+        this.#parts.ended();
+      }
+    });
   }
 
   /** Runs `work` after all writes before it. */
@@ -39,56 +70,96 @@ export class ConfigWriter {
     return turn;
   }
 
-  async #write(key: string, operations: readonly PatchOperation[]): Promise<void> {
+  /** What was written; undefined when there was nothing to write. */
+  async #save(key: string, operations: readonly PatchOperation[]): Promise<Edit | undefined> {
+    let edit: Edit | undefined;
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#writeOnce(key, operations);
+        const base = await this.#base();
+        // A request that was sent twice is a conflict with itself.
+        if (edit !== undefined && stands(edit, base)) return edit;
+        edit = this.#edit(base, key, operations);
+        return edit.changed ? await this.#put(edit) : undefined;
       } catch (error) {
-        if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
+        const isOvertaken = isConflict(error) || isAlreadyExists(error);
+        if (!isOvertaken || tries >= CONFLICT_TRIES) throw error;
       }
     }
   }
 
-  async #writeOnce(key: string, operations: readonly PatchOperation[]): Promise<void> {
-    const { objects, name, overlay, state, saved } = this.#parts;
-    const target = overlay ?? name;
-    const fresh = (await objects.read(target)) ?? (await this.#missing(target));
-    const below = overlay === undefined ? undefined : (sectionIn(state.values.config, key) ?? {});
-    const next = nextConfigMapData({ name: target, data: fresh.data ?? {}, key, operations, below });
-    if (!next.changed) return;
-    const after = await objects.writeKey(target, fresh, { [key]: next.text ?? null });
-    if (overlay === undefined) this.#takeIn(key, operations);
-    else this.#takeInOverlay(key, next.section);
-    // What others wrote meanwhile is in the answer too, and is looked at like any edit.
-    saved(after);
+  /** The version to build upon. The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
+  async #base(): Promise<ConfigObject> {
+    const { objects, name, overlay, lost } = this.#parts;
+    const found = await objects.read(overlay ?? name);
+    if (found !== undefined) return found;
+    if (overlay !== undefined) return objects.create(overlay, lost());
+    throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }
 
-  /** The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
-  async #missing(target: string): Promise<ConfigObject> {
-    const { objects, overlay } = this.#parts;
-    if (target === overlay) return objects.create(target);
-    throw new Error(`ConfigMapMissing: ConfigMap ${target} does not exist; the patch was not saved`);
+  #edit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
+    const { name, overlay, state, seen } = this.#parts;
+    // Edits that were not seen yet are others', whatever becomes of the key.
+    seen();
+    const below = overlay === undefined ? undefined : (sectionIn(state.values.config, key) ?? {});
+    const { text = null, ...next } = nextConfigMapData({
+      name: overlay ?? name,
+      data: base.data ?? {},
+      key,
+      operations,
+      below,
+    });
+    return { ...next, operations, base, text };
+  }
+
+  async #put(edit: Edit): Promise<Edit> {
+    const { objects, name, overlay, state } = this.#parts;
+    const target = overlay ?? name;
+    if (state.view.config.condition === "ok") checkPatched(state.values, edit.key, this.#inForce(edit));
+    try {
+      await objects.writeKey(target, edit.base, { [edit.key]: edit.text });
+      return edit;
+    } catch (error) {
+      const isUnsure = error instanceof ConnectionError || (error instanceof ApiError && error.status >= 500);
+      if (!isUnsure) throw error;
+      const now = await objects.read(target).catch(() => undefined);
+      if (now === undefined || !stands(edit, now)) throw error;
+      return edit;
+    }
+  }
+
+  /** Both sections of the key once the edit is in force. */
+  #inForce({ key, section, operations }: Edit): {
+    config: Section | undefined;
+    overlay: Section | undefined;
+  } {
+    const { overlay, state } = this.#parts;
+    const { config, overlay: over } = state.values;
+    if (overlay !== undefined) return { config: sectionIn(config, key), overlay: section };
+    // An invalid ConfigMap is not in force: the patch is, over the last good content.
+    const isInForce = state.view.config.condition === "ok";
+    const inForce = isInForce ? section : replay(sectionIn(config, key), operations);
+    return { config: inForce, overlay: sectionIn(over, key) };
   }
 
   /** What was saved comes into force at once; the echo on the watch then changes nothing. */
-  #takeIn(key: string, operations: readonly PatchOperation[]): void {
+  #takeIn(edit: Edit): void {
     const { state } = this.#parts;
     const { condition, problems, resourceVersion } = state.view.config;
-    const config = state.values.config ?? this.#empty();
-    const content = withSection(config, key, applyPatch(sectionIn(config, key), operations));
-    const { overlay } = state.values;
-    state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay });
-  }
-
-  #takeInOverlay(key: string, section: Section | undefined): void {
-    const { state } = this.#parts;
-    const { condition, problems, resourceVersion } = state.view.config;
-    const content = state.values.config ?? this.#empty();
-    const overlay = withSection(state.values.overlay ?? this.#empty(), key, section);
-    state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay });
+    const sections = this.#inForce(edit);
+    const { config = this.#empty(), overlay } = state.values;
+    const content = withSection(config, edit.key, sections.config);
+    const isOverlaid = this.#parts.overlay !== undefined;
+    const over = isOverlaid ? withSection(overlay ?? this.#empty(), edit.key, sections.overlay) : overlay;
+    state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: over });
   }
 
   #empty(): ReturnType<typeof parseConfigMap> {
     return parseConfigMap("", {}, this.#parts.state.values.modules());
   }
+}
+
+/** The key says what the edit made of it. */
+function stands({ key, text, base }: Edit, { data = {}, metadata }: ConfigObject): boolean {
+  const now = Object.hasOwn(data, key) ? data[key] : null;
+  return now === text && metadata.resourceVersion !== base.metadata.resourceVersion;
 }

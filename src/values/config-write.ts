@@ -45,13 +45,22 @@ export function sectionYaml(section: Section): string {
  */
 export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
   const before = currentSection(edit);
-  const wanted = applyPatch(merge(edit.below, before) as Section | undefined, edit.operations);
-  const section = edit.below === undefined ? wanted : overlayFor(edit.below, wanted);
+  const section = patchedSection(before, edit.operations, edit.below);
   const changed = canonicalJson(before) !== canonicalJson(section);
   if (!changed) return { key: edit.key, text: own(edit.data, edit.key), changed, section };
   const text = section === undefined ? undefined : sectionYaml(section);
   if (text !== undefined) checkDataSize(edit.name, { ...edit.data, [edit.key]: text }, edit.key);
   return { key: edit.key, text, changed, section };
+}
+
+/** A section with a hook's patch; one of the overlay, when `below` is what the ConfigMap says under it. */
+export function patchedSection(
+  section: Section | undefined,
+  operations: readonly PatchOperation[],
+  below: Section | undefined,
+): Section | undefined {
+  const wanted = applyPatch(merge(below, section) as Section | undefined, operations);
+  return below === undefined ? wanted : overlayFor(below, wanted);
 }
 
 function currentSection(edit: ConfigEdit): Section | undefined {

@@ -8,6 +8,7 @@ export {
   checkDataSize,
   nextConfigMapData,
   overlayFor,
+  patchedSection,
   sectionYaml,
 } from "./config-write.ts";
 export type { ConfigEdit, ConfigWrite } from "./config-write.ts";

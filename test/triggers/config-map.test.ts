@@ -1,11 +1,21 @@
 import * as fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 
-import { ApiError } from "../../src/kube/index.ts";
-import type { ApiRequest, KubeClient, WatchConsumer, WatchHub, WatchedObject } from "../../src/kube/index.ts";
+import { ApiError, ConnectionError } from "../../src/kube/index.ts";
+import type {
+  ApiRequest,
+  KubeClient,
+  WatchConsumer,
+  WatchHub,
+  WatchSpec,
+  WatchedObject,
+} from "../../src/kube/index.ts";
+import type { Hook } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
+import { judgePatches } from "../../src/tasks/patches.ts";
+import type { HookLeftovers } from "../../src/tasks/index.ts";
 import { ConfigMapSource } from "../../src/triggers/index.ts";
-import { ManualClock } from "../support/clock.ts";
+import { ManualClock, settle } from "../support/clock.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
 
@@ -16,34 +26,57 @@ interface Stored {
 
 const failure = (status: number, reason: string) => new ApiError({ status, reason, message: reason });
 
-/** A server with one ConfigMap, and what a source does to it; `before` may change it before a request is answered. */
-function world(data: Record<string, string>, before: (request: ApiRequest) => void = () => {}) {
+/** What may come between a write and its answer; `answer` is what the server did. */
+type Between = (lab: Lab, request: ApiRequest, answer: () => Stored) => Stored | Promise<Stored>;
+type Lab = ReturnType<typeof world>;
+
+/** A server with two ConfigMaps, and what a source does to them; `before` may change them before a request is answered. */
+function world(
+  data: Record<string, string>,
+  before: (request: ApiRequest) => void = () => {},
+  more: { between?: Between; overlay?: Record<string, string> } = {},
+) {
   let version = 1;
-  let stored: Stored = { metadata: { resourceVersion: "1", uid: "u" }, data };
-  const put = (change: Record<string, string | null>): Stored => {
-    const next = Object.entries({ ...stored.data, ...change }).filter(([, text]) => text !== null);
+  const stored = new Map<string, Stored>([["cm", { metadata: { resourceVersion: "1", uid: "u" }, data }]]);
+  if (more.overlay !== undefined)
+    stored.set("over", { metadata: { resourceVersion: "1", uid: "o" }, data: more.overlay });
+  const put = (change: Record<string, string | null>, name = "cm"): Stored => {
+    const old = stored.get(name);
+    const next = Object.entries({ ...old?.data, ...change }).filter(([, text]) => text !== null);
     version += 1;
-    stored = {
-      metadata: { resourceVersion: String(version), uid: "u" },
+    const object = {
+      metadata: { resourceVersion: String(version), uid: old?.metadata.uid ?? `u${version}` },
       data: Object.fromEntries(next) as Record<string, string>,
     };
-    return stored;
+    stored.set(name, object);
+    return object;
   };
   const patches: ApiRequest[] = [];
+  const write = (request: ApiRequest, name: string): Stored => {
+    const body = request.body as Pick<Stored, "metadata"> & { data: Record<string, string | null> };
+    patches.push(request);
+    const now = stored.get(name);
+    if (body.metadata.resourceVersion !== now?.metadata.resourceVersion) throw failure(409, "Conflict");
+    return put(body.data, name);
+  };
   const client = {
     json: async (request: ApiRequest): Promise<unknown> => {
       before(request);
-      if (request.method !== "PATCH") return stored;
-      const body = request.body as Pick<Stored, "metadata"> & { data: Record<string, string | null> };
-      patches.push(request);
-      if (body.metadata.resourceVersion !== stored.metadata.resourceVersion) throw failure(409, "Conflict");
-      return put(body.data);
+      const name = request.path.split("/").at(-1) ?? "";
+      if (request.method === "PATCH") {
+        const act = (): Stored => write(request, name);
+        return more.between === undefined ? act() : more.between(lab, request, act);
+      }
+      if (request.method === "POST") return put((request.body as Stored).data ?? {}, "over");
+      const found = stored.get(name);
+      if (found === undefined) throw failure(404, "NotFound");
+      return found;
     },
   } as unknown as KubeClient;
-  let consumer: WatchConsumer | undefined;
+  const consumers = new Map<string, WatchConsumer>();
   const hub = {
-    subscribe: (_: unknown, each: WatchConsumer) => {
-      consumer = each;
+    subscribe: ({ fieldSelector = "" }: WatchSpec, each: WatchConsumer) => {
+      consumers.set(fieldSelector.slice("metadata.name=".length), each);
       return { synced: Promise.resolve(), close: () => {} };
     },
   } as unknown as WatchHub;
@@ -51,10 +84,34 @@ function world(data: Record<string, string>, before: (request: ApiRequest) => vo
   const state = new State({ clock, onChange: () => {} });
   const logged: LoggedLine[] = [];
   const base = { client, hub, state, clock, logger: keepLog(logged), namespace: "ops", onTrouble: () => {} };
-  const source = new ConfigMapSource({ ...base, name: "cm", overlay: undefined });
-  const tell = (object: Stored): void => consumer?.applied(object as unknown as WatchedObject) as void;
-  return { source, state, put, patches, tell, logged, stored: () => stored };
+  const overlay = more.overlay === undefined ? undefined : "over";
+  const source = new ConfigMapSource({ ...base, name: "cm", overlay });
+  const tell = (object: Stored, name = "cm"): void =>
+    consumers.get(name)?.applied(object as unknown as WatchedObject) as void;
+  /** Deletes it; the watch learns of it with the call of the result. */
+  const lose = (name: string): (() => void) => {
+    const gone = { ...stored.get(name), metadata: { resourceVersion: String(++version), uid: "o" } };
+    stored.delete(name);
+    return () => consumers.get(name)?.deleted(gone as unknown as WatchedObject, true) as void;
+  };
+  const lab = {
+    source,
+    state,
+    put,
+    patches,
+    tell,
+    lose,
+    clock,
+    logged,
+    stored: (name = "cm") => stored.get(name) as Stored,
+  };
+  return lab;
 }
+
+const PORT = {
+  file: "config-values.yaml",
+  text: "{type: object, additionalProperties: true, properties: {port: {type: integer}}}",
+};
 
 const add = (value: string) => [{ op: "add", path: "/global/hook", value } as const];
 
@@ -113,18 +170,154 @@ describe("what a watch tells", () => {
   });
 });
 
-test("a key that matches no module is warned of, once, and in the state with the key that was meant", async () => {
-  const { source, state, logged } = world({ gobal: "a: 1", old: "a: 1" });
-  await source.refresh();
-  await source.refresh();
-  const keys = ["gobal (did you mean global?)", "old"];
-  expect(logged).toEqual([["warn", "ConfigMap keys match no module", { keys }]]);
-  expect(state.view.config.unknownKeys).toEqual(keys);
+const logged: LoggedLine[] = [];
+describe("what a hook wrote comes into force once", () => {
+  const append = [{ op: "add", path: "/global/list/-", value: "b" } as const];
+  const start = async (
+    between: Between,
+    data: Record<string, string> = { global: "{list: [a], old: 1}" },
+  ): Promise<Lab> => {
+    const lab = world(data, undefined, { between });
+    await lab.source.refresh();
+    await lab.source.watch();
+    return lab;
+  };
+  const inForce = async (lab: Lab): Promise<unknown> => {
+    await lab.clock.advance(1000);
+    return lab.state.values.config?.global;
+  };
+
+  it("when the watch is faster than the answer, and without a word to the plan", async () => {
+    const lab = await start(async ({ tell }, _, answer) => {
+      const after = answer();
+      tell(after);
+      await settle();
+      return after;
+    });
+    lab.state.coverConfig();
+    await lab.source.write("global", append);
+    expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
+    expect(lab.state.coversConfig()).toBe(true);
+    await lab.source.write("global", [{ op: "remove", path: "/global/old" }]);
+    expect(await inForce(lab)).toEqual({ list: ["a", "b"] });
+    expect(lab.stored().data).toEqual({ global: "list:\n  - a\n  - b\n" });
+  });
+
+  it("when an edit follows before the answer: the edit stays, and is news to the plan", async () => {
+    const lab = await start(async ({ tell, put }, _, answer) => {
+      const after = answer();
+      tell(after);
+      tell(put({ global: "{list: [z]}" }));
+      await settle();
+      return after;
+    });
+    lab.state.coverConfig();
+    await lab.source.write("global", append);
+    expect(await inForce(lab)).toEqual({ list: ["z"] });
+    expect(lab.state.coversConfig()).toBe(false);
+  });
+
+  it("when an edit that the write builds upon was not seen yet: it is news to the plan", async () => {
+    const lab = await start((_lab, _request, answer) => answer());
+    lab.state.coverConfig();
+    lab.put({ global: "{list: [x]}" });
+    await lab.source.write("global", append);
+    expect(await inForce(lab)).toEqual({ list: ["x", "b"] });
+    expect(lab.state.coversConfig()).toBe(false);
+  });
+
+  it.each(["ETIMEDOUT", "ECONNRESET"])(
+    "when the answer is lost although it was written: %s",
+    async (code) => {
+      const lab = await start((_lab, _request, answer) => {
+        answer();
+        throw new ConnectionError(code, "no answer");
+      });
+      await lab.source.write("global", append);
+      expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
+    },
+  );
+
+  it("when it was written and the second sending conflicts with the first", async () => {
+    const lab = await start((_lab, _request, answer) => {
+      answer();
+      return answer();
+    });
+    await lab.source.write("global", append);
+    expect(lab.stored().data["global"]).toBe("list:\n  - a\n  - b\nold: 1\n");
+    expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
+  });
+
+  it("fails where the answer is lost and nothing was written", async () => {
+    const lab = await start(() => {
+      throw new ConnectionError("ETIMEDOUT", "no answer");
+    });
+    await expect(lab.source.write("global", append)).rejects.toThrow("no answer");
+    expect(await inForce(lab)).toEqual({ list: ["a"], old: 1 });
+  });
+
+  it("is applied to what is in force while the ConfigMap is invalid", async () => {
+    const lab = await start(async ({ tell }, _, answer) => {
+      const after = answer();
+      tell(after);
+      await settle();
+      return after;
+    });
+    lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
+    lab.tell(lab.put({ global: "{list: [r], port: none}" }));
+    await lab.clock.advance(100);
+    expect(lab.state.view.config.condition).toBe("invalid");
+    await lab.source.write("global", append);
+    expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
+    expect(lab.stored().data["global"]).toBe("list:\n  - r\n  - b\nport: none\n");
+    lab.tell(lab.put({ global: "{list: [r, b], port: 1}" }));
+    expect(await inForce(lab)).toEqual({ list: ["r", "b"], port: 1 });
+  });
 });
 
-test("a key that stands twice is warned of, once", async () => {
-  const { source, logged } = world({ global: "a: 1\na: 2\n" });
-  await source.refresh();
-  await source.refresh();
-  expect(logged).toEqual([["warn", expect.stringContaining("global"), undefined]]);
+describe("an overlay", () => {
+  it.each(["at once", "later"])(
+    "that was deleted is written again whole; the watch tells %s",
+    async (when) => {
+      const lab = world({}, undefined, { overlay: { global: "{kept: 1}", other: "{}" } });
+      await lab.source.refresh();
+      await lab.source.watch();
+      const tellGone = lab.lose("over");
+      if (when === "later") await lab.source.write("global", add("h"));
+      tellGone();
+      await settle();
+      await lab.source.write("global", add("h"));
+      await lab.clock.advance(10_000);
+      expect(lab.stored("over").data).toEqual({ global: "kept: 1\nhook: h\n", other: "{}" });
+      expect(lab.state.values.configSection("global")).toEqual({ kept: 1, hook: "h" });
+    },
+  );
+
+  it("is judged as it will be: a patch over a key that it has already", async () => {
+    const lab = world({}, undefined, { overlay: { global: "{port: 80}" } });
+    lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
+    await lab.source.refresh();
+    const hook = { module: undefined } as unknown as Hook;
+    const left = (value: unknown): HookLeftovers =>
+      ({
+        configPatch: JSON.stringify({ op: "add", path: "/global/port", value }),
+        valuesPatch: "",
+      }) as HookLeftovers;
+    const judge = (value: unknown) =>
+      judgePatches(lab.state.values, { hook, key: "global", left: left(value) });
+    expect(() => judge("none")).toThrow("config values patch makes global invalid: /port");
+    expect(judge(81).config).toHaveLength(1);
+  });
+
+  it("is judged again over what somebody wrote meanwhile", async () => {
+    const lab = world({}, undefined, { overlay: {} });
+    lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
+    await lab.source.refresh();
+    lab.put({ global: "{extra: true}" }, "cm");
+    lab.put({ global: "{port: 1}" }, "over");
+    await expect(
+      lab.source.write("global", [{ op: "add", path: "/global/port", value: "none" }]),
+    ).rejects.toThrow(/makes global invalid/);
+    expect(lab.patches).toEqual([]);
+  });
 });
