@@ -170,7 +170,6 @@ describe("what a watch tells", () => {
   });
 });
 
-const logged: LoggedLine[] = [];
 describe("what a hook wrote comes into force once", () => {
   const append = [{ op: "add", path: "/global/list/-", value: "b" } as const];
   const start = async (
@@ -320,4 +319,20 @@ describe("an overlay", () => {
     ).rejects.toThrow(/makes global invalid/);
     expect(lab.patches).toEqual([]);
   });
+});
+
+test("a key that matches no module is warned of, once, and in the state with the key that was meant", async () => {
+  const { source, state, logged } = world({ gobal: "a: 1", old: "a: 1" });
+  await source.refresh();
+  await source.refresh();
+  const keys = ["gobal (did you mean global?)", "old"];
+  expect(logged).toEqual([["warn", "ConfigMap keys match no module", { keys }]]);
+  expect(state.view.config.unknownKeys).toEqual(keys);
+});
+
+test("a key that stands twice is warned of, once", async () => {
+  const { source, logged } = world({ global: "a: 1\na: 2\n" });
+  await source.refresh();
+  await source.refresh();
+  expect(logged).toEqual([["warn", expect.stringContaining("global"), undefined]]);
 });
