@@ -1,4 +1,4 @@
-import type { Cause, View } from "../state/index.ts";
+import type { Cause, Coverage, View } from "../state/index.ts";
 
 /** Five reloads in a row that afterAll hooks asked for themselves are a livelock (README "Queues"). */
 export const MAX_ROUNDS = 5;
@@ -29,18 +29,15 @@ function isHeldUp({ modules }: View): boolean {
 
 /** Whether a reload is owed while none runs: rules 9, 11, 13 and 16, and a request by token. */
 export function reloadOwed(view: View): Cause | undefined {
+  const { covered } = view.converge;
+  if (covered === undefined) return { text: "start-up", place: "front" };
   return (
-    firstReload(view) ??
     requested(view) ??
     problemMoved(view) ??
     configMoved(view) ??
-    globalsMoved(view) ??
+    globalsMoved(view, covered) ??
     secondLook(view)
   );
-}
-
-function firstReload(view: View): Cause | undefined {
-  return view.converge.covered === undefined ? { text: "start-up", place: "front" } : undefined;
 }
 
 function secondLook(view: View): Cause | undefined {
@@ -71,9 +68,7 @@ function configMoved(view: View): Cause | undefined {
   return configOvertaken(view) ? CONFIG : undefined;
 }
 
-function globalsMoved(view: View): Cause | undefined {
-  const covered = view.converge.covered?.globals;
-  return covered !== undefined && covered !== view.coverage.globals
-    ? (view.globalCause ?? GLOBALS)
-    : undefined;
+function globalsMoved(view: View, { globals }: Coverage): Cause | undefined {
+  const moved = globals !== undefined && globals !== view.coverage.globals;
+  return moved ? (view.globalCause ?? GLOBALS) : undefined;
 }

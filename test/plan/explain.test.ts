@@ -29,15 +29,22 @@ const failed = (failures: number, message: string): Partial<TaskView<Task>> => (
 
 interface Case {
   readonly main?: readonly TaskView<Task>[];
+  /** A queue of hooks beside it. */
+  readonly side?: readonly TaskView<Task>[];
   readonly web?: Partial<ModuleView>;
   readonly view?: Partial<View>;
 }
 
-function explain({ main = [], web = {}, view = {} }: Case): { hold: string | undefined; why: string[] } {
+const queueOf = (name: string, tasks: readonly TaskView<Task>[]) => ({ name, length: tasks.length, tasks });
+
+function explain({ main, side = [], web = {}, view = {} }: Case): {
+  hold: string | undefined;
+  why: string[];
+} {
   const module = moduleView("web", web);
   const evidence = {
     view: viewOf([module], view),
-    queues: [{ name: "main", length: main.length, tasks: main }],
+    queues: [queueOf("side", side), ...(main === undefined ? [] : [queueOf("main", main)])],
   };
   return { hold: explainHold(module, evidence), why: explainModule(module, evidence) };
 }
@@ -73,6 +80,11 @@ describe("why a module does not run now", () => {
     [{ main: [entry(run("db")), entry(RELOAD)], view: reloading, web: { phase: "new" } }, "waits for db"],
     // Its own hooks do not hold it up.
     [{ main: [entry(run("db")), entry(discover("web"))] }, undefined],
+    // What other queues do holds up nobody.
+    [{ side: [entry(discover("db")), entry(run("web"))], main: [] }, undefined],
+    // The first reload has ended without it, or it is there already.
+    [{ web: { phase: "new" } }, undefined],
+    [{ view: { boot: "converging" } }, undefined],
     // Start-up.
     [
       {
@@ -148,11 +160,11 @@ describe("module why: everything that can be said", () => {
       ],
     ],
     [
-      { web: { suspended: true, absent: ["ns/Service/x"], troubles: ["Pods: forbidden"] } },
+      { web: { suspended: true, absent: ["ns/Service/x", "ns/Secret/y"], troubles: ["Pods: forbidden"] } },
       [
         "enabled by the ConfigMap",
         "suspended: helm is left alone, hooks go on",
-        "objects that are gone: ns/Service/x",
+        "objects that are gone: ns/Service/x, ns/Secret/y",
         "Pods: forbidden",
       ],
     ],

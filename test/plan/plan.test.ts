@@ -65,6 +65,11 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
       ["front run-module web: ConfigMap section changed", "hurry web"],
     ],
     [
+      "08:02 it is edited while it waits behind another: nothing is to be cut short",
+      { web: { ...edited, attemptedSectionDigest: undefined } },
+      ["front run-module web: ConfigMap section changed"],
+    ],
+    [
       "08:03 it is done",
       { web: { sectionDigest: "s3", attemptedSectionDigest: "s3", handledSectionDigest: "s3" } },
       [],
@@ -117,6 +122,29 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     const view = viewAt(moment);
     expect(told(view)).toEqual(expected);
     expect(told(view)).toEqual(expected);
+  });
+
+  it("owes a first run once the reload that was to do it has ended", () => {
+    const during = viewAt({ operator: reloading(), web: { phase: "onStartup" } });
+    expect(told(during)).toEqual([]);
+    const after = { ...during, converge: { ...during.converge, phase: "idle" as const } };
+    expect(told(after)).toEqual(["back run-module web: first run"]);
+    expect(told(during)).toEqual([]);
+  });
+
+  it("looks at a module again only when something of it changed", () => {
+    const view = viewAt({ web: edited });
+    let looks = 0;
+    const web = view.modules.get("web") as ModuleView;
+    const watched = Object.defineProperty({ ...web }, "sectionDigest", {
+      get: () => ((looks += 1), web.sectionDigest),
+    });
+    const same = { ...view, modules: new Map([["web", watched]]) };
+    const first = told(same);
+    const before = looks;
+    expect(told(same)).toEqual(first);
+    expect(before).toBeGreaterThan(0);
+    expect(looks).toBe(before);
   });
 
   it.each<BootPhase>(["loading", "waiting", "onStartup", "synchronization"])(

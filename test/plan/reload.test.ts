@@ -24,6 +24,7 @@ describe("whether a reload of all modules is owed, and why (LIFECYCLE-STEPS 9, 1
     ["nothing happened", world(), undefined],
     ["no reload was yet", { ...world(), converge: viewOf([]).converge }, "front: start-up"],
     ["a token asks the operator", world(ASKED), "front: requested"],
+    ["an answered token is taken away", world({ handledToken: "t1" }), undefined],
     ["a token asks a module that is on", world({}, [ASKED]), undefined],
     ["a token asks a module that is off", world({}, [{ ...ASKED, enabled: false }]), "front: requested"],
     [
@@ -50,6 +51,11 @@ describe("whether a reload of all modules is owed, and why (LIFECYCLE-STEPS 9, 1
         globalCause: { text: "schedule hook changed values", place: "back" },
       }),
       "back: schedule hook changed values",
+    ],
+    [
+      "discovery has not said yet what it took into account",
+      { ...world(), converge: { ...world().converge, covered: { config: "c1", globals: undefined } } },
+      undefined,
     ],
     ["a cause without a move", world({ globalCause: { text: "old", place: "back" } }), undefined],
     ["something was missed", world({ secondLook: true }), "back: second look at the directories"],

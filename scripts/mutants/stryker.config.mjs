@@ -1,0 +1,36 @@
+/**
+ * `npm run mutants`: breaks what decides in small ways, one at a time, and asks whether a test notices. One room:
+ * `npm run mutants -- --mutate 'src/plan/*.ts'`. The report is in `.tmp/mutants`.
+ */
+export default {
+  mutate: [
+    "src/{plan,state,values,queue,tasks,modules}/**/*.ts",
+    "src/helm/decide.ts",
+    "src/status/{verdict,conditions}.ts",
+    "src/lib/redact*.ts",
+  ],
+  plugins: ["./scripts/mutants/runner.mjs"],
+  testRunner: "in-process",
+  // The random histories of the engine take as long as all other tests together.
+  inProcess: {
+    include: "test/{engine,modules,plan,queue,state,status,tasks,values}/**/*.test.ts",
+    also: ["test/helm/decide.test.ts", "test/lib/redact.test.ts"],
+    exclude: ["test/engine/fuzz.test.ts"],
+  },
+  coverageAnalysis: "perTest",
+  // Constants that are made while a file is loaded: each would need a new process and all tests.
+  ignoreStatic: true,
+  concurrency: 1,
+  incremental: true,
+  incrementalFile: ".tmp/mutants/incremental.json",
+  tempDirName: ".tmp/mutants/sandbox",
+  ignorePatterns: [".tmp", "build", "dist"],
+  // Types are not asked; and Stryker looks into the settings of TypeScript with an interface that version 7 has not.
+  disableTypeChecks: false,
+  tsconfigFile: "none",
+  reporters: ["progress-append-only", "clear-text", "json", "html"],
+  clearTextReporter: { logTests: false, allowEmojis: false },
+  jsonReporter: { fileName: ".tmp/mutants/report.json" },
+  htmlReporter: { fileName: ".tmp/mutants/report.html" },
+  warnings: { unknownOptions: false },
+};
