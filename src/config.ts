@@ -24,6 +24,9 @@ export class UsageError extends Error {
   }
 }
 
+/** What `--debug` sets. */
+const EVERYTHING = { logLevel: "debug", debugKubernetesApi: true } as const;
+
 interface Flags {
   readonly values: Map<string, string>;
   readonly rest: string[];
@@ -55,7 +58,7 @@ export function parseSettings(
   if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
   return {
-    settings: Object.freeze(settings.debug ? { ...settings, logLevel: "debug" as const } : settings),
+    settings: Object.freeze(settings.debug ? { ...settings, ...EVERYTHING } : settings),
     warnings,
     rest: flags.rest,
   };

@@ -250,7 +250,11 @@ export const SETTINGS: readonly SettingRow[] = [
   row(
     "debug",
     { flags: "debug", env: "" },
-    { kind: "boolean", default: "false", help: "same as --log-level=debug" },
+    {
+      kind: "boolean",
+      default: "false",
+      help: "log everything: --log-level=debug and --debug-kubernetes-api",
+    },
   ),
   row(
     "debugSocket",

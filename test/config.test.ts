@@ -15,7 +15,9 @@ describe("settings (design: Settings)", () => {
     expect(parseSettings([], { MODULES_DIR: "/a" }).settings.modulesDir).toBe("/a");
     expect(parseSettings([], { ADDON_OPERATOR_MODULES_DIR: "/b" }).settings.modulesDir).toBe("/b");
     expect(parseSettings([], { RLOG_LOG_LEVEL: "DEBUG" }).settings.logLevel).toBe("debug");
-    expect(parseSettings(["--debug=yes"], {}).settings.logLevel).toBe("debug");
+    const everything = { logLevel: "debug", debugKubernetesApi: true };
+    expect(parseSettings(["--debug=yes"], {}).settings).toMatchObject(everything);
+    expect(parseSettings(["--log-level=debug"], {}).settings.debugKubernetesApi).toBe(false);
     expect(parseSettings([], { NAMESPACE: "not-ours" }).settings.namespace).toBeUndefined();
   });
 

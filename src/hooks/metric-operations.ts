@@ -13,7 +13,7 @@ interface Series {
 export type MetricOperation =
   | (Series & { readonly action: "add" | "set" })
   | (Series & { readonly action: "observe"; readonly buckets: readonly number[] })
-  | { readonly action: "expire"; readonly group: string };
+  | { readonly action: "expire"; readonly group: string | undefined; readonly name: string | undefined };
 
 const ACTIONS = ["add", "set", "observe", "expire"] as const;
 type Action = (typeof ACTIONS)[number];
@@ -45,7 +45,7 @@ function metricOperation({ value, place }: StreamItem): MetricOperation {
   };
   const { action, amount } = actionOf(value, fail);
   const group = optionalText(value, "group", fail);
-  if (action === "expire") return { action, group: group ?? fail("'group' is required for action 'expire'") };
+  if (action === "expire") return { action, group, name: optionalName(value, fail) };
   const series = { ...seriesOf(value, amount, fail), group };
   if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
   return action === "observe"
@@ -67,11 +67,16 @@ function actionOf(value: JsonObject, fail: Fail): { action: Action; amount: Json
 }
 
 function seriesOf(value: JsonObject, amount: Json | undefined, fail: Fail): Omit<Series, "group"> {
-  const name = optionalText(value, "name", fail) ?? fail("'name' is required");
-  if (!NAME.test(name)) fail(`'name' is no metric name: ${JSON.stringify(name)}`);
+  const name = optionalName(value, fail) ?? fail("'name' is required");
   if (amount === undefined || amount === null) return fail(`metric ${name}: 'value' is required`);
   if (typeof amount !== "number") return fail(`metric ${name}: 'value' must be a number`);
   return { name, value: amount, labels: labelsOf(value.labels ?? {}, fail) };
+}
+
+function optionalName(value: JsonObject, fail: Fail): string | undefined {
+  const name = optionalText(value, "name", fail);
+  if (name !== undefined && !NAME.test(name)) fail(`'name' is no metric name: ${JSON.stringify(name)}`);
+  return name;
 }
 
 function labelsOf(labels: Json, fail: Fail): Record<string, string> {

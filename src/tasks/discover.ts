@@ -139,7 +139,15 @@ function announce(hands: Hands, module: Module, decision: Decision): void {
     // A delete that was not finished has left watches behind; what they saw since went nowhere.
     if (decision.enabled) retire(hands, before);
   }
+  if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
+    tellProblem(hands, module.name, decision);
   hands.state.recordDecision(module.name, decision);
+}
+
+function tellProblem({ logger, witness }: Hands, module: string, { enabled, problem }: Decision): void {
+  logger.error("Module is invalid", { module, ...problem });
+  // A module that is on fails by its values alone; one that is off is kept by its protection.
+  if (enabled) witness.failed(module, "ValuesInvalid", problem?.message ?? "");
 }
 
 /** Disabled modules that have something to be deleted, in reverse order. */

@@ -37,8 +37,8 @@ export function makeWitness({ metrics, announce, logger, state }: Told): Witness
     },
     removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
     failed(module, reason, message) {
-      const invalid = reason === "ValuesIncomplete" || reason === "ForeignRelease";
-      announce({ module, reason: invalid ? "ValuesInvalid" : "RunFailed", note: `${reason}: ${message}` });
+      const isOfValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";
+      announce({ module, reason: isOfValues ? "ValuesInvalid" : "RunFailed", note: `${reason}: ${message}` });
     },
     switched(module, enabled, by) {
       announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note: `by ${by}` });

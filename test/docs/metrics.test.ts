@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 
 import { expect, test } from "vitest";
 
+import { parseMetrics } from "../../src/hooks/index.ts";
 import { SERIES } from "../../src/metrics/index.ts";
 
 const page = new URL("../../docs/METRICS.md", import.meta.url);
@@ -24,4 +25,13 @@ test("docs/METRICS.md lists every series of the registry, with its type and labe
   const byName = (a: { name?: string | undefined }, b: { name?: string | undefined }): number =>
     (a.name ?? "") < (b.name ?? "") ? -1 : 1;
   expect(listed.toSorted(byName)).toEqual(known.toSorted(byName));
+});
+
+test("every operation that docs/METRICS.md prints is understood", async () => {
+  const text = await readFile(page, "utf8");
+  const fenced = [...text.matchAll(/^```json\n([^]*?)^```$/gm)].map(([, block = ""]) => block);
+  const inline = [...text.matchAll(/`(\{"action[^`]*)`/g)].map(([, code = ""]) => code);
+  expect([fenced.length, inline.length]).toEqual([1, 2]);
+  const named = (code: string) => code.replace("…", "backups_total");
+  expect([...fenced, ...inline].flatMap((code) => parseMetrics(named(code)))).toHaveLength(7);
 });

@@ -9,13 +9,15 @@ describe("metrics", () => {
 {
   "name": "d", "action": "observe", "value": 0.3, "buckets": [0.1, 1, 5]
 }
-{"action":"expire","group":"g"}`;
+{"action":"expire","group":"g"}{"action":"expire"}{"action":"expire","name":"a"}`;
     expect(parseMetrics(text)).toEqual([
       { name: "a", action: "add", value: 2, labels: { l: "v" }, group: undefined },
       { name: "b", action: "set", value: 0, labels: {}, group: undefined },
       { name: "c", action: "add", value: 1, labels: {}, group: "g" },
       { name: "d", action: "observe", value: 0.3, labels: {}, group: undefined, buckets: [0.1, 1, 5] },
-      { action: "expire", group: "g" },
+      { action: "expire", group: "g", name: undefined },
+      { action: "expire", group: undefined, name: undefined },
+      { action: "expire", group: undefined, name: "a" },
     ]);
     expect(parseMetrics(" \n")).toEqual([]);
   });
@@ -35,7 +37,7 @@ describe("metrics", () => {
     [`{"name":"a","set":1,"labels":{"x-y":"1"}}`, `line 1: "x-y" is no label name`],
     [`{"name":"a","set":1,"labels":[]}`, "line 1: 'labels' must be an object"],
     [`{"name":"a","add":-1}`, "line 1: 'value' must not be negative for action 'add'"],
-    [`{"action":"expire"}`, "line 1: 'group' is required for action 'expire'"],
+    [`{"action":"expire","name":"a b"}`, `line 1: 'name' is no metric name: "a b"`],
     [`{"name":"a","set":1}\n{"name":"a","add":1}`, "metric a is used with 'set' and with 'add'"],
     [`{"name":"a","set":1}\n[1]`, "line 2: not a JSON object"],
     [`{"name":"a","set":1}\nnonsense {`, /^line 2: no JSON: /],

@@ -63,6 +63,8 @@ export interface ModuleSpec {
   readonly hooks?: readonly HookSpec[];
   /** Files below `crds/`; one whose name begins with `broken` is refused. */
   readonly crds?: readonly string[];
+  /** Text of its `config-values.yaml`. */
+  readonly schema?: string;
   /** Its files cannot be read. */
   readonly problem?: string;
 }
@@ -605,7 +607,7 @@ function moduleOf(spec: ModuleSpec): Module {
     crdFiles: spec.crds ?? [],
     common: none,
     own: { file: "values.yaml", section: spec.section, enabled: spec.enabled },
-    schemas: {},
+    schemas: spec.schema === undefined ? {} : { config: { file: "config-values.yaml", text: spec.schema } },
     problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
   };

@@ -65,3 +65,31 @@ test("more than 1,000 stored operations of one module are warned of, once", asyn
     ["warn", { hook: "busy", module: "one", operations: 1200 }],
   ]);
 });
+
+test("a module whose values do not fit its schema is in the log and an Event, once", async () => {
+  const schema = "type: object\nproperties: { replicas: { type: integer } }\n";
+  const lab = new EngineLab({
+    modules: [{ name: "web", enabled: true, schema, section: { replicas: "many" } }],
+  });
+  const lines = () => lab.logged.filter(([, message]) => message === "Module is invalid");
+  await lab.start();
+  lab.edit({ global: "{ a: 1 }" });
+  await lab.run();
+  expect(lab.reloads).toBe(2);
+  expect(lines()).toEqual([
+    ["error", "Module is invalid", expect.objectContaining({ module: "web", file: "values.yaml" })],
+  ]);
+  expect(lab.failures).toEqual(["web: ValuesInvalid"]);
+});
+
+test("a protected module that is switched off is in the log", async () => {
+  const lab = new EngineLab({ modules: [{ name: "web" }], config: { webProtected: '"true"' } });
+  lab.addRelease("web");
+  await lab.start();
+  expect(lab.logged).toContainEqual([
+    "error",
+    "Module is invalid",
+    expect.objectContaining({ module: "web", message: "the module is protected but switched off" }),
+  ]);
+  expect(lab.failures).toEqual([]);
+});

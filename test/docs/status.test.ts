@@ -1,0 +1,42 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+import { EVENT_TYPES } from "../../src/status/index.ts";
+import { ownRights } from "../../src/wiring/rights.ts";
+
+const root = join(import.meta.dirname, "../..");
+const page = readFileSync(join(root, "docs/STATUS.md"), "utf8");
+const words = (text: string): string[] => [...text.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
+
+/** The section under a heading. */
+function section(title: string): string {
+  const from = page.indexOf(`## ${title}\n`);
+  const end = page.indexOf("\n## ", from + 1);
+  return page.slice(from, end < 0 ? undefined : end);
+}
+
+test("the table of Events lists every reason with its type", () => {
+  const rows = [...section("Events").matchAll(/^\| Addon\w+ \| (.*) \| (Normal|Warning) \|$/gm)];
+  const told = rows.flatMap(([, reasons = "", type]) => words(reasons).map((reason) => [reason, type]));
+  expect(Object.fromEntries(told)).toEqual(EVENT_TYPES);
+  expect(told).toHaveLength(Object.keys(EVENT_TYPES).length);
+});
+
+test("the rights are those that the operator asks for", () => {
+  const verbs = (resource: string, subresource?: string): string[] =>
+    ownRights("ns", true)
+      .filter((right) => right.resource === resource && right.subresource === subresource)
+      .map((right) => right.verb);
+  const all = ["get", "list", "watch", "create", "patch", "delete"];
+  expect(verbs("addonmodules")).toEqual(all);
+  expect(verbs("addonoperators")).toEqual(all.filter((verb) => verb !== "delete"));
+  expect([verbs("addonmodules", "status"), verbs("addonoperators", "status")]).toEqual([
+    ["patch"],
+    ["patch"],
+  ]);
+  expect(verbs("events")).toEqual(["create", "patch"]);
+  expect(section("Rights and CRDs").replaceAll("\n", " ")).toContain(
+    "The operator needs get, list, watch, create, patch and delete on `addonmodules`, the same without delete on `addonoperators`, patch on the `status` of both, and create and patch on `events` of `events.k8s.io`.",
+  );
+});
