@@ -65,8 +65,8 @@ class InProcessRunner {
     if (result.status === "survived" && this.#ns.hitCount === 0 && !wasFresh)
       throw new Error("an answer from before the mutant was remembered");
     this.#ns.activeMutant = undefined;
-    if (result.status === "timeout") this.#dirty = true;
-    if (result.status === "killed" && !isStatic && (await this.#isSpoilt(result.killedBy[0]))) {
+    const by = result.killedBy?.[0] ?? result.reason;
+    if (by !== undefined && !isStatic && !this.#dirty && (await this.#isSpoilt(by))) {
       if (!wasFresh) throw new Error("fails without the mutant too");
       this.#dirty = true;
     }
@@ -98,7 +98,9 @@ class InProcessRunner {
     for (const test of chosen) {
       nrOfTests += 1;
       const { failure, over } = await attempt(test, this.#limits(test));
-      if (over || this.#ns.hitCount > this.#ns.hitLimit) return { status: "timeout", reason: test.id };
+      this.#dirty ||= over === "busy";
+      if (over !== undefined || this.#ns.hitCount > this.#ns.hitLimit)
+        return { status: "timeout", reason: test.id };
       if (failure !== undefined)
         return { status: "killed", killedBy: [test.id], failureMessage: failure, nrOfTests };
     }
@@ -107,7 +109,8 @@ class InProcessRunner {
 
   async #isSpoilt(id) {
     const test = tests.find((each) => each.id === id);
-    return (await attempt(test, this.#limits(test))).failure !== undefined;
+    const { failure, over } = await attempt(test, this.#limits(test));
+    return failure !== undefined || over !== undefined;
   }
 
   #limits({ id }) {
@@ -124,7 +127,8 @@ async function attempt(test, limits) {
   const over = new Promise((resolve) => {
     poll = setInterval(() => {
       const { cpuMs, idleMs } = used();
-      if (cpuMs > limits.cpuMs || idleMs > limits.idleMs) resolve({ over: true, failure: "does not end" });
+      if (cpuMs > limits.cpuMs) resolve({ over: "busy" });
+      if (idleMs > limits.idleMs) resolve({ over: "idle" });
     }, 100);
   });
   const ended = runTest(test).then(

@@ -67,22 +67,19 @@ export class Lane<T extends QueueTask> {
     const head = this.head;
     const batch = head === undefined ? undefined : joiningBatch(head);
     if (head === undefined || batch === undefined) return;
-    const stop = this.entries.findIndex((entry, index) => index > 0 && joiningBatch(entry) !== batch);
+    const stop = this.entries.findIndex((entry) => joiningBatch(entry) !== batch);
     const joined = this.entries.splice(1, (stop < 0 ? this.entries.length : stop) - 1);
     for (const { tasks } of joined) head.tasks.push(...tasks);
   }
 
-  /** Takes waiting tasks out; a running entry stays. Returns what was taken. */
-  remove(match: (task: T) => boolean): T[] {
-    const removed: T[] = [];
+  /** Takes waiting tasks out; a running entry stays. Returns whether there were any. */
+  remove(match: (task: T) => boolean): boolean {
+    const before = this.length;
     for (const entry of this.entries) {
-      if (entry.running) continue;
-      const kept = entry.tasks.filter((task) => !match(task));
-      removed.push(...entry.tasks.filter(match));
-      entry.tasks = kept;
+      if (!entry.running) entry.tasks = entry.tasks.filter((task) => !match(task));
     }
     this.entries = this.entries.filter((entry) => entry.tasks.length > 0);
-    return removed;
+    return this.length < before;
   }
 
   /**

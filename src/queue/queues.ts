@@ -64,18 +64,14 @@ export class Queues<T extends QueueTask> {
     return true;
   }
 
-  /** Takes waiting tasks out of all queues (or of one); running ones are left. Returns how many. */
-  remove(match: (task: T) => boolean, queue?: string): number {
-    let removed = 0;
+  /** Takes waiting tasks out of all queues (or of one); running ones are left. */
+  remove(match: (task: T) => boolean, queue?: string): void {
     for (const [name, worker] of this.#workers) {
       if ((queue !== undefined && queue !== name) || worker.lane.head === undefined) continue;
-      const taken = this.#timed(name, "Filter", () => worker.lane.remove(match).length);
-      if (taken === 0) continue;
-      removed += taken;
+      if (!this.#timed(name, "Filter", () => worker.lane.remove(match))) continue;
       this.#changed(name);
       this.#wake(name, worker);
     }
-    return removed;
   }
 
   /** Ends the back-off of heads that match, so that they run now. */
@@ -99,11 +95,6 @@ export class Queues<T extends QueueTask> {
       if (wait <= 0) worker.abort?.abort();
       else worker.patience ??= clock.setTimer(wait, () => worker.abort?.abort());
     }
-  }
-
-  /** Whether a task with this key waits or runs in any queue. */
-  has(key: string): boolean {
-    return [...this.#workers.values()].some((worker) => worker.lane.has(key));
   }
 
   /** How often in a row the task with this key has failed; undefined when it neither waits nor runs. */
@@ -132,9 +123,7 @@ export class Queues<T extends QueueTask> {
       this.#idle.push(resolve);
     });
     const over = new AbortController();
-    const grace = sleep(this.#options.clock, graceMs, over.signal).then(() => {
-      if (!over.signal.aborted) this.interrupt(() => true);
-    });
+    const grace = sleep(this.#options.clock, graceMs, over.signal).then(() => this.interrupt(() => true));
     await idle;
     over.abort();
     await grace;

@@ -15,21 +15,53 @@ const labels = (managedBy: string, inputs = "v1-now"): Record<string, string> =>
 describe("decide (README 'Releases')", () => {
   const deployed = { status: "deployed", labels: labels(OURS) };
   test.each<[string, Partial<Evidence>, string]>([
-    ["no release", { release: undefined }, "install"],
-    ["uninstalled", { release: { ...deployed, status: "uninstalled" } }, "install"],
+    ["no release", { release: undefined }, "install: there is no release"],
+    [
+      "uninstalled",
+      { release: { ...deployed, status: "uninstalled" } },
+      "install: the release was uninstalled",
+    ],
     ["equal inputs", {}, "nothing"],
-    ["equal inputs, but lookup", { lookup: true }, "compare"],
-    ["changed inputs", { release: { ...deployed, labels: labels(OURS, "v1-old") } }, "compare"],
-    ["no labels of ours", { release: { ...deployed, labels: {} } }, "compare"],
-    ["labels of an older scheme", { release: { ...deployed, labels: labels("v0-x", "v0-y") } }, "compare"],
-    ["absent objects", { absent: true }, "upgrade"],
-    ["failed", { release: { ...deployed, status: "failed" } }, "upgrade"],
-    ["superseded", { release: { ...deployed, status: "superseded" } }, "upgrade"],
-    ["pending-install", { release: { ...deployed, status: "pending-install" } }, "recover"],
-    ["pending-upgrade", { release: { ...deployed, status: "pending-upgrade" } }, "recover"],
-    ["pending-rollback", { release: { ...deployed, status: "pending-rollback" } }, "recover"],
-    ["uninstalling", { release: { ...deployed, status: "uninstalling" } }, "recover"],
-  ])("%s", (_, change, act) => {
+    ["equal inputs, but lookup", { lookup: true }, "compare: templates look things up"],
+    [
+      "changed inputs",
+      { release: { ...deployed, labels: labels(OURS, "v1-old") } },
+      "compare: inputs changed",
+    ],
+    [
+      "no labels of ours",
+      { release: { ...deployed, labels: {} } },
+      "compare: the release has no labels of ours",
+    ],
+    [
+      "labels of an older scheme",
+      { release: { ...deployed, labels: labels("v0-x", "v0-y") } },
+      "compare: the release has no labels of ours",
+    ],
+    ["absent objects", { absent: true }, "upgrade: objects of the release are absent"],
+    ["failed", { release: { ...deployed, status: "failed" } }, "upgrade: the release is failed"],
+    ["superseded", { release: { ...deployed, status: "superseded" } }, "upgrade: the release is superseded"],
+    [
+      "pending-install",
+      { release: { ...deployed, status: "pending-install" } },
+      "recover: the release is pending-install",
+    ],
+    [
+      "pending-upgrade",
+      { release: { ...deployed, status: "pending-upgrade" } },
+      "recover: the release is pending-upgrade",
+    ],
+    [
+      "pending-rollback",
+      { release: { ...deployed, status: "pending-rollback" } },
+      "recover: the release is pending-rollback",
+    ],
+    [
+      "uninstalling",
+      { release: { ...deployed, status: "uninstalling" } },
+      "recover: the release is uninstalling",
+    ],
+  ])("%s", (_, change, expected) => {
     const evidence: Evidence = {
       release: deployed,
       inputs: "v1-now",
@@ -38,7 +70,8 @@ describe("decide (README 'Releases')", () => {
       absent: false,
       ...change,
     };
-    expect(decide(evidence).act).toBe(act);
+    const decision = decide(evidence);
+    expect("why" in decision ? `${decision.act}: ${decision.why}` : decision.act).toBe(expected);
   });
 });
 

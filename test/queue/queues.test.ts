@@ -285,5 +285,209 @@ describe("named FIFO queues (LIFECYCLE: Task queues)", () => {
       "main GetFirst 1",
       "main RemoveFirst 1",
     ]);
+    // Nothing is looked through where nothing waits.
+    const before = acted.length;
+    queues.remove(() => true);
+    expect(acted.length).toBe(before);
+  });
+
+  it("puts a head that fails behind all that was put to the front while it ran", async () => {
+    const { queues, started, end } = lab();
+    queues.offer("main", job("bad"));
+    await settle();
+    queues.offer("main", job("edit"), "front");
+    await end({ kind: "retry", message: "no" });
+    expect(started).toEqual(["bad", "edit"]);
+  });
+
+  it("drops a cancelled task and goes on with the next", async () => {
+    const { queues, started, end } = lab();
+    queues.offer("main", job("a"));
+    queues.offer("main", job("b"));
+    await settle();
+    await end({ kind: "cancelled" });
+    await end();
+    expect(started).toEqual(["a", "b"]);
+    expect(queues.views()[0]?.length).toBe(0);
+  });
+
+  it("knows a key that was folded into a batch", async () => {
+    const { queues, end } = lab();
+    for (const key of ["k1", "k2"]) queues.offer("main", job(key, { key, batch: "h" }));
+    await settle();
+    expect(queues.offer("main", job("again", { key: "k1" }))).toBe(false);
+    await end({ kind: "retry", message: "no" });
+    expect([queues.failures("k1"), queues.failures("k2"), queues.failures("k3")]).toEqual([1, 1, undefined]);
+  });
+
+  it("ends a back-off and a run for any task of a batch", async () => {
+    const { queues, started, contexts, end } = lab();
+    for (const name of ["a", "b"]) queues.offer("main", job(name, { batch: "h" }));
+    await settle();
+    await end({ kind: "retry", message: "no" });
+    queues.hurry((task) => task.name === "b");
+    await settle();
+    expect(started).toEqual(["a+b", "a+b"]);
+    queues.interrupt((task) => task.name === "b");
+    expect(contexts[1]?.signal.aborted).toBe(true);
+  });
+
+  it("ends a run only when it has taken as long as it may, and never the next one", async () => {
+    const { queues, contexts, end, clock } = lab();
+    const all = (): boolean => true;
+    queues.offer("main", job("short"));
+    queues.offer("main", job("long"));
+    await clock.advance(1000);
+    queues.interrupt(all, 3000);
+    await end();
+    await clock.advance(2999);
+    queues.interrupt(all, 3000);
+    expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, false]);
+    await clock.advance(1);
+    expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, true]);
+  });
+
+  it("ends a run that has taken exactly as long as it may at once", async () => {
+    const { queues, contexts, clock } = lab();
+    queues.offer("main", job("a"));
+    await clock.advance(3000);
+    queues.interrupt(() => true, 3000);
+    expect(contexts[0]?.signal.aborted).toBe(true);
+  });
+
+  it("does not let go what runs while a flood of its batch comes, nor folds what belongs to no batch", async () => {
+    const { queues, started, end } = lab();
+    queues.offer("main", job("runs", { batch: "h" }));
+    await settle();
+    queues.offer("main", job("between"));
+    for (let n = 0; n < 150; n++) queues.offer("main", job("e", { batch: "h" }));
+    for (let n = 0; n < 150; n++) queues.offer("main", job("lone"));
+    while (queues.views()[0]?.length !== 0) await end();
+    expect(started.slice(0, 2)).toEqual(["runs", "between"]);
+    expect(started[2]?.split("+").length).toBe(150);
+    expect(started.slice(3)).toEqual(Array.from({ length: 150 }, () => "lone"));
+  });
+
+  it("asks the rate limit also when a back-off is over", async () => {
+    const clock = new ManualClock();
+    let runs = 0;
+    let asked = 0;
+    const queues = new Queues<Job>({
+      clock,
+      bounds: { minMs: 5000, maxMs: 5000 },
+      random: () => 0,
+      delay: () => ((asked += 1), 0),
+      run: () => Promise.resolve((runs += 1) < 3 ? { kind: "retry", message: "no" } : { kind: "done" }),
+    });
+    queues.offer("main", job("a"));
+    await clock.advance(10_000);
+    expect([runs, asked]).toEqual([3, 3]);
+  });
+
+  it("tells how long the oldest of a batch waited and how often it failed", async () => {
+    const { queues, contexts, end, clock } = lab();
+    queues.offer("main", job("first"));
+    await clock.advance(1000);
+    queues.offer("main", job("a", { batch: "h" }));
+    await clock.advance(2000);
+    queues.offer("main", job("b", { batch: "h" }));
+    await end();
+    await end({ kind: "retry", message: "no" });
+    await clock.advance(5000);
+    const told = contexts.map(({ queue, waitedMs, failures }) => ({ queue, waitedMs, failures }));
+    expect(told).toEqual([
+      { queue: "main", waitedMs: 0, failures: 0 },
+      { queue: "main", waitedMs: 2000, failures: 0 },
+      { queue: "main", waitedMs: 7000, failures: 1 },
+    ]);
+  });
+
+  it("shows main first and the others by name", () => {
+    const { queues } = lab();
+    for (const name of ["b", "c", "main", "a"]) queues.offer(name, job("x"));
+    expect(queues.views().map(({ name }) => name)).toEqual(["main", "a", "b", "c"]);
+  });
+
+  it("tells each change once it can be seen, and what a run was", async () => {
+    const clock = new ManualClock();
+    const seen: string[] = [];
+    const outcomes: Outcome<Job>[] = [{ kind: "retry", message: "no" }];
+    const queues: Queues<Job> = new Queues<Job>({
+      clock,
+      bounds: { minMs: 5000, maxMs: 5000 },
+      random: () => 0,
+      run: () => Promise.resolve(outcomes.shift() ?? { kind: "done" }),
+      onChange: (queue) => {
+        const view = queues.views().find(({ name }) => name === queue);
+        const states = view?.tasks.map((each) => {
+          const state = each.running ? "runs" : each.nextAt === undefined ? "waits" : "backs off";
+          return `${each.task.name}×${each.count} ${state}`;
+        });
+        seen.push(`${queue}: ${states?.join(", ")}`);
+      },
+      onSettled: (batch, outcome) =>
+        void seen.push(`${batch.map(({ name }) => name).join("+")} ${outcome.kind}`),
+    });
+    queues.offer("main", job("a", { batch: "h" }));
+    queues.offer("main", job("b", { batch: "h" }));
+    await settle();
+    queues.offer("main", job("c"));
+    queues.remove(({ name }) => name === "none");
+    queues.remove(({ name }) => name === "c");
+    queues.hurry(({ name }) => name === "none");
+    queues.hurry(({ name }) => name === "a");
+    await settle();
+    expect(seen).toEqual([
+      "main: a×1 waits",
+      "main: a×1 runs",
+      "main: a×1 runs, b×1 waits",
+      "main: a×2 runs",
+      "a+b retry",
+      "main: a×2 backs off",
+      "main: a×2 backs off, c×1 waits",
+      "main: a×2 backs off",
+      "main: a×2 waits",
+      "main: a×2 runs",
+      "main: a×2 runs",
+      "a+b done",
+      "main: ",
+    ]);
+  });
+
+  it("starts what a removed head kept waiting", async () => {
+    const { queues, started, end } = lab();
+    queues.offer("main", job("bad"));
+    queues.offer("main", job("next"));
+    await settle();
+    await end({ kind: "retry", message: "no" });
+    queues.remove(({ name }) => name === "bad");
+    await settle();
+    expect(started).toEqual(["bad", "next"]);
+  });
+
+  it("stops at once when nothing runs, and leaves no timer behind", async () => {
+    const { queues, end, clock } = lab();
+    queues.offer("main", job("a"));
+    await settle();
+    await end({ kind: "retry", message: "no" });
+    await queues.stop(30_000);
+    expect(clock.nextTimerAt).toBeUndefined();
+  });
+
+  it("stops when the last run has ended, before the grace is over too", async () => {
+    const { queues, contexts, end, clock } = lab();
+    queues.offer("main", job("a"));
+    queues.offer("side", job("b"));
+    await settle();
+    let stopped = false;
+    const stopping = queues.stop(30_000).then(() => {
+      stopped = true;
+    });
+    await end();
+    expect(stopped).toBe(false);
+    await end();
+    await stopping;
+    expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, false]);
+    expect(clock.nextTimerAt).toBeUndefined();
   });
 });

@@ -1,0 +1,149 @@
+import { describe, expect, it } from "vitest";
+
+import { type Condition, enabledText, judge, projectModule } from "../../src/status/index.ts";
+import type { BootPhase, ModuleView } from "../../src/state/index.ts";
+import { T0, finished, moduleView, release, underWay } from "./views.ts";
+
+type Case = readonly [change: Partial<ModuleView>, state: string, message: string];
+
+const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2, nextAt: T0 + 7000 } as const;
+const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
+const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handledConfigDigest: undefined };
+
+function told(change: Partial<ModuleView>, boot: BootPhase = "running"): readonly [string, string] {
+  const { state, message } = judge(moduleView("m", change), { now: T0, boot });
+  return [state, message];
+}
+
+describe("what the MESSAGE column says", () => {
+  it.each<Case>([
+    [{}, "Ready", "Release m.v3 is in place"],
+    [{ release: undefined }, "Ready", "Everything ran"],
+    [
+      { troubles: ["Pods: forbidden", "Jobs: forbidden"] },
+      "Ready",
+      "Release m.v3 is in place; Pods: forbidden; Jobs: forbidden",
+    ],
+    [{ problem: PROBLEM }, "Invalid", "values.yaml: m: no YAML"],
+    [{ retry: RETRY }, "Retrying", "helm: timed out"],
+    [{ enabled: false, activity: "deleting" }, "Deleting", "The release is being removed"],
+    [{ enabled: false, activity: "deleting", retry: RETRY }, "Retrying", "helm: timed out"],
+    // A run.
+    [{ activity: "running", lastRun: undefined }, "Running", "The module is running"],
+    [{ activity: "running", lastRun: underWay(T0 - 1000) }, "Running", "Running helm: ConfigMap changed"],
+    [
+      { activity: "running", lastRun: underWay(T0 - 1000, { step: "beforeHelm", hook: "010-a" }) },
+      "Running",
+      "Running beforeHelm hook 010-a: ConfigMap changed",
+    ],
+    [{ activity: "running", lastRun: underWay(T0 - 999) }, "Ready", "Release m.v3 is in place"],
+    // One that has just ended is not hidden, however short it was.
+    [
+      { activity: "running", lastRun: finished({ startedAt: T0 - 10, finishedAt: T0, step: "helm" }) },
+      "Running",
+      "Running helm: ConfigMap changed",
+    ],
+    // Objects that are gone.
+    [{ absent: ["n/Service/a"] }, "Pending", "Waits to bring back n/Service/a"],
+    [
+      { absent: ["n/Service/a", "n/Service/b", "n/Service/c"] },
+      "Pending",
+      "Waits to bring back n/Service/a and 2 more",
+    ],
+    [{ activity: "healing", absent: ["n/Service/a"] }, "Running", "Bringing back n/Service/a"],
+    [{ activity: "healing", absent: [] }, "Running", "Bringing back missing objects"],
+    // Something is owed.
+    [{ configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
+    [{ requestedToken: "t1" }, "Pending", "Waits for its turn"],
+    [{ requestedToken: "t1", handledToken: "t1" }, "Ready", "Release m.v3 is in place"],
+    [{ phase: "synchronization" }, "Pending", "Waits for its turn"],
+    [{ ...NEVER, hold: "waits for db" }, "Pending", "waits for db"],
+    // Off.
+    [
+      { enabled: false, release: undefined, enabledBy: "none" },
+      "Disabled",
+      "Off because nothing switches it on",
+    ],
+    [{ enabled: false, release: undefined, phase: "new" }, "Disabled", "Switched off by the ConfigMap"],
+    [{ enabled: false, release: undefined, configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
+    [{ enabled: false }, "Pending", "Waits to be removed"],
+    [{ enabled: false, hold: "waits for db" }, "Pending", "waits for db"],
+    [
+      { enabled: false, release: release("m", { status: "uninstalled" }) },
+      "Disabled",
+      "Switched off by the ConfigMap",
+    ],
+    // Suspended.
+    [{ suspended: true }, "Suspended", "Suspended in the ConfigMap: helm is left alone, hooks go on"],
+    [{ suspended: true, enabled: false }, "Suspended", "Off, but its release stays while it is suspended"],
+    [{ suspended: true, configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
+  ])("%j", (change, state, message) => {
+    expect(told(change)).toEqual([state, message]);
+  });
+
+  it.each<readonly [BootPhase, string]>([
+    ["loading", "Waits for the operator to read modules and configuration"],
+    ["waiting", "Waits for the ConfigMap"],
+    ["onStartup", "Waits for the global onStartup hooks"],
+    ["synchronization", "Waits for the Synchronization of global hooks"],
+    ["converging", "Waits for its turn in the reload of all modules"],
+  ])("while the operator is at %s", (boot, message) => {
+    expect(told(NEVER, boot)).toEqual(["Pending", message]);
+  });
+});
+
+describe("Ready of a module whose helm is left alone", () => {
+  it.each<readonly [Partial<ModuleView>, string]>([
+    [{}, "True"],
+    [{ lastRun: finished({ result: "Failed" }) }, "False"],
+    [{ lastRun: undefined }, "True"],
+    [{ enabled: false, lastRun: finished({ result: "Failed" }) }, "True"],
+  ])("%j: %s", (change, ready) => {
+    const facts = {
+      now: T0,
+      boot: "running",
+      before: new Map(),
+      lastRunBefore: undefined,
+      shown: {},
+    } as const;
+    const { conditions } = projectModule(moduleView("m", { suspended: true, ...change }), facts).status;
+    expect(conditions.find(({ type }) => type === "Ready")?.status).toBe(ready);
+  });
+});
+
+describe("conditions beside Ready", () => {
+  const beside = (change: Partial<ModuleView>): Partial<Condition> | undefined => {
+    const facts = {
+      now: T0,
+      boot: "running",
+      before: new Map(),
+      lastRunBefore: undefined,
+      shown: {},
+    } as const;
+    const { conditions } = projectModule(moduleView("m", change), facts).status;
+    return conditions.find(({ type }) => type === "Reconciling" || type === "Stalled");
+  };
+
+  it.each<readonly [Partial<ModuleView>, Partial<Condition>]>([
+    [{ problem: PROBLEM }, { type: "Stalled", reason: "Invalid", message: "values.yaml: m: no YAML" }],
+    [{ retry: RETRY }, { type: "Reconciling", reason: "ProgressingWithRetry", message: "helm: timed out" }],
+    [{ requestedToken: "t1" }, { type: "Reconciling", reason: "Progressing", message: "Waits for its turn" }],
+  ])("%j", (change, expected) => {
+    expect(beside(change)).toMatchObject({ ...expected, status: "True" });
+  });
+});
+
+describe("why a module is on or off", () => {
+  it.each<readonly [Partial<ModuleView>, string]>([
+    [{ enabledBy: "values" }, "Switched on by values.yaml of the modules directory"],
+    [{ enabledBy: "module-values" }, "Switched on by the module's own values.yaml"],
+    [{ enabledBy: "hook" }, "Switched on by a global hook"],
+    [{ enabledBy: "configmap" }, "Switched on by the ConfigMap"],
+    [
+      { enabled: false, enabledBy: "script", enabledReason: "no GPU here" },
+      "Switched off by the module's enabled script: no GPU here",
+    ],
+  ])("%j", (change, text) => {
+    expect(enabledText(moduleView("m", change))).toBe(text);
+  });
+});
