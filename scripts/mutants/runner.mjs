@@ -1,6 +1,6 @@
 // A test runner for Stryker that loads the tests once and then runs, for each mutant, those that touch it. Stryker's
 // own runner for vitest loads every file again for each mutant, which takes a hundred times as long.
-import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -23,7 +23,7 @@ class InProcessRunner {
   static inject = ["options"];
   #select;
   #ns = (globalThis.__stryker__ ??= {});
-  #loaded = false;
+  #loaded = new Set();
   /** Nothing ran here yet with a mutant. */
   #fresh = true;
   /** A mutant left something behind. */
@@ -39,7 +39,7 @@ class InProcessRunner {
   }
 
   async dryRun() {
-    await this.#load();
+    await this.#load(this.#files());
     const results = [];
     for (const test of tests) {
       this.#ns.currentTestId = test.id;
@@ -57,7 +57,7 @@ class InProcessRunner {
     if (this.#dirty) throw new Error("a mutant left something behind");
     const isStatic = mutantActivation === "static";
     if (isStatic) this.#ns.activeMutant = activeMutant.id;
-    await this.#load();
+    await this.#load(testFilter?.map((id) => id.slice(0, id.indexOf(" "))) ?? this.#files());
     const wasFresh = this.#fresh;
     this.#fresh = false;
     Object.assign(this.#ns, { activeMutant: activeMutant.id, hitCount: 0, hitLimit: hitLimit ?? Infinity });
@@ -75,18 +75,17 @@ class InProcessRunner {
 
   async dispose() {}
 
-  async #load() {
-    if (this.#loaded) return;
-    this.#loaded = true;
-    const { include, also, exclude } = this.#select;
-    for (const file of globSync([include, ...also], { exclude }).sort()) {
+  #files() {
+    const { include, exclude } = this.#select;
+    return globSync(include, { exclude }).sort();
+  }
+
+  async #load(files) {
+    if (this.#loaded.size === 0 && existsSync(TIMES)) this.#times = JSON.parse(readFileSync(TIMES, "utf8"));
+    for (const file of new Set(files).difference(this.#loaded)) {
+      this.#loaded.add(file);
       beginFile(file);
       await import(pathToFileURL(join(process.cwd(), file)).href);
-    }
-    try {
-      this.#times = JSON.parse(readFileSync(TIMES, "utf8"));
-    } catch {
-      this.#times = {};
     }
   }
 

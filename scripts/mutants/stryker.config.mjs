@@ -13,8 +13,11 @@ export default {
   testRunner: "in-process",
   // The random histories of the engine take as long as all other tests together.
   inProcess: {
-    include: "test/{engine,modules,plan,queue,state,status,tasks,values}/**/*.test.ts",
-    also: ["test/helm/decide.test.ts", "test/lib/redact.test.ts"],
+    include: [
+      "test/{engine,modules,plan,queue,state,status,tasks,values}/**/*.test.ts",
+      "test/helm/decide.test.ts",
+      "test/lib/redact*.test.ts",
+    ],
     exclude: ["test/engine/fuzz.test.ts"],
   },
   coverageAnalysis: "perTest",
