@@ -1,5 +1,5 @@
 import type { Clock } from "./clock.ts";
-import type { KnownSecrets } from "./secrets.ts";
+import type { KnownSecrets } from "./redact/known.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

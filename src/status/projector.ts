@@ -96,7 +96,10 @@ export class Projector {
     if (this.#mode === "none") return {};
     const old = this.#shown.get(view.name);
     if (old?.digest === digest) return old.values;
-    const values = showValues(view.values(), this.#mode, view.secretPaths);
+    const values = showValues(view.values(), this.#mode, {
+      secretPaths: view.secretPaths,
+      secrets: this.#secrets,
+    });
     this.#shown.set(view.name, { digest, values });
     return values;
   }

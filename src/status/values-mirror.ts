@@ -1,4 +1,4 @@
-import { redactValues } from "../lib/index.ts";
+import { KnownSecrets } from "../lib/index.ts";
 import { type Json, isJsonObject } from "../model/index.ts";
 
 /** `--status-values`. */
@@ -10,6 +10,12 @@ export interface ShownValues {
   readonly valuesTruncated?: boolean;
 }
 
+/** What is known to be secret: paths of the values' schemas, and texts. */
+export interface SecretMarks {
+  readonly secretPaths?: ReadonlySet<string> | undefined;
+  readonly secrets?: KnownSecrets;
+}
+
 /** Most bytes of JSON that the values in a status may have. */
 export const VALUES_LIMIT = 32 * 1024;
 
@@ -17,9 +23,10 @@ export const VALUES_LIMIT = 32 * 1024;
  * The merged values as they may be shown (design: Resources, "Redaction"): in mode `redacted` without secrets,
  * in every mode but `none` cut to 32 KiB, with a note in place of what was cut.
  */
-export function showValues(values: Json, mode: StatusValues, secretPaths?: ReadonlySet<string>): ShownValues {
+export function showValues(values: Json, mode: StatusValues, marks: SecretMarks = {}): ShownValues {
   if (mode === "none") return {};
-  const shown = mode === "full" ? values : redactValues(values, secretPaths);
+  const { secrets = new KnownSecrets(), secretPaths } = marks;
+  const shown = mode === "full" ? values : secrets.redactValues(values, secretPaths);
   if (sizeOf(shown) <= VALUES_LIMIT) return { values: shown };
   return { values: cut(shown, VALUES_LIMIT), valuesTruncated: true };
 }

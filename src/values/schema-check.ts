@@ -87,5 +87,8 @@ function collectSecrets(root: JsonObject, place: Place, found: Set<string>): voi
 }
 
 function isSecret(schema: JsonObject): boolean {
-  return schema["writeOnly"] === true || schema["format"] === "password" || schema["x-secret"] === true;
+  return (
+    ["writeOnly", "x-secret", "x-sensitive"].some((keyword) => schema[keyword] === true) ||
+    schema["format"] === "password"
+  );
 }

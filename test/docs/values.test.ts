@@ -155,7 +155,10 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
   },
   "json redacted": (page, text) => {
     const values = effective(page.input).values as Json;
-    expect(redactValues(values, page.input.schemas.secretPaths)).toEqual(JSON.parse(text));
+    const shown = JSON.stringify(redactValues(values, page.input.schemas.secretPaths));
+    expect(JSON.parse(shown.replaceAll(/<redacted:[0-9a-f]{32}>/g, "<redacted:…>"))).toEqual(
+      JSON.parse(text),
+    );
   },
 };
 

@@ -179,7 +179,7 @@ test("none of 200 secrets is shown anywhere", async () => {
     /bad-\d+/,
   ])
     expect(operator.log()).toMatch(words);
-  expect(operator.log().match(/<redacted:sha256:/g)?.length).toBeGreaterThan(200);
+  expect(operator.log().match(/<redacted:/g)?.length).toBeGreaterThan(200);
   expect(events).toMatch(/RunFailed/);
   expect(JSON.stringify(statuses.seen)).toMatch(/ConfigMapInvalid/);
 }, 150_000);

@@ -14,7 +14,7 @@ describe("values in a status", () => {
   });
 
   it("hide what a schema marks as secret", () => {
-    const shown = showValues({ m: { plain: "hunter2" } }, "redacted", new Set(["/m/plain"]));
+    const shown = showValues({ m: { plain: "hunter2" } }, "redacted", { secretPaths: new Set(["/m/plain"]) });
     expect(JSON.stringify(shown)).not.toContain("hunter2");
   });
 

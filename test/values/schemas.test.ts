@@ -312,12 +312,12 @@ describe("defaults", () => {
 });
 
 describe("secret paths", () => {
-  it("come from writeOnly, format: password and x-secret, at any depth", () => {
+  it("come from writeOnly, format: password, x-secret and x-sensitive, at any depth", () => {
     const text = `
 properties:
   a: {writeOnly: true}
   b: {properties: {c: {format: password}, o/p: {x-secret: true}}}
-  l: {items: {properties: {d: {x-secret: true}}}}
+  l: {items: {properties: {d: {x-sensitive: true}}}}
   m: {additionalProperties: {format: password}}
   r: {$ref: '#/definitions/x'}
 definitions: {x: {properties: {e: {writeOnly: true}, r: {$ref: '#/definitions/x'}}}}

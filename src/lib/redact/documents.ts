@@ -1,0 +1,39 @@
+import type { Json } from "../../model/index.ts";
+import { parseYaml } from "../yaml.ts";
+import type { Hide } from "./stand-in.ts";
+
+/** Longer texts are hidden as a whole. */
+const LONGEST = 4096;
+/** Hides in a value; how, is told by who asks. */
+type HideIn = (value: Json, hide: Hide) => unknown;
+
+/**
+ * A text that is YAML or JSON, without the secrets that its values show. The text stays as it was written: its secrets are
+ * looked for in it, and if one is not found as it is, the text is hidden as a whole.
+ */
+export function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string {
+  if (text.length > LONGEST || !mayBeDocument(text)) return text;
+  const document = read(text);
+  if (document === null || typeof document !== "object") return text;
+  const secrets = new Set<string>();
+  hideIn(document, (secret) => {
+    secrets.add(secret);
+    return "";
+  });
+  if ([...secrets].some((secret) => secret.length < 4 || !text.includes(secret))) return hide(text);
+  const longestFirst = [...secrets].toSorted((a, b) => b.length - a.length);
+  return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, () => hide(secret)), text);
+}
+
+function mayBeDocument(text: string): boolean {
+  if (/^[[{]/.test(text)) return /[:,]/.test(text);
+  return text.includes("\n") && /:[ \n]|- /.test(text);
+}
+
+function read(text: string): Json {
+  try {
+    return parseYaml(text, "").value;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,77 @@
+import { judgeKey, looksSecret } from "./key.ts";
+import { isHarmless, looksLikeKeyName, looksLikeName } from "./shape.ts";
+import { STAND_IN, type Hide } from "./stand-in.ts";
+import { PROSE } from "./vocabulary.ts";
+
+/** A key and a sign that a value follows: `key=`, `"key": `; quotes may be escaped. */
+const GIVES = /([\w.-]{2,64})(\\*["']?\]?\s{0,20}(?::=|=>|[:=])\s{0,200})/g;
+/** The value: quoted, quoted in a quotation, or up to where it must end. */
+const GIVEN = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|'[^']*|[^\s,;&"'{}[\])<]+/y;
+const SCHEME = /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)\s{1,20})([A-Za-z0-9._~+/=-]{8,4000})/gi;
+const ELEMENT = /(<[\w.-]{2,64}>)([^<>\s][^<>]{0,300})(?=<\/)/g;
+/** Without one of these no key looks secret; most texts have none. */
+const HINT =
+  /pass|pwd|pw|secret|token|cred|dsn|key|cert|crt|pem|pfx|jwt|kubeconfig|docker|htpasswd|auth|cookie|session|salt|bearer|basic|hmac|sig|connection|licen[cs]e|psk|pat|pin|seed|otp|mnemonic|nonce|netrc|crypt|hook|sas|splunk/i;
+
+/**
+ * A text without what is given to secret-looking keys (`password=…`, `"token": "…"`, `Authorization: Bearer …`).
+ * In prose a colon alone gives nothing: `secret: not found`.
+ */
+export function hideGiven(text: string, hide: Hide, isProse = true): string {
+  if (!/[:=<\s]/.test(text) || !HINT.test(text)) return text;
+  let plain = text.replaceAll(SCHEME, (all, scheme: string, value: string) =>
+    // `Basic authentication failed`: what is encoded or random is hardly ever lower case alone.
+    /^[a-z]+$/.test(value) ? all : `${scheme}${hide(value)}`,
+  );
+  if (plain.includes("</"))
+    plain = plain.replaceAll(ELEMENT, (all, open: string, value: string) =>
+      isSecret(open.slice(1, -1), value, false) ? open + hide(value) : all,
+    );
+  return hideAssigned(plain, hide, isProse);
+}
+
+function hideAssigned(text: string, hide: Hide, isProse: boolean): string {
+  const parts: string[] = [];
+  let done = 0;
+  GIVES.lastIndex = 0;
+  for (let found = GIVES.exec(text); found !== null; found = GIVES.exec(text)) {
+    const [, key = "", glue = ""] = found;
+    const from = GIVES.lastIndex;
+    if (!looksSecret(key)) continue;
+    const value = givenAt(text, from);
+    const isGivenHere = isGiven(glue, value) || (!isProse && !glue.includes("\n"));
+    parts.push(text.slice(done, from), isGivenHere ? hideQuoted({ key, value, isProse }, hide) : value);
+    done = from + value.length;
+    GIVES.lastIndex = done;
+  }
+  return parts.length === 0 ? text : parts.join("") + text.slice(done);
+}
+
+function givenAt(text: string, from: number): string {
+  GIVEN.lastIndex = from;
+  return GIVEN.exec(text)?.[0] ?? "";
+}
+
+/** Without quotes or an equals sign, what follows may be prose. */
+function isGiven(glue: string, value: string): boolean {
+  return /["'=]/.test(glue) || /^\\*["']/.test(value) || (value.length >= 6 && /\d/.test(value));
+}
+
+function hideQuoted(
+  { key, value, isProse }: { key: string; value: string; isProse: boolean },
+  hide: Hide,
+): string {
+  const quote = /^\\*["']?/.exec(value)?.[0] ?? "";
+  const rest = value.slice(quote.length);
+  if (rest.startsWith(STAND_IN) || !isSecret(key, rest, isProse)) return value;
+  return quote + hide(rest);
+}
+
+/** In prose a short value of a key that is only likely to be secret is a word. */
+function isSecret(key: string, value: string, isProse: boolean): boolean {
+  if (isHarmless(value) || (isProse && PROSE.has(value))) return false;
+  const says = judgeKey(key);
+  if (says === "keyName") return !looksLikeKeyName(value);
+  if (says !== "likely") return says === "secret";
+  return !looksLikeName(value) && (!isProse || value.length >= 4);
+}

@@ -1,0 +1,22 @@
+import { hideCommandLine } from "./commands.ts";
+import { hideGiven } from "./given.ts";
+import { hidePem } from "./pem.ts";
+import { standIn } from "./stand-in.ts";
+import type { Hide } from "./stand-in.ts";
+import { hideTokens } from "./tokens.ts";
+import { hideUrlUsers } from "./urls.ts";
+
+/**
+ * A free text (log line, stderr, error) without PEM blocks, user info in URLs, tokens of well-known forms, and what is
+ * given to a secret-looking key (`password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`).
+ */
+export function redactText(text: string): string {
+  return hideInText(text, standIn);
+}
+
+/** The same with another stand-in; with `isProse` false, a colon gives a value: `password: correcthorse`. */
+export function hideInText(text: string, hide: Hide, isProse = true): string {
+  if (text.length < 4) return text;
+  const plain = hideTokens(hideUrlUsers(hidePem(text, hide), hide), hide);
+  return hideGiven(hideCommandLine(plain, hide), hide, isProse);
+}

@@ -1,0 +1,161 @@
+import type { Json, JsonObject } from "../../model/index.ts";
+import { hideArguments } from "./commands.ts";
+import { hideInDocument } from "./documents.ts";
+import { judgeKey, type Says } from "./key.ts";
+import { isHarmless, looksLikeKeyName, looksLikeName, looksRandom } from "./shape.ts";
+import { standIn, type Hide } from "./stand-in.ts";
+import { hideInText } from "./text.ts";
+import { GIVING, NAMING, REFERRING } from "./vocabulary.ts";
+
+/** Longer strings are shown as a hash: nobody reads them, and they may be keys or certificates. */
+const LONGEST_SHOWN = 256;
+/** Deeper values are hidden: no configuration is. */
+const DEEPEST = 200;
+
+type Paths = readonly (readonly string[])[];
+
+/** How secrets are hidden, and what need not be looked at (again). */
+export interface Manner {
+  readonly hide: Hide;
+  readonly skip?: (value: object) => boolean;
+}
+
+/** Where a value stands. */
+interface Place {
+  /** What its key says, or the key above it where its own says nothing. */
+  readonly says: Says;
+  readonly key: string;
+  /** Of the schema, relative to the value. */
+  readonly paths: Paths;
+  readonly depth: number;
+}
+
+/**
+ * `value` without secrets: values under secret-looking keys, at `secretPaths` (JSON pointers relative to `value`, `*` for
+ * any member or item), what is named or flagged as secret beside it, what looks like one by its form, and strings over
+ * 256 characters become stand-ins. Booleans and null stay.
+ */
+export function redactValues(value: Json, secretPaths: ReadonlySet<string> = new Set()): Json {
+  return hideInValues(value, secretPaths, { hide: standIn });
+}
+
+/** The same in another manner. */
+export function hideInValues(value: Json, secretPaths: ReadonlySet<string>, manner: Manner): Json {
+  const paths = [...secretPaths].map((path) => path.split("/").slice(1));
+  return hideValue(value, { says: "plain", key: "", paths, depth: 0 }, manner);
+}
+
+function hideValue(value: Json, place: Place, manner: Manner): Json {
+  if (place.paths.some((path) => path.length === 0)) return hideAll(value, manner, place.depth);
+  if (typeof value === "string") return hideString(value, place, manner);
+  if (typeof value === "number" && place.says === "secret") return manner.hide(String(value));
+  return value !== null && typeof value === "object" ? hideBelow(value, place, manner) : value;
+}
+
+function hideBelow(value: Json[] | JsonObject, place: Place, manner: Manner): Json {
+  if (place.depth > DEEPEST) return manner.hide("");
+  const isPlain = place.says === "plain" && place.paths.length === 0;
+  if (isPlain && manner.skip?.(value) === true) return value;
+  return Array.isArray(value) ? hideItems(value, place, manner) : hideMembers(value, place, manner);
+}
+
+/** At a path of the schema everything below is secret, but its shape is shown. */
+function hideAll(value: Json, manner: Manner, depth: number): Json {
+  if (value === null || typeof value === "boolean" || value === "") return value;
+  if (typeof value !== "object") return manner.hide(String(value));
+  if (depth > DEEPEST) return manner.hide("");
+  if (Array.isArray(value)) return value.map((item) => hideAll(item, manner, depth + 1));
+  const entries = Object.entries(value).map(([key, member]) => [
+    key,
+    hideAll(member ?? null, manner, depth + 1),
+  ]);
+  return Object.fromEntries(entries) as JsonObject;
+}
+
+function hideString(text: string, { says, key }: Place, { hide }: Manner): string {
+  if (isHarmless(text)) return text;
+  if (text.length > LONGEST_SHOWN || isSecretUnder(says, text)) return hide(text);
+  const plain = hideInDocument(text, (value, found) => hideInValues(value, NO_PATHS, { hide: found }), hide);
+  if (plain !== text) return plain;
+  const shown = hideInText(text, hide, false);
+  return shown === text && isSecretAnywhere(text, says, key) ? hide(text) : shown;
+}
+
+const NO_PATHS: ReadonlySet<string> = new Set();
+
+function isSecretUnder(says: Says, text: string): boolean {
+  if (says === "secret") return true;
+  if (says === "keyName") return !looksLikeKeyName(text);
+  return says === "likely" && !looksLikeName(text);
+}
+
+/** What says nothing of itself and still is in no order: a key or a token; but not a digest, a file or an address. */
+function isSecretAnywhere(text: string, says: Says, key: string): boolean {
+  return (
+    says === "plain" && !/^public|known|authorized/i.test(key) && !PUBLIC.test(text) && looksRandom(text)
+  );
+}
+
+const PUBLIC =
+  /sha(?:1|256|384|512)[:=-]|^(?:ssh-|ecdsa-|age1|arn:)|AAAA[BCE]3Nz|:\/\/|\s|@|\.(?:com|net|org|io|local|amazonaws)\b/;
+
+function hideItems(items: readonly Json[], place: Place, manner: Manner): Json[] {
+  const below = (at: number): Place => ({
+    ...place,
+    paths: membersBelow(place.paths, String(at)),
+    depth: place.depth + 1,
+  });
+  const shown = items.map((item, at) => hideValue(item, below(at), manner));
+  const texts = items.map((item) => (typeof item === "string" ? item : ""));
+  if (!texts.some((text) => text.startsWith("-"))) return shown;
+  const given = hideArguments(texts, manner.hide);
+  return shown.map((item, at) =>
+    given[at] !== texts[at] && item === items[at] ? (given[at] ?? item) : item,
+  );
+}
+
+function hideMembers(value: JsonObject, place: Place, manner: Manner): JsonObject {
+  const keys = Object.keys(value);
+  const named = keys.some((key) => GIVING.has(key)) ? nameIn(value) : undefined;
+  const refers = isReference(keys);
+  const isSecret = value["kind"] === "Secret";
+  const entries = keys.map((key) => {
+    const isData = key === "stringData" || (isSecret && key === "data");
+    const own = isData
+      ? "secret"
+      : refers
+        ? "about"
+        : saysOf(key, place, GIVING.has(key) ? named : undefined);
+    const below = { says: own, key, paths: membersBelow(place.paths, key), depth: place.depth + 1 };
+    return [key, hideValue(value[key] ?? null, below, manner)] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+/** `{name: s, key: password}` says where a secret is. */
+function isReference(keys: readonly string[]): boolean {
+  return keys.length > 1 && keys.includes("key") && keys.every((key) => REFERRING.has(key));
+}
+
+/** What an object says of its `value`: `{name: DB_PASSWORD, value: …}`. */
+function nameIn(value: JsonObject): string | undefined {
+  for (const [key, name] of Object.entries(value))
+    if (NAMING.has(key) && typeof name === "string") return name;
+  return undefined;
+}
+
+/** What a member's key says; where it says nothing, what the key above it says of everything below. */
+function saysOf(key: string, { says, key: parent }: Place, named: string | undefined): Says {
+  const own = judgeKey(key, parent);
+  const byName = named === undefined ? "plain" : judgeKey(named);
+  if (byName !== "plain") return byName;
+  if (own !== "plain") return own;
+  return says === "secret" || says === "about" ? says : "plain";
+}
+
+/** Paths of a member: those that begin with its key, or with `*`. */
+export function membersBelow(paths: Paths, key: string): Paths {
+  if (paths.length === 0) return [];
+  const name = key.replaceAll("~", "~0").replaceAll("/", "~1");
+  return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));
+}
