@@ -10,10 +10,12 @@ export interface ObjectRef {
   readonly name: string;
 }
 
+const SEPARATOR = /^---(?:[ \t].*)?$/m;
+
 /** The documents of a rendered manifest; texts that are no YAML stay texts, empty ones are left out. */
 export function documentsOf(manifest: string): Json[] {
   return manifest
-    .split(/^---(?:[ \t].*)?$/m)
+    .split(SEPARATOR)
     .map(parseDocument)
     .filter((document) => document !== null);
 }
@@ -61,6 +63,38 @@ export function lastingObjects(manifest: string): ObjectRef[] {
     .flatMap((document) => (isJsonObject(document) ? expand(document) : []))
     .filter((object) => !isPassing(object))
     .flatMap(refOf);
+}
+
+/** All objects of a manifest. */
+export function objectsOf(manifest: string): ObjectRef[] {
+  return documentsOf(manifest)
+    .flatMap((document) => (isJsonObject(document) ? expand(document) : []))
+    .flatMap(refOf);
+}
+
+/** A manifest without some of its objects; the other documents stay to the letter. */
+export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
+  const unwanted = new Set(objects.map((object) => canonicalJson(keyOf(object))));
+  const isWanted = (object: JsonObject): boolean =>
+    refOf(object).every((ref) => !unwanted.has(canonicalJson(keyOf(ref))));
+  return manifest
+    .split(SEPARATOR)
+    .map((text) => withoutUnwanted(text, isWanted))
+    .join("---");
+}
+
+function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): Json {
+  return [apiVersion, kind, namespace ?? null, name];
+}
+
+function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {
+  const document = parseDocument(text);
+  if (!isJsonObject(document)) return text;
+  const objects = expand(document);
+  const wanted = objects.filter(isWanted);
+  if (wanted.length === objects.length) return text;
+  // Only a list is more than one object.
+  return wanted.length === 0 ? "\n" : `\n${JSON.stringify({ ...document, items: wanted })}\n`;
 }
 
 function expand(document: JsonObject): JsonObject[] {

@@ -34,8 +34,16 @@ export async function decodeRelease(data: string): Promise<ReleaseRecord> {
 /** The same record with status `failed`, as helm itself would leave it. */
 export async function encodeFailed(data: string, description: string): Promise<string> {
   const json = await decodeJson(data);
-  const info = { ...objectOf(json["info"]), status: "failed", description };
-  const packed = await pack(Buffer.from(JSON.stringify({ ...json, info })));
+  return encode({ ...json, info: { ...objectOf(json["info"]), status: "failed", description } });
+}
+
+/** The same record with another manifest. */
+export async function encodeManifest(data: string, manifest: string): Promise<string> {
+  return encode({ ...(await decodeJson(data)), manifest });
+}
+
+async function encode(json: JsonObject): Promise<string> {
+  const packed = await pack(Buffer.from(JSON.stringify(json)));
   return Buffer.from(packed.toString("base64")).toString("base64");
 }
 

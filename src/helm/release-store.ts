@@ -12,7 +12,8 @@ import {
 } from "../kube/index.ts";
 import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../kube/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import { decodeRelease, encodeFailed } from "./record.ts";
+import { LABELS } from "./labels.ts";
+import { decodeRelease, encodeFailed, encodeManifest } from "./record.ts";
 import { summarize } from "./summary.ts";
 import type { ReleaseSummary } from "./summary.ts";
 
@@ -193,12 +194,27 @@ export class ReleaseStore {
 
   /** Marks a revision failed, label and record, as helm would have done (gitops-node-helm §8.4). */
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
-    const { client, namespace } = this.#options;
     const release = await encodeFailed(await this.#data(meta, signal), description);
-    const metadata = { resourceVersion: meta.resourceVersion, labels: { status: "failed" } };
+    await this.#rewrite(meta, { release, labels: { status: "failed" }, signal });
+  }
+
+  /** Gives the record of a revision another manifest; labels that tell what the manifest came from go. */
+  async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
+    const release = await encodeManifest(await this.#data(meta, signal), manifest);
+    await this.#rewrite(meta, { release, labels: { [LABELS.inputs]: null, [LABELS.manifest]: null }, signal });
+  }
+
+  /** Fails when the record is no longer the one that was looked at. */
+  async #rewrite(
+    meta: ReleaseMeta,
+    to: { release: string; labels: Readonly<Record<string, string | null>>; signal: AbortSignal | undefined },
+  ): Promise<void> {
+    const { client, namespace } = this.#options;
+    const metadata = { resourceVersion: meta.resourceVersion, labels: to.labels };
     const target = { resource: SECRETS, namespace, name: meta.secret };
-    const body = { metadata, data: { release } };
-    this.#store(await mergePatch<WatchedObject>(client, target, { body, signal }));
+    const body = { metadata, data: { release: to.release } };
+    this.#store(await mergePatch<WatchedObject>(client, target, { body, signal: to.signal }));
+    this.#summaries.delete(meta.name);
     this.#tell(meta.name);
   }
 

@@ -1,4 +1,4 @@
-import type { KubeClient } from "../kube/index.ts";
+import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Module } from "../model/index.ts";
 import { Capabilities } from "./capabilities.ts";
@@ -14,7 +14,9 @@ import { InstallAhead } from "./install-ahead.ts";
 import type { InstallRequest } from "./install-ahead.ts";
 import { LateLabels } from "./late-labels.ts";
 import { endAllHelms, endLiveHelms } from "./live-helms.ts";
+import { objectsOf, withoutObjects } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
+import { nameOf, outliving } from "./outliving.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
 import type { PurgePolicy } from "./purge.ts";
@@ -54,6 +56,7 @@ export interface ReconcileRequest {
 
 export interface ReleasesOptions extends HelmOptions {
   readonly client: KubeClient;
+  readonly discovery: Pick<Discovery, "resolve">;
   readonly hub: Watching;
   readonly purge: PurgePolicy;
   /** Releases never deleted or purged: `HELM_IGNORE_RELEASE`, the operator's own. */
@@ -203,11 +206,29 @@ export class Releases {
     // With `--purge=all` whoever asks has looked at the owner.
     if (purge !== "all" && this.#owner(meta) !== "ours") throw new ForeignReleaseError(name, "somebody else");
     await endLiveHelms(`${managedBy}/${name}`, clock, signal);
+    await this.#spare(name, signal);
     try {
       await this.helm.uninstall(name, signal);
     } finally {
       await this.store.refresh(name);
     }
+  }
+
+  /** Takes objects that must not go with a release out of its record, by which helm uninstalls. */
+  async #spare(name: string, signal: AbortSignal): Promise<void> {
+    const meta = await this.store.refresh(name, signal);
+    if (meta === undefined) return;
+    const [manifest = ""] = await this.store.manifests(meta, signal);
+    const spared = await outliving(this.#options, name, { objects: objectsOf(manifest), signal });
+    for (const { object, why } of spared)
+      this.#options.logger.warn("An object stays when its release goes", {
+        release: name,
+        object: nameOf(object),
+        why,
+      });
+    if (spared.length === 0) return;
+    const objects = spared.map(({ object }) => object);
+    await this.store.replaceManifest(meta, withoutObjects(manifest, objects), signal);
   }
 
   /** Removes the release's records, never objects. */

@@ -7,7 +7,7 @@ import type { Base } from "./base.ts";
 
 /** The releases of this operator; nothing is read yet. */
 export function makeReleases(base: Base, witness?: HelmWitness): Releases {
-  const { settings, namespace, client, hub, clock, logger, env } = base;
+  const { settings, namespace, client, discovery, hub, clock, logger, env } = base;
   return new Releases({
     bin: settings.helmBin,
     namespace,
@@ -22,6 +22,7 @@ export function makeReleases(base: Base, witness?: HelmWitness): Releases {
     purge: settings.purge,
     never: neverTouched(base),
     client,
+    discovery,
     hub,
     clock,
     logger,

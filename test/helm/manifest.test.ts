@@ -2,8 +2,8 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 
 import { lastingObjects, manifestChecksum } from "../../src/helm/index.ts";
-import { adoptionChecksum } from "../../src/helm/manifest.ts";
-import { decodeRelease, encodeFailed } from "../../src/helm/record.ts";
+import { adoptionChecksum, objectsOf, withoutObjects } from "../../src/helm/manifest.ts";
+import { decodeRelease, encodeFailed, encodeManifest } from "../../src/helm/record.ts";
 
 const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 const B = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n";
@@ -48,7 +48,35 @@ test("objects to be healed: no hooks, no delete policies, no Jobs with a TTL", (
   ]);
 });
 
+describe("a manifest without some of its objects", () => {
+  const a = { apiVersion: "v1", kind: "ConfigMap", name: "a", namespace: undefined };
+  const b = { apiVersion: "v1", kind: "Secret", name: "b", namespace: undefined };
+  const items = [A, B].map((text) => text.replaceAll("\n", "\n  ").replace(/^/, "- "));
+  const list = `apiVersion: v1\nkind: List\nitems:\n${items.map((text) => `${text.trimEnd()}\n`).join("")}`;
+
+  test("the rest stays to the letter", () => {
+    const source = "# Source: m/templates/b.yaml\n";
+    const manifest = `---\n# Source: m/templates/a.yaml\n${A}---\n${source}${B}`;
+    expect(objectsOf(manifest)).toEqual([a, b]);
+    expect(withoutObjects(manifest, [a])).toBe(`---\n---\n${source}${B}`);
+    expect(withoutObjects(manifest, [a, b]).trim()).toBe("---\n---");
+    expect(withoutObjects(manifest, [{ ...a, namespace: "other" }])).toBe(manifest);
+  });
+
+  test("of a list only the objects go", () => {
+    expect(objectsOf(list)).toEqual([a, b]);
+    expect(objectsOf(withoutObjects(`---\n${list}`, [a]))).toEqual([b]);
+    expect(objectsOf(withoutObjects(list, [a, b]))).toEqual([]);
+  });
+});
+
 describe("release records", () => {
+  test("another manifest leaves the rest of a record as it is", async () => {
+    const data = Buffer.from(gzipSync(JSON.stringify(release)).toString("base64")).toString("base64");
+    const changed = await decodeRelease(await encodeManifest(data, "x"));
+    expect(changed).toEqual({ ...(await decodeRelease(data)), manifest: "x" });
+  });
+
   const release = {
     name: "m",
     info: { status: "pending-install", notes: "n" },

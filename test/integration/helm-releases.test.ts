@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
-import { connect, WatchHub } from "../../src/kube/index.ts";
+import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { ChartKind } from "../../src/model/index.ts";
@@ -26,6 +26,7 @@ function options(bin: string, change: Partial<ReleasesOptions> = {}): ReleasesOp
   const { namespace, root, client, hub } = lab;
   return {
     client,
+    discovery: new Discovery(client),
     hub,
     namespace,
     bin,

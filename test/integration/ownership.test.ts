@@ -1,0 +1,178 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { renameSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+
+import { managedByDigest, Releases } from "../../src/helm/index.ts";
+import type { ReleasesOptions } from "../../src/helm/index.ts";
+import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
+import type { KubeClient } from "../../src/kube/index.ts";
+import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
+import { hookLab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+// LIFECYCLE "What is never deleted": an object goes with the release that its marks name, and with no other.
+
+interface Lab {
+  readonly namespace: string;
+  readonly root: string;
+  readonly client: KubeClient;
+  readonly hub: WatchHub;
+}
+
+const { kubectl } = cluster();
+
+const map = (name: string): string => `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`;
+
+describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which) => {
+  let lab: Lab;
+  let releases: Releases;
+
+  function open(change: Partial<ReleasesOptions> = {}): Releases {
+    const { namespace, root, client, hub } = lab;
+    return new Releases({
+      client,
+      hub,
+      discovery: new Discovery(client),
+      namespace,
+      bin: cluster().bin[which],
+      managedBy: managedByDigest(namespace, "addon-operator"),
+      timeoutMs: 60_000,
+      historyMax: 3,
+      validate: false,
+      tmpDir: join(root, "tmp"),
+      env: { PATH: process.env["PATH"] ?? "" },
+      kubeConfig: cluster().kubeconfig,
+      logger: silentLogger,
+      clock: systemClock,
+      purge: "owned",
+      never: new Set(),
+      ...change,
+    });
+  }
+
+  beforeEach(async () => {
+    const namespace = await makeNamespace("owners");
+    const root = await mkdtemp(join(tmpdir(), "owners-test-"));
+    const logger = silentLogger;
+    const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
+    lab = { namespace, root, client, hub: new WatchHub({ client, clock: systemClock, logger }) };
+    releases = open();
+    await releases.ready();
+  });
+
+  afterEach(async () => {
+    releases.close();
+    lab.hub.close();
+    await lab.client.close();
+    await deleteNamespace(lab.namespace);
+    await rm(lab.root, { recursive: true, force: true });
+  });
+
+  async function chart(name: string, ...objects: readonly string[]): Promise<void> {
+    const files = {
+      "Chart.yaml": `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`,
+      "templates/all.yaml": objects.join("---\n"),
+    };
+    for (const [file, text] of Object.entries(files)) {
+      const path = join(lab.root, name, file);
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, text);
+    }
+  }
+
+  async function bring(name: string): Promise<void> {
+    const module = { name, valuesKey: name, dir: join(lab.root, name), chart: "own" } as const;
+    const signal = AbortSignal.timeout(50_000);
+    await releases.reconcile({ module, values: "{}", absent: false, signal });
+    await releases.settled();
+  }
+
+  async function remove(name: string): Promise<void> {
+    await releases.uninstall(name, AbortSignal.timeout(50_000));
+    await releases.forget(name);
+  }
+
+  const uid = (object: string): Promise<string> =>
+    kubectl(["get", object, "-n", lab.namespace, "-o", "jsonpath={.metadata.uid}", "--ignore-not-found"]);
+
+  test("what another release took over stays when a release goes, also cluster-wide", async () => {
+    const role = `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: ${lab.namespace}}\n`;
+    const list = `apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Secret, metadata: {name: listed}}]\n`;
+    await chart("a", map("own"), map("shared"), role, list);
+    await chart("b", map("shared"), role, list);
+    const shared = ["cm/shared", `clusterrole/${lab.namespace}`, "secret/listed"];
+    await bring("a");
+    const before = await Promise.all(shared.map(uid));
+    await bring("b");
+    await remove("a");
+    expect(await uid("cm/own")).toBe("");
+    expect(await Promise.all(shared.map(uid))).toEqual(before);
+    await remove("b");
+    expect(await Promise.all(shared.map(uid))).toEqual(["", "", ""]);
+  });
+
+  test("what is annotated to be kept stays", async () => {
+    await chart("a", map("own"), map("kept"));
+    await bring("a");
+    await kubectl(["annotate", "cm/kept", "-n", lab.namespace, "helm.sh/resource-policy=keep"]);
+    await remove("a");
+    expect(await uid("cm/own")).toBe("");
+    expect(await uid("cm/kept")).not.toBe("");
+  });
+
+  test("nothing goes while it cannot be told whose it is", async () => {
+    await chart("a", map("own"));
+    await bring("a");
+    releases.close();
+    releases = open({ discovery: { resolve: () => Promise.reject(new Error("no answer")) } });
+    await releases.ready();
+    await expect(remove("a")).rejects.toThrow("cannot tell whose ConfigMap/own is: no answer");
+    expect(await uid("cm/own")).not.toBe("");
+  });
+
+  test("a release whose removal was begun takes its objects back when its module runs again", async () => {
+    await chart("a", map("own"), map("shared"));
+    await chart("b", map("shared"));
+    await bring("a");
+    await bring("b");
+    releases.close();
+    releases = open({ bin: "/nowhere/helm" });
+    await releases.ready();
+    await expect(remove("a")).rejects.toThrow("/nowhere/helm");
+    releases.close();
+    releases = open();
+    await releases.ready();
+    await bring("a");
+    const owner = String.raw`jsonpath={.metadata.annotations.meta\.helm\.sh/release-name}`;
+    expect(await kubectl(["get", "cm/shared", "-n", lab.namespace, "-o", owner])).toBe("a");
+  });
+});
+
+test("a module whose directory is renamed keeps its objects", { timeout: 120_000 }, async () => {
+  const namespace = await freshNamespace("renamed");
+  const lab = hookLab("renamed");
+  lab.file("modules/010-a/Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\n");
+  lab.file("modules/010-a/templates/map.yaml", map("data"));
+  const get = (path: string): Promise<string> =>
+    kubectl(["get", "cm/data", "-n", namespace, "-o", `jsonpath={.metadata${path}}`]);
+  await kubectl(
+    ["apply", "-n", namespace, "-f", "-"],
+    JSON.stringify({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "addon-operator" },
+      data: { aEnabled: "true", bEnabled: "true" },
+    }),
+  );
+  const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
+  await operator.waitReady();
+  const uid = await get(".uid");
+  renameSync(join(lab.modulesDir, "010-a"), join(lab.modulesDir, "010-b"));
+  await kubectl(["patch", "cm", "addon-operator", "-n", namespace, "-p", `{"data":{"global":"{reload: 1}"}}`]);
+  await eventually(() => operator.log().includes("Release purged"), "the purge", { context: () => operator.log() });
+  expect(await get(".uid")).toBe(uid);
+  expect(await get(String.raw`.annotations.meta\.helm\.sh/release-name`)).toBe("b");
+});
