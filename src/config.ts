@@ -1,5 +1,5 @@
 import type { Environment } from "./environment.ts";
-import { parseDuration } from "./lib/index.ts";
+import { parseDuration, parseLimit } from "./lib/index.ts";
 import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS } from "./settings.ts";
 import type { SettingRow, Settings } from "./settings.ts";
 
@@ -178,6 +178,8 @@ function accepted(setting: SettingRow): string {
       return "a whole number, 0 or more";
     case "number":
       return "a number, 0 or more";
+    case "limit":
+      return "a number such as 3, a share such as 50%, both as 3,50%, or off";
     case "string":
       return "text";
   }
@@ -198,6 +200,7 @@ const CONVERTERS: Readonly<Record<SettingRow["kind"], (value: string, setting: S
     const ms = parseDuration(value);
     return ms === undefined || ms < 0 ? undefined : ms;
   },
+  limit: parseLimit,
   choice: (value, setting) => {
     const wanted = value.toLowerCase();
     return setting.choices?.includes(wanted) === true ? wanted : undefined;

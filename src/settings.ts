@@ -1,5 +1,5 @@
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
-import type { LogLevel, LogType } from "./lib/index.ts";
+import type { Limit, LogLevel, LogType } from "./lib/index.ts";
 
 /** One row of the settings table (design: "Settings"): flag > environment > default. */
 export interface SettingRow {
@@ -8,7 +8,7 @@ export interface SettingRow {
   readonly flags: readonly string[];
   /** Environment variables in order of precedence; each also answers to `ADDON_OPERATOR_<NAME>`. */
   readonly env: readonly string[];
-  readonly kind: "string" | "integer" | "number" | "boolean" | "duration" | "choice";
+  readonly kind: "string" | "integer" | "number" | "boolean" | "duration" | "choice" | "limit";
   readonly choices?: readonly string[];
   /** As a user would write it; undefined = not set. */
   readonly default?: string;
@@ -145,6 +145,15 @@ export const SETTINGS: readonly SettingRow[] = [
       choices: ["owned", "all", "off"],
       default: "owned",
       help: "which releases without a module directory are removed",
+    },
+  ),
+  row(
+    "deleteBrake",
+    { flags: "delete-brake", env: "DELETE_BRAKE" },
+    {
+      kind: "limit",
+      default: "3,50%",
+      help: "how many modules one change may remove: a number, a share of the installed ones, or both, of which both must be exceeded",
     },
   ),
   row(
@@ -325,6 +334,7 @@ export interface Settings {
   readonly helmIgnoreRelease: string | undefined;
   readonly helmValidate: boolean;
   readonly purge: "owned" | "all" | "off";
+  readonly deleteBrake: Limit;
   readonly jqBin: string | undefined;
   readonly retryMinMs: number;
   readonly retryMaxMs: number;

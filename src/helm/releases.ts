@@ -177,6 +177,15 @@ export class Releases {
     return meta === undefined ? "absent" : this.#owner(meta);
   }
 
+  /** Names of releases of ours that are not uninstalled. */
+  installed(): string[] {
+    const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#owner(meta) === "ours";
+    return this.store
+      .all()
+      .filter(isInstalled)
+      .map((meta) => meta.name);
+  }
+
   /** Whether any release of ours exists. */
   anyOurs(): boolean {
     return this.store.all().some((meta) => this.#owner(meta) === "ours");

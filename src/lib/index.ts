@@ -5,6 +5,7 @@ export * from "./duration.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";
 export * from "./hash.ts";
+export * from "./limit.ts";
 export * from "./log.ts";
 export * from "./names.ts";
 export { looksSecret } from "./redact/key.ts";

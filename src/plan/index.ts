@@ -1,3 +1,4 @@
+export * from "./brake.ts";
 export * from "./plan.ts";
 export * from "./reload.ts";
 export * from "./run.ts";

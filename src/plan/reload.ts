@@ -1,4 +1,5 @@
 import type { Cause, Coverage, View } from "../state/index.ts";
+import { isConfirmedNow } from "./brake.ts";
 
 /** Five reloads in a row that afterAll hooks asked for themselves are a livelock (README "Queues"). */
 export const MAX_ROUNDS = 5;
@@ -6,6 +7,7 @@ export const MAX_ROUNDS = 5;
 const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };
 const GLOBALS: Cause = { text: "global values changed", place: "back" };
 const REQUESTED: Cause = { text: "requested", place: "front" };
+const CONFIRMED: Cause = { text: "a removal was confirmed", place: "front" };
 
 /** Whether globals or flags of the ConfigMap are no longer those that the last reload took into account. */
 export function configOvertaken(view: View): boolean {
@@ -20,7 +22,9 @@ export function configOvertaken(view: View): boolean {
 export function restartOwed(view: View): Cause | undefined {
   if (view.converge.phase === "idle") return undefined;
   if (configOvertaken(view)) return CONFIG;
-  return isAsked(view) && isHeldUp(view) ? REQUESTED : undefined;
+  if (!isHeldUp(view)) return undefined;
+  if (isAsked(view)) return REQUESTED;
+  return confirmed(view);
 }
 
 function isHeldUp({ modules }: View): boolean {
@@ -33,11 +37,17 @@ export function reloadOwed(view: View): Cause | undefined {
   if (covered === undefined) return { text: "start-up", place: "front" };
   return (
     requested(view) ??
+    confirmed(view) ??
     problemMoved(view) ??
     configMoved(view) ??
     globalsMoved(view, covered) ??
     secondLook(view)
   );
+}
+
+/** The reload that is owed takes the confirmed removal up. */
+function confirmed(view: View): Cause | undefined {
+  return isConfirmedNow(view) ? CONFIRMED : undefined;
 }
 
 function secondLook(view: View): Cause | undefined {

@@ -20,6 +20,8 @@ export const BLANK: Standing = {
   globalCause: undefined,
   secondLook: false,
   holds: [],
+  brake: undefined,
+  confirmation: undefined,
   missingRights: [],
   troubles: [],
   requestedToken: undefined,

@@ -102,6 +102,11 @@ export function decide(record: ModuleRecord, decision: Decision): void {
   record.decided = true;
 }
 
+/** What it is made of cannot be read. */
+export function brokenFiles(record: Readonly<ModuleRecord>): boolean {
+  return record.module.problem !== undefined || record.loadProblem !== undefined;
+}
+
 /** A person is needed: broken files, or a decision that cannot be carried out. */
 export function problemOf(record: ModuleRecord): Problem | undefined {
   return record.module.problem ?? record.loadProblem ?? record.decisionProblem;

@@ -15,6 +15,7 @@ import type { Hold } from "./module-view.ts";
 import { ValuesStore } from "./values-store.ts";
 import type {
   BootPhase,
+  BrakeView,
   Cause,
   ConfigCondition,
   ConvergePhase,
@@ -266,6 +267,16 @@ export class State {
   /** Discovery finds anew what is held. */
   clearHolds(): void {
     this.#note({ holds: [] });
+  }
+
+  /** What discovery found of removals that are too many at once. */
+  recordBrake(brake: BrakeView | undefined): void {
+    this.#note({ brake });
+  }
+
+  /** A person's word that a removal is meant, or its end. */
+  recordConfirmation(confirmation: string | undefined): void {
+    if (confirmation !== this.#standing.confirmation) this.#note({ confirmation });
   }
 
   recordMissingRights(rights: readonly string[]): void {

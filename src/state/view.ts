@@ -147,6 +147,18 @@ export interface ModuleView {
   readonly hold: string | undefined;
 }
 
+/** More is to be removed than one change may: what a person is asked (RUNNING "The brake"). */
+export interface BrakeView {
+  /** What is to be removed: modules, and releases without one. */
+  readonly modules: readonly string[];
+  /** How many are installed or on, these included. */
+  readonly installed: number;
+  /** Version of the ConfigMap that the answer has to name. */
+  readonly resourceVersion: string;
+  /** A person has said so. */
+  readonly confirmed: boolean;
+}
+
 /** The read-only record of what is known, for the turn in which it was asked for. */
 export interface View {
   readonly boot: BootPhase;
@@ -164,6 +176,10 @@ export interface View {
   readonly enabledModules: readonly string[];
   /** Why a purge or a delete is held, in words. */
   readonly holds: readonly string[];
+  /** Set while more is to be removed than one change may, as the last discovery found it. */
+  readonly brake: BrakeView | undefined;
+  /** The version of the ConfigMap by which a person confirms a removal. */
+  readonly confirmation: string | undefined;
   /** API rights the operator misses, as `verb resource.group`. */
   readonly missingRights: readonly string[];
   /** What stands in the way of global hooks' kubernetes bindings, in words. */

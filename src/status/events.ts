@@ -25,6 +25,7 @@ export const EVENT_TYPES = {
   ConfigMapInvalid: "Warning",
   ConfigMapMissing: "Warning",
   PurgeRefused: "Warning",
+  RemovalHeld: "Warning",
 } as const;
 export type EventReason = keyof typeof EVENT_TYPES;
 
@@ -252,6 +253,7 @@ const ACTIONS: Readonly<Record<EventReason, string>> = {
   ConfigMapInvalid: "ReadConfig",
   ConfigMapMissing: "ReadConfig",
   PurgeRefused: "Purge",
+  RemovalHeld: "Uninstall",
 };
 
 /** RFC 3339 time in microseconds, as metav1.MicroTime has it. */

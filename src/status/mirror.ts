@@ -1,5 +1,6 @@
 import { type Clock, type KnownSecrets, type Logger, oneLine } from "../lib/index.ts";
 import type { KubeClient } from "../kube/index.ts";
+import { CONFIRM_DELETE } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
 import type { Entry } from "./entry.ts";
 import { type Known, isEcho, knownFrom } from "./known.ts";
@@ -31,6 +32,8 @@ export interface MirrorOptions {
   readonly parallel?: number;
   /** Someone set a new token; `module` is undefined for the AddonOperator. Must read the ConfigMap again first. */
   readonly requested?: (module: string | undefined, token: string) => void;
+  /** What the AddonOperator's annotation for confirming a removal says now. */
+  readonly confirmed?: (version: string | undefined) => void;
   /**
    * Someone changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum read) and
    * recorded: only then does the status speak of the new generation.
@@ -192,7 +195,9 @@ export class StatusMirror {
   }
 
   #noteToken(entry: Entry, object: AddonObject): void {
-    const token = object.metadata.annotations?.[REQUESTED_AT];
+    const { annotations } = object.metadata;
+    if (entry === this.#writer.operator) this.#options.confirmed?.(annotations?.[CONFIRM_DELETE]);
+    const token = annotations?.[REQUESTED_AT];
     if (token === undefined || token === entry.token) return;
     entry.token = token;
     this.#options.requested?.(entry === this.#writer.operator ? undefined : entry.id.name, token);

@@ -1,4 +1,5 @@
 import { describeProblem } from "../model/index.ts";
+import { explainBrake } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
 import { type Judged, type Transitions, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./text.ts";
@@ -112,6 +113,8 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorJudged {
   if (busy.length > 0) return about("Running", busy, verdicts);
   const broken = by("Invalid").filter((name) => view.modules.get(name)?.enabled === true);
   if (broken.length > 0) return about("Invalid", broken, verdicts);
+  if (view.brake?.confirmed === false)
+    return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake) };
   const unready = view.enabledModules.filter((name) => !isReady(verdicts.get(name)));
   if (unready.length > 0) return { ...about("Invalid", unready, verdicts), reason: "ModulesNotReady" };
   return {

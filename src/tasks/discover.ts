@@ -1,13 +1,12 @@
 import type { Module, Task } from "../model/index.ts";
-import { deleteModuleKey, moduleOf, runModuleKey } from "../model/index.ts";
+import { moduleOf, runModuleKey } from "../model/index.ts";
 import type { Decision, ModuleRecord } from "../state/index.ts";
-import { problemOf } from "../state/index.ts";
+import { brokenFiles, problemOf } from "../state/index.ts";
 import { workAhead } from "./ahead.ts";
-import { configIsMissing } from "./delete-module.ts";
 import { moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
 import { loadLate, retire } from "./load.ts";
-import { purges } from "./purge.ts";
+import { removals } from "./removals.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
 class ScriptFailure extends Error {}
@@ -21,14 +20,13 @@ export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[
   state.coverGlobals();
   const decisions = await decideAll(hands, signal);
   for (const [module, decision] of decisions) announce(hands, module, decision);
-  const deletes = deletions(hands, [...decisions.keys()]);
+  const removed = removals(hands, [...decisions.keys()]);
   dropDisabled(hands);
   const runs = state.enabledModules().filter((name) => isRunnable(hands, name));
   workAhead(hands, runs);
   return [
     ...crds(hands, runs),
-    ...deletes,
-    ...purges(hands),
+    ...removed,
     ...runs.map((module): Task => ({
       kind: "run-module",
       key: runModuleKey(module),
@@ -67,10 +65,6 @@ async function decide(hands: Hands, module: Module, context: Context): Promise<D
     return valid(hands, module, { ...answer, by: flag.by });
   }
   return valid(hands, module, { enabled: true, by: flag.by });
-}
-
-function brokenFiles(record: Readonly<ModuleRecord>): boolean {
-  return record.module.problem !== undefined || record.loadProblem !== undefined;
 }
 
 /** A module that cannot be read keeps its last state; at start it counts as on if a release of ours exists. */
@@ -148,44 +142,6 @@ function tellProblem({ logger, witness }: Hands, module: string, { enabled, prob
   logger.error("Module is invalid", { module, ...problem });
   // A module that is on fails by its values alone; one that is off is kept by its protection.
   if (enabled) witness.failed(module, "ValuesInvalid", problem?.message ?? "");
-}
-
-/** Disabled modules that have something to be deleted, in reverse order. */
-function deletions(hands: Hands, modules: readonly Module[]): Task[] {
-  const { state } = hands;
-  state.clearHolds();
-  const unreadable = [...state.records()].some(brokenFiles);
-  const due = modules.filter((module) => isDeletable(hands, module, unreadable)).toReversed();
-  if (due.length > 0 && configIsMissing(hands)) {
-    state.addHold(`not deleted: ${due.map(({ name }) => name).join(", ")}: the ConfigMap is missing`);
-    return [];
-  }
-  return due.map((module) => ({
-    kind: "delete-module",
-    key: deleteModuleKey(module.name),
-    module: module.name,
-  }));
-}
-
-function isDeletable(hands: Hands, module: Module, unreadable: boolean): boolean {
-  const record = hands.state.module(module.name);
-  if (record === undefined || record.enabled || problemOf(record) !== undefined) return false;
-  if ((unreadable && record.enabledBy === "script") || isGuarded(hands, module)) return false;
-  const owner = hands.releases.ownership(module.name);
-  if (owner === "foreign") {
-    hands.witness.failed(
-      module.name,
-      "ForeignRelease",
-      "a release of this name is not ours; it is left alone",
-    );
-  }
-  return owner === "ours" || record.ranHere;
-}
-
-/** Protected and suspended modules are never deleted. */
-function isGuarded(hands: Hands, { valuesKey }: Module): boolean {
-  const { values } = hands.state;
-  return values.isProtected(valuesKey) || values.isSuspended(valuesKey);
 }
 
 /** Modules that went off lose their schedules and queued tasks at once; watches stay until afterDeleteHelm. */

@@ -1,6 +1,6 @@
 import type { ReleaseOutcome } from "../helm/index.ts";
 import type { SnapshotSource } from "../hooks/index.ts";
-import type { Clock, Logger } from "../lib/index.ts";
+import type { Clock, Limit, Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree } from "../model/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
@@ -74,6 +74,8 @@ export interface ReleasesPort {
   get(name: string): ReleaseView | undefined;
   /** Whether a release of this name is ours to delete: our label or the Go operator's marks. */
   ownership(name: string): "ours" | "foreign" | "absent";
+  /** Names of releases of ours that are not uninstalled. */
+  installed(): readonly string[];
   /** Whether any release of ours exists. */
   anyOurs(): boolean;
   /** `helm uninstall --keep-history`: the record stays until the hooks it owes have run. */
@@ -121,6 +123,8 @@ export interface Hands {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly retryMinMs: number;
+  /** `--delete-brake`: what one change may remove. */
+  readonly deleteBrake: Limit;
   readonly bindings: BindingsPort;
   readonly schedules: SchedulesPort;
   readonly releases: ReleasesPort;

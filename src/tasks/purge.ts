@@ -8,18 +8,21 @@ import type { Hands } from "./hands.ts";
 /** A directory must be missed twice, this long apart, before its release is purged (README "Releases"). */
 export const SECOND_LOOK_MS = 3000;
 
-/** Releases of ours without a module directory (LIFECYCLE-STEPS 7), unless something speaks against it. */
-export function purges(hands: Hands): Task[] {
+/** Releases of ours without a module directory (LIFECYCLE-STEPS 7); tells of those that are guarded. */
+export function orphans(hands: Hands): string[] {
+  return hands.releases.withoutModule(hands.state.tree).filter((release) => !hold(hands, release));
+}
+
+/** Purges that are due, unless something speaks against them, or all removals are held. */
+export function purges(hands: Hands, candidates: readonly string[], isHeld: boolean): Task[] {
   const { state, clock } = hands;
-  const orphans = hands.releases.withoutModule(state.tree);
-  const candidates = orphans.filter((release) => guardOf(state.values.config, release) === undefined);
-  for (const release of orphans) hold(hands, release);
   const due = state.missing.before(candidates, clock.now() - SECOND_LOOK_MS);
   const holds = purgeHolds(hands);
   if (candidates.length > 0 && holds.length > 0) {
     state.addHold(`not purged: ${candidates.join(", ")}: ${holds.join("; ")}`);
     return [];
   }
+  if (isHeld) return [];
   if (due.length < candidates.length) hands.lookAgain(SECOND_LOOK_MS);
   return due.map((release) => ({ kind: "purge-release", key: `purge-release/${release}`, release }));
 }

@@ -9,7 +9,7 @@ import { oneLine } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
 import type { Json, Module, Task } from "../model/index.ts";
-import { explainModule } from "../plan/index.ts";
+import { explainBrake, explainModule } from "../plan/index.ts";
 import type { QueueView, Queues, TaskView } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
@@ -67,6 +67,7 @@ export class Faces {
       secrets,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
+      confirmed: (version) => shown.state.recordConfirmation(version),
       requested: (module, token) => void this.#requested(module, token),
       specChanged: async () => void (await shown.config.refresh()),
     });
@@ -129,12 +130,14 @@ export class Faces {
   }
 
   /** Each reload finds its holds anew; only what the last one did not say is an Event. */
-  #tellHolds({ holds, converge }: View): void {
+  #tellHolds({ holds, converge, brake }: View): void {
+    const braked = brake?.confirmed === false ? explainBrake(brake) : undefined;
     for (const hold of holds) {
       if (this.#told.has(hold)) continue;
       this.#told.add(hold);
       this.#base.logger.warn("A removal is held", { hold });
-      this.announce({ module: undefined, reason: "PurgeRefused", note: hold });
+      const reason = hold === braked ? "RemovalHeld" : "PurgeRefused";
+      this.announce({ module: undefined, reason, note: hold });
     }
     if (converge.phase === "idle" && this.#told.size > holds.length) this.#told = new Set(holds);
   }

@@ -42,6 +42,7 @@ export function makeHands(base: Base, ports: Ports): Hands {
     clock,
     logger,
     retryMinMs: settings.retryMinMs,
+    deleteBrake: settings.deleteBrake,
     runHook: hookRunner(base, ports),
     runScript: ({ module, values, configValues, signal }) =>
       runEnabledScript({

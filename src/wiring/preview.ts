@@ -4,6 +4,7 @@ import type { Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
 import type { Json, Module, Tree } from "../model/index.ts";
+import { brake, explainBrake } from "../plan/index.ts";
 import { GLOBAL, State } from "../state/index.ts";
 import { guardOf, helmValuesFile, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
 import { ConfigMapSource } from "../triggers/index.ts";
@@ -46,9 +47,21 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const refusals = refusalsOf(look);
   if (refusals.length > 0) return base.secrets.redactDeep({ refuses: refusals });
   const fates = await fatesOf(look);
+  const held = heldBack(look, fates, running);
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((fate) => [fate, {}]));
   for (const [name, fate, why] of fates) groups[fate] = { ...(groups[fate] as object), [name]: why };
-  return base.secrets.redactDeep({ ...groups, notes: notesOf(look, running) });
+  return base.secrets.redactDeep({ ...groups, notes: [...held, ...notesOf(look, running)] });
+}
+
+/** Whether the removals among these are more than one change may make. */
+function heldBack({ base, releases, state }: Look, fates: readonly Verdict[], running?: State): string[] {
+  const of = (...wanted: readonly Fate[]): string[] =>
+    fates.filter(([, fate]) => wanted.includes(fate)).map(([name]) => name);
+  const names = of("delete", "purge");
+  const installed = new Set([...releases.installed(), ...of("install", "upgrade", "unchanged", "hooksOnly")]);
+  const asked = { brake: running?.view.brake, confirmation: running?.view.confirmation };
+  const found = brake(base.settings.deleteBrake, { names, installed: installed.size }, { ...state.view, ...asked });
+  return found === undefined || found.confirmed ? [] : [explainBrake(found)];
 }
 
 async function record(

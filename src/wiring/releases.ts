@@ -50,6 +50,7 @@ export function releasesPort(
     installAhead: (requests) => releases.installAhead(requests),
     get: (name) => releases.get(name),
     ownership: (name) => (never.has(name) ? "absent" : releases.ownership(name)),
+    installed: () => releases.installed().filter((name) => !never.has(name)),
     anyOurs: () => releases.anyOurs(),
     uninstall: (name, signal) => releases.uninstall(name, signal),
     forget: (name) => releases.forget(name),

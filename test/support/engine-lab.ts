@@ -1,4 +1,6 @@
 import { Engine } from "../../src/engine/index.ts";
+import { parseLimit } from "../../src/lib/index.ts";
+import type { Limit } from "../../src/lib/index.ts";
 import type {
   Hook,
   HookConfig,
@@ -90,6 +92,9 @@ export class EngineLab {
   readonly unlocked: string[] = [];
   readonly #inputs: { hook: string; binding: string; values: string; config: string }[] = [];
   readonly #globalValues: JsonObject | undefined;
+  readonly #brake: string;
+  /** Version of the ConfigMap. */
+  version = 0;
   readonly schedules = new Set<string>();
   readonly failures: string[] = [];
   data: Record<string, string> = {};
@@ -119,7 +124,10 @@ export class EngineLab {
     config?: Record<string, string>;
     /** `global` of modules/values.yaml. */
     globalValues?: JsonObject;
+    /** `--delete-brake`. */
+    brake?: string;
   }) {
+    this.#brake = world.brake ?? "off";
     this.#globalValues = world.globalValues;
     this.#modules = [...(world.modules ?? [])];
     this.#globalHooks = world.globalHooks ?? [];
@@ -289,7 +297,7 @@ export class EngineLab {
       {
         condition,
         problems: content.problems,
-        resourceVersion: "1",
+        resourceVersion: String(++this.version),
         ...(condition === "ok" ? { content } : {}),
       },
       { text: "ConfigMap changed", place: "front" },
@@ -400,6 +408,7 @@ export class EngineLab {
       clock,
       logger: keepLog(this.logged),
       retryMinMs: 5000,
+      deleteBrake: parseLimit(this.#brake) as Limit,
       bindings: {
         enable: (hook) => {
           if (hook.config.kubernetes.length > 0 && !this.#watches.has(hook.id))
@@ -438,6 +447,10 @@ export class EngineLab {
         get: (name) => this.releases.get(name),
         ownership: (name) =>
           this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "absent",
+        installed: () =>
+          [...this.releases.values()]
+            .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")
+            .map(({ name }) => name),
         anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
         uninstall: (name) => {
           this.#note(`uninstall ${name}`);
@@ -521,7 +534,8 @@ export class EngineLab {
     const section = applyPatch(key === "global" ? config.global : config.sections.get(key), operations);
     this.data[key] = JSON.stringify(section ?? {});
     const content = withSection(config, key, section);
-    this.state.recordOwnConfig({ condition: "ok", problems: [], resourceVersion: "2", content });
+    const resourceVersion = String(++this.version);
+    this.state.recordOwnConfig({ condition: "ok", problems: [], resourceVersion, content });
   }
 
   #upgrade(

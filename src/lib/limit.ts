@@ -1,0 +1,29 @@
+/** How much may be too much: a number, a share of the whole in percent, or both, of which both must be exceeded. */
+export interface Limit {
+  readonly count: number | undefined;
+  readonly percent: number | undefined;
+}
+
+const PART = /^(\d{1,6})(%?)$/;
+
+/** `3`, `50%`, `3,50%`, or `off`, which nothing exceeds; undefined when `text` is none of them. */
+export function parseLimit(text: string): Limit | undefined {
+  if (text === "off") return { count: undefined, percent: undefined };
+  const parts = text.split(",").map((part) => PART.exec(part.trim()));
+  const numbers = parts.filter((part) => part?.[2] === "");
+  const shares = parts.filter((part) => part?.[2] === "%");
+  if (numbers.length > 1 || shares.length > 1 || numbers.length + shares.length !== parts.length)
+    return undefined;
+  const percent = valueOf(shares[0]);
+  return percent !== undefined && percent > 100 ? undefined : { count: valueOf(numbers[0]), percent };
+}
+
+function valueOf(part: RegExpExecArray | null | undefined): number | undefined {
+  return part?.[1] === undefined ? undefined : Number(part[1]);
+}
+
+/** Whether `part` of a `whole` is more than the limit allows. */
+export function exceeds({ count, percent }: Limit, part: number, whole: number): boolean {
+  if (count === undefined && percent === undefined) return false;
+  return part > (count ?? -1) && part * 100 > (percent ?? -1) * whole;
+}
