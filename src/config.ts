@@ -152,6 +152,7 @@ const PREFIX_ONLY = new Set([
   "HA",
   "POD",
   "PURGE",
+  "ADOPT",
 ]);
 
 /** Every environment variable a setting answers to, in order of precedence. */

@@ -148,6 +148,16 @@ export const SETTINGS: readonly SettingRow[] = [
     },
   ),
   row(
+    "adopt",
+    { flags: "adopt", env: "ADOPT" },
+    {
+      kind: "choice",
+      choices: ["all", "go", "none"],
+      default: "all",
+      help: "which releases that are there already modules of their name take over",
+    },
+  ),
+  row(
     "deleteBrake",
     { flags: "delete-brake", env: "DELETE_BRAKE" },
     {
@@ -334,6 +344,7 @@ export interface Settings {
   readonly helmIgnoreRelease: string | undefined;
   readonly helmValidate: boolean;
   readonly purge: "owned" | "all" | "off";
+  readonly adopt: "all" | "go" | "none";
   readonly deleteBrake: Limit;
   readonly jqBin: string | undefined;
   readonly retryMinMs: number;

@@ -6,6 +6,7 @@ import { isJsonObject } from "../model/index.ts";
 import type { Module } from "../model/index.ts";
 import { fingerprintOf, hashFiles, isSettled, isTemplate, listChartFiles, textOf } from "./chart-files.ts";
 import type { ChartFile } from "./chart-files.ts";
+import { mentionsShared } from "./shared-kinds.ts";
 import { scanTemplates } from "./template-scan.ts";
 import type { Reach } from "./template-scan.ts";
 
@@ -16,6 +17,8 @@ export interface Chart {
   readonly reach: Reach;
   /** helm refuses the chart as it lies there (no Chart.yaml, or one without a usable name). */
   readonly needsStage: boolean;
+  /** It may hold namespaces or CRDs. */
+  readonly mentionsShared: boolean;
 }
 
 interface Known {
@@ -54,10 +57,22 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   return {
     digest: hashFiles(contents),
     reach: withFiles(reach, contents),
+    mentionsShared: sharedTexts(contents, templates).some(mentionsShared),
     needsStage: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
   };
 }
 
+/** What objects can be made from: templates and values, and every file where templates read files. */
+function sharedTexts(
+  contents: readonly (readonly [string, Buffer])[],
+  templates: readonly string[],
+): string[] {
+  const readsFiles = templates.some((text) => text.includes(".Files"));
+  const texts = contents.filter(([rel]) => readsFiles || VALUES.test(rel));
+  return [...templates, ...texts.map(([, bytes]) => bytes.toString("utf8"))];
+}
+
+const VALUES = /^(?:charts\/[^/]+\/)*values\.yaml$/;
 const CONDITION = /^\s*(?:-\s+)?condition:\s*["']?([^"'#\n]+)/gm;
 const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
 const SCHEMA = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;

@@ -1,4 +1,4 @@
-import { GO_LABELS, isCurrentScheme, LABELS } from "./labels.ts";
+import { LABELS } from "./labels.ts";
 import type { ReleaseMeta } from "./release-store.ts";
 
 /** What a run has to do about a release (README "Releases"). */
@@ -41,22 +41,4 @@ export function decide(evidence: Evidence): Decision {
 /** helm died (or works) on it. */
 export function isUnfinished(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
-}
-
-export type Ownership = "ours" | "foreign" | "absent";
-
-/** Whose a release is: ours by our label or the Go operator's marks (README "Releases", Delete). */
-export function ownershipOf(
-  release: Pick<ReleaseMeta, "labels"> | undefined,
-  managedBy: string,
-  goMark = false,
-): Ownership {
-  if (release === undefined) return "absent";
-  const label = release.labels[LABELS.managedBy];
-  if (label === managedBy) return "ours";
-  // A label of another scheme version says nothing about who wrote it.
-  if (isCurrentScheme(label)) return "foreign";
-  return goMark || label !== undefined || GO_LABELS.some((name) => name in release.labels)
-    ? "ours"
-    : "foreign";
 }

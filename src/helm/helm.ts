@@ -15,6 +15,8 @@ import { MARK } from "./live-helms.ts";
 export interface HelmWitness {
   /** A helm process of a release has ended. */
   ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
+  /** A module is about to take over a release that somebody made with helm. */
+  adopted(release: string): void;
   /** All that a run had to do about a release is done, or failed. */
   reconciled(release: string, seconds: number): void;
 }

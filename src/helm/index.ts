@@ -1,5 +1,6 @@
 export { ensureCrds, type CrdTools } from "./crds.ts";
-export { decide, ownershipOf, type Decision, type Evidence, type Ownership } from "./decide.ts";
+export { mayAdopt, originOf, type AdoptPolicy, type Origin } from "./adopt.ts";
+export { decide, type Decision, type Evidence } from "./decide.ts";
 export { ForeignReleaseError, HelmError } from "./errors.ts";
 export { Helm, type HelmOptions, type HelmWitness } from "./helm.ts";
 export { LABELS, managedByDigest } from "./labels.ts";

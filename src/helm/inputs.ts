@@ -3,6 +3,7 @@ import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Module } from "../model/index.ts";
 import { mentionsLookup } from "./chart.ts";
 import type { Chart } from "./chart.ts";
+import { mentionsShared } from "./shared-kinds.ts";
 
 /** Everything a release is made from (design: "Labels on helm's release Secrets"). */
 export interface Inputs {
@@ -49,8 +50,9 @@ function at(value: Json | undefined, path: readonly string[]): Json | undefined 
   return here;
 }
 
-/** With `tpl`, values themselves may be templates that read `.Capabilities` or look things up. */
-export function withValueTemplates(chart: Chart, valuesText: string): Chart {
+/** Objects may come from values; with `tpl`, values may also be templates that read `.Capabilities` or look things up. */
+export function withValueTemplates(read: Chart, valuesText: string): Chart {
+  const chart = !read.mentionsShared && mentionsShared(valuesText) ? { ...read, mentionsShared: true } : read;
   if (!chart.reach.tpl || !valuesText.includes("{{")) return chart;
   const { reach } = chart;
   const capabilities = reach.capabilities || valuesText.includes("Capabilities");

@@ -79,7 +79,9 @@ export class InstallAhead {
     try {
       const request = { module, values: values(), absent: false, signal };
       const { step, release, decision } = await examine(this.#tools, request);
-      if (decision.act !== "install" || release !== undefined || step.chart.needsStage) return undefined;
+      const { needsStage, mentionsShared } = step.chart;
+      if (decision.act !== "install" || release !== undefined || needsStage || mentionsShared)
+        return undefined;
       return await this.#launch(step, abort, signal);
     } catch {
       // Its turn will show what is wrong.

@@ -51,7 +51,9 @@ function reasonToStay(
   const owner = ownerOf(annotations, own.namespace);
   if (owner !== undefined && (owner.release !== own.release || owner.namespace !== own.namespace))
     return `it belongs to the release ${owner.namespace}/${owner.release} now`;
-  return annotations[RESOURCE_POLICY]?.trim() === KEEP ? `it is annotated ${RESOURCE_POLICY}: ${KEEP}` : undefined;
+  return annotations[RESOURCE_POLICY]?.trim() === KEEP
+    ? `it is annotated ${RESOURCE_POLICY}: ${KEEP}`
+    : undefined;
 }
 
 /** The release that an object's marks name. */

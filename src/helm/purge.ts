@@ -1,4 +1,5 @@
 import type { Tree } from "../model/index.ts";
+import { originOf } from "./adopt.ts";
 import { LABELS } from "./labels.ts";
 import type { ReleaseMeta } from "./release-store.ts";
 
@@ -23,7 +24,11 @@ export function purgeList(input: PurgeInput): string[] {
   if (policy === "off" || tree.purgeHolds.length > 0) return [];
   const present = new Set(tree.modules.map((module) => module.name));
   return input.releases
-    .filter((release) => policy === "all" || release.labels[LABELS.managedBy] === managedBy)
+    .filter((release) =>
+      policy === "all"
+        ? originOf(release, managedBy, false) !== "other"
+        : release.labels[LABELS.managedBy] === managedBy,
+    )
     .map((release) => release.name)
     .filter((name) => !present.has(name) && !never.has(name))
     .sort();

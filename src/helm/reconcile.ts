@@ -4,14 +4,18 @@ import { isJsonObject } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { Chart, ChartReader } from "./chart.ts";
-import { decide, isUnfinished, ownershipOf } from "./decide.ts";
+import { originToWorkOn } from "./adopt.ts";
+import type { AdoptPolicy, Origin } from "./adopt.ts";
+import { decide, isUnfinished } from "./decide.ts";
 import type { Decision } from "./decide.ts";
-import { ForeignReleaseError, HelmError } from "./errors.ts";
+import { HelmError } from "./errors.ts";
 import type { Helm, UpgradeCall } from "./helm.ts";
 import { inputsDigest, withValueTemplates } from "./inputs.ts";
 import { isCurrentScheme, LABELS } from "./labels.ts";
+import { keepExisting } from "./keep.ts";
 import { endLiveHelms } from "./live-helms.ts";
 import { adoptionChecksum, manifestChecksum } from "./manifest.ts";
+import type { LookTools } from "./outliving.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
 import { withChart } from "./stage.ts";
@@ -29,16 +33,20 @@ export interface WaitingInstall {
 }
 
 /** What reconciling needs. */
-export interface Reconciler {
+export interface Reconciler extends LookTools {
   readonly store: ReleaseStore;
   readonly helm: Helm;
   readonly charts: ChartReader;
   readonly capabilities: Capabilities;
-  readonly namespace: string;
   readonly managedBy: string;
   readonly tmpDir: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly adopt: AdoptPolicy;
+  /** Whether a release is this operator's. */
+  readonly isOurs: (release: string) => boolean;
+  /** Hears of a release that somebody made with helm and a module takes over. */
+  readonly adopting: (release: string) => void;
   /** Notes a release with labels that are still to be written. */
   readonly oweLabel: (release: string) => void;
   /** What was rendered before its turn, if anything. */
@@ -55,6 +63,8 @@ export interface Step {
   readonly request: ReconcileRequest;
   readonly chart: Chart;
   readonly inputs: string;
+  /** Who made the release that is there. */
+  readonly origin: Origin | undefined;
 }
 
 /**
@@ -84,20 +94,12 @@ export async function examine(
 ): Promise<{ step: Step; release: ReleaseMeta | undefined; decision: Decision }> {
   const { module, absent } = request;
   const release = tools.store.get(module.name);
-  refuseForeign(tools, release);
+  const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
   const chart = withValueTemplates(tools.charts.read(module), request.values);
   const inputs = await digestInputs(tools, request, chart);
   const { managedBy } = tools;
   const decision = decide({ release, inputs, managedBy, absent, lookup: chart.reach.lookup });
-  return { step: { tools, request, chart, inputs }, release, decision };
-}
-
-/** A release that another operator marked is left alone. */
-function refuseForeign(tools: Reconciler, release: ReleaseMeta | undefined): void {
-  const label = release?.labels[LABELS.managedBy];
-  if (release === undefined || label === undefined || !isCurrentScheme(label)) return;
-  if (ownershipOf(release, tools.managedBy) === "ours") return;
-  throw new ForeignReleaseError(release.name, "another addon-operator");
+  return { step: { tools, request, chart, inputs, origin }, release, decision };
 }
 
 function digestInputs(tools: Reconciler, request: ReconcileRequest, chart: Chart): Promise<string> {
@@ -164,6 +166,7 @@ async function relabel(step: Step, release: ReleaseMeta, manifest: string): Prom
   const isOwed = (key: string): boolean => release.labels[key] !== labels[key];
   if (!Object.keys(labels).some(isOwed)) return "unchanged";
   const { store, oweLabel } = step.tools;
+  tellAdoption(step);
   // Whose it is must be on the server; the rest only saves a later rendering, and a reload of many modules has no time.
   if (isOwed(LABELS.managedBy)) await store.label(release, labels, step.request.signal);
   else {
@@ -206,7 +209,11 @@ async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Re
 }
 
 function upgrading(step: Step, call: UpgradeCall, manifest: string | undefined): Performance {
-  return { helm: (labels) => upgradeOrMend(step, call, labels), manifest };
+  const helm = async (labels: UpgradeCall["labels"]): Promise<void> => {
+    await keepExisting(step, call);
+    await upgradeOrMend(step, call, labels);
+  };
+  return { helm, manifest };
 }
 
 interface Performance {
@@ -222,6 +229,7 @@ async function perform(
 ): Promise<Result["action"]> {
   const { store } = step.tools;
   const { name } = step.request.module;
+  tellAdoption(step);
   // Also after a failure the record is looked at. Not cancellable, since what follows decides on it.
   try {
     await helm(labelsOf(step, manifest, release === undefined));
@@ -232,6 +240,10 @@ async function perform(
   await store.learn(name, (release?.revision ?? 0) + 1);
   if (manifest === undefined) step.tools.oweLabel(name);
   return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
+}
+
+function tellAdoption({ origin, tools, request }: Step): void {
+  if (origin === "hand") tools.adopting(request.module.name);
 }
 
 /** What was assumed, or the checksum of a new manifest: nothing waits for it, nothing is lost without it. Never fails. */

@@ -201,7 +201,11 @@ export class ReleaseStore {
   /** Gives the record of a revision another manifest; labels that tell what the manifest came from go. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
     const release = await encodeManifest(await this.#data(meta, signal), manifest);
-    await this.#rewrite(meta, { release, labels: { [LABELS.inputs]: null, [LABELS.manifest]: null }, signal });
+    await this.#rewrite(meta, {
+      release,
+      labels: { [LABELS.inputs]: null, [LABELS.manifest]: null },
+      signal,
+    });
   }
 
   /** Fails when the record is no longer the one that was looked at. */

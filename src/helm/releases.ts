@@ -1,15 +1,15 @@
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Module } from "../model/index.ts";
+import { mayAdopt, originOf } from "./adopt.ts";
+import type { AdoptPolicy, Origin } from "./adopt.ts";
 import { Capabilities } from "./capabilities.ts";
 import { ChartReader } from "./chart.ts";
 import { ensureCrds } from "./crds.ts";
-import { ownershipOf } from "./decide.ts";
-import type { Ownership } from "./decide.ts";
 import { ForeignReleaseError } from "./errors.ts";
 import { Helm } from "./helm.ts";
 import type { HelmOptions } from "./helm.ts";
-import { GO_LABELS, LABELS } from "./labels.ts";
+import { LABELS } from "./labels.ts";
 import { InstallAhead } from "./install-ahead.ts";
 import type { InstallRequest } from "./install-ahead.ts";
 import { LateLabels } from "./late-labels.ts";
@@ -37,6 +37,8 @@ export interface Release {
   readonly lastDeployed: number | undefined;
 }
 
+export type Ownership = "ours" | "foreign" | "absent";
+
 /** What a helm step came to. */
 export interface ReleaseOutcome {
   readonly action: "unchanged" | "labelled" | "installed" | "upgraded";
@@ -59,6 +61,7 @@ export interface ReleasesOptions extends HelmOptions {
   readonly discovery: Pick<Discovery, "resolve">;
   readonly hub: Watching;
   readonly purge: PurgePolicy;
+  readonly adopt: AdoptPolicy;
   /** Releases never deleted or purged: `HELM_IGNORE_RELEASE`, the operator's own. */
   readonly never: ReadonlySet<string>;
 }
@@ -86,6 +89,8 @@ export class Releases {
       helm: this.helm,
       charts: new ChartReader(clock),
       capabilities: new Capabilities(client, clock),
+      isOurs: (release) => this.ownership(release) === "ours",
+      adopting: (release) => this.#adopting(release),
       oweLabel: (release) => this.#lateLabels.owe(release),
       ahead: (module, signal) => this.#ahead.take(module, signal),
       waiting: (step) => this.#installs.take(step),
@@ -98,7 +103,7 @@ export class Releases {
   /** Resolves when all releases are known, those that an older Go operator made included. */
   async ready(signal?: AbortSignal): Promise<void> {
     await this.store.synced;
-    const unmarked = this.store.all().filter((meta) => this.#owner(meta) === "foreign" && hasNoOwner(meta));
+    const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
     for (const meta of unmarked) await this.#lookForGoMark(meta, signal);
   }
 
@@ -174,12 +179,13 @@ export class Releases {
   /** Whether a release of this name is ours to delete. */
   ownership(name: string): Ownership {
     const meta = this.store.get(name);
-    return meta === undefined ? "absent" : this.#owner(meta);
+    if (meta === undefined) return "absent";
+    return this.#isOurs(meta) ? "ours" : "foreign";
   }
 
   /** Names of releases of ours that are not uninstalled. */
   installed(): string[] {
-    const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#owner(meta) === "ours";
+    const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#isOurs(meta);
     return this.store
       .all()
       .filter(isInstalled)
@@ -188,12 +194,12 @@ export class Releases {
 
   /** Whether any release of ours exists. */
   anyOurs(): boolean {
-    return this.store.all().some((meta) => this.#owner(meta) === "ours");
+    return this.store.all().some((meta) => this.#isOurs(meta));
   }
 
   /** Names of releases that were uninstalled and whose hooks are still owed. */
   recordsOwed(): string[] {
-    const owed = (meta: ReleaseMeta) => meta.status === "uninstalled" && this.#owner(meta) === "ours";
+    const owed = (meta: ReleaseMeta) => meta.status === "uninstalled" && this.#isOurs(meta);
     return this.store
       .all()
       .filter(owed)
@@ -212,8 +218,9 @@ export class Releases {
     const meta = await this.store.refresh(name, signal);
     if (meta === undefined || meta.status === "uninstalled") return;
     const { managedBy, clock, purge } = this.#options;
-    // With `--purge=all` whoever asks has looked at the owner.
-    if (purge !== "all" && this.#owner(meta) !== "ours") throw new ForeignReleaseError(name, "somebody else");
+    // With `--purge=all` what somebody made with helm goes too; never what another operator holds.
+    const mayGo = this.#isOurs(meta) || (purge === "all" && this.#origin(meta) !== "other");
+    if (!mayGo) throw new ForeignReleaseError(name, "somebody else");
     await endLiveHelms(`${managedBy}/${name}`, clock, signal);
     await this.#spare(name, signal);
     try {
@@ -258,8 +265,19 @@ export class Releases {
     this.store.close();
   }
 
-  #owner(meta: ReleaseMeta): Ownership {
-    return ownershipOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
+  #origin(meta: ReleaseMeta): Origin {
+    return originOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
+  }
+
+  /** Ours, or the Go operator's, whose place this one takes. */
+  #isOurs(meta: ReleaseMeta): boolean {
+    const origin = this.#origin(meta);
+    return origin !== "hand" && mayAdopt(this.#options.adopt, origin);
+  }
+
+  #adopting(release: string): void {
+    this.#options.logger.warn("A release that somebody made with helm is taken over", { release });
+    this.#options.witness?.adopted(release);
   }
 
   async #lookForGoMark(meta: ReleaseMeta, signal?: AbortSignal): Promise<void> {
@@ -270,8 +288,4 @@ export class Releases {
       this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
     }
   }
-}
-
-function hasNoOwner(meta: ReleaseMeta): boolean {
-  return meta.labels[LABELS.managedBy] === undefined && GO_LABELS.every((name) => !(name in meta.labels));
 }

@@ -104,6 +104,7 @@ async function script(
 
 /** A module that goes on must have a valid section (README "Validation"). */
 function valid(hands: Hands, module: Module, decision: Decision): Decision {
+  if (module.chart !== "none" && hands.releases.isReserved(module.name)) return reserved(module, decision);
   const { values } = hands.state;
   const violations = values.schemas(module.valuesKey).validateConfig(values.merged(module.valuesKey).config);
   if (violations.length === 0) return decision;
@@ -112,6 +113,12 @@ function valid(hands: Hands, module: Module, decision: Decision): Decision {
     ...decision,
     problem: { file: module.own.file, message, remedy: "mend the values in the file or in the ConfigMap" },
   };
+}
+
+/** Its release would overwrite one that is never touched. */
+function reserved(module: Module, decision: Decision): Decision {
+  const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
+  return { ...decision, problem: { file: module.dir, message, remedy: "give the directory another name" } };
 }
 
 /** A protected module that is switched off is a contradiction only a person can solve. */

@@ -72,6 +72,8 @@ export interface ReleasesPort {
   renderAhead(requests: readonly { readonly module: Module; readonly values: string }[]): void;
   /** What is known of a release now: a full answer also right after start. */
   get(name: string): ReleaseView | undefined;
+  /** Whether no module may have a release of this name: it is the operator's own, or to be left alone. */
+  isReserved(name: string): boolean;
   /** Whether a release of this name is ours to delete: our label or the Go operator's marks. */
   ownership(name: string): "ours" | "foreign" | "absent";
   /** Names of releases of ours that are not uninstalled. */

@@ -14,6 +14,7 @@ import { Scratch, endChildren, reportChildren } from "../process/index.ts";
 import { Queues } from "../queue/index.ts";
 import type { Settings } from "../settings.ts";
 import { State } from "../state/index.ts";
+import type { Happening } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Hands } from "../tasks/index.ts";
 import { ConfigMapSource, KubeBindings, Schedules } from "../triggers/index.ts";
@@ -152,7 +153,8 @@ export class Operator {
       onTrouble: (reason, message) => this.#faces?.configTrouble(reason, message),
     });
     scope.add(() => config.close());
-    const watched = { metrics: this.#metrics, state: this.#state };
+    const announce = (event: Happening): void => this.#faces?.announce(event);
+    const watched = { metrics: this.#metrics, state: this.#state, announce };
     const releases = makeReleases(this.#base, makeHelmWitness(watched));
     scope.add(() => releases.close());
     const hands = this.#makeHands(config, releases);

@@ -60,7 +60,11 @@ function heldBack({ base, releases, state }: Look, fates: readonly Verdict[], ru
   const names = of("delete", "purge");
   const installed = new Set([...releases.installed(), ...of("install", "upgrade", "unchanged", "hooksOnly")]);
   const asked = { brake: running?.view.brake, confirmation: running?.view.confirmation };
-  const found = brake(base.settings.deleteBrake, { names, installed: installed.size }, { ...state.view, ...asked });
+  const found = brake(
+    base.settings.deleteBrake,
+    { names, installed: installed.size },
+    { ...state.view, ...asked },
+  );
   return found === undefined || found.confirmed ? [] : [explainBrake(found)];
 }
 
@@ -144,6 +148,8 @@ async function fateOf(look: Look, module: Module, enabled: readonly string[]): P
   if (script !== undefined) return script;
   if (values.isSuspended(module.valuesKey)) return [module.name, "suspended", "helm is left alone"];
   if (module.chart === "none") return [module.name, "hooksOnly", "it has no chart"];
+  if (releasesPort(look.base, look.releases).isReserved(module.name))
+    return [module.name, "invalid", "its release would overwrite one that is never touched"];
   return releaseFate(look, module);
 }
 

@@ -52,8 +52,18 @@ export function makeWitness({ metrics, announce, logger, state }: Told): Witness
 }
 
 /** Tells metrics how long helm worked, and for what. */
-export function makeHelmWitness({ metrics, state }: Pick<Told, "metrics" | "state">): HelmWitness {
+export function makeHelmWitness({
+  metrics,
+  state,
+  announce,
+}: Pick<Told, "metrics" | "state" | "announce">): HelmWitness {
   return {
+    adopted: (module) =>
+      announce({
+        module,
+        reason: "ReleaseAdopted",
+        note: "a release that somebody made with helm is taken over",
+      }),
     ran({ release, ...command }) {
       const activation = activationOfModule(state, release);
       metrics.modules.helmCommand({ module: release, activation, ...command });

@@ -101,9 +101,7 @@ describe("one change that would remove too many modules", () => {
       brake: "3,50%",
       config: Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])),
       modules: NAMES.map((name) => ({ name })),
-      globalHooks: [
-        { ...write, act: () => ({ config: [{ op: "add", path: "/global/x", value: 1 }] }) },
-      ],
+      globalHooks: [{ ...write, act: () => ({ config: [{ op: "add", path: "/global/x", value: 1 }] }) }],
     });
     await lab.start();
     lab.edit(off(...NAMES));

@@ -159,4 +159,18 @@ describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", ()
     expect(lab.reloads).toBe(2);
     expect(lab.state.view.converge.cause).toBe("afterAll hooks changed values");
   });
+
+  it("6: a module named like a release that is never touched is Invalid, one without a chart is not", async () => {
+    const lab = new EngineLab({
+      modules: [
+        { name: "operator", enabled: true },
+        { name: "hooks", enabled: true, chart: "none" },
+      ],
+    });
+    lab.reserved.add("operator").add("hooks");
+    await lab.start();
+    expect(lab.linesOf("helm")).toEqual([]);
+    expect(lab.state.view.modules.get("operator")?.problem?.message).toContain("the operator's own");
+    expect(lab.state.view.modules.get("hooks")?.problem).toBeUndefined();
+  });
 });

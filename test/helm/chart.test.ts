@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { ChartReader } from "../../src/helm/chart.ts";
 import { parseHelmIgnore } from "../../src/helm/helm-ignore.ts";
-import { inputsDigest } from "../../src/helm/inputs.ts";
+import { inputsDigest, withValueTemplates } from "../../src/helm/inputs.ts";
 import type { Inputs } from "../../src/helm/inputs.ts";
 import { stageChart } from "../../src/helm/stage.ts";
 import { Scratch } from "../../src/process/index.ts";
@@ -153,4 +153,36 @@ test("a made chart has the module's name and leaves out what is none of helm's",
   expect(entries).toEqual(expect.arrayContaining(["Chart.yaml", "linked", "templates"]));
   expect(entries).not.toEqual(expect.arrayContaining(["hooks"]));
   expect(await readFile(join(dir, "Chart.yaml"), "utf8")).toContain("name: m");
+});
+
+describe("whether a chart may hold namespaces or CRDs", () => {
+  type Case = [what: string, file: string, text: string, values: string, may: boolean];
+  test.each<Case>([
+    ["a kind", "templates/b.yaml", "kind: Namespace\n", "{}", true],
+    ["a quoted kind", "templates/b.yaml", `{"kind" : "CustomResourceDefinition"}`, "{}", true],
+    ["a word for a template", "templates/b.yaml", `{{ $k := "Namespace" }}\nkind: {{ $k }}`, "{}", true],
+    ["a sub-chart", "charts/s/templates/b.yaml", "kind: Namespace", "{}", true],
+    ["the chart's values", "values.yaml", "extra: [{kind: Namespace}]", "{}", true],
+    ["values", "templates/b.yaml", "{{ toYaml .Values.m.extra }}", `{"kind":"Namespace"}`, true],
+    [
+      "text in values",
+      "templates/b.yaml",
+      "{{ tpl .Values.m.x . }}",
+      String.raw`{"x":"kind: \"Namespace\""}`,
+      true,
+    ],
+    ["its namespace", "templates/b.yaml", "namespace: {{ .Release.Namespace }}", "{}", false],
+    ["files that nothing reads", "crds/b.yaml", "kind: CustomResourceDefinition", "{}", false],
+    ["a longer word", "templates/b.yaml", "kind: NamespaceList2", "{}", false],
+  ])("%s", async (...[, file, text, values, may]: Case) => {
+    await put(file, text);
+    const chart = new ChartReader(clock).read({ dir: root, chart: "own" });
+    expect(withValueTemplates(chart, values).mentionsShared).toBe(may);
+  });
+
+  test("files that templates read", async () => {
+    await put("crds/b.yaml", "kind: CustomResourceDefinition");
+    await put("templates/b.yaml", `{{ .Files.Get "crds/b.yaml" }}`);
+    expect(new ChartReader(clock).read({ dir: root, chart: "own" }).mentionsShared).toBe(true);
+  });
 });

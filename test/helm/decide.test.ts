@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 
-import { decide, ownershipOf } from "../../src/helm/index.ts";
+import { decide, mayAdopt, originOf } from "../../src/helm/index.ts";
 import { LABELS, purgeList } from "../../src/helm/index.ts";
-import type { Evidence, PurgeInput } from "../../src/helm/index.ts";
+import type { AdoptPolicy, Evidence, Origin, PurgeInput } from "../../src/helm/index.ts";
 import type { Module } from "../../src/model/index.ts";
 
 const OURS = `v1-${"a".repeat(40)}`;
@@ -75,24 +75,32 @@ describe("decide (README 'Releases')", () => {
   });
 });
 
-type Case = [who: string, found: Record<string, string> | undefined, goMark: boolean, owner: string];
+type Case = [who: string, found: Record<string, string>, goMark: boolean, origin: Origin];
 
 test.each<Case>([
-  ["none", undefined, false, "absent"],
   ["ours", labels(OURS), false, "ours"],
-  ["another operator's", labels(OTHER), false, "foreign"],
+  ["another operator's", labels(OTHER), false, "other"],
   [
     "another operator's, though once the Go operator's",
     { ...labels(OTHER), moduleChecksum: "x" },
     false,
-    "foreign",
+    "other",
   ],
   ["of an older scheme", labels("v0-x"), false, "ours"],
-  ["by hand", {}, false, "foreign"],
-  ["the Go operator's", { moduleChecksum: "x" }, false, "ours"],
-  ["an older Go operator's", {}, true, "ours"],
-])("ownership of a release: %s", (...[, found, goMark, owner]: Case) => {
-  expect(ownershipOf(found === undefined ? undefined : { labels: found }, OURS, goMark)).toBe(owner);
+  ["by hand", {}, false, "hand"],
+  ["the Go operator's", { moduleChecksum: "x" }, false, "go"],
+  ["an older Go operator's", {}, true, "go"],
+])("origin of a release: %s", (...[, found, goMark, origin]: Case) => {
+  expect(originOf({ labels: found }, OURS, goMark)).toBe(origin);
+});
+
+test.each<[AdoptPolicy, Origin[]]>([
+  ["all", ["ours", "go", "hand"]],
+  ["go", ["ours", "go"]],
+  ["none", ["ours"]],
+])("--adopt=%s takes over what is %j", (policy, origins) => {
+  const all: Origin[] = ["ours", "other", "go", "hand"];
+  expect(all.filter((origin) => mayAdopt(policy, origin))).toEqual(origins);
 });
 
 describe("purgeList (LIFECYCLE-STEPS 7, README 'Purge')", () => {
@@ -106,9 +114,9 @@ describe("purgeList (LIFECYCLE-STEPS 7, README 'Purge')", () => {
   const tree = { modules: [{ name: "here" } as Module], purgeHolds: [] };
   test.each<[string, Partial<PurgeInput>, string[]]>([
     ["owned", {}, ["gone"]],
-    ["all", { policy: "all" }, ["foreign", "go", "gone", "other"]],
+    ["all", { policy: "all" }, ["foreign", "go", "gone"]],
     ["off", { policy: "off" }, []],
-    ["ignored", { policy: "all", never: new Set(["foreign", "other"]) }, ["go", "gone"]],
+    ["ignored", { policy: "all", never: new Set(["foreign"]) }, ["go", "gone"]],
     ["protected", { never: new Set(["gone"]) }, []],
     ["a hold", { tree: { ...tree, purgeHolds: ["m: holds no module"] } }, []],
   ])("%s", (_, change, names) => {

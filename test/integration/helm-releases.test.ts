@@ -40,6 +40,7 @@ function options(bin: string, change: Partial<ReleasesOptions> = {}): ReleasesOp
     logger: silentLogger,
     clock: systemClock,
     purge: "owned",
+    adopt: "all",
     never: new Set(),
     ...change,
   };
@@ -359,6 +360,50 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
     expect(releases.ownership("m")).toBe("ours");
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+  });
+
+  test("a release made by hand is told of when it is taken over, unless --adopt forbids it", async () => {
+    await putChart();
+    await put("values.json", JSON.stringify({ global: {}, m: { a: 1 } }));
+    await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
+    const adopted: string[] = [];
+    const witness = {
+      adopted: (name: string) => void adopted.push(name),
+      ran: () => {},
+      reconciled: () => {},
+    };
+    for (const adopt of ["none", "go"] as const) {
+      await restart({ adopt, witness });
+      await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(
+        `whoever made it with helm (--adopt=${adopt})`,
+      );
+    }
+    expect(releases.get("m")?.revision).toBe(1);
+    expect(adopted).toEqual([]);
+    await restart({ witness });
+    await reconcile({ m: { a: 2 } });
+    await reconcile({ m: { a: 3 } });
+    expect(releases.get("m")?.revision).toBe(3);
+    expect(adopted).toEqual(["m"]);
+  });
+
+  test("a release of the Go operator is taken over without a word, unless --adopt=none", async () => {
+    await putChart();
+    await put("values.json", JSON.stringify({ global: {}, m: { a: 1 }, _addonOperatorModuleChecksum: "x" }));
+    await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
+    const adopted: string[] = [];
+    const witness = {
+      adopted: (name: string) => void adopted.push(name),
+      ran: () => {},
+      reconciled: () => {},
+    };
+    await restart({ adopt: "none", witness });
+    await expect(reconcile({ m: { a: 2 } })).rejects.toThrow("the Go operator (--adopt=none)");
+    expect(releases.ownership("m")).toBe("foreign");
+    await restart({ adopt: "go", witness });
+    expect(releases.ownership("m")).toBe("ours");
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+    expect(adopted).toEqual([]);
   });
 
   test("the heritage label of the Go operator does not count", async () => {

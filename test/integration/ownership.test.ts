@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { renameSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import { managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleasesOptions } from "../../src/helm/index.ts";
@@ -48,6 +48,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
       logger: silentLogger,
       clock: systemClock,
       purge: "owned",
+      adopt: "all",
       never: new Set(),
       ...change,
     });
@@ -83,10 +84,10 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     }
   }
 
-  async function bring(name: string): Promise<void> {
+  async function bring(name: string, values: object = {}): Promise<void> {
     const module = { name, valuesKey: name, dir: join(lab.root, name), chart: "own" } as const;
     const signal = AbortSignal.timeout(50_000);
-    await releases.reconcile({ module, values: "{}", absent: false, signal });
+    await releases.reconcile({ module, values: JSON.stringify(values), absent: false, signal });
     await releases.settled();
   }
 
@@ -112,6 +113,69 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     expect(await Promise.all(shared.map(uid))).toEqual(before);
     await remove("b");
     expect(await Promise.all(shared.map(uid))).toEqual(["", "", ""]);
+  });
+
+  const space = (name: string): string => `apiVersion: v1\nkind: Namespace\nmetadata: {name: ${name}}\n`;
+
+  test("namespaces and CRDs that were there before outlive the release, others go with it", async () => {
+    const [mine, theirs] = [`${lab.namespace}-mine`, `${lab.namespace}-theirs`];
+    const definition = crd(`${lab.namespace}.example.com`);
+    onTestFinished(async () => {
+      for (const name of [mine, theirs]) await deleteNamespace(name);
+      await kubectl(["delete", "crd", `things.${lab.namespace}.example.com`, "--ignore-not-found"]);
+    });
+    await kubectl(["create", "namespace", theirs]);
+    await kubectl(["apply", "-f", "-"], definition);
+    await chart("a", map("own"), space(mine), space(theirs), definition);
+    await bring("a");
+    await bring("a");
+    await remove("a");
+    expect(await uid("cm/own")).toBe("");
+    const phase = (name: string): Promise<string> =>
+      kubectl([
+        "get",
+        "ns",
+        name,
+        "--ignore-not-found",
+        "-o",
+        "jsonpath={.metadata.deletionTimestamp}/{.status.phase}",
+      ]);
+    expect(await phase(mine)).not.toMatch(/^\/Active/);
+    expect(await phase(theirs)).toBe("/Active");
+    expect(await uid(`crd/things.${lab.namespace}.example.com`)).not.toBe("");
+  });
+
+  test("a namespace that comes into a chart later, from values, is kept too", async () => {
+    const theirs = `${lab.namespace}-later`;
+    onTestFinished(() => deleteNamespace(theirs));
+    await kubectl(["create", "namespace", theirs]);
+    const extra = "{{- range .Values.a.extra }}\n---\n{{ toYaml . }}\n{{- end }}\n";
+    await chart("a", map("own"), extra);
+    await bring("a", { a: { extra: [] } });
+    const metadata = { name: theirs };
+    await bring("a", { a: { extra: [{ apiVersion: "v1", kind: "Namespace", metadata }] } });
+    expect(await kubectl(["get", "ns", theirs, "-o", "jsonpath={.metadata.annotations}"])).toContain(
+      `"meta.helm.sh/release-name":"a"`,
+    );
+    await bring("a", { a: { extra: [] } });
+    await remove("a");
+    const left = ["get", "ns", theirs, "-o", "jsonpath={.metadata.deletionTimestamp}/{.status.phase}"];
+    expect(await kubectl(left)).toBe("/Active");
+  });
+
+  test("a namespace goes over from one module to another with its release", async () => {
+    const name = `${lab.namespace}-moved`;
+    onTestFinished(() => deleteNamespace(name));
+    await chart("a", space(name));
+    await chart("b", space(name));
+    await bring("a");
+    await bring("b");
+    await remove("a");
+    const left = ["get", "ns", name, "-o", "jsonpath={.metadata.deletionTimestamp}/{.status.phase}"];
+    expect(await kubectl(left)).toBe("/Active");
+    await remove("b");
+    const ending = ["get", "ns", name, "--ignore-not-found", "-o", "jsonpath={.status.phase}"];
+    expect(await kubectl(ending)).not.toBe("Active");
   });
 
   test("what is annotated to be kept stays", async () => {
@@ -151,6 +215,19 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
   });
 });
 
+function crd(group: string): string {
+  return `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.${group}}
+spec:
+  group: ${group}
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  scope: Namespaced
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`;
+}
+
 test("a module whose directory is renamed keeps its objects", { timeout: 120_000 }, async () => {
   const namespace = await freshNamespace("renamed");
   const lab = hookLab("renamed");
@@ -171,8 +248,18 @@ test("a module whose directory is renamed keeps its objects", { timeout: 120_000
   await operator.waitReady();
   const uid = await get(".uid");
   renameSync(join(lab.modulesDir, "010-a"), join(lab.modulesDir, "010-b"));
-  await kubectl(["patch", "cm", "addon-operator", "-n", namespace, "-p", `{"data":{"global":"{reload: 1}"}}`]);
-  await eventually(() => operator.log().includes("Release purged"), "the purge", { context: () => operator.log() });
+  await kubectl([
+    "patch",
+    "cm",
+    "addon-operator",
+    "-n",
+    namespace,
+    "-p",
+    `{"data":{"global":"{reload: 1}"}}`,
+  ]);
+  await eventually(() => operator.log().includes("Release purged"), "the purge", {
+    context: () => operator.log(),
+  });
   expect(await get(".uid")).toBe(uid);
   expect(await get(String.raw`.annotations.meta\.helm\.sh/release-name`)).toBe("b");
 });

@@ -89,6 +89,8 @@ export class EngineLab {
   readonly ahead: string[][] = [];
   /** Names of releases that are somebody else's. */
   readonly foreign = new Set<string>();
+  /** Names of releases that are never touched. */
+  readonly reserved = new Set<string>();
   readonly unlocked: string[] = [];
   readonly #inputs: { hook: string; binding: string; values: string; config: string }[] = [];
   readonly #globalValues: JsonObject | undefined;
@@ -445,6 +447,7 @@ export class EngineLab {
         installAhead: () => {},
         renderAhead: (requests) => void this.ahead.push(requests.map(({ module }) => module.name)),
         get: (name) => this.releases.get(name),
+        isReserved: (name) => this.reserved.has(name),
         ownership: (name) =>
           this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "absent",
         installed: () =>

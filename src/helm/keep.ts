@@ -1,0 +1,43 @@
+import { mergePatch } from "../kube/index.ts";
+import type { UpgradeCall } from "./helm.ts";
+import { objectsOf } from "./manifest.ts";
+import type { ObjectRef } from "./manifest.ts";
+import { annotationsOf, KEEP, nameOf, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
+import type { Step } from "./reconcile.ts";
+import { isShared } from "./shared-kinds.ts";
+
+/**
+ * Before helm takes them over: namespaces and CRDs of a chart that somebody else made are marked to outlive the
+ * release. The mark is on the object itself, where helm's upgrades and our removals find it, whoever works then.
+ */
+export async function keepExisting(step: Step, call: UpgradeCall): Promise<void> {
+  if (!step.chart.mentionsShared) return;
+  const { tools, request } = step;
+  const rendered = await renderedFor(step, call);
+  for (const object of rendered.flatMap(objectsOf).filter(isShared)) {
+    if (!(await isSomebodysOwn(step, object))) continue;
+    const resource = await tools.discovery.resolve(object.kind, object.apiVersion);
+    if (resource === undefined) continue;
+    const body = { metadata: { annotations: { [RESOURCE_POLICY]: KEEP } } };
+    await mergePatch(tools.client, { resource, name: object.name }, { body, signal: request.signal });
+    tools.logger.warn("An object that was there before is kept when its module goes", {
+      module: request.module.name,
+      object: nameOf(object),
+    });
+  }
+}
+
+async function renderedFor({ tools, chart, origin }: Step, call: UpgradeCall): Promise<readonly string[]> {
+  const { lookup, capabilities } = chart.reach;
+  if (lookup || capabilities) return tools.helm.dryRun(call);
+  return [await tools.helm.template({ ...call, isUpgrade: origin !== undefined })];
+}
+
+/** It is there, not marked yet, and no release of ours has made it. */
+async function isSomebodysOwn({ tools, request }: Step, object: ObjectRef): Promise<boolean> {
+  const annotations = await annotationsOf(tools, object, request.signal);
+  if (annotations === undefined || annotations[RESOURCE_POLICY] !== undefined) return false;
+  const owner = ownerOf(annotations, tools.namespace);
+  if (owner === undefined || owner.namespace !== tools.namespace) return true;
+  return owner.release !== request.module.name && !tools.isOurs(owner.release);
+}
