@@ -1,9 +1,12 @@
-import { writeFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
 
 import type { Clock, Timer } from "../lib/index.ts";
 
 /** A burst of changes is written once. */
 const SETTLE_MS = 100;
+const OWNER_ONLY = 0o600;
+const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
 
 /** `/tmp/addon-operator-queue` (HOOKS "Debug"): the queues as text. Errors are ignored; one write follows the other. */
 export class QueueFile {
@@ -11,7 +14,8 @@ export class QueueFile {
   readonly #clock: Clock;
   readonly #text: () => string;
   #timer: Timer | undefined;
-  #writing = Promise.resolve();
+  /** Resolves when everything due so far is written. */
+  written = Promise.resolve();
 
   constructor(path: string, clock: Clock, text: () => string) {
     this.#path = path;
@@ -23,11 +27,25 @@ export class QueueFile {
   changed(): void {
     this.#timer ??= this.#clock.setTimer(SETTLE_MS, () => {
       this.#timer = undefined;
-      this.#writing = this.#writing.then(() => writeFile(this.#path, this.#text())).catch(() => {});
+      this.written = this.written.then(() => writePrivately(this.#path, this.#text())).catch(() => {});
     });
   }
 
   close(): void {
     this.#timer?.cancel();
+  }
+}
+
+/** Everybody may write to /tmp: what another one laid there (a link, a pipe, a file of theirs) is left alone. */
+async function writePrivately(path: string, text: string): Promise<void> {
+  const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, OWNER_ONLY);
+  try {
+    const found = await file.stat();
+    if (!found.isFile() || found.nlink > 1 || found.uid !== process.getuid?.()) return;
+    await file.chmod(OWNER_ONLY);
+    await file.truncate();
+    await file.writeFile(text);
+  } finally {
+    await file.close();
   }
 }

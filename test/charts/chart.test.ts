@@ -113,6 +113,60 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
     expect(granted.toSorted()).toEqual(asked.toSorted());
   });
 
+  test("without cluster-admin only the operator's own two CRDs can be changed", () => {
+    const roles = objectsOf(render("helm", { rbac: { clusterAdmin: false } })).filter(
+      ({ kind }) => kind === "ClusterRole",
+    );
+    const crds = { apiGroups: ["apiextensions.k8s.io"], resources: ["customresourcedefinitions"] };
+    const resourceNames = ["addonmodules.addon-operator.io", "addonoperators.addon-operator.io"];
+    expect(roles.map((role) => role["rules"])).toEqual([
+      [
+        { ...crds, verbs: ["get", "list", "watch", "create"] },
+        { ...crds, resourceNames, verbs: ["update", "patch"] },
+      ],
+    ]);
+  });
+
+  test("the token is the operator's container's alone", () => {
+    const spec = podOf({ extraContainers: [{ name: "side" }], initContainers: [{ name: "init" }] });
+    expect(spec.automountServiceAccountToken).toBe(false);
+    const at = "/var/run/secrets/kubernetes.io/serviceaccount";
+    const mounts = spec.containers.map(({ name, volumeMounts = [] }) => [
+      name,
+      volumeMounts.filter(({ mountPath }) => mountPath === at).map((mount) => mount.name),
+    ]);
+    expect(mounts).toEqual([
+      ["operator", ["service-account"]],
+      ["side", []],
+    ]);
+    const sources = spec.volumes.find(({ name }) => name === "service-account")?.projected?.sources;
+    expect(sources?.flatMap((source) => Object.keys(source))).toEqual([
+      "serviceAccountToken",
+      "configMap",
+      "downwardAPI",
+    ]);
+  });
+
+  test("the port is open to the operator's own Pods, the test, and those that networkPolicy.from names", () => {
+    const from = (values: JsonObject): unknown => {
+      const policy = objectsOf(render("helm", values)).find(({ kind }) => kind === "NetworkPolicy");
+      return (policy as unknown as { spec: { ingress: { from: unknown }[] } }).spec.ingress[0]?.from;
+    };
+    const pods = (name: string): JsonObject => ({
+      podSelector: {
+        matchLabels: {
+          "app.kubernetes.io/name": name,
+          ...(name === "addon-operator" ? { "app.kubernetes.io/instance": "operator" } : {}),
+        },
+      },
+    });
+    const own = [pods("addon-operator"), pods("addon-operator-test")];
+    expect(from({})).toEqual(own);
+    expect(from({ tests: { enabled: false } })).toEqual(own.slice(0, 1));
+    const prometheus = { namespaceSelector: { matchLabels: { name: "monitoring" } } };
+    expect(from({ networkPolicy: { from: [prometheus] } })).toEqual([...own, prometheus]);
+  });
+
   test("no object of the operator itself is a chart hook", () => {
     const hooks = objectsOf(render("helm", {})).filter(
       ({ metadata }) => (metadata["annotations"] as JsonObject | undefined)?.["helm.sh/hook"] !== undefined,
@@ -121,17 +175,26 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
   });
 });
 
-function environmentOf(values: JsonObject): Record<string, string> {
-  interface Variable {
+interface PodSpec {
+  readonly automountServiceAccountToken?: boolean;
+  readonly containers: readonly {
     readonly name: string;
-    readonly value?: string;
-  }
-  const deployment = objectsOf(render("helm", values)).find(
-    ({ kind }) => kind === "Deployment",
-  ) as unknown as {
-    spec: { template: { spec: { containers: { env: Variable[] }[] } } };
-  };
-  const variables = deployment.spec.template.spec.containers[0]?.env ?? [];
+    readonly env: readonly { readonly name: string; readonly value?: string }[];
+    readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
+  }[];
+  readonly volumes: readonly {
+    readonly name: string;
+    readonly projected?: { readonly sources: readonly object[] };
+  }[];
+}
+
+function podOf(values: JsonObject): PodSpec {
+  const deployment = objectsOf(render("helm", values)).find(({ kind }) => kind === "Deployment");
+  return (deployment as unknown as { spec: { template: { spec: PodSpec } } }).spec.template.spec;
+}
+
+function environmentOf(values: JsonObject): Record<string, string> {
+  const variables = podOf(values).containers[0]?.env ?? [];
   return Object.fromEntries(variables.map(({ name, value }) => [name, value ?? "from-the-pod"]));
 }
 
