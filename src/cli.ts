@@ -1,7 +1,15 @@
 import { writeSync } from "node:fs";
 
 import { UsageError, parseSettings } from "./config.ts";
-import { CLI_FLAGS, CliError, DEBUG_COMMANDS, NoOperatorError, callOf, callSocket } from "./debug/index.ts";
+import {
+  CLI_FLAGS,
+  CliError,
+  DEBUG_COMMANDS,
+  NoOperatorError,
+  callOf,
+  callOperator,
+  socketPlaces,
+} from "./debug/index.ts";
 import type { Call } from "./debug/index.ts";
 import { environment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
@@ -63,9 +71,10 @@ async function start(args: readonly string[], env: Environment): Promise<number>
 async function debug(args: readonly string[], env: Environment): Promise<number> {
   const { settings, rest } = parseSettings(args, env, CLI_FLAGS);
   const call = callOf(rest);
-  if (call.watch) return watch(settings.debugSocket, call);
+  const places = socketPlaces(settings);
+  if (call.watch) return watch(places, call);
   try {
-    return show(await callSocket(settings.debugSocket, call));
+    return show(await callOperator(places, call));
   } catch (error) {
     if (!(error instanceof NoOperatorError) || args[0] !== "plan") throw error;
     const { planAlone } = await import("./wiring/plan-alone.ts");
@@ -79,9 +88,9 @@ function show({ status, body }: { status: number; body: string }): number {
 }
 
 /** Shows the same again each second, over the same place of the screen, until it is interrupted. */
-async function watch(socket: string, call: Call): Promise<number> {
+async function watch(places: readonly string[], call: Call): Promise<number> {
   for (;;) {
-    const { status, body } = await callSocket(socket, call);
+    const { status, body } = await callOperator(places, call);
     if (status >= 400) return show({ status, body });
     print(`${process.stdout.isTTY ? CLEAR : ""}${body}`);
     await sleep(systemClock, WATCH_MS);

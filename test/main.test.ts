@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
 import { UsageError } from "../src/config.ts";
+import { serveSocket } from "../src/debug/index.ts";
 import { parseYaml } from "../src/lib/index.ts";
 import { runOffline } from "../src/offline.ts";
 
@@ -68,6 +69,18 @@ describe("usage", () => {
     await expect(missing("x")).rejects.toThrow(/usage: addon-operator hook run PATH --context FILE/);
     await expect(missing("x", "--context")).rejects.toThrow(/--context: needs a file/);
     await expect((async () => lint())()).rejects.toThrow(UsageError);
+  });
+
+  it("finds the socket of an operator that has it among its temporary files, as in a Pod", async () => {
+    const at = join(root, "tmp", "debug.socket");
+    const why = { why: () => ["nothing is owed"], state: { module: () => ({ module: { name: "web" } }) } };
+    const server = await serveSocket(at, why as unknown as Parameters<typeof serveSocket>[1]);
+    onTestFinished(() => server.close());
+    expect(await program("module", "why", "web")).toEqual({
+      code: 0,
+      stdout: "nothing is owed\n",
+      stderr: "",
+    });
   });
 
   it("says that no operator listens, and fails", async () => {

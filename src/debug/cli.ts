@@ -1,4 +1,5 @@
 import { request } from "node:http";
+import { join } from "node:path";
 
 /** A call of the debug socket as a sub-command asks for it. */
 export interface Call {
@@ -141,6 +142,26 @@ function get(path: string, query = ""): Call {
 function oneOf(word: string, known: readonly string[]): string {
   if (!known.includes(word)) throw new CliError(`"${word}" is not a sub-command; use ${known.join(", ")}`);
   return word;
+}
+
+/** Where the debug socket is looked for: where it is wanted, or, where that cannot be, among the temporary files. */
+export function socketPlaces(settings: { debugSocket: string; tmpDir: string }): readonly string[] {
+  return [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
+}
+
+/** Makes the call on the first of `places` where an operator listens. Throws NoOperatorError. */
+export async function callOperator(
+  places: readonly string[],
+  call: Call,
+): Promise<{ status: number; body: string }> {
+  for (const place of places) {
+    try {
+      return await callSocket(place, call);
+    } catch (error) {
+      if (!(error instanceof NoOperatorError)) throw error;
+    }
+  }
+  throw new NoOperatorError(`no operator listens on ${places.join(" or ")}; set --debug-unix-socket`);
 }
 
 /** Makes the call on the socket. Throws NoOperatorError when no operator listens there. */

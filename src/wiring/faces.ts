@@ -1,6 +1,4 @@
-import { join } from "node:path";
-
-import { servePublic, serveSocket, dumpQueues, queueText } from "../debug/index.ts";
+import { servePublic, serveSocket, socketPlaces, dumpQueues, queueText } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import { manifestDiff } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -180,7 +178,7 @@ export class Faces {
   async #openSocket(): Promise<void> {
     const { settings, logger } = this.#base;
     const { scope } = this.#shown;
-    const places = [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
+    const places = socketPlaces(settings);
     for (const place of places) {
       try {
         const server = await serveSocket(place, this.#sources());

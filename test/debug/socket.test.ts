@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { callOf, callSocket, serveSocket } from "../../src/debug/index.ts";
+import { callOf, callOperator, callSocket, serveSocket, socketPlaces } from "../../src/debug/index.ts";
 import type { Listening, Sources } from "../../src/debug/index.ts";
 import type { LogLevel } from "../../src/lib/index.ts";
 import { parseYaml } from "../../src/lib/index.ts";
@@ -102,6 +102,16 @@ const json = async (line: string): Promise<unknown> => JSON.parse((await ask(`${
 describe("debug socket (operator-behaviour §1.4)", () => {
   it("is for its owner only", () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  it("is found among the temporary files, where the operator could not make it in its place", async () => {
+    const places = socketPlaces({ debugSocket: join(dir, "nowhere", "socket"), tmpDir: join(dir, "sub") });
+    const { status, body } = await callOperator(places, callOf(["module", "why", "web-shop"]));
+    expect([status, body]).toEqual([200, expect.stringContaining("nothing is owed")]);
+    const none = socketPlaces({ debugSocket: "/none/socket", tmpDir: "/none/tmp" });
+    await expect(callOperator(none, callOf(["plan"]))).rejects.toThrow(
+      "no operator listens on /none/socket or /none/tmp/debug.socket; set --debug-unix-socket",
+    );
   });
 
   it.each([
