@@ -1,4 +1,4 @@
-import { canonicalJson, oneLine } from "../lib/index.ts";
+import { DepthError, canonicalJson, oneLine, parseJson } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { run, type RunResult } from "../process/index.ts";
 import { FilterError } from "./errors.ts";
@@ -89,7 +89,16 @@ export async function runOnce(jq: Jq, request: OnceRequest): Promise<Json[]> {
   return result.stdout
     .split("\n")
     .filter((line) => line !== "")
-    .map((line): Json => JSON.parse(line));
+    .map(readOutput);
+}
+
+function readOutput(line: string): Json {
+  try {
+    return parseJson(line);
+  } catch (error) {
+    const what = error instanceof DepthError ? error.message : "no JSON";
+    throw new FilterError("runtime", `the filter's result is ${what}`);
+  }
 }
 
 export interface OnceRequest {

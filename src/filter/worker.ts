@@ -1,4 +1,12 @@
-import { type Clock, canonicalJson, formatDuration, oneLine, type Timer } from "../lib/index.ts";
+import {
+  type Clock,
+  DepthError,
+  canonicalJson,
+  formatDuration,
+  isTooDeep,
+  oneLine,
+  type Timer,
+} from "../lib/index.ts";
 import { isJsonObject, type Json } from "../model/index.ts";
 import { Coprocess, type CoprocessExit } from "../process/index.ts";
 import { FilterError } from "./errors.ts";
@@ -27,6 +35,7 @@ const WINDOW = 32;
 const WINDOW_BYTES = 256 * 1024;
 const TRIES = 2;
 const MESSAGE_LIMIT = 300;
+const TOO_DEEP = new DepthError("the filter's result").message;
 
 /** What would take the next event, end jq or depend on the stream is out of the filter's sight. */
 const PRELUDE = [
@@ -189,12 +198,18 @@ function parseAnswer(line: string): Answer | undefined {
   if (!Array.isArray(answer)) return undefined;
   const [id, body] = answer;
   if (typeof id !== "number" || !isJsonObject(body)) return undefined;
-  if (Array.isArray(body["v"])) return { id, outputs: body["v"] };
+  if (Array.isArray(body["v"])) {
+    return isTooDeep(body["v"]) ? { id, error: TOO_DEEP } : { id, outputs: body["v"] };
+  }
   const { e } = body;
   return {
     id,
-    error: oneLine(typeof e === "string" ? e : `${JSON.stringify(e ?? null)} (not a string)`, MESSAGE_LIMIT),
+    error: oneLine(typeof e === "string" ? e : `${textOf(e)} (not a string)`, MESSAGE_LIMIT),
   };
+}
+
+function textOf(value: Json | undefined): string {
+  return isTooDeep(value) ? TOO_DEEP : JSON.stringify(value ?? null);
 }
 
 function parsed(line: string): Json | undefined {

@@ -73,7 +73,7 @@ function sharedTexts(
 }
 
 const VALUES = /^(?:charts\/[^/]+\/)*values\.yaml$/;
-const CONDITION = /^\s*(?:-\s+)?condition:\s*["']?([^"'#\n]+)/gm;
+const CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
 const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
 const SCHEMA = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
 
@@ -95,7 +95,13 @@ function withFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[
 
 /** True when a text holds an action with `lookup`. */
 export function mentionsLookup(text: string): boolean {
-  return /\{\{[^}]*\blookup\b/.test(text);
+  const [, ...actions] = text.split("{{");
+  return actions.some((action) => /\blookup\b/.test(upTo(action, "}")));
+}
+
+function upTo(text: string, end: string): string {
+  const at = text.indexOf(end);
+  return at < 0 ? text : text.slice(0, at);
 }
 
 function conditionPaths(text: string): string[] {

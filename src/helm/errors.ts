@@ -14,12 +14,14 @@ export class HelmError extends Error {
   }
 }
 
-const LAST_ADVICE = /\n+Use --debug flag to render out invalid YAML\s*$/;
+const LAST_ADVICE = "\nUse --debug flag to render out invalid YAML";
 
 /** What helm says went wrong: from its last `Error:` to the end, in one line. */
 function reasonOf(result: RunResult): string {
   const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
-  return at < 0 ? result.message : oneLine(result.stderr.slice(at + 7).replace(LAST_ADVICE, ""));
+  if (at < 0) return result.message;
+  const said = result.stderr.slice(at + 7).trimEnd();
+  return oneLine(said.endsWith(LAST_ADVICE) ? said.slice(0, -LAST_ADVICE.length) : said);
 }
 
 /** The release carries the mark of another operator, or is nobody's to delete. */

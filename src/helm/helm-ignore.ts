@@ -1,3 +1,5 @@
+import { RE2JS } from "re2js";
+
 /** One rule of a `.helmignore`. */
 interface Rule {
   readonly negate: boolean;
@@ -40,22 +42,37 @@ function parseRule(line: string): Rule {
   const directoryOnly = pattern.endsWith("/");
   if (directoryOnly) pattern = pattern.slice(0, -1);
   const wholePath = pattern.includes("/");
-  const regex = globRegex(pattern.startsWith("/") ? pattern.slice(1) : pattern);
+  const glob = globPattern(pattern.startsWith("/") ? pattern.slice(1) : pattern);
   const matches = (path: string): boolean =>
-    regex.test(wholePath ? path : path.slice(path.lastIndexOf("/") + 1));
+    glob.matches(wholePath ? path : path.slice(path.lastIndexOf("/") + 1));
   return { negate, directoryOnly, matches };
 }
 
 /** Go's `filepath.Match`: `*` and `?` stop at slashes. */
-function globRegex(pattern: string): RegExp {
-  const source = pattern.replaceAll(
-    /\\(.)|\[\^?(?:\\.|[^\]\\])+\]|[*?]|[.+^${}()|[\]\\/]/g,
-    (part, escaped) => {
-      if (typeof escaped === "string") return escaped.replaceAll(/[^\w]/g, String.raw`\$&`);
-      if (part === "*") return "[^/]*";
-      if (part === "?") return "[^/]";
-      return part.startsWith("[") && part.length > 1 ? part : `\\${part}`;
-    },
-  );
-  return new RegExp(`^${source}$`, "s");
+function globPattern(glob: string): RE2JS {
+  const lastBracket = glob.lastIndexOf("]");
+  let source = "";
+  for (let at = 0; at < glob.length;) {
+    const end = glob[at] === "[" && at < lastBracket ? endOfClass(glob, at) : undefined;
+    const part = glob.slice(at, end ?? at + (glob[at] === "\\" ? 2 : 1));
+    source += end === undefined ? translated(part) : part;
+    at += part.length;
+  }
+  return RE2JS.compile(source, RE2JS.DOTALL);
+}
+
+function translated(part: string): string {
+  if (part === "*") return "[^/]*";
+  if (part === "?") return "[^/]";
+  return RE2JS.quote(part.length > 1 ? part.slice(1) : part);
+}
+
+/** Where a class such as `[a-z]` ends, which holds something; undefined when it is none. */
+function endOfClass(glob: string, from: number): number | undefined {
+  const first = from + (glob[from + 1] === "^" ? 2 : 1);
+  for (let at = first; at < glob.length; at++) {
+    if (glob[at] === "]") return at > first ? at + 1 : undefined;
+    if (glob[at] === "\\") at++;
+  }
+  return undefined;
 }

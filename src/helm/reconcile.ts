@@ -258,9 +258,9 @@ export async function writeLabels({ store, logger }: Reconciler, name: string): 
 }
 
 /** helm has no codes for them: no revision was ever deployed, so that it cannot upgrade in place. */
-const REFUSED = /has no deployed releases/;
+const REFUSED = "has no deployed releases";
 /** A record is unfinished after all: what a helm sent just before its end may arrive after it. */
-const BUSY = /another operation .* is in progress/;
+const BUSY = ["another operation ", " is in progress"];
 
 async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall["labels"]): Promise<void> {
   const { helm } = step.tools;
@@ -276,11 +276,11 @@ async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall[
 async function mend(step: Step, complaint: string): Promise<boolean> {
   const { store, logger } = step.tools;
   const { module, signal } = step.request;
-  if (BUSY.test(complaint)) {
+  if (BUSY.every((part) => complaint.includes(part))) {
     await recover(step);
     return true;
   }
-  if (!REFUSED.test(complaint)) return false;
+  if (!complaint.includes(REFUSED)) return false;
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
   await store.forget(module.name, signal);
   return true;

@@ -1,10 +1,13 @@
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
+import { DepthError, cutDeep, isTooDeep, oneLine } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
 
-const unpack = promisify(gunzip);
+/** What a record may be when it is unpacked; helm's own are below 64 MB in all. */
+const LARGEST = 64 * 1024 * 1024;
+const inflate = promisify(gunzip);
 const pack = promisify(gzip);
 
 /** What helm stores in a release Secret, as far as we look into it (gitops-node-helm §8.1). */
@@ -17,9 +20,9 @@ export interface ReleaseRecord {
   readonly applyMethod: "csa" | "ssa";
 }
 
-/** Parses `data.release` of a release Secret. Throws SyntaxError or a zlib error where it is none. */
+/** Parses `data.release` of a release Secret. Throws SyntaxError where it is none. */
 export async function decodeRelease(data: string): Promise<ReleaseRecord> {
-  const json = await decodeJson(data);
+  const json = cutDeep(await decodeJson(data));
   const chart = objectOf(objectOf(json["chart"])["metadata"]);
   const hooks = Array.isArray(json["hooks"]) ? json["hooks"].filter(isJsonObject) : [];
   return {
@@ -43,6 +46,7 @@ export async function encodeManifest(data: string, manifest: string): Promise<st
 }
 
 async function encode(json: JsonObject): Promise<string> {
+  if (isTooDeep(json)) throw new DepthError("the release record");
   const packed = await pack(Buffer.from(JSON.stringify(json)));
   return Buffer.from(packed.toString("base64")).toString("base64");
 }
@@ -54,6 +58,14 @@ async function decodeJson(data: string): Promise<JsonObject> {
   const value: unknown = JSON.parse(plain.toString("utf8"));
   if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
   return value;
+}
+
+async function unpack(bytes: Buffer): Promise<Buffer> {
+  try {
+    return await inflate(bytes, { maxOutputLength: LARGEST });
+  } catch (error) {
+    throw new SyntaxError(`a release record that cannot be unpacked: ${oneLine(error)}`);
+  }
 }
 
 function objectOf(value: unknown): JsonObject {

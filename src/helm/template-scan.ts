@@ -41,7 +41,6 @@ interface File {
   readonly fieldVariables: Map<string, string>;
 }
 
-const PATH = /\.Values((?:\.\w+)*)$/;
 const METHODS = new Set(["AsMap", "YAML", "Encode", "Table", "PathValue"]);
 const PASSES_ON = new Set(["include", "template", "block"]);
 const HARMLESS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "empty", "not"]);
@@ -102,14 +101,22 @@ function scanWord(file: File, tokens: readonly Token[], at: number): void {
   if (word === "tpl") scan.tpl = true;
   if (word === "lookup") scan.lookup = true;
   if (word.includes("Capabilities")) scan.capabilities = true;
-  const values = PATH.exec(word);
-  if (values !== null) scanValuesPath(scan, values[1] ?? "");
+  const values = valuesPath(word);
+  if (values !== undefined) scanValuesPath(scan, values);
   else if (isRoot(file, word)) judgeRoot(file, tokens, at);
   else judgeField(file, tokens, at);
 }
 
-function scanValuesPath(scan: Scan, path: string): void {
-  const [first, ...rest] = path.split(".").slice(1);
+/** What a word names below `.Values`; undefined when it is no such path. */
+function valuesPath(word: string): readonly string[] | undefined {
+  const parts = word.split(".");
+  const broken = parts.findLastIndex((part) => part === "" || part.includes("$"));
+  // What stands before the first dot is a variable or a field, whatever it is called.
+  const at = parts.indexOf("Values", Math.max(broken, 0) + 1);
+  return at < 1 ? undefined : parts.slice(at + 1);
+}
+
+function scanValuesPath(scan: Scan, [first, ...rest]: readonly string[]): void {
   if (first !== undefined) scan.keys.add(first);
   if (first === undefined || METHODS.has(first)) scan.dynamic = true;
   else if (first === "global" && rest.length === 0) scan.dynamic = true;
@@ -202,6 +209,6 @@ function dotAfter(file: File, tokens: readonly Token[]): boolean {
   if (isRoot(file, last)) return true;
   const field = fieldOf(file, last);
   // A field that may hold the root is followed no further than this.
-  if (field !== undefined && !PATH.test(last)) file.scan.looseFields.add(field);
+  if (field !== undefined && valuesPath(last) === undefined) file.scan.looseFields.add(field);
   return false;
 }

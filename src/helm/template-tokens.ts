@@ -4,28 +4,90 @@ export interface Token {
   readonly text: string;
 }
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|`[^`]*`|'(?:[^'\\]|\\.)*'|:=|[$.\w]+|[^\s]/g;
-const ACTION =
-  /\{\{-?\s*\/\*[\s\S]*?\*\/\s*-?\}\}|\{\{((?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|'(?:[^'\\\n]|\\.)*'|[^}]|\}(?!\}))*)\}\}/g;
+const COMMENT = /\{\{-?\s*\/\*/y;
+const COMMENT_END = /\*\/\s*-?\}\}/y;
+const WORD = /[$.\w]+/y;
+const SPACE = /\s/;
+const QUOTES = "\"'`";
 
-/** The actions (`{{ … }}`) of a template, each as its tokens; comments left out. */
+/** The actions (`{{ … }}`) of a template, each as its tokens; comments left out. One that never ends takes all the rest. */
 export function actionsOf(template: string): Token[][] {
   const actions: Token[][] = [];
-  for (const [, body] of template.matchAll(ACTION)) {
-    if (body !== undefined) actions.push(tokensOf(body.replace(/^-\s/, " ").replace(/\s-$/, " ")));
+  const quoted = new Quoted(template);
+  const lastComment = template.lastIndexOf("*/");
+  for (let at = template.indexOf("{{"); at >= 0; at = template.indexOf("{{", at)) {
+    const comment = at > lastComment ? undefined : endOfComment(template, at);
+    const end = comment ?? endOfAction(template, at + 2, quoted);
+    if (comment === undefined) actions.push(tokensOf(withoutTrimMarks(template.slice(at + 2, end - 2))));
+    at = end;
   }
   return actions;
 }
 
+function endOfComment(template: string, at: number): number | undefined {
+  COMMENT.lastIndex = at;
+  if (!COMMENT.test(template)) return undefined;
+  const close = template.indexOf("*/", COMMENT.lastIndex);
+  COMMENT_END.lastIndex = close;
+  return close >= 0 && COMMENT_END.test(template) ? COMMENT_END.lastIndex : undefined;
+}
+
+function endOfAction(template: string, from: number, quoted: Quoted): number {
+  let at = from;
+  while (at < template.length) {
+    if (template.startsWith("}}", at)) return at + 2;
+    at = quoted.endOf(at) ?? at + 1;
+  }
+  return template.length + 2;
+}
+
+function withoutTrimMarks(body: string): string {
+  return body.replace(/^-\s/, " ").replace(/\s-$/, " ");
+}
+
 function tokensOf(body: string): Token[] {
-  return Array.from(body.matchAll(TOKEN), ([text]) => ({ type: typeOf(text), text: unquoted(text) }));
+  const tokens: Token[] = [];
+  const quoted = new Quoted(body);
+  for (let at = 0; at < body.length;) {
+    const token = SPACE.test(body.charAt(at)) ? undefined : tokenAt(body, at, quoted);
+    if (token !== undefined) tokens.push(token);
+    at += token === undefined ? 1 : token.text.length + (token.type === "string" ? 2 : 0);
+  }
+  return tokens;
 }
 
-function typeOf(text: string): Token["type"] {
-  if (/^["'`]/.test(text)) return "string";
-  return /^[$.\w]/.test(text) ? "word" : "mark";
+function tokenAt(body: string, at: number, quoted: Quoted): Token {
+  const close = quoted.endOf(at);
+  if (close !== undefined) return { type: "string", text: body.slice(at + 1, close - 1) };
+  WORD.lastIndex = at;
+  const word = WORD.exec(body)?.[0];
+  if (word !== undefined) return { type: "word", text: word };
+  return { type: "mark", text: body.startsWith(":=", at) ? ":=" : body.charAt(at) };
 }
 
-function unquoted(text: string): string {
-  return /^["'`]/.test(text) ? text.slice(1, -1) : text;
+/** Finds where string literals end, in linear time however many never do. */
+class Quoted {
+  readonly #text: string;
+  /** For each kind of quote, up to where none is closed. */
+  readonly #open = new Map<string, number>();
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Where the literal that begins at `at` ends; undefined when none does. */
+  endOf(at: number): number | undefined {
+    const quote = this.#text.charAt(at);
+    if (!QUOTES.includes(quote) || at < (this.#open.get(quote) ?? 0)) return undefined;
+    let to = at + 1;
+    for (; to < this.#text.length; to++) {
+      const char = this.#text[to];
+      if (char === quote) return to + 1;
+      if (quote === "`") continue;
+      if (char === "\n") break;
+      if (char === "\\") to++;
+    }
+    this.#open.set(quote, to);
+    return undefined;
+  }
 }

@@ -1,4 +1,4 @@
-import { oneLine } from "../lib/index.ts";
+import { DepthError, oneLine, parseJson } from "../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
 /** A file that a hook left cannot be read: names the document (from 1) and its line where they are known. */
@@ -35,9 +35,10 @@ export function parseJsonStream(text: string): StreamItem[] {
 function parseObject(text: string, place: string): JsonObject {
   let value: Json;
   try {
-    value = JSON.parse(text) as Json;
+    value = parseJson(text);
   } catch (error) {
-    throw new LeftoverError(`${place}: no JSON: ${oneLine(error, 200)}`);
+    const trouble = error instanceof DepthError ? "" : "no JSON: ";
+    throw new LeftoverError(`${place}: ${trouble}${oneLine(error, 200)}`);
   }
   if (!isJsonObject(value)) throw new LeftoverError(`${place}: not a JSON object`);
   return value;
@@ -50,9 +51,7 @@ function skipSpace(text: string, from: number): number {
 }
 
 function countLines(text: string, from: number, to: number): number {
-  let lines = 0;
-  for (let at = text.indexOf("\n", from); at >= 0 && at < to; at = text.indexOf("\n", at + 1)) lines++;
-  return lines;
+  return text.slice(from, to).split("\n").length - 1;
 }
 
 const STRUCTURE = /["{}[\]]/g;

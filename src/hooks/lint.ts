@@ -46,7 +46,19 @@ function findKey(
   { from, nth }: { from: number; nth: number },
 ): number | undefined {
   if (!/^\w+$/.test(key)) return undefined;
-  const pattern = new RegExp(String.raw`(?:^|[^\w])${key}["']?\s*:`);
-  const found = lines.flatMap((line, index) => (index >= from && pattern.test(line) ? [index] : []));
+  const found = lines.flatMap((line, index) => (index >= from && isKeyIn(line, key) ? [index] : []));
   return found[nth] ?? found.at(-1);
+}
+
+/** Whether `key` stands in a line as a whole word before a colon, quoted or not. */
+function isKeyIn(line: string, key: string): boolean {
+  for (let at = line.indexOf(key); at >= 0; at = line.indexOf(key, at + 1)) {
+    if (/\w/.test(line.charAt(at - 1))) continue;
+    const after = line
+      .slice(at + key.length)
+      .replace(/^["']/, "")
+      .trimStart();
+    if (after.startsWith(":")) return true;
+  }
+  return false;
 }

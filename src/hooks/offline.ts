@@ -1,7 +1,7 @@
 import { basename, dirname, relative, sep } from "node:path";
 
-import { oneLine } from "../lib/index.ts";
-import { type HookFile, type Json, isJsonObject, type JsonObject } from "../model/index.ts";
+import { oneLine, parseJson } from "../lib/index.ts";
+import { type HookFile, isJsonObject, type JsonObject } from "../model/index.ts";
 import { type FileRun, type HookRunResult, runHookFile } from "./run-hook.ts";
 
 /** One run of a hook file against given inputs, without a cluster (`hook run PATH --context FILE`). */
@@ -26,7 +26,7 @@ export async function hookOffline(request: OfflineRun): Promise<HookRunResult> {
 
 function readContexts(text: string): { list: JsonObject[] } | { failure: string } {
   try {
-    const value = JSON.parse(text) as Json;
+    const value = parseJson(text);
     const list = Array.isArray(value) ? value : [value];
     if (list.every((item) => isJsonObject(item))) return { list };
     return { failure: "the context file must hold a JSON array of objects" };

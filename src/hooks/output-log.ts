@@ -1,4 +1,11 @@
-import { LOG_LEVELS, redactValues, type LogFields, type Logger, type LogLevel } from "../lib/index.ts";
+import {
+  LOG_LEVELS,
+  parseJson,
+  redactValues,
+  type LogFields,
+  type Logger,
+  type LogLevel,
+} from "../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 import { MAX_LINE, type Stream } from "../process/index.ts";
 
@@ -79,7 +86,7 @@ export class OutputLog {
 function parse(lines: readonly string[]): JsonObject | undefined {
   if (!lines.at(-1)?.trimEnd().endsWith("}")) return undefined;
   try {
-    const value = JSON.parse(lines.join("\n")) as Json;
+    const value = parseJson(lines.join("\n"));
     return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;

@@ -1,3 +1,4 @@
+import { parseJson } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { ApiError, ConnectionError } from "./errors.ts";
@@ -42,7 +43,7 @@ function codeOf(error: Error): string | undefined {
 
 function parseStatus(body: string): JsonObject {
   try {
-    const value: unknown = JSON.parse(body);
+    const value = parseJson(body);
     return isJsonObject(value) && value["kind"] === "Status" ? value : {};
   } catch {
     return {};
@@ -61,5 +62,40 @@ function text(value: unknown): string | undefined {
 
 // Names are quoted too (`secrets "tls" not found`): only what follows a colon is a value.
 function hideQuoted(message: string): string {
-  return message.replaceAll(/: *("(?:[^"\\]|\\.)*"|\{.*\}|\[.*\])/gs, ": (hidden)");
+  let shown = "";
+  let from = 0;
+  for (let at = message.indexOf(":"); at >= 0; at = message.indexOf(":", at)) {
+    const begin = pastSpaces(message, at + 1);
+    const end = endOfQuoted(message, begin);
+    at = begin;
+    if (end === undefined) continue;
+    shown += `${message.slice(from, begin).trimEnd()} (hidden)`;
+    from = at = end;
+  }
+  return shown + message.slice(from);
+}
+
+function pastSpaces(text: string, from: number): number {
+  let at = from;
+  while (text[at] === " ") at++;
+  return at;
+}
+
+/** Where the value that begins at `from` ends: a string at its quote, others as far as they can; undefined = none. */
+function endOfQuoted(text: string, from: number): number | undefined {
+  const closing = CLOSING[text[from] ?? ""];
+  if (closing === undefined) return undefined;
+  const end = closing === '"' ? closingQuote(text, from) : text.lastIndexOf(closing);
+  // One that is cut off goes on to the end.
+  return end <= from ? text.length : end + 1;
+}
+
+const CLOSING: Readonly<Record<string, string>> = { '"': '"', "{": "}", "[": "]" };
+
+function closingQuote(text: string, from: number): number {
+  for (let at = from + 1; at < text.length; at++) {
+    if (text[at] === '"') return at;
+    if (text[at] === "\\") at++;
+  }
+  return -1;
 }

@@ -1,7 +1,7 @@
 import type { Dispatcher } from "undici";
 
 import type { Clock, Logger } from "../lib/index.ts";
-import { sleep, systemClock } from "../lib/index.ts";
+import { cutDeep, sleep, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { answerError, connectionError } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
@@ -111,7 +111,7 @@ class Client implements KubeClient {
       const text = await this.#persist(request, deadline, async (pools) =>
         (await pools("unary")).body.text(),
       );
-      return { value: (text === "" ? undefined : JSON.parse(text)) as T, bytes: text.length };
+      return { value: (text === "" ? undefined : cutDeep(JSON.parse(text))) as T, bytes: text.length };
     } finally {
       deadline.end();
     }

@@ -114,7 +114,7 @@ function describe({ server, proxy, options }: Raw): Access {
   for (const part of [tls.ca, tls.cert, tls.key, tls.servername]) hash.update("\0").update(part ?? "");
   return {
     origin: url.origin,
-    prefix: url.pathname.replace(/\/+$/, ""),
+    prefix: withoutSlashes(url.pathname),
     headers: pickHeaders(options),
     tls,
     proxy,
@@ -139,4 +139,10 @@ function pickHeaders(options: RequestOptions): Record<string, string> {
   }
   if (options.auth) headers["authorization"] = `Basic ${Buffer.from(options.auth).toString("base64")}`;
   return headers;
+}
+
+function withoutSlashes(path: string): string {
+  let end = path.length;
+  while (path[end - 1] === "/") end--;
+  return path.slice(0, end);
 }

@@ -1,3 +1,4 @@
+import { DepthError, isCut } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
 import { METADATA_OBJECT } from "./list.ts";
@@ -43,13 +44,16 @@ export function getMetadata<T = JsonObject>(
   return client.json<T>({ ...common(options), path, accept: METADATA_OBJECT });
 }
 
-/** Reads one object. */
-export function get<T = JsonObject>(
+/** Reads one object. Throws DepthError for one that is nested so deep that it could not be written back whole. */
+export async function get<T = JsonObject>(
   client: KubeClient,
   target: Target,
   options: CallOptions = {},
 ): Promise<T> {
-  return client.json<T>({ ...common(options), path: pathOf(target.resource, target) });
+  const path = pathOf(target.resource, target);
+  const object = await client.json<T>({ ...common(options), path });
+  if (isCut(object as object)) throw new DepthError(path);
+  return object;
 }
 
 /** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */

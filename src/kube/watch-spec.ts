@@ -1,3 +1,4 @@
+import { cutDeep } from "../lib/index.ts";
 import type { JsonObject, LabelSelector } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Resource } from "./resources.ts";
@@ -97,6 +98,10 @@ export function wholeObject(value: unknown, spec: WatchSpec): WatchedObject {
   if (typeof meta["name"] !== "string") throw new SyntaxError("an object without a name");
   if (spec.keepManagedFields !== true && meta["managedFields"] !== undefined) delete meta["managedFields"];
   if (typeof value["kind"] === "string" && typeof value["apiVersion"] === "string")
-    return value as WatchedObject;
-  return { apiVersion: apiVersionOf(spec.resource), kind: spec.resource.kind, ...value } as WatchedObject;
+    return cutDeep(value as WatchedObject);
+  return cutDeep({
+    apiVersion: apiVersionOf(spec.resource),
+    kind: spec.resource.kind,
+    ...value,
+  } as WatchedObject);
 }

@@ -1,6 +1,7 @@
 export * from "./backoff.ts";
 export * from "./bursts.ts";
 export * from "./clock.ts";
+export * from "./depth.ts";
 export * from "./duration.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";

@@ -9,13 +9,13 @@ import {
 } from "js-yaml";
 
 import type { Json } from "../model/index.ts";
+import { DepthError, MAX_DEPTH } from "./depth.ts";
 import { oneLine } from "./errors.ts";
 import { KUBERNETES_SCHEMA, NOT_IN_JSON, WRITING_SCHEMA, overwrites } from "./yaml-schema.ts";
 
 type Event = ReturnType<typeof parseEvents>[number];
 type ScalarEvent = Parameters<typeof getScalarValue>[1];
 
-const MAX_DEPTH = 200;
 const MAX_MERGED_KEYS = 100_000;
 /** Characters that a document may grow to when its aliases are written out. */
 const MAX_EXPANDED = 16 * 1024 * 1024;
@@ -55,7 +55,7 @@ export function parseYaml(text: string, file: string): ParsedYaml {
   let events: Event[] = [];
   try {
     overwrites.count = 0;
-    events = firstDocument(parseEvents(text, { maxDepth: MAX_DEPTH }));
+    events = firstDocument(parseEvents(text, { maxDepth: MAX_DEPTH + 1 }));
     const options = {
       source: text,
       schema: KUBERNETES_SCHEMA,
@@ -83,7 +83,8 @@ function toYamlError(error: unknown, events: readonly Event[], text: string): Ya
   if (error instanceof YamlError) return error;
   if (!(error instanceof YAMLException)) return new YamlError(oneLine(error), positionOfMisfit(events, text));
   const { mark } = error;
-  return new YamlError(unquoted(error.reason), {
+  const isDeep = error.reason.startsWith("nesting exceeded");
+  return new YamlError(isDeep ? new DepthError().message : unquoted(error.reason), {
     line: (mark?.line ?? 0) + 1,
     column: (mark?.column ?? 0) + 1,
   });

@@ -8,7 +8,7 @@ import { type HelmRelease, type Home, listObjects } from "./objects.ts";
 import { Patience } from "./patience.ts";
 import { type Projection, Projector } from "./projector.ts";
 import type { AddonObject } from "./resources.ts";
-import { type Condition, type ModuleSpec, REQUESTED_AT } from "./types.ts";
+import { type Condition, type ModuleSpec, REQUESTED_AT, isToken } from "./types.ts";
 import { Timers } from "./timers.ts";
 import type { StatusValues } from "./values-mirror.ts";
 import { Writer } from "./writer.ts";
@@ -200,7 +200,12 @@ export class StatusMirror {
     const token = annotations?.[REQUESTED_AT];
     if (token === undefined || token === entry.token) return;
     entry.token = token;
-    this.#options.requested?.(entry === this.#writer.operator ? undefined : entry.id.name, token);
+    const module = entry === this.#writer.operator ? undefined : entry.id.name;
+    if (isToken(token)) this.#options.requested?.(module, token);
+    else
+      this.#options.logger.warn("A request's token is no short text; use at most 256 ASCII characters", {
+        module,
+      });
   }
 
   /** Takes over what is known of an object, and finds out whether its new generation may be spoken of. */

@@ -6,6 +6,14 @@ export const API_VERSION = "addon-operator.io/v1alpha1";
 /** Annotation on either kind that asks for a run now; its value is an opaque token. */
 export const REQUESTED_AT = "reconcile.addon-operator.io/requestedAt";
 
+const LONGEST_TOKEN = 256;
+const TOKEN = /^[\u0020-\u007e]+$/;
+
+/** Whether a token may be taken: it comes back in statuses, and anyone may write it who may annotate. */
+export function isToken(text: string): boolean {
+  return text.length <= LONGEST_TOKEN && TOKEN.test(text);
+}
+
 /** A condition in the shape of metav1.Condition, before it is known which generation it speaks of. */
 export interface Condition {
   readonly type: ConditionType;

@@ -1,6 +1,6 @@
 import type { Discovery, WatchHub } from "../kube/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
-import { oneLine } from "../lib/index.ts";
+import { DepthError, oneLine } from "../lib/index.ts";
 import type { Hook, HookTrigger, KubernetesBinding, SnapshotItem } from "../model/index.ts";
 import type { BindingCount, BindingDump, BindingTrouble } from "./kube-bindings-views.ts";
 import { countOf, dumpOf } from "./kube-bindings-views.ts";
@@ -234,10 +234,8 @@ export class KubeBindings {
     error: unknown,
   ): void {
     const fields = { hook: hook.name, module: hook.module, binding: binding.name, ...place };
-    this.#options.logger.error("jqFilter failed, the change is left out", {
-      ...fields,
-      error: oneLine(error),
-    });
+    const what = error instanceof DepthError ? "An object cannot be shown" : "jqFilter failed";
+    this.#options.logger.error(`${what}, the change is left out`, { ...fields, error: oneLine(error) });
     this.#options.onFilterError?.(hook, binding, error);
   }
 

@@ -1,4 +1,5 @@
 import type { WatchedObject } from "../kube/index.ts";
+import { DepthError, isCut } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import type { Json, KubernetesBinding, SnapshotItem } from "../model/index.ts";
 import type { Entry } from "./monitor-cache.ts";
@@ -33,9 +34,10 @@ export class Extract {
     this.keepManagedFields = options.keepManagedFields || options.filter?.namesManagedFields === true;
   }
 
-  /** Runs the filter; undefined without one. Never rejects. */
+  /** Runs the filter; undefined without one. What is nested too deep is an error. Never rejects. */
   evaluate(object: WatchedObject): FilterOutcome | Promise<FilterOutcome> | undefined {
     const { filter, memo, clock, onFiltered } = this.#options;
+    if (isCut(object)) return { error: new DepthError("the object") };
     if (filter === undefined) return undefined;
     const begun = clock.monotonic();
     const took = (): void => onFiltered((clock.monotonic() - begun) / 1000);

@@ -1,6 +1,6 @@
 import jsonPatch from "fast-json-patch";
 
-import { canonicalJson } from "../lib/index.ts";
+import { DepthError, canonicalJson, isTooDeep } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Section } from "../model/index.ts";
 import { member, setMember } from "./merge.ts";
@@ -134,6 +134,8 @@ function checked(section: Json | undefined): Section | undefined {
   if (section === undefined) return undefined;
   if (section === null || typeof section !== "object")
     throw new PatchError("a section must be a map or a list");
+  // One operation after the other may nest what none of them does alone.
+  if (isTooDeep(section)) throw new PatchError(new DepthError("what it makes of the values").message);
   return section;
 }
 

@@ -1,3 +1,4 @@
+import { DepthError, parseJson } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { PatchError } from "./patch.ts";
 
@@ -14,9 +15,10 @@ export function splitStream(text: string): Json[] {
 
 function parseOne(text: string, at: number): Json {
   try {
-    return JSON.parse(text) as Json;
-  } catch {
-    throw new PatchError(`malformed JSON in the value that starts at character ${at + 1}`);
+    return parseJson(text);
+  } catch (error) {
+    const trouble = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
+    throw new PatchError(`${trouble} the value that starts at character ${at + 1}`);
   }
 }
 

@@ -257,3 +257,16 @@ describe("messages in one line", () => {
     expect(tidy(stderr)).toBe(want);
   });
 });
+
+describe("a result that is nested too deep", () => {
+  const TEXT = "reduce range(210) as $level (1; [.])";
+
+  test.each([
+    ["of a filter", (engine: FilterEngine) => evaluate(engine, TEXT, {})],
+    ["of one that runs once", (engine: FilterEngine) => engine.evaluateOnce(TEXT, {})],
+  ])("%s is an error", async (_what, use) => {
+    const engine = open();
+    expect(await failure(use(engine))).toBe("runtime: the filter's result is nested deeper than 200 levels");
+    expect(await evaluate(engine, "reduce range(100) as $level (1; [.]) | tojson | length", {})).toBe(201);
+  });
+});

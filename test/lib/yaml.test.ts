@@ -148,9 +148,9 @@ describe("parseYaml", () => {
         .join(",")}]\n`;
     }
     expect(failure(bomb).message).toContain("aliases");
-    expect(failure("[".repeat(10_000) + "]".repeat(10_000)).message).toContain("nesting");
+    expect(failure("[".repeat(10_000) + "]".repeat(10_000)).message).toContain("nested deeper");
     const block = Array.from({ length: 10_000 }, (_, depth) => `${" ".repeat(depth)}a:`).join("\n");
-    expect(failure(block).message).toContain("nesting");
+    expect(failure(block).message).toContain("nested deeper");
     let chain = "a0: &a0 [x]\n";
     for (let level = 1; level < 5000; level++) chain += `a${level}: &a${level} [*a${level - 1}]\n`;
     expect(failure(chain).message).toContain("nest");

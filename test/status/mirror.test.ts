@@ -295,6 +295,17 @@ describe("StatusMirror", () => {
     expect(state(api, "a")).toBe("Ready");
   });
 
+  it("hands on no token that is long, or no plain text", async () => {
+    const asked: string[] = [];
+    const { api, show } = world({ requested: (_module, token) => void asked.push(token) });
+    await show(moduleView("a"));
+    for (const token of ["x".repeat(257), "a\nb", "\u00e9", "", "x".repeat(256)])
+      api.edit("addonmodules/a", {
+        metadata: { annotations: { "reconcile.addon-operator.io/requestedAt": token } },
+      });
+    expect(asked).toEqual(["x".repeat(256)]);
+  });
+
   it("speaks of a new generation of the summary only when the ConfigMap has been read again", async () => {
     let read = (): void => {};
     const specChanged = () => new Promise<void>((resolve) => (read = resolve));

@@ -1,0 +1,145 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Script, createContext } from "node:vm";
+import { parseSync } from "oxc-parser";
+import { describe, expect, it } from "vitest";
+
+import { hostileTexts } from "./support/hostile-texts.ts";
+
+const src = join(import.meta.dirname, "..", "src");
+
+type Node = Readonly<Record<string, unknown>>;
+
+const isNode = (value: unknown): value is Node => typeof value === "object" && value !== null;
+
+function* nodes(value: unknown): Generator<Node> {
+  if (!isNode(value)) return;
+  yield value;
+  for (const child of Object.values(value)) yield* nodes(child);
+}
+
+interface Found {
+  readonly where: string;
+  readonly pattern: RegExp;
+}
+
+/** Every regular expression of a file. Those that are put together while the program runs cannot be judged here. */
+function patternsOf(path: string, text: string): { patterns: Found[]; built: string[] } {
+  const patterns: Found[] = [];
+  const built: string[] = [];
+  for (const node of nodes(parseSync(path, text).program)) {
+    const where = `${path}:${text.slice(0, Number(node["start"])).split("\n").length}`;
+    const regex = node["type"] === "Literal" ? node["regex"] : undefined;
+    if (isNode(regex))
+      patterns.push({ where, pattern: new RegExp(String(regex["pattern"]), String(regex["flags"])) });
+    if (isBuilt(node)) built.push(where);
+  }
+  return { patterns, built };
+}
+
+/** `RegExp(…)`, `new RegExp(…)`, and `text.match("…")`, which makes one of a string. */
+function isBuilt({ type, callee, arguments: args }: Node): boolean {
+  if ((type !== "NewExpression" && type !== "CallExpression") || !isNode(callee)) return false;
+  if (callee["name"] === "RegExp") return true;
+  const called = isNode(callee["property"]) ? callee["property"]["name"] : undefined;
+  const [first] = Array.isArray(args) ? (args as unknown[]) : [];
+  const isPattern = isNode(first) && isNode(first["regex"]);
+  return (
+    ["match", "matchAll", "search"].includes(String(called)) &&
+    !isPattern &&
+    isNode(first) &&
+    first["type"] === "Literal"
+  );
+}
+
+const LENGTH = 100_000;
+const LIMIT_MS = 10_000;
+/** What is linear needs a tenth of it for the whole length; what is not, much more. */
+const SUSPICIOUS_MS = 200;
+/** Who needs less for a quarter of the length stays below that with quadratic growth, too. */
+const HARMLESS_MS = SUSPICIOUS_MS / 16;
+const LINEAR_GROWTH = 8;
+
+const context = createContext({ run: () => {} });
+const runs = new Script("run()");
+
+/** Processor time of all matches in `text`; endless for what does not come to an end. */
+function timeOf(pattern: RegExp, text: string): number {
+  const whole = new RegExp(
+    pattern.source,
+    pattern.sticky ? pattern.flags : `${pattern.flags.replace("g", "")}g`,
+  );
+  const flat = Buffer.from(text).toString();
+  const before = process.cpuUsage();
+  context["run"] = () => {
+    whole.lastIndex = 0;
+    if (pattern.sticky) whole.exec(flat);
+    else for (const _ of flat.matchAll(whole));
+  };
+  try {
+    runs.runInContext(context, { timeout: LIMIT_MS });
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
+
+/** The beginning of a text on which the pattern takes more than linear time. */
+function chokesOn(pattern: RegExp): string | undefined {
+  const whole = hostileTexts(pattern, LENGTH);
+  for (const quarter of hostileTexts(pattern, LENGTH / 4)) {
+    const { value: text = "" } = whole.next() as IteratorYieldResult<string>;
+    const short = timeOf(pattern, quarter);
+    if (short < HARMLESS_MS) continue;
+    const long = timeOf(pattern, text);
+    if (long > SUSPICIOUS_MS && long > LINEAR_GROWTH * short) return JSON.stringify(text.slice(0, 60));
+  }
+  return undefined;
+}
+
+describe("text from outside meets only linear-time matching", () => {
+  // Being rewritten.
+  const later = new Set(["lib/redact.ts", "lib/secrets.ts"]);
+  const files = globSync("**/*.ts", { cwd: src })
+    .sort()
+    .filter((path) => !later.has(path));
+  const found = files.map((path) => patternsOf(path, readFileSync(join(src, path), "utf8")));
+
+  it("has no regular expression that is put together while the program runs", () => {
+    expect(found.flatMap(({ built }) => built)).toEqual([]);
+  });
+
+  it.each(found.flatMap(({ patterns }) => patterns).map(({ where, pattern }) => [where, pattern] as const))(
+    "%s %s",
+    (_where, pattern) => {
+      expect(chokesOn(pattern)).toBeUndefined();
+    },
+    60_000,
+  );
+});
+
+describe("the test itself", () => {
+  it.each([
+    [/(?:[A-Za-z0-9+/=]{16,}[\s|]*)+-----END [A-Z0-9 ]+-----/g],
+    [/\n+Use --debug$/],
+    [/^(a+)+$/],
+    [/: *("(?:[^"\\]|\\.)*"|\{.*\})/gs],
+    [/\s+$/],
+    [/"(?:[^"\\]|\\.)*"/g],
+  ])(
+    "finds that %s is not linear",
+    (pattern) => {
+      expect(chokesOn(pattern)).toBeDefined();
+    },
+    60_000,
+  );
+
+  it("finds patterns wherever they stand", () => {
+    const text =
+      'const a = { b: [x.replace(/y+/, "")] }; RegExp(a); new RegExp(b); c.match("d"); e.search(/f/);';
+    const { patterns, built } = patternsOf("x.ts", text);
+    expect(patterns.map(({ pattern }) => pattern)).toEqual([/y+/, /f/]);
+    expect(built).toHaveLength(3);
+  });
+});
