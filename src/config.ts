@@ -1,5 +1,7 @@
 import type { Environment } from "./environment.ts";
 import { parseDuration, parseLimit } from "./lib/index.ts";
+import { parseOverlay } from "./model/index.ts";
+import type { Overlay } from "./model/index.ts";
 import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS } from "./settings.ts";
 import type { SettingRow, Settings } from "./settings.ts";
 
@@ -54,7 +56,11 @@ export function parseSettings(
     values[setting.key] = parsed instanceof Error ? undefined : parsed;
   }
   errors.push(...driverErrors(env));
-  if (errors.length === 0) errors.push(...leaseErrors(values as unknown as Settings));
+  if (errors.length === 0)
+    errors.push(
+      ...leaseErrors(values as unknown as Settings),
+      ...overlayErrors(values as unknown as Settings),
+    );
   if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
   return {
@@ -71,6 +77,22 @@ function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
 
 /** What ends with a lost lease has three seconds to do so before another may begin. */
 export const LEASE_GRACE_MS = 3000;
+
+/** Where hooks write to; undefined = into the ConfigMap itself. */
+export function overlayOf({ configOverlay }: Settings): Overlay | undefined {
+  return configOverlay === undefined ? undefined : parseOverlay(configOverlay);
+}
+
+function overlayErrors({ configOverlay, configMap }: Settings): string[] {
+  if (configOverlay === undefined) return [];
+  const overlay = parseOverlay(configOverlay);
+  if (overlay === undefined)
+    return [`--config-overlay: "${configOverlay}" is not accepted; use secret/NAME or configmap/NAME`];
+  if (overlay.name !== configMap) return [];
+  return [
+    `--config-overlay: "${configOverlay}" has the name of the ConfigMap; the overlay needs one of its own`,
+  ];
+}
 
 function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings): string[] {
   const errors: string[] = [];

@@ -64,7 +64,7 @@ export const SETTINGS: readonly SettingRow[] = [
   row(
     "configOverlay",
     { flags: "config-overlay", env: "CONFIG_OVERLAY" },
-    text(undefined, "name of a ConfigMap for values written by hooks"),
+    text(undefined, "where hooks write: secret/NAME or configmap/NAME; not set: into the ConfigMap itself"),
   ),
   row(
     "listenAddress",

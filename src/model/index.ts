@@ -1,5 +1,6 @@
 export * from "./binding.ts";
 export * from "./json.ts";
 export * from "./module.ts";
+export * from "./overlay.ts";
 export * from "./problem.ts";
 export * from "./task.ts";

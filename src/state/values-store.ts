@@ -171,7 +171,7 @@ export class ValuesStore {
       "modules/values.yaml": module?.common.file,
       "module values.yaml": module?.own.file,
       ConfigMap: `key ${key}`,
-      "overlay ConfigMap": `key ${key}`,
+      overlay: `key ${key}`,
       "config schema default": schemas?.config?.file,
       "values schema default": schemas?.values?.file,
     };

@@ -1,6 +1,6 @@
 import type { Logger } from "../lib/index.ts";
-import { describeProblem } from "../model/index.ts";
-import type { Problem } from "../model/index.ts";
+import { describeOverlay, describeProblem } from "../model/index.ts";
+import type { Overlay, Problem } from "../model/index.ts";
 import { checkConfig, checkIdle } from "../state/index.ts";
 import type { State } from "../state/index.ts";
 import { changedKeys, describeUnknownKeys, parseConfigMap } from "../values/index.ts";
@@ -14,8 +14,7 @@ export interface JudgeParts {
   readonly state: State;
   readonly logger: Logger;
   readonly name: string;
-  /** Name of the overlay; undefined = none. */
-  readonly overlay: string | undefined;
+  readonly overlay: Overlay | undefined;
   readonly onTrouble: TellTrouble;
 }
 
@@ -39,8 +38,9 @@ export class ConfigJudge {
     }
     this.#isOwed = true;
     const { state, name, overlay } = this.#parts;
-    const config = this.#parse(name, object);
-    const overlayed = overlay === undefined ? undefined : this.#parse(overlay, overlayObject);
+    const config = this.#parse(`ConfigMap ${name}`, object);
+    const overlayed =
+      overlay === undefined ? undefined : this.#parse(describeOverlay(overlay), overlayObject);
     const candidate = { name, config, overlay: overlayed };
     const problems = checkConfig(state.values, candidate);
     const { resourceVersion } = object.metadata;
@@ -100,7 +100,7 @@ export class ConfigJudge {
     if (fresh.length > 0) this.#parts.logger.warn("ConfigMap keys match no module", { keys: fresh });
   }
 
-  #parse(name: string, object: ConfigObject | undefined): ParsedConfig {
-    return parseConfigMap(name, object?.data ?? {}, this.#parts.state.values.modules());
+  #parse(file: string, object: ConfigObject | undefined): ParsedConfig {
+    return parseConfigMap(file, object?.data ?? {}, this.#parts.state.values.modules());
   }
 }

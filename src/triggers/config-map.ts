@@ -2,6 +2,8 @@ import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { isAlreadyExists, isForbidden } from "../kube/index.ts";
 import type { Subscription } from "../kube/index.ts";
+import { describeOverlay } from "../model/index.ts";
+import type { Overlay } from "../model/index.ts";
 import type { PatchOperation } from "../values/index.ts";
 import { Burst } from "./burst.ts";
 import { ConfigJudge } from "./config-judge.ts";
@@ -9,8 +11,9 @@ import type { JudgeParts } from "./config-judge.ts";
 import { ConfigObjects } from "./config-objects.ts";
 import type { ConfigHome, ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
+import { moveOverlay } from "./overlay-move.ts";
 
-/** Where the ConfigMap is and who hears of it; `overlay` undefined = hooks write into the ConfigMap itself. */
+/** Where the ConfigMap is and who hears of it. */
 export interface ConfigMapOptions extends ConfigHome, JudgeParts {
   readonly clock: Clock;
 }
@@ -61,10 +64,16 @@ export class ConfigMapSource {
     // In turn: what a hook is writing is told by the writer, not by what is read meanwhile.
     return this.#writer.inTurn(async () => {
       await this.#objects.read(name);
-      if (overlay !== undefined) await this.#objects.read(overlay);
+      if (overlay !== undefined) await this.#objects.read(overlay.name);
       this.#take();
       return this.#objects.latest(name) !== undefined;
     });
+  }
+
+  /** Takes over what a former overlay ConfigMap holds; before the first `refresh`. See {@link moveOverlay}. */
+  async moveOverlay(): Promise<void> {
+    const { overlay } = this.#options;
+    if (overlay !== undefined) await moveOverlay(this.#options, overlay);
   }
 
   /** Creates an empty ConfigMap, a first start, unless someone has been faster; where it may not, it works as with one. */
@@ -93,7 +102,7 @@ export class ConfigMapSource {
     const { name, overlay } = this.#options;
     this.#subscriptions.push(this.#objects.follow(name, () => this.#burst.touch()));
     if (overlay !== undefined) {
-      this.#subscriptions.push(this.#objects.follow(overlay, () => this.#overlayChanged(overlay)));
+      this.#subscriptions.push(this.#objects.follow(overlay.name, () => this.#overlayChanged(overlay)));
     }
     await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
   }
@@ -126,7 +135,7 @@ export class ConfigMapSource {
     const { name, overlay } = this.#options;
     this.#isOwed = false;
     this.#judged = this.#objects.latest(name);
-    if (overlay !== undefined) this.#overlay = this.#objects.latest(overlay) ?? this.#overlay;
+    if (overlay !== undefined) this.#overlay = this.#objects.latest(overlay.name) ?? this.#overlay;
     this.#judge.take(this.#judged, this.#overlay);
   }
 
@@ -134,7 +143,7 @@ export class ConfigMapSource {
     const { name, overlay } = this.#options;
     const version = (object: ConfigObject | undefined): string | undefined =>
       object?.metadata.resourceVersion;
-    const over = overlay === undefined ? undefined : this.#objects.latest(overlay);
+    const over = overlay === undefined ? undefined : this.#objects.latest(overlay.name);
     return (
       version(this.#objects.latest(name)) !== version(this.#judged) ||
       version(over) !== version(this.#overlay)
@@ -142,23 +151,25 @@ export class ConfigMapSource {
   }
 
   /** The overlay is ours: what someone deletes is written again from memory. */
-  #overlayChanged(name: string): void {
+  #overlayChanged(overlay: Overlay): void {
     this.#burst.touch();
-    if (this.#objects.latest(name) === undefined) void this.#writer.inTurn(() => this.#restore(name));
+    if (this.#objects.latest(overlay.name) === undefined)
+      void this.#writer.inTurn(() => this.#restore(overlay));
   }
 
-  async #restore(name: string): Promise<void> {
+  async #restore(overlay: Overlay): Promise<void> {
     const { clock, logger } = this.#options;
     const { data } = this.#overlay ?? {};
-    const isThere = this.#objects.latest(name) !== undefined;
+    const isThere = this.#objects.latest(overlay.name) !== undefined;
+    const what = describeOverlay(overlay);
     if (isThere || data === undefined || Object.keys(data).length === 0) return;
     try {
-      await this.#objects.create(name, data);
-      logger.info("The overlay ConfigMap was deleted; it is written again from memory", { configMap: name });
+      await this.#objects.create(overlay.name, data);
+      logger.info("The overlay was deleted; it is written again from memory", { overlay: what });
     } catch (error) {
       if (isAlreadyExists(error)) return;
-      logger.warn("The overlay ConfigMap cannot be written", { configMap: name, error: oneLine(error) });
-      clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(name));
+      logger.warn("The overlay cannot be written", { overlay: what, error: oneLine(error) });
+      clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(overlay));
     }
   }
 }

@@ -1,17 +1,17 @@
 import { oneLine } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
-import { CONFIG_MAPS, create, get, isLater, isNotFound, mergePatch } from "../kube/index.ts";
-import type { KubeClient, Subscription, WatchHub } from "../kube/index.ts";
-import type { JsonObject } from "../model/index.ts";
+import { CONFIG_MAPS, SECRETS, create, get, isLater, isNotFound, mergePatch } from "../kube/index.ts";
+import type { KubeClient, Resource, Subscription, WatchHub } from "../kube/index.ts";
+import type { JsonObject, Overlay } from "../model/index.ts";
 
-/** What we read of a ConfigMap object. */
+/** What we read of a ConfigMap, or of the Secret that is the overlay: there `data` is decoded. */
 export interface ConfigObject {
   readonly metadata: { readonly resourceVersion: string; readonly uid?: string };
   readonly data?: Readonly<Record<string, string>>;
 }
 
 /** The server follows who owns which key only in an object of which somebody owned something from the start. */
-const CREATED_BY_US = { "app.kubernetes.io/created-by": "addon-operator" };
+export const CREATED_BY_US = { "app.kubernetes.io/created-by": "addon-operator" };
 
 /** Where the ConfigMaps are. */
 export interface ConfigHome {
@@ -19,6 +19,8 @@ export interface ConfigHome {
   readonly hub: WatchHub;
   readonly logger: Logger;
   readonly namespace: string;
+  /** Undefined = hooks write into the ConfigMap itself. Never has the ConfigMap's name. */
+  readonly overlay: Overlay | undefined;
 }
 
 /** The last that is known of a ConfigMap. */
@@ -52,8 +54,8 @@ export class ConfigObjects {
     const { client, namespace } = this.#home;
     const told = this.#told.get(name);
     try {
-      const target = { resource: CONFIG_MAPS, namespace, name };
-      return this.#remember(name, await get<ConfigObject & JsonObject>(client, target));
+      const target = { resource: this.#resource(name), namespace, name };
+      return this.#remember(name, this.#decoded(name, await get(client, target)));
     } catch (error) {
       if (!isNotFound(error)) throw error;
       // Where the watch has told something meanwhile, it also tells what is to be made of this answer.
@@ -65,9 +67,9 @@ export class ConfigObjects {
   async create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
     const { client, namespace } = this.#home;
     const metadata = { name, namespace, labels: CREATED_BY_US };
-    const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
-    const target = { resource: CONFIG_MAPS, namespace };
-    return this.#remember(name, await create<ConfigObject & JsonObject>(client, target, { body }));
+    const resource = this.#resource(name);
+    const body = { apiVersion: "v1", kind: resource.kind, metadata, data: this.#encoded(name, data) };
+    return this.#remember(name, this.#decoded(name, await create(client, { resource, namespace }, { body })));
   }
 
   /** Writes exactly one key (null removes it) of the version that was read; a conflict when it has moved. */
@@ -77,9 +79,10 @@ export class ConfigObjects {
     data: Record<string, string | null>,
   ): Promise<ConfigObject> {
     const { client, namespace } = this.#home;
-    const target = { resource: CONFIG_MAPS, namespace, name };
-    const body = { metadata: { resourceVersion: read.metadata.resourceVersion }, data };
-    return this.#remember(name, await mergePatch<ConfigObject & JsonObject>(client, target, { body }));
+    const target = { resource: this.#resource(name), namespace, name };
+    const { resourceVersion } = read.metadata;
+    const body = { metadata: { resourceVersion }, data: this.#encoded(name, data) };
+    return this.#remember(name, this.#decoded(name, await mergePatch(client, target, { body })));
   }
 
   /** Calls back when there is another `latest`, or none. */
@@ -91,11 +94,10 @@ export class ConfigObjects {
       act();
       if (this.#latest.get(name) !== before) changed();
     };
-    const seen = (object: JsonObject): void =>
-      tell(() => this.#remember(name, object as unknown as ConfigObject));
+    const seen = (object: JsonObject): void => tell(() => this.#remember(name, this.#decoded(name, object)));
     let listed = false;
     return hub.subscribe(
-      { resource: CONFIG_MAPS, namespace, fieldSelector: `metadata.name=${name}` },
+      { resource: this.#resource(name), namespace, fieldSelector: `metadata.name=${name}` },
       {
         begin: () => void (listed = false),
         object: (object) => {
@@ -109,10 +111,30 @@ export class ConfigObjects {
         deleted: ({ metadata }) => tell(() => this.#forget(name, metadata.resourceVersion)),
         trouble: (error) => {
           if (error !== undefined)
-            logger.warn("ConfigMap cannot be watched", { configMap: name, error: oneLine(error) });
+            logger.warn(`${this.#resource(name).kind} cannot be watched`, { name, error: oneLine(error) });
         },
       },
     );
+  }
+
+  #isSecret(name: string): boolean {
+    const { overlay } = this.#home;
+    return overlay?.kind === "Secret" && overlay.name === name;
+  }
+
+  #resource(name: string): Resource {
+    return this.#isSecret(name) ? SECRETS : CONFIG_MAPS;
+  }
+
+  #encoded(name: string, data: Data | undefined): Data | undefined {
+    return data !== undefined && this.#isSecret(name) ? encoded(data) : data;
+  }
+
+  #decoded(name: string, object: JsonObject): ConfigObject {
+    const config = object as unknown as ConfigObject;
+    if (config.data === undefined || !this.#isSecret(name)) return config;
+    const { metadata, data } = config;
+    return { metadata, data: mapTexts(data, (text) => Buffer.from(text, "base64").toString("utf8")) };
   }
 
   #remember(name: string, object: ConfigObject): ConfigObject {
@@ -134,4 +156,19 @@ export class ConfigObjects {
     const latest = this.#latest.get(name);
     return latest !== undefined && isLater(latest.version, version);
   }
+}
+
+type Data = Readonly<Record<string, string | null>>;
+
+/** Data as a Secret has it: base64; null, which removes a key, stays. */
+export function encoded<T extends string | null>(data: Readonly<Record<string, T>>): Record<string, T> {
+  return mapTexts(data, (text) => Buffer.from(text, "utf8").toString("base64"));
+}
+
+function mapTexts<T extends string | null>(
+  data: Readonly<Record<string, T>>,
+  change: (text: string) => string,
+): Record<string, T> {
+  const entries = Object.entries(data).map(([key, text]) => [key, text === null ? text : change(text)]);
+  return Object.fromEntries(entries) as Record<string, T>;
 }

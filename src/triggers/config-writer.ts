@@ -1,5 +1,6 @@
 import { ApiError, ConnectionError, isAlreadyExists, isConflict } from "../kube/index.ts";
-import type { Section } from "../model/index.ts";
+import { describeOverlay } from "../model/index.ts";
+import type { Overlay, Section } from "../model/index.ts";
 import { checkPatched, sectionIn, withSection } from "../state/index.ts";
 import type { State } from "../state/index.ts";
 import { nextConfigMapData, parseConfigMap, replay } from "../values/index.ts";
@@ -13,7 +14,7 @@ export interface WriterParts {
   readonly state: State;
   readonly name: string;
   /** Where hooks write to; undefined = into the ConfigMap itself. */
-  readonly overlay: string | undefined;
+  readonly overlay: Overlay | undefined;
   /** What the overlay said before it went. */
   readonly lost: () => ConfigObject["data"];
   /** Everything known is to be taken into force: what is written builds upon it. */
@@ -90,9 +91,9 @@ export class ConfigWriter {
   /** The version to build upon. The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
   async #base(): Promise<ConfigObject> {
     const { objects, name, overlay, lost } = this.#parts;
-    const found = await objects.read(overlay ?? name);
+    const found = await objects.read(overlay?.name ?? name);
     if (found !== undefined) return found;
-    if (overlay !== undefined) return objects.create(overlay, lost());
+    if (overlay !== undefined) return objects.create(overlay.name, lost());
     throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }
 
@@ -102,7 +103,7 @@ export class ConfigWriter {
     seen();
     const below = overlay === undefined ? undefined : (sectionIn(state.values.config, key) ?? {});
     const { text = null, ...next } = nextConfigMapData({
-      name: overlay ?? name,
+      file: overlay === undefined ? `ConfigMap ${name}` : describeOverlay(overlay),
       data: base.data ?? {},
       key,
       operations,
@@ -113,7 +114,7 @@ export class ConfigWriter {
 
   async #put(edit: Edit): Promise<Edit> {
     const { objects, name, overlay, state } = this.#parts;
-    const target = overlay ?? name;
+    const target = overlay?.name ?? name;
     if (state.view.config.condition === "ok") checkPatched(state.values, edit.key, this.#inForce(edit));
     try {
       await objects.writeKey(target, edit.base, { [edit.key]: edit.text });

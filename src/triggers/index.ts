@@ -1,5 +1,6 @@
 export * from "./config-map.ts";
 export * from "./healing.ts";
+export { overlayInForce } from "./overlay-move.ts";
 export * from "./schedules.ts";
 export * from "./kube-bindings.ts";
 export * from "./kube-bindings-views.ts";

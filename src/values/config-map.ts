@@ -59,15 +59,15 @@ function newDraft(file: string): Draft {
 type Reader = (draft: Draft, key: string, text: string) => void;
 
 /**
- * Reads the ConfigMap `name`. Never throws: what cannot be used is a problem that names key, line and column.
+ * Reads the data of a ConfigMap (or of the overlay); `file` is how it is called: `ConfigMap addon-operator`. Never throws: what cannot be used is a problem that names key, line and column.
  * `known` lists the modules. A text that did not change since the last call gives the same objects again.
  */
 export function parseConfigMap(
-  name: string,
+  file: string,
   data: Readonly<Record<string, string>>,
   known: readonly { readonly valuesKey: string }[],
 ): ParsedConfig {
-  const draft = newDraft(`ConfigMap ${name}`);
+  const draft = newDraft(file);
   const readers = readersFor(known);
   for (const [key, text] of Object.entries(data)) {
     const reader = readers.get(key);

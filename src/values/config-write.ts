@@ -12,8 +12,8 @@ export const CONFIG_MAP_LIMIT = 1024 * 1024;
 
 /** A config patch for one key over fresh content of the ConfigMap (or its overlay). */
 export interface ConfigEdit {
-  /** Name of the ConfigMap, for problems. */
-  readonly name: string;
+  /** What is written, for problems: `ConfigMap addon-operator`. */
+  readonly file: string;
   /** Fresh data of the ConfigMap that is written. */
   readonly data: Readonly<Record<string, string>>;
   readonly key: string;
@@ -49,7 +49,7 @@ export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
   const changed = canonicalJson(before) !== canonicalJson(section);
   if (!changed) return { key: edit.key, text: own(edit.data, edit.key), changed, section };
   const text = section === undefined ? undefined : sectionYaml(section);
-  if (text !== undefined) checkDataSize(edit.name, { ...edit.data, [edit.key]: text }, edit.key);
+  if (text !== undefined) checkDataSize(edit.file, { ...edit.data, [edit.key]: text }, edit.key);
   return { key: edit.key, text, changed, section };
 }
 
@@ -66,7 +66,7 @@ export function patchedSection(
 function currentSection(edit: ConfigEdit): Section | undefined {
   const text = own(edit.data, edit.key);
   if (text === undefined) return undefined;
-  const file = `ConfigMap ${edit.name}`;
+  const { file } = edit;
   const value = readText(text, file, edit.key);
   if (edit.key === GLOBAL_KEY && value !== null && !isJsonObject(value)) {
     throw new ProblemError([{ file, key: edit.key, message: "must be a map" }]);
@@ -88,12 +88,12 @@ function readText(text: string, file: string, key: string): Json {
 }
 
 /** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server takes. */
-export function checkDataSize(name: string, data: Readonly<Record<string, string>>, key: string): void {
+export function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
   const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (size <= CONFIG_MAP_LIMIT) return;
-  const message = `would have ${Buffer.byteLength(own(data, key) ?? "")} bytes, and the whole ConfigMap ${size} of at most ${CONFIG_MAP_LIMIT}`;
+  const message = `would have ${Buffer.byteLength(own(data, key) ?? "")} bytes, and the whole ${file.split(" ")[0]} ${size} of at most ${CONFIG_MAP_LIMIT}`;
   const remedy = "keep large values elsewhere, e.g. in a Secret that the hook reads";
-  throw new ProblemError([{ file: `ConfigMap ${name}`, key, message, remedy }]);
+  throw new ProblemError([{ file, key, message, remedy }]);
 }
 
 /**

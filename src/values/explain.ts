@@ -13,7 +13,7 @@ export type LayerName =
   | "modules/values.yaml"
   | "module values.yaml"
   | "ConfigMap"
-  | "overlay ConfigMap"
+  | "overlay"
   | "values schema default"
   | "hook patch";
 
@@ -38,7 +38,7 @@ export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<s
 
 function layerOf(input: SectionInput, path: string): LayerName {
   const layers: readonly (readonly [LayerName, Section | undefined])[] = [
-    ["overlay ConfigMap", input.overlay],
+    ["overlay", input.overlay],
     ["ConfigMap", input.config],
     ["module values.yaml", input.own],
     ["modules/values.yaml", input.common],

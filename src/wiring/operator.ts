@@ -4,7 +4,7 @@ import { Engine } from "../engine/index.ts";
 import { firstContact } from "../kube/index.ts";
 import { breathe } from "../lib/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { LEASE_GRACE_MS } from "../config.ts";
+import { LEASE_GRACE_MS, overlayOf } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
@@ -149,7 +149,7 @@ export class Operator {
       logger,
       namespace,
       name: settings.configMap,
-      overlay: settings.configOverlay,
+      overlay: overlayOf(settings),
       onTrouble: (reason, message) => this.#faces?.configTrouble(reason, message),
     });
     scope.add(() => config.close());

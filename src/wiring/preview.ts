@@ -1,3 +1,4 @@
+import { overlayOf } from "../config.ts";
 import { runEnabledScript } from "../hooks/index.ts";
 import { ForeignReleaseError } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -7,7 +8,7 @@ import type { Json, Module, Tree } from "../model/index.ts";
 import { brake, explainBrake } from "../plan/index.ts";
 import { GLOBAL, State } from "../state/index.ts";
 import { guardOf, helmValuesFile, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
-import { ConfigMapSource } from "../triggers/index.ts";
+import { ConfigMapSource, overlayInForce } from "../triggers/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import type { Base } from "./base.ts";
 import { readModules } from "./hands.ts";
@@ -77,15 +78,13 @@ async function record(
   const tree = await readModules(base);
   state.recordTree(tree);
   if (running !== undefined) lend(running, state);
+  const home = { client, hub, logger, namespace, overlay: overlayOf(settings) };
   const source = new ConfigMapSource({
-    client,
-    hub,
+    ...home,
+    overlay: await overlayInForce(home, home.overlay),
     state,
     clock,
-    logger,
-    namespace,
     name: settings.configMap,
-    overlay: settings.configOverlay,
     onTrouble: () => {},
   });
   const configFound = await source.refresh();

@@ -1,15 +1,17 @@
 import { describeRight, missingRights } from "../kube/index.ts";
 import type { Right } from "../kube/index.ts";
+import { overlayOf } from "../config.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Scope, Timer } from "../lib/index.ts";
+import type { Overlay } from "../model/index.ts";
 import type { Base } from "./base.ts";
 
 const READ = ["get", "list", "watch"];
 
 /** What the operator itself needs, apart from what its modules' charts and hooks do. */
-export function ownRights(namespace: string, overlay: boolean): Right[] {
+export function ownRights(namespace: string, overlay: Overlay["kind"] | undefined): Right[] {
   const rights = [
-    ["", "configmaps", [...READ, "patch", ...(overlay ? ["create"] : [])]],
+    ["", "configmaps", [...READ, "patch", ...(overlay === "ConfigMap" ? ["create"] : [])]],
     ["", "secrets", [...READ, "create", "update", "patch", "delete"]],
     ["coordination.k8s.io", "leases", ["get", "create", "update", "patch"]],
     ["addon-operator.io", "addonmodules", [...READ, "create", "patch", "delete"]],
@@ -68,7 +70,7 @@ async function findMissingRights({
   logger,
 }: Base): Promise<string[] | undefined> {
   try {
-    const missing = await missingRights(client, ownRights(namespace, settings.configOverlay !== undefined));
+    const missing = await missingRights(client, ownRights(namespace, overlayOf(settings)?.kind));
     return missing.map(describeRight);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });

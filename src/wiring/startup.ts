@@ -34,6 +34,7 @@ export async function warmUp(base: Base, hands: Hands): Promise<void> {
 
 /** Reads the ConfigMap; invalid content is refused, a missing one is made at a first start only. */
 export async function loadConfig(state: State, source: ConfigMapSource, hands: Hands): Promise<void> {
+  await source.moveOverlay();
   const found = await source.refresh();
   if (!found && hands.releases.anyOurs()) {
     // In this order: a start that waits goes on as soon as the ConfigMap is not missing.

@@ -106,7 +106,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
         resources.flatMap((resource) => verbs.map((verb) => `${verb} ${group}/${resource}`)),
       ),
     );
-    const asked = ownRights("addons", true).map(
+    const asked = ownRights("addons", "ConfigMap").map(
       ({ verb, group, resource, subresource }) =>
         `${verb} ${group}/${resource}${subresource === undefined ? "" : `/${subresource}`}`,
     );

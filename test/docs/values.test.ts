@@ -38,8 +38,8 @@ class Page {
   failure = "";
 
   get config(): ParsedConfig {
-    const below = parseConfigMap("addon-operator", this.data, KNOWN);
-    const above = this.overlay && parseConfigMap("overlay", this.overlay, KNOWN);
+    const below = parseConfigMap("ConfigMap addon-operator", this.data, KNOWN);
+    const above = this.overlay && parseConfigMap("ConfigMap overlay", this.overlay, KNOWN);
     return withOverlay(below, above);
   }
 
@@ -72,8 +72,9 @@ class Page {
   patchConfig(text: string): void {
     const { operations } = parsePatch(text, { kind: "module", valuesKey: KEY });
     const data = this.overlay ?? this.data;
-    const below = this.overlay && parseConfigMap("addon-operator", this.data, KNOWN).sections.get(KEY);
-    const next = nextConfigMapData({ name: "addon-operator", data, key: KEY, operations, below });
+    const below =
+      this.overlay && parseConfigMap("ConfigMap addon-operator", this.data, KNOWN).sections.get(KEY);
+    const next = nextConfigMapData({ file: "ConfigMap addon-operator", data, key: KEY, operations, below });
     if (next.text !== undefined) data[KEY] = next.text;
   }
 }

@@ -33,7 +33,7 @@ function lab(...names: string[]) {
   const state = new State({ clock, onChange: () => void (told += 1) });
   state.recordTree(treeOf(...names));
   const content = (data: Record<string, string>) =>
-    parseConfigMap("addon-operator", data, state.values.modules());
+    parseConfigMap("ConfigMap addon-operator", data, state.values.modules());
   const seen = (data: Record<string, string>) => ({
     condition: "ok" as const,
     problems: [],

@@ -22,7 +22,7 @@ function storeOf(modules: readonly Module[], data: Record<string, string> = {}):
 }
 
 const parsed = (store: ValuesStore, data: Record<string, string>) =>
-  parseConfigMap("addon-operator", data, store.modules());
+  parseConfigMap("ConfigMap addon-operator", data, store.modules());
 
 function take(store: ValuesStore, data: Record<string, string>, overlay?: Record<string, string>): void {
   store.setConfig(parsed(store, data), overlay === undefined ? undefined : parsed(store, overlay));

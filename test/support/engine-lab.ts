@@ -293,7 +293,7 @@ export class EngineLab {
 
   #takeConfig(): void {
     this.#missing = false;
-    const content = parseConfigMap("addon-operator", this.data, this.state.values.modules());
+    const content = parseConfigMap("ConfigMap addon-operator", this.data, this.state.values.modules());
     const condition = content.problems.length > 0 ? "invalid" : "ok";
     this.state.recordConfig(
       {

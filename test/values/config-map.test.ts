@@ -17,7 +17,7 @@ import {
 import type { ParsedConfig } from "../../src/values/index.ts";
 
 const KNOWN = [{ valuesKey: "one" }, { valuesKey: "two" }];
-const parse = (data: Record<string, string>): ParsedConfig => parseConfigMap("cm", data, KNOWN);
+const parse = (data: Record<string, string>): ParsedConfig => parseConfigMap("ConfigMap cm", data, KNOWN);
 
 describe("parseConfigMap", () => {
   it("reads every kind of key", () => {
@@ -135,10 +135,10 @@ describe("parseConfigMap", () => {
     const data: Record<string, string> = {};
     for (const { valuesKey } of known) data[valuesKey] = toYaml(section);
     expect(Object.values(data).join("").length).toBeGreaterThan(800_000);
-    const before = parseConfigMap("big", data, known);
+    const before = parseConfigMap("ConfigMap big", data, known);
     const edited = { ...data, module77: toYaml({ ...section, key5: "other" }) };
     const started = performance.now();
-    const changes = changedKeys(before, parseConfigMap("big", edited, known));
+    const changes = changedKeys(before, parseConfigMap("ConfigMap big", edited, known));
     expect(performance.now() - started).toBeLessThan(50);
     expect(changes).toEqual(["module77"]);
   });
@@ -200,7 +200,7 @@ const { map } = fc.letrec<{ map: JsonObject }>((tie) => ({
 describe("nextConfigMapData", () => {
   const write = (data: Record<string, string>, path: string, value: Json) =>
     nextConfigMapData({
-      name: "cm",
+      file: "ConfigMap cm",
       data,
       key: path.split("/")[1] ?? "",
       operations: [{ op: "add", path, value }],
@@ -218,7 +218,7 @@ describe("nextConfigMapData", () => {
   it("creates a section that is not there, and removes one that goes", () => {
     expect(write({}, "/one/a", 1).text).toBe("a: 1\n");
     const gone = nextConfigMapData({
-      name: "cm",
+      file: "ConfigMap cm",
       data: { one: "a: 1" },
       key: "one",
       operations: [{ op: "remove", path: "/one" }],

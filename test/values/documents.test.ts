@@ -27,7 +27,7 @@ class Example {
   }
 
   #config() {
-    return parseConfigMap("addon-operator", this.data, [{ valuesKey: this.key }]);
+    return parseConfigMap("ConfigMap addon-operator", this.data, [{ valuesKey: this.key }]);
   }
 
   get configFile(): Json {
@@ -58,7 +58,12 @@ class Example {
 
   patchConfig(text: string): void {
     const { operations } = parsePatch(text, { kind: "module", valuesKey: this.key });
-    const next = nextConfigMapData({ name: "addon-operator", data: this.data, key: this.key, operations });
+    const next = nextConfigMapData({
+      file: "ConfigMap addon-operator",
+      data: this.data,
+      key: this.key,
+      operations,
+    });
     if (next.text !== undefined) this.data[this.key] = next.text;
   }
 }
@@ -86,7 +91,9 @@ describe('VALUES "values.yaml" and "ConfigMap/addon-operator"', () => {
       simpleModule: { modParam1: "value1", modParam2: "newValue2" },
     });
     const known = [{ valuesKey: "simpleModule" }, { valuesKey: "anotherModule" }];
-    expect(parseConfigMap("addon-operator", example.data, known).flags.get("anotherModule")).toBe(false);
+    expect(parseConfigMap("ConfigMap addon-operator", example.data, known).flags.get("anotherModule")).toBe(
+      false,
+    );
   });
 });
 

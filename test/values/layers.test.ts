@@ -170,7 +170,7 @@ describe("explain", () => {
       "/l": "hook patch",
       "/m/x": "hook patch",
       "/m/y": "ConfigMap",
-      "/f": "overlay ConfigMap",
+      "/f": "overlay",
       "/h/i": "hook patch",
     });
   });

@@ -1,0 +1,21 @@
+/** Where hooks write configuration to, so that the ConfigMap stays as people wrote it: an object of the operator's own. */
+export interface Overlay {
+  readonly kind: "ConfigMap" | "Secret";
+  readonly name: string;
+}
+
+const KINDS: Readonly<Record<string, Overlay["kind"]>> = { configmap: "ConfigMap", secret: "Secret" };
+const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+/** Reads `NAME`, `configmap/NAME` or `secret/NAME`; undefined = it is none of them. */
+export function parseOverlay(text: string): Overlay | undefined {
+  const slash = text.indexOf("/");
+  const kind = slash < 0 ? "ConfigMap" : KINDS[text.slice(0, slash)];
+  const name = text.slice(slash + 1);
+  return kind !== undefined && NAME.test(name) ? { kind, name } : undefined;
+}
+
+/** `Secret addon-operator-state`. */
+export function describeOverlay({ kind, name }: Overlay): string {
+  return `${kind} ${name}`;
+}
