@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { UsageError, parseSettings } from "../src/config.ts";
+import { UsageError, overlayOf, parseSettings } from "../src/config.ts";
 
 describe("settings (design: Settings)", () => {
   it("takes flag over environment over default", () => {
@@ -58,6 +58,16 @@ describe("settings (design: Settings)", () => {
     expect(() => wrong("35s", "33s", "10s")).toThrow(/^--lease-duration/);
     expect(() => wrong("35s", "10s", "10s")).toThrow(/^--lease-retry-period/);
     expect(() => wrong("35s", "10s", "0s")).toThrow(/^--lease-retry-period/);
+  });
+
+  it("reads where hooks write", () => {
+    const overlay = (text: string) => overlayOf(parseSettings([`--config-overlay=${text}`], {}).settings);
+    expect(overlay("state")).toEqual({ kind: "ConfigMap", name: "state" });
+    expect(overlay("configmap/state")).toEqual({ kind: "ConfigMap", name: "state" });
+    expect(overlay("secret/state")).toEqual({ kind: "Secret", name: "state" });
+    for (const wrong of ["Secret/state", "secret/", "pod/state", "secret/a/b", "UPPER"])
+      expect(() => overlay(wrong)).toThrow(/--config-overlay: ".*" is not accepted; use secret\/NAME/);
+    expect(() => overlay("secret/addon-operator")).toThrow(/has the name of the ConfigMap/);
   });
 
   it("refuses helm storage other than secrets", () => {

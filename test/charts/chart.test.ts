@@ -82,7 +82,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
     expect(settings).toMatchObject({
       ha: true,
       leaseDurationMs: 20_000,
-      configOverlay: "addon-operator-state",
+      configOverlay: "secret/addon-operator-state",
     });
   });
 
@@ -98,15 +98,23 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
     expect(digest({ config: { values: { aEnabled: true } } })).not.toBe(digest({}));
   });
 
-  test("the chart's role is what the operator asks for at start, no more and no less", () => {
-    const role = objectsOf(render("helm", MATRIX["own rights"] ?? {})).find(({ kind }) => kind === "Role");
-    const rules = role?.["rules"] as unknown as Record<"apiGroups" | "resources" | "verbs", string[]>[];
+  const kinds = ["ConfigMap", "Secret"] as const;
+  test.each(kinds)("the role is what the operator asks for at start, overlay: %s", (overlayKind) => {
+    const values = { ...MATRIX["own rights"], config: { overlayKind } };
+    const role = objectsOf(render("helm", values)).find(({ kind }) => kind === "Role");
+    type Rule = Record<"apiGroups" | "resources" | "verbs" | "resourceNames", string[]>;
+    const all = role?.["rules"] as unknown as Rule[];
+    // What is granted by name is not asked for: it goes without.
+    const rules = all.filter(({ resourceNames }) => resourceNames === undefined);
+    const named = all.filter(({ resourceNames }) => resourceNames !== undefined);
+    const old = { resources: ["configmaps"], resourceNames: ["addon-operator-state"], verbs: ["delete"] };
+    expect(named).toEqual(overlayKind === "Secret" ? [{ apiGroups: [""], ...old }] : []);
     const granted = rules.flatMap(({ apiGroups, resources, verbs }) =>
       apiGroups.flatMap((group) =>
         resources.flatMap((resource) => verbs.map((verb) => `${verb} ${group}/${resource}`)),
       ),
     );
-    const asked = ownRights("addons", "ConfigMap").map(
+    const asked = ownRights("addons", overlayKind).map(
       ({ verb, group, resource, subresource }) =>
         `${verb} ${group}/${resource}${subresource === undefined ? "" : `/${subresource}`}`,
     );

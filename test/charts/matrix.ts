@@ -31,6 +31,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       overlay: "",
     },
   },
+  "overlay in a ConfigMap": { config: { overlayKind: "ConfigMap" }, rbac: { clusterAdmin: false } },
   "no ConfigMap": { config: { create: false }, addonOperator: { create: false }, service: { create: false } },
   monitoring: {
     metrics: {

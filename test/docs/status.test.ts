@@ -25,7 +25,7 @@ test("the table of Events lists every reason with its type", () => {
 
 test("the rights are those that the operator asks for", () => {
   const verbs = (resource: string, subresource?: string): string[] =>
-    ownRights("ns", true)
+    ownRights("ns", "ConfigMap")
       .filter((right) => right.resource === resource && right.subresource === subresource)
       .map((right) => right.verb);
   const all = ["get", "list", "watch", "create", "patch", "delete"];

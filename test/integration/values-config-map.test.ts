@@ -260,7 +260,8 @@ describe("two writers", () => {
     }
   });
 
-  test("an overlay ConfigMap takes what hooks write, and comes back when deleted", async () => {
+  const kinds = ["configmap", "secret"] as const;
+  test.each(kinds)("an overlay (%s) takes what hooks write, and comes back when deleted", async (kind) => {
     const lab = hookLab("overlay");
     const ns = await makeNamespace("overlay");
     let operator: OperatorProcess | undefined;
@@ -284,23 +285,23 @@ describe("two writers", () => {
         namespace: ns,
         modulesDir: lab.modulesDir,
         globalHooksDir: lab.globalHooksDir,
-        args: ["--config-overlay=written"],
+        args: [`--config-overlay=${kind}/written`],
         env: ENV,
       });
       await operator.waitReady();
       await pull("now");
-      await is(async () => expect(await data("written")).toEqual({ app: "b: hook\n" }), "the overlay");
+      const written = kind === "configmap" ? "b: hook\n" : Buffer.from("b: hook\n").toString("base64");
+      const overlay = async (): Promise<unknown> =>
+        (await cluster().json<{ data: unknown }>(["get", kind, "written", "-n", ns])).data;
+      await is(async () => expect(await overlay()).toEqual({ app: written }), "the overlay");
       await is(async () => expect((await data("app"))["value"]).toBe("user hook"), "both layers");
       expect(await data()).toEqual({ app: "a: user" });
       await edit({ app: "a: user\nb: user" });
       await pull("now", "again");
       await is(async () => expect(lab.runs("writes")).toHaveLength(2), "a second run");
       expect((await data("app"))["value"]).toBe("user hook");
-      await kubectl(["delete", "configmap", "written", "-n", ns]);
-      await is(
-        async () => expect(await data("written")).toEqual({ app: "b: hook\n" }),
-        "the overlay is back",
-      );
+      await kubectl(["delete", kind, "written", "-n", ns]);
+      await is(async () => expect(await overlay()).toEqual({ app: written }), "the overlay is back");
     } finally {
       await operator?.kill9();
       await deleteNamespace(ns);

@@ -84,7 +84,7 @@ function world(
   const state = new State({ clock, onChange: () => {} });
   const logged: LoggedLine[] = [];
   const base = { client, hub, state, clock, logger: keepLog(logged), namespace: "ops", onTrouble: () => {} };
-  const overlay = more.overlay === undefined ? undefined : "over";
+  const overlay = more.overlay === undefined ? undefined : ({ kind: "ConfigMap", name: "over" } as const);
   const source = new ConfigMapSource({ ...base, name: "cm", overlay });
   const tell = (object: Stored, name = "cm"): void =>
     consumers.get(name)?.applied(object as unknown as WatchedObject) as void;

@@ -266,7 +266,7 @@ describe("overlays", () => {
 
   it("hold what a patch changed, and null for what it removed", () => {
     const next = nextConfigMapData({
-      name: "overlay",
+      file: "ConfigMap overlay",
       data: {},
       key: "one",
       below: { a: 1, b: { c: 1, d: 1 } },
