@@ -137,7 +137,7 @@ describe("moving the overlay", () => {
     const server = new Server();
     server.put("configmaps", { app: "a: 1\n" }, OURS);
     server.fault = { at: 2, done: false, error: failure(500, "InternalError") };
-    await expect(server.source().source.moveOverlay()).rejects.toThrow();
+    await expect(server.source().source.moveOverlay()).rejects.toThrow(/InternalError/);
     const secret = server.objects.get("secrets") as Stored;
     secret.data["app"] = base64("a: 2\n");
     server.fault = undefined;
@@ -149,7 +149,7 @@ describe("moving the overlay", () => {
     const server = new Server();
     server.put("configmaps", { app: "a: 1\n", old: "b: 1\n" }, OURS);
     server.fault = { at: 2, done: false, error: failure(500, "InternalError") };
-    await expect(server.source().source.moveOverlay()).rejects.toThrow();
+    await expect(server.source().source.moveOverlay()).rejects.toThrow(/InternalError/);
     server.fault = undefined;
     server.put("configmaps", { app: "a: 3\n" }, OURS);
     await server.source().source.moveOverlay();

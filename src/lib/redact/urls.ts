@@ -1,7 +1,7 @@
 import type { Hide } from "./stand-in.ts";
 
 /** A URL up to where it must end. */
-const URL = /(?<![A-Za-z0-9+])([a-z][a-z0-9+.:-]{0,40}:\/\/)([^\s"'<>]{1,4000})/gi;
+const URL_TEXT = /(?<![A-Za-z0-9+])([a-z][a-z0-9+.:-]{0,40}:\/\/)([^\s"'<>]{1,4000})/gi;
 /** What may stand behind the `@`: hosts, then port, path, query or nothing. */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[\w.-]{1,255}|[a-z]{2,8}\()(?:[:/?#,);\\\]}]|$)/i;
 /** A name that anyone may know: `git@`. */
@@ -17,7 +17,7 @@ export function hideUrlUsers(text: string, hide: Hide): string {
   if (!text.includes("@")) return text;
   let plain = text;
   if (plain.includes("://")) {
-    plain = plain.replaceAll(URL, (all, scheme: string, rest: string) => {
+    plain = plain.replaceAll(URL_TEXT, (all, scheme: string, rest: string) => {
       const end = userEnd(rest);
       return end <= 0 || isShown(rest.slice(0, end))
         ? all
