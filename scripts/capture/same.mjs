@@ -44,7 +44,7 @@ function described(output) {
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, "2026-01-01T00:00:00Z")
     .replaceAll(/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, "5f0c8b1e-7d3a-4c55-9a53-0d1f6a3c9e21")
     .replaceAll(/(Resource Version: +)\d+/g, "$18812")
-    .replaceAll(/(addon-operator\.io\/managed-by=v1-|v1-)[0-9a-f]{40}/g, (_, mark) => `${mark}…`)
+    .replaceAll(/(addon-operator\.io\/managed-by=v1-|v2-)[0-9a-f]{40}/g, (_, mark) => `${mark}…`)
     .replaceAll(/(Duration Seconds: +)[\d.]+/g, "$10.4");
   const told = (events ?? "").replaceAll(/^( +Normal +\w+ +)\S+( +)/gm, "$112s$2").trimEnd();
   return `${same}Events:${told}`;

@@ -1,3 +1,4 @@
+import { shownDigest } from "../lib/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./text.ts";
@@ -26,12 +27,12 @@ const MOST_ABSENT = 20;
 export function projectModule(view: ModuleView, facts: ModuleFacts): ModuleProjection {
   const verdict = judge(view, facts);
   return {
-    spec: { enabled: view.enabled, order: view.module.order, configDigest: view.configDigest },
+    spec: { enabled: view.enabled, order: view.module.order, configDigest: shownDigest(view.configDigest) },
     status: defined({
       state: verdict.state,
       enabledBy: view.enabledBy,
       enabledReason: optional(view.enabledReason, line),
-      valuesDigest: view.valuesDigest,
+      valuesDigest: shownDigest(view.valuesDigest),
       ...facts.shown,
       lastRun: isHidden(view, facts.now) ? facts.lastRunBefore : optional(view.lastRun, projectRun),
       release: optional(view.release, projectRelease),
@@ -84,7 +85,11 @@ function projectRun(run: LastRun): LastRunStatus {
 }
 
 function projectRelease(release: ReleaseView): ReleaseStatus {
-  return defined({ ...release, lastDeployed: optional(release.lastDeployed, timestamp) }) as ReleaseStatus;
+  return defined({
+    ...release,
+    lastDeployed: optional(release.lastDeployed, timestamp),
+    manifestChecksum: optional(release.manifestChecksum, shownDigest),
+  }) as ReleaseStatus;
 }
 
 function optional<T, R>(value: T | undefined, map: (value: T) => R): R | undefined {

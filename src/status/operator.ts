@@ -1,3 +1,4 @@
+import { shownDigest } from "../lib/index.ts";
 import { describeProblem } from "../model/index.ts";
 import { explainBrake } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
@@ -33,7 +34,7 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
       converge: projectConverge(view),
       observedConfig: defined({
         resourceVersion: config.resourceVersion,
-        digest: config.digest,
+        digest: shownDigest(config.digest),
         condition: config.condition,
         unknownKeys: listed(config.unknownKeys),
       }),

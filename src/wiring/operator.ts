@@ -30,6 +30,7 @@ import { Leadership } from "./leadership.ts";
 import { hasHook } from "./inventory.ts";
 import { bindingTimes, countWait } from "./measure.ts";
 import { applyOwnCrds } from "./own-crds.ts";
+import { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
 import { watchRights } from "./rights.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
@@ -166,9 +167,11 @@ export class Operator {
       this.#state.recordMissingRights(missing);
     });
     // A follower is warm: what it reads now it need not read when its turn comes.
-    if (settings.ha) await Promise.all([warmUp(this.#base, hands), releases.ready()]);
+    const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
+    if (settings.ha) await Promise.all([warmUp(this.#base, hands), releases.ready(), key.read()]);
     await this.#leadership.acquire(faces.port, stop.signal);
     await Promise.all([
+      key.ensure(),
       loadEverything(this.#base, this.#state, hands),
       applyOwnCrds(this.#base),
       releases.endOrphans(stop.signal).then(() => releases.ready()),

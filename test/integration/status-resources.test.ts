@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
 import { WatchHub, type WatchedObject, connect } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { shownDigest, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import {
   ADDON_MODULES,
@@ -134,7 +134,7 @@ describe("generation and observedGeneration", () => {
     show(moduleView("a"));
     await ready(kubectl, "amod/a");
     show(moduleView("a", { configDigest: "v1-c2" }));
-    await kubectl(...wait("--for=jsonpath={.spec.configDigest}=v1-c2", "amod/a"));
+    await kubectl(...wait(`--for=jsonpath={.spec.configDigest}=${shownDigest("v1-c2")}`, "amod/a"));
     await kubectl(...wait("--for=condition=Reconciling", "amod/a"));
     const waiting = kubectl(...wait("--for=condition=Ready", "amod/a"));
     expect(await module("a")).toMatchObject({ metadata: { generation: 2 }, status: { state: "Pending" } });

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { silentLogger } from "../../src/lib/index.ts";
+import { shownDigest, silentLogger } from "../../src/lib/index.ts";
 import { ApiError } from "../../src/kube/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { type MirrorOptions, StatusMirror } from "../../src/status/index.ts";
@@ -55,7 +55,7 @@ describe("StatusMirror", () => {
       metadata: {
         ownerReferences: [{ kind: "AddonOperator", uid: operator?.metadata.uid, controller: true }],
       },
-      spec: { enabled: true, order: 10, configDigest: "v1-c1" },
+      spec: { enabled: true, order: 10, configDigest: shownDigest("v1-c1") },
       status: { state: "Ready", observedGeneration: 1 },
     });
   });
@@ -87,7 +87,7 @@ describe("StatusMirror", () => {
     await show(moduleView("a", { configDigest: "v1-c2" }));
     expect(api.module("a")).toMatchObject({
       metadata: { generation: 2 },
-      spec: { configDigest: "v1-c2" },
+      spec: { configDigest: shownDigest("v1-c2") },
       status: { state: "Pending", observedGeneration: 2 },
     });
     await show(moduleView("a", { configDigest: "v1-c3" }));
@@ -267,7 +267,10 @@ describe("StatusMirror", () => {
     expect(tries).toBeLessThan(100);
     api.fail = () => undefined;
     await clock.advance(300_000);
-    expect(api.module("a")).toMatchObject({ spec: { configDigest: "v1-c3" }, status: { state: "Ready" } });
+    expect(api.module("a")).toMatchObject({
+      spec: { configDigest: shownDigest("v1-c3") },
+      status: { state: "Ready" },
+    });
   });
 
   it("does not fight with a server that drops a field", async () => {

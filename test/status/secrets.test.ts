@@ -39,3 +39,12 @@ it("none of 200 secret-like values reaches a status", () => {
   ]);
   expect(text.match(/s3cr3t-\d+/g)).toBeNull();
 });
+
+it("no digest that a guess could be held against reaches a resource", () => {
+  const view = moduleView("m", {});
+  const facts = { now: T0, boot: "running", before: new Map(), lastRunBefore: undefined, shown: {} } as const;
+  const all = [projectModule(view, facts), projectOperator(viewOf([view]), { now: T0, before: new Map() })];
+  const text = JSON.stringify(all);
+  expect(text.match(/v2-[0-9a-f]{40}/g)).toHaveLength(4);
+  expect(text).not.toMatch(/v1-/);
+});

@@ -1,0 +1,111 @@
+import { randomBytes } from "node:crypto";
+
+import { SECRETS, create, get, isAlreadyExists, isNotFound } from "../kube/index.ts";
+import { oneLine, useRedactionKey } from "../lib/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import type { Base } from "./base.ts";
+
+const KEY_BYTES = 32;
+
+interface KeySecret extends JsonObject {
+  readonly data?: { readonly key?: string };
+}
+
+/** Where the key of an installation is, and how it is read and written. */
+export interface KeyPlace extends Pick<Base, "client" | "logger" | "namespace"> {
+  readonly secret: string;
+}
+
+/**
+ * The key of stand-ins and shown digests: one for an installation, in a Secret beside the ConfigMap, so that they are
+ * the same after a restart and in every replica. Where it cannot be had the process keeps the random one it began with.
+ */
+export class RedactionKey {
+  readonly #place: KeyPlace;
+  #isKnown = false;
+
+  constructor(place: KeyPlace) {
+    this.#place = place;
+  }
+
+  /** Takes the key where there is one; a follower must not make it. Never throws. */
+  async read(): Promise<void> {
+    try {
+      await this.#read();
+    } catch (error) {
+      this.#place.logger.debug("The key of redaction cannot be read yet", { error: oneLine(error) });
+    }
+  }
+
+  /** Takes the key, or makes it; only who holds the lease may. Never throws. */
+  async ensure(): Promise<void> {
+    if (this.#isKnown) return;
+    try {
+      if (!(await this.#read())) await this.#create();
+    } catch (error) {
+      this.#place.logger.warn(
+        "The key of redaction cannot be kept in its Secret; stand-ins of secrets are others after each start",
+        { secret: this.#place.secret, error: oneLine(error) },
+      );
+    }
+  }
+
+  /** False if there is no Secret. */
+  async #read(): Promise<boolean> {
+    try {
+      this.#take(await get<KeySecret>(this.#place.client, this.#target));
+      return true;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  }
+
+  /** Another operator may have made it meanwhile: then that one counts. */
+  async #create(): Promise<void> {
+    const { client, namespace, secret } = this.#place;
+    const key = randomBytes(KEY_BYTES);
+    const metadata = {
+      name: secret,
+      namespace,
+      labels: { "app.kubernetes.io/managed-by": "addon-operator" },
+    };
+    const body = {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata,
+      immutable: true,
+      data: { key: key.toString("base64") },
+    };
+    try {
+      await create(client, { resource: SECRETS, namespace }, { body });
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      await this.#read();
+      return;
+    }
+    this.#use(key);
+  }
+
+  #take({ data }: KeySecret): void {
+    const key = Buffer.from(data?.key ?? "", "base64");
+    if (key.length < KEY_BYTES)
+      throw new Error(`its key has not ${KEY_BYTES} bytes: delete the Secret, and a new one is made`);
+    this.#use(key);
+  }
+
+  #use(key: Uint8Array): void {
+    useRedactionKey(key);
+    this.#isKnown = true;
+  }
+
+  get #target(): { resource: typeof SECRETS; namespace: string; name: string } {
+    const { namespace, secret: name } = this.#place;
+    return { resource: SECRETS, namespace, name };
+  }
+}
+
+/** Name of the Secret with the key, in the operator's namespace. */
+export function redactionSecretName(configMap: string): string {
+  return `addon-operator-${configMap}-redaction`;
+}
