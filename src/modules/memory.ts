@@ -61,15 +61,7 @@ export function remember(tree: Tree, memory: Memory): Tree {
   return tree;
 }
 
-/** What the read that made `tree` left behind; a tree from elsewhere still counts as the last good content. */
+/** What the read that made `tree` left behind. */
 export function recall(tree: Tree | undefined): Memory {
-  const known = tree === undefined ? undefined : memories.get(tree);
-  if (known !== undefined || tree === undefined) return known ?? emptyMemory();
-  const memory = emptyMemory();
-  for (const module of tree.modules) {
-    const good = module.problem === undefined ? module : undefined;
-    memory.modules.set(module.name, { module, good, paths: [], fingerprint: "", settled: false });
-  }
-  memory.global = { hookFiles: tree.globalHookFiles, schemas: tree.globalSchemas, paths: [] };
-  return memory;
+  return (tree && memories.get(tree)) ?? emptyMemory();
 }

@@ -70,9 +70,8 @@ function holdOver(reading: Reading, before: RememberedModule, what: readonly str
 }
 
 function isSame(before: RememberedModule, listing: Listing, source: ModuleSource): boolean {
-  const { module } = before;
-  const placed = module.order === source.order && module.common === source.common;
-  return before.settled && before.fingerprint === listing.fingerprint && placed;
+  const sameCommon = before.module.common === source.common;
+  return before.settled && before.fingerprint === listing.fingerprint && sameCommon;
 }
 
 interface Again {
@@ -87,8 +86,7 @@ function readAgain({ reading, before, source, listing, paths }: Again): Remember
   const fresh = readModule(source, listing);
   const good = fresh.problem === undefined ? fresh : before?.good;
   const { problem, order, common, warnings } = fresh;
-  const module =
-    problem === undefined || good === undefined ? fresh : { ...good, order, common, problem, warnings };
+  const module = good === undefined ? fresh : { ...good, order, common, problem, warnings };
   const settled = isSettled(reading, listing.changedAt);
   return { module, good, paths, fingerprint: listing.fingerprint, settled };
 }
