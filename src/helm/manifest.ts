@@ -74,17 +74,17 @@ export function objectsOf(manifest: string): ObjectRef[] {
 
 /** A manifest without some of its objects; the other documents stay to the letter. */
 export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
-  const unwanted = new Set(objects.map((object) => canonicalJson(keyOf(object))));
-  const isWanted = (object: JsonObject): boolean =>
-    refOf(object).every((ref) => !unwanted.has(canonicalJson(keyOf(ref))));
+  const unwanted = new Set(objects.map(keyOf));
+  const isWanted = (object: JsonObject): boolean => refOf(object).every((ref) => !unwanted.has(keyOf(ref)));
   return manifest
     .split(SEPARATOR)
     .map((text) => withoutUnwanted(text, isWanted))
     .join("---");
 }
 
-function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): Json {
-  return [apiVersion, kind, namespace ?? null, name];
+/** Tells objects of a manifest apart. */
+export function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): string {
+  return canonicalJson([apiVersion, kind, namespace ?? null, name]);
 }
 
 function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {

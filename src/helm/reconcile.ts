@@ -14,16 +14,23 @@ import { inputsDigest, withValueTemplates } from "./inputs.ts";
 import { isCurrentScheme, LABELS } from "./labels.ts";
 import { keepExisting } from "./keep.ts";
 import { endLiveHelms } from "./live-helms.ts";
-import { adoptionChecksum, manifestChecksum } from "./manifest.ts";
+import { adoptionChecksum, manifestChecksum, objectsOf } from "./manifest.ts";
+import type { ObjectRef } from "./manifest.ts";
 import type { LookTools } from "./outliving.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
+import { spareInUpgrade } from "./spare.ts";
 import { withChart } from "./stage.ts";
 
-/** A manifest that was rendered before its turn: from which inputs, and its checksum. */
-export interface Made {
-  readonly inputs: string;
+/** What a chart makes. */
+export interface Rendered {
   readonly checksum: string;
+  readonly objects: readonly ObjectRef[];
+}
+
+/** A manifest that was rendered before its turn: from which inputs. */
+export interface Made extends Rendered {
+  readonly inputs: string;
 }
 
 /** A helm that has started and waits for the word. */
@@ -134,16 +141,17 @@ async function recover({ tools, request }: Step): Promise<ReleaseMeta | undefine
 async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
   if (release === undefined) return upgrade(step, release);
   const ahead = await renderedAhead(step, release);
-  if (ahead?.same === true) return relabel(step, release, ahead.manifest);
+  if (ahead?.same === true) return relabel(step, release, ahead.rendered.checksum);
   return withCall(step, release, async (call) => {
-    const { manifest, same } = ahead ?? (await look(step, release, call));
-    return same ? relabel(step, release, manifest) : perform(step, release, upgrading(step, call, manifest));
+    const { rendered, same } = ahead ?? (await look(step, release, call));
+    if (same) return relabel(step, release, rendered.checksum);
+    return perform(step, release, upgrading(step, call, rendered));
   });
 }
 
-/** Checksum of what was rendered, and whether the release is that already. */
+/** What was rendered, and whether the release is that already. */
 interface Comparison {
-  readonly manifest: string;
+  readonly rendered: Rendered;
   readonly same: boolean;
 }
 
@@ -153,12 +161,17 @@ async function renderedAhead(step: Step, release: ReleaseMeta): Promise<Comparis
   const made = await tools.ahead?.(request.module.name, request.signal);
   if (made?.inputs !== inputs) return undefined;
   const stored = await storedChecksum(step, release);
-  return stored === undefined ? undefined : { manifest: made.checksum, same: made.checksum === stored };
+  return stored === undefined ? undefined : { rendered: made, same: made.checksum === stored };
 }
 
 async function look(step: Step, release: ReleaseMeta, call: UpgradeCall): Promise<Comparison> {
-  const rendered = await render(step, call);
-  return { manifest: manifestChecksum(...rendered), same: await isSame(step, release, rendered) };
+  const texts = await render(step, call);
+  return { rendered: renderedOf(texts), same: await isSame(step, release, texts) };
+}
+
+/** What matters of rendered manifests. */
+export function renderedOf(texts: readonly string[]): Rendered {
+  return { checksum: manifestChecksum(...texts), objects: texts.flatMap(objectsOf) };
 }
 
 async function relabel(step: Step, release: ReleaseMeta, manifest: string): Promise<Result["action"]> {
@@ -208,12 +221,14 @@ async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Re
   return withCall(step, release, (call) => perform(step, release, upgrading(step, call, undefined)));
 }
 
-function upgrading(step: Step, call: UpgradeCall, manifest: string | undefined): Performance {
+function upgrading(step: Step, call: UpgradeCall, rendered: Rendered | undefined): Performance {
   const helm = async (labels: UpgradeCall["labels"]): Promise<void> => {
+    const { tools, request } = step;
     await keepExisting(step, call);
+    await spareInUpgrade(tools, call.release, { made: rendered?.objects, signal: request.signal });
     await upgradeOrMend(step, call, labels);
   };
-  return { helm, manifest };
+  return { helm, manifest: rendered?.checksum };
 }
 
 interface Performance {

@@ -14,9 +14,7 @@ import { InstallAhead } from "./install-ahead.ts";
 import type { InstallRequest } from "./install-ahead.ts";
 import { LateLabels } from "./late-labels.ts";
 import { endAllHelms, endLiveHelms } from "./live-helms.ts";
-import { objectsOf, withoutObjects } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
-import { nameOf, outliving } from "./outliving.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
 import type { PurgePolicy } from "./purge.ts";
@@ -24,6 +22,7 @@ import { writeLabels, reconcileRelease } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import { RenderAhead } from "./render-ahead.ts";
 import type { AheadRequest } from "./render-ahead.ts";
+import { spareInRemoval } from "./spare.ts";
 import { ReleaseStore } from "./release-store.ts";
 import type { ReleaseMeta, Watching } from "./release-store.ts";
 
@@ -222,29 +221,12 @@ export class Releases {
     const mayGo = this.#isOurs(meta) || (purge === "all" && this.#origin(meta) !== "other");
     if (!mayGo) throw new ForeignReleaseError(name, "somebody else");
     await endLiveHelms(`${managedBy}/${name}`, clock, signal);
-    await this.#spare(name, signal);
+    await spareInRemoval(this.#reconciler, name, signal);
     try {
       await this.helm.uninstall(name, signal);
     } finally {
       await this.store.refresh(name);
     }
-  }
-
-  /** Takes objects that must not go with a release out of its record, by which helm uninstalls. */
-  async #spare(name: string, signal: AbortSignal): Promise<void> {
-    const meta = await this.store.refresh(name, signal);
-    if (meta === undefined) return;
-    const [manifest = ""] = await this.store.manifests(meta, signal);
-    const spared = await outliving(this.#options, name, { objects: objectsOf(manifest), signal });
-    for (const { object, why } of spared)
-      this.#options.logger.warn("An object stays when its release goes", {
-        release: name,
-        object: nameOf(object),
-        why,
-      });
-    if (spared.length === 0) return;
-    const objects = spared.map(({ object }) => object);
-    await this.store.replaceManifest(meta, withoutObjects(manifest, objects), signal);
   }
 
   /** Removes the release's records, never objects. */

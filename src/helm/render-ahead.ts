@@ -2,8 +2,7 @@ import { availableParallelism } from "node:os";
 
 import { inParallel } from "../kube/index.ts";
 import { LABELS } from "./labels.ts";
-import { manifestChecksum } from "./manifest.ts";
-import { examine, render, withCall } from "./reconcile.ts";
+import { examine, render, renderedOf, withCall } from "./reconcile.ts";
 import type { Made, Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
 
@@ -60,7 +59,7 @@ export class RenderAhead {
     if (decision.act !== "compare" || step.chart.reach.lookup || release === undefined) return undefined;
     // Without labels of ours it takes more than a checksum to compare.
     if (release.labels[LABELS.managedBy] === undefined) return undefined;
-    const rendered = await withCall(step, release, (call) => render(step, call));
-    return { inputs: step.inputs, checksum: manifestChecksum(...rendered) };
+    const texts = await withCall(step, release, (call) => render(step, call));
+    return { inputs: step.inputs, ...renderedOf(texts) };
   }
 }

@@ -178,6 +178,18 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     expect(await kubectl(ending)).not.toBe("Active");
   });
 
+  test("an upgrade that leaves an object out does not delete what another release took over", async () => {
+    await chart("a", map("own"), map("dropped"), map("shared"));
+    await chart("b", map("shared"));
+    await bring("a");
+    const before = await uid("cm/shared");
+    await bring("b");
+    await chart("a", map("own"));
+    await bring("a");
+    expect(await uid("cm/dropped")).toBe("");
+    expect(await uid("cm/shared")).toBe(before);
+  });
+
   test("what is annotated to be kept stays", async () => {
     await chart("a", map("own"), map("kept"));
     await bring("a");

@@ -1,0 +1,66 @@
+import type { Logger } from "../lib/index.ts";
+import { keyOf, objectsOf, withoutObjects } from "./manifest.ts";
+import type { ObjectRef } from "./manifest.ts";
+import { nameOf, outliving } from "./outliving.ts";
+import type { LookTools } from "./outliving.ts";
+import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
+
+/** What sparing takes. */
+export interface SpareTools extends LookTools {
+  readonly store: ReleaseStore;
+  readonly logger: Logger;
+}
+
+/**
+ * Before a release goes: what must outlive it is taken out of its record, by which helm deletes. Throws when an object
+ * cannot be looked at, or the record was changed meanwhile.
+ */
+export async function spareInRemoval(
+  tools: SpareTools,
+  release: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const meta = await tools.store.refresh(release, signal);
+  if (meta === undefined) return;
+  const [manifest = ""] = await tools.store.manifests(meta, signal);
+  await spare(tools, meta, { objects: objectsOf(manifest), signal });
+}
+
+/**
+ * The same before an upgrade, which deletes what the chart no longer makes. `made` is what it makes now; where that is
+ * not known, all objects are looked at.
+ */
+export async function spareInUpgrade(
+  tools: SpareTools,
+  release: string,
+  next: { readonly made: readonly ObjectRef[] | undefined; readonly signal: AbortSignal },
+): Promise<void> {
+  const made = new Set(next.made?.map(keyOf));
+  for (const meta of inForce(tools.store.revisions(release))) {
+    const { objects } = await tools.store.summary(meta);
+    const dropped = objects.filter((object) => !made.has(keyOf(object)));
+    await spare(tools, meta, { objects: dropped, signal: next.signal });
+  }
+}
+
+/** Revisions that helm may compare a chart with: the newest, and the one that was deployed last. */
+function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
+  const [newest] = revisions;
+  if (newest === undefined || newest.status === "uninstalled") return [];
+  const deployed = revisions.find(({ status }) => status === "deployed");
+  return [...new Set([newest, deployed ?? newest])];
+}
+
+async function spare(
+  tools: SpareTools,
+  meta: ReleaseMeta,
+  look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
+): Promise<void> {
+  const spared = await outliving(tools, meta.name, look);
+  if (spared.length === 0) return;
+  for (const { object, why } of spared)
+    tools.logger.warn("An object is not deleted", { release: meta.name, object: nameOf(object), why });
+  const [manifest = ""] = await tools.store.manifests(meta, look.signal);
+  const objects = spared.map(({ object }) => object);
+  await tools.store.replaceManifest(meta, withoutObjects(manifest, objects), look.signal);
+}
