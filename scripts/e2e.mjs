@@ -7,6 +7,7 @@ import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
+import { inPod, printedLines } from "./docs-commands.mjs";
 import { eventually } from "./eventually.mjs";
 import { tools } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
@@ -130,6 +131,18 @@ async function firstLine() {
   );
 }
 
+/** What docs/ tell to type in the operator's Pod, in its own words but for the names. */
+async function typeInPod() {
+  const lines = [...new Set(printedLines().flatMap(({ text }) => inPod(text) ?? []))];
+  must(lines.length > 0, "docs/ print none");
+  for (const line of lines) {
+    const words = line.replaceAll("NAME", "web").split(" ");
+    const said = await kubectl("exec", `deploy/${release}-addon-operator`, "--", ...words);
+    must(said.includes("web") || said.includes("enabled"), `${line}: ${said}`);
+  }
+  return lines.join("; ");
+}
+
 async function runningPod() {
   return (await pods(operatorLabel)).find(({ metadata }) => metadata.deletionTimestamp === undefined);
 }
@@ -180,6 +193,7 @@ async function scenario() {
     return kubectl("get", "addonmodule", "web", "-o", "jsonpath={.status.state}");
   });
   await step("first line of the log", firstLine);
+  await step("commands of the documents in the Pod", typeInPod);
   await step("module rolled out", () =>
     kubectl("rollout", "status", "deployment/web", "--timeout=120s").then(() => {}),
   );

@@ -1,0 +1,10 @@
+export interface Printed {
+  /** `STATUS.md` */
+  page: string;
+  /** A line, or a whole script. */
+  text: string;
+}
+export declare const STARTS: RegExp;
+export declare function printedLines(): Printed[];
+export declare function printedScripts(): Printed[];
+export declare function inPod(line: string): string | undefined;

@@ -1,0 +1,105 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+
+import { inPod, printedLines, printedScripts } from "../../scripts/docs-commands.mjs";
+import { parseSettings } from "../../src/config.ts";
+import { CLI_FLAGS, callOf } from "../../src/debug/index.ts";
+
+const root = join(import.meta.dirname, "../..");
+const text = (path: string): string => readFileSync(join(root, path), "utf8");
+const { scripts } = JSON.parse(text("package.json")) as { scripts: Record<string, string> };
+
+/** Names of commands in running text: nobody types them so. */
+const NAMED_ONLY = new Set([
+  "kubectl wait",
+  "kubectl wait --all",
+  "kubectl wait --for=condition=Ready",
+  "kubectl describe",
+  "helm upgrade",
+  "helm uninstall",
+  "addon-operator <command>",
+]);
+
+/** Who types what begins so against a cluster. */
+const TYPED: readonly (readonly [start: string, by: string])[] = [
+  ["kubectl exec deploy/addon-operator -- ", "scripts/e2e.mjs"],
+  ["helm install addon-operator charts/addon-operator ", "scripts/e2e.mjs"],
+  ["kubectl apply -k deploy/manifests", "test/integration/chart.test.ts"],
+  ["helm uninstall addon-operator ", "test/integration/leaving.test.ts"],
+  ["kubectl delete crd ", "test/integration/leaving.test.ts"],
+  ["kubectl delete namespace ", "test/support/cluster.ts"],
+  [
+    "kubectl annotate --overwrite addonoperator/addon-operator addon-operator.io/confirm-delete",
+    "test/integration/brake.test.ts",
+  ],
+  ["kubectl create configmap addon-operator", "scripts/capture.mjs"],
+  ["kubectl describe addonmodule priority-classes", "scripts/capture/commands.mjs"],
+  ["kubectl ", "test/integration/docs-commands.test.ts"],
+];
+
+const typed = printedLines().filter((line) => !NAMED_ONLY.has(line.text));
+const startingWith = (...starts: string[]) =>
+  typed.filter((line) => starts.some((start) => line.text.startsWith(start)));
+
+/** Words of a line, without the brackets of what may be left out. */
+const words = (line: string): string[] => line.replaceAll(/[[\]]/g, "").split(" ");
+
+test("there are commands, and nothing is named that is not printed", () => {
+  expect(typed.length).toBeGreaterThan(40);
+  const printed = new Set(printedLines().map((line) => line.text));
+  expect([...NAMED_ONLY].filter((name) => !printed.has(name))).toEqual([]);
+});
+
+/** Whether a line calls what is there: a script of package.json, a file, the Dockerfile. */
+function isThere(line: string): boolean {
+  return line.split(" && ").every((part) => {
+    const [program = "", first = "", second = ""] = part.split(" ");
+    if (program === "npm") return Object.hasOwn(scripts, first === "run" ? second : first);
+    const file = program === "docker" ? "Dockerfile" : first;
+    return file === "dist/main.js" || existsSync(join(root, file));
+  });
+}
+
+test.each(startingWith("npm ", "node ", "docker "))("$page: $text", (line) => {
+  expect(isThere(line.text)).toBe(true);
+});
+
+/** Offline commands are run in these tests, with every flag that is printed. */
+const OFFLINE = text("test/main.test.ts") + text("test/lint-charts.test.ts");
+
+/** Whether the program understands the words after its name. */
+function isUnderstood([name = "", ...rest]: readonly string[]): boolean {
+  if (name === "--help" || name === "start") return parseSettings(rest, {}).rest.length === 0;
+  if (name === "lint" || name === "hook")
+    return rest.filter((word) => word.startsWith("--")).every((flag) => OFFLINE.includes(`"${flag}"`));
+  return callOf(parseSettings([name, ...rest], {}, CLI_FLAGS).rest).path.startsWith("/");
+}
+
+describe("addon-operator", () => {
+  const lines = [
+    ...startingWith("addon-operator ", "node dist/main.js ").map((line) => line.text),
+    ...typed.flatMap((line) => inPod(line.text) ?? []),
+  ];
+  test.each([...new Set(lines)])("%s", (line) => {
+    expect(isUnderstood(words(line.replace("node dist/main.js", "addon-operator")).slice(1))).toBe(true);
+  });
+});
+
+describe("kubectl and helm", () => {
+  const lines = startingWith("kubectl ", "helm ").map((line) => line.text);
+  test.each([...new Set(lines)])("%s", (line) => {
+    const by = TYPED.find(([start]) => line.startsWith(start))?.[1];
+    expect(by).toBeDefined();
+    expect(existsSync(join(root, by ?? ""))).toBe(true);
+  });
+
+  test.each(TYPED)("%s is printed", (start) => {
+    expect(lines.some((line) => line.startsWith(start))).toBe(true);
+  });
+
+  test.each(printedScripts())("a script of $page can be read by sh", (script) => {
+    execFileSync("sh", ["-n"], { input: script.text });
+  });
+});
