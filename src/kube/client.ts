@@ -60,6 +60,13 @@ export interface KubeClient {
   onRequest(listener: (report: RequestReport) => void): () => void;
   /** The same connections under a rate limit and time limit of their own (object patches), reported on its own. */
   limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient;
+  /** For a lease: over connections of its own, without a rate limit, and free of `writeOnlyWhile`. */
+  forLease(): KubeClient;
+  /**
+   * From now on a write leaves only while `allowed` says so, and fails with ConnectionError (`ENOLEASE`) otherwise:
+   * a process that was frozen wakes up with writes that were due before it can notice that another has taken its place.
+   */
+  writeOnlyWhile(allowed: () => boolean): void;
   /** Ends all connections; running requests fail. */
   close(): Promise<void>;
 }
@@ -70,7 +77,7 @@ const TIMEOUT_MS = 30_000;
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
   const line = new Line(new Credentials(options, clock));
-  return new Client({ line, clock, listeners: new Set(), options });
+  return new Client({ line, clock, listeners: new Set(), options, pool: "unary" });
 }
 
 interface Parts {
@@ -78,10 +85,12 @@ interface Parts {
   readonly clock: Clock;
   readonly listeners: Set<(report: RequestReport) => void>;
   readonly options: ConnectOptions;
+  /** Where requests go that are no streams. */
+  readonly pool: PoolName;
 }
 
 type Response = Dispatcher.ResponseData;
-type PoolName = "unary" | "streams";
+type PoolName = "unary" | "streams" | "lease";
 
 class Client implements KubeClient {
   readonly #parts: Parts;
@@ -109,7 +118,7 @@ class Client implements KubeClient {
     const deadline = this.#deadline(request);
     try {
       const text = await this.#persist(request, deadline, async (pools) =>
-        (await pools("unary")).body.text(),
+        (await pools(this.#parts.pool)).body.text(),
       );
       return { value: (text === "" ? undefined : cutDeep(JSON.parse(text))) as T, bytes: text.length };
     } finally {
@@ -143,6 +152,14 @@ class Client implements KubeClient {
     });
   }
 
+  forLease(): KubeClient {
+    return new Client({ ...this.#parts, options: { ...this.#parts.options, qps: 0 }, pool: "lease" });
+  }
+
+  writeOnlyWhile(allowed: () => boolean): void {
+    this.#parts.line.mayWrite = allowed;
+  }
+
   close(): Promise<void> {
     return this.#parts.line.close();
   }
@@ -161,8 +178,9 @@ class Client implements KubeClient {
     for (let tries = 1; ; tries++) {
       try {
         await this.#bucket.take(deadline.signal);
-        deadline.signal.throwIfAborted();
-        return await attempt((pool) => this.#send(request, deadline.signal, pool));
+        const sent = attempt((pool) => this.#send(request, deadline.signal, pool));
+        // A request that waits for a connection hears of no abort before it has one.
+        return await orAborted(sent, deadline.signal);
       } catch (error) {
         const failure = explain(error, deadline, nameOf(request, this.origin.server));
         const retry = retryOf(failure, request, tries);
@@ -174,7 +192,8 @@ class Client implements KubeClient {
   }
 
   async #send(request: ApiRequest, signal: AbortSignal, pool: PoolName): Promise<Response> {
-    const { access, pools } = await orAborted(this.#parts.line.open(), signal);
+    const { access, pools } = await this.#parts.line.open();
+    signal.throwIfAborted();
     const started = this.#parts.clock.monotonic();
     try {
       const response = await pools[pool].request({
@@ -207,11 +226,12 @@ class Client implements KubeClient {
   }
 }
 
-/** A credentials plug-in that hangs must not hold a call beyond its deadline. */
+/** Whatever a call waits for, a credentials plug-in or a connection: it does not outlive its deadline. */
 async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) abort();
+  else signal.addEventListener("abort", abort, { once: true });
   try {
     return await Promise.race([promise, aborted]);
   } finally {

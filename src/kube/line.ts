@@ -6,6 +6,8 @@ import { openPools } from "./pools.ts";
 /** Credentials and the pools that go with them. */
 export class Line {
   readonly credentials: Credentials;
+  /** Asked before each write but the lease's. */
+  mayWrite: () => boolean = () => true;
   #pools: Pools | undefined;
   #fingerprint = "";
   #closed = false;
@@ -20,7 +22,7 @@ export class Line {
     if (this.#pools === undefined || this.#fingerprint !== access.fingerprint) {
       // Certificates rotated: new requests use new connections, running ones end where they began.
       void this.#pools?.close();
-      this.#pools = openPools(access);
+      this.#pools = openPools(access, () => this.mayWrite());
       this.#fingerprint = access.fingerprint;
     }
     return { access, pools: this.#pools };

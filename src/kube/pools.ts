@@ -2,11 +2,15 @@ import type { Dispatcher } from "undici";
 import { Agent, ProxyAgent, Socks5ProxyAgent } from "undici";
 
 import type { Access } from "./credentials.ts";
+import { ConnectionError } from "./errors.ts";
+import { isWrite } from "./request.ts";
 
-/** The connections of one access: few and shared for single requests, one each for watches. */
+/** The connections of one access: few and shared for single requests, one each for watches, and the lease's own. */
 export interface Pools {
   readonly unary: Dispatcher;
   readonly streams: Dispatcher;
+  /** Nobody else's requests stand before these, and no rule stops them. */
+  readonly lease: Dispatcher;
   /** Lets running requests end, then closes. */
   close(): Promise<void>;
   /** Closes at once. */
@@ -14,20 +18,40 @@ export interface Pools {
 }
 
 const UNARY_CONNECTIONS = 16;
+/** Two: a renewal does not wait for the end of one that got stuck. */
+const LEASE_CONNECTIONS = 2;
 const KEEP_ALIVE_MS = 30_000;
 
-/** Opens the pools (no connection yet). */
-export function openPools(access: Access): Pools {
-  const unary = open(access, { connections: UNARY_CONNECTIONS });
-  // A watch is silent for minutes: its reader decides when it is dead, not the pool.
-  const streams = open(access, { bodyTimeout: 0 });
+/** Opens the pools (no connection yet). Writes leave only while `mayWrite` says so, the lease's always. */
+export function openPools(access: Access, mayWrite: () => boolean): Pools {
+  const pools = {
+    unary: open(access, { connections: UNARY_CONNECTIONS }).compose(refuseWrites(mayWrite)),
+    // A watch is silent for minutes: its reader decides when it is dead, not the pool.
+    streams: open(access, { bodyTimeout: 0 }).compose(refuseWrites(mayWrite)),
+    lease: open(access, { connections: LEASE_CONNECTIONS }),
+  };
+  const all = Object.values(pools);
   return {
-    unary,
-    streams,
-    close: async () => void (await Promise.all([unary.close(), streams.close()])),
-    destroy: async () => void (await Promise.all([unary.destroy(), streams.destroy()])),
+    ...pools,
+    close: async () => void (await Promise.all(all.map((pool) => pool.close()))),
+    destroy: async () => void (await Promise.all(all.map((pool) => pool.destroy()))),
   };
 }
+
+/** Asks at the last moment, when a connection is free and the request is about to go out over it. */
+function refuseWrites(mayWrite: () => boolean): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) => {
+    if (!isWrite(options.method, options.path)) return dispatch(options, handler);
+    const begin = handler.onRequestStart?.bind(handler);
+    const onRequestStart: typeof begin = (...start) => {
+      if (!mayWrite()) throw new ConnectionError("ENOLEASE", NOT_OURS);
+      begin?.(...start);
+    };
+    return dispatch(options, Object.assign(handler, { onRequestStart }));
+  };
+}
+
+const NOT_OURS = "nothing is written: the lease is not ours";
 
 function open(access: Access, options: { connections?: number; bodyTimeout?: number }): Dispatcher {
   const connect = { ...access.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, timeout: 10_000 };

@@ -17,6 +17,11 @@ export interface ApiRequest {
   readonly timeoutMs?: number;
 }
 
+/** Whether a request may change what the server keeps; a question after rights is a POST and changes nothing. */
+export function isWrite(method: string, path: string): boolean {
+  return method !== "GET" && !path.includes("/apis/authorization.k8s.io/");
+}
+
 /** A request for messages: `GET https://host/path`, without its query. */
 export function nameOf(request: ApiRequest, server: string): string {
   return `${request.method ?? "GET"} ${server}${request.path}`;

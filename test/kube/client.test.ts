@@ -1,4 +1,5 @@
 import { rmSync, writeFileSync } from "node:fs";
+import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 
 import type { ApiRequest, RequestReport } from "../../src/kube/index.ts";
@@ -162,6 +163,25 @@ describe("time limits and signals", () => {
     expect(await call).toMatchObject({ name: "ConnectionError", code: "ETIMEDOUT" });
   });
 
+  test("they count from the call, also where it waits for a connection; it is never sent then", async () => {
+    const { api, client, clock } = await fake();
+    const held: ServerResponse[] = [];
+    api.on(`GET ${PATH}`, { take: (response) => void held.push(response) });
+    api.on(`PUT ${PATH}`, FINE);
+    const busy = Array.from({ length: 16 }, () => client.json({ path: PATH }));
+    await until(() => held.length === 16);
+    const late = client.json({ method: "PUT", path: PATH, body: {}, timeoutMs: 1000 });
+    const failure = late.catch((error: unknown) => error);
+    await clock.advance(1000);
+    await expect(failure).resolves.toMatchObject({ name: "ConnectionError", code: "ETIMEDOUT" });
+
+    for (const response of held) response.end("{}");
+    await Promise.all(busy);
+    await client.json({ method: "PUT", path: PATH, body: {} });
+    expect(api.count(`PUT ${PATH}`)).toBe(1);
+    expect(api.connections).toBe(16);
+  });
+
   test("an aborted signal rejects with its reason, also while waiting to try again", async () => {
     const { api, client, clock } = await fake();
     api.on(`GET ${PATH}`, OVERLOAD);
@@ -232,6 +252,68 @@ test("200 calls in a row use two connections at most, 300 at once no more than s
   expect(api.connections).toBeLessThanOrEqual(2);
   await Promise.all(Array.from({ length: 300 }, () => client.json({ path: PATH })));
   expect(api.connections).toBeLessThanOrEqual(16);
+});
+
+test("a lease has connections of its own and no rate limit", async () => {
+  const { api, client } = await fake({ qps: 1, burst: 16 });
+  api.on(`GET ${PATH}`, { hang: true });
+  api.on(`PUT ${PATH}`, FINE);
+  const abort = new AbortController();
+  const busy = Array.from({ length: 20 }, () =>
+    client.json({ path: PATH, signal: abort.signal }).catch(() => {}),
+  );
+  await until(() => api.requests.length === 16);
+  await client.forLease().json({ method: "PUT", path: PATH, body: {} });
+  expect(api.count(`PUT ${PATH}`)).toBe(1);
+  abort.abort();
+  await Promise.all(busy);
+});
+
+describe("while writes are not allowed", () => {
+  const REFUSED = { name: "ConnectionError", code: "ENOLEASE" };
+  const REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+  test.each<[string, Partial<ApiRequest>]>([
+    ["create", { method: "POST", body: {} }],
+    ["replace", { method: "PUT", body: {} }],
+    ["patch", { method: "PATCH", body: {}, contentType: "application/merge-patch+json" }],
+    ["delete", { method: "DELETE" }],
+  ])("a %s does not reach the server, a renewal does", async (_, request) => {
+    const { api, client } = await fake();
+    api.on(`${request.method ?? ""} ${PATH}`, FINE);
+    client.writeOnlyWhile(() => false);
+    await expect(client.json({ path: PATH, ...request })).rejects.toMatchObject(REFUSED);
+    await expect(client.limited({ qps: 5 }).json({ path: PATH, ...request })).rejects.toMatchObject(REFUSED);
+    expect(api.requests).toEqual([]);
+    await client.forLease().json({ path: PATH, ...request });
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test("reads and questions after rights do", async () => {
+    const { api, client } = await fake();
+    api.on(`GET ${PATH}`, FINE).on(`POST ${REVIEWS}`, FINE);
+    client.writeOnlyWhile(() => false);
+    await client.json({ path: PATH });
+    await client.json({ method: "POST", path: REVIEWS, body: {} });
+    expect(api.requests).toHaveLength(2);
+  });
+
+  test("what waited for a connection stays here", async () => {
+    const { api, client } = await fake();
+    const held: ServerResponse[] = [];
+    api.on(`GET ${PATH}`, { take: (response) => void held.push(response) });
+    api.on(`PUT ${PATH}`, FINE);
+    let allowed = true;
+    client.writeOnlyWhile(() => allowed);
+    const busy = Array.from({ length: 16 }, () => client.json({ path: PATH }));
+    await until(() => held.length === 16);
+    const waiting = client.json({ method: "PUT", path: PATH, body: {} }).catch((error: unknown) => error);
+    allowed = false;
+    for (const response of held) response.end("{}");
+    await Promise.all(busy);
+    expect(await waiting).toMatchObject(REFUSED);
+    expect(api.count(`PUT ${PATH}`)).toBe(0);
+  });
 });
 
 test("reports each request with a templated path", async () => {
