@@ -15,4 +15,5 @@ export { shownDigest, standIn, useRedactionKey } from "./redact/stand-in.ts";
 export { redactText } from "./redact/text.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./scope.ts";
+export * from "./share-answer.ts";
 export * from "./yaml.ts";

@@ -1,0 +1,13 @@
+import type { Clock } from "./clock.ts";
+
+/** Asks for all who call while the answer is on its way, and until `ms` after it came. */
+export function shareAnswer<T>(clock: Clock, ms: number, ask: () => Promise<T>): () => Promise<T> {
+  let answer: Promise<T> | undefined;
+  let goodUntil = 0;
+  return () => {
+    if (answer !== undefined && clock.monotonic() < goodUntil) return answer;
+    goodUntil = Infinity;
+    answer = ask().finally(() => (goodUntil = clock.monotonic() + ms));
+    return answer;
+  };
+}

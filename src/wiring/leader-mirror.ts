@@ -1,0 +1,75 @@
+import { request } from "node:http";
+
+import { LEASES, get } from "../kube/index.ts";
+import { oneLine, shareAnswer } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import type { Base } from "./base.ts";
+import { parseAddress } from "./leader-address.ts";
+import type { Address } from "./leader-address.ts";
+
+/** Annotation of the Lease: where its holder can be asked whether it is ready. */
+export const ADDRESS_ANNOTATION = "addon-operator.io/address";
+
+const LIMIT_MS = 3000;
+/** Whoever asks, and however often: the API server and the leader are asked once a second at most. */
+const GOOD_MS = 1000;
+
+/** An answer to `/readyz`. */
+export interface Readiness {
+  readonly status: number;
+  readonly text: string;
+}
+
+type Reached = Pick<Base, "client" | "clock" | "namespace"> & { settings: Pick<Base["settings"], "pod"> };
+
+interface Held extends JsonObject {
+  readonly metadata: { annotations?: Record<string, string> };
+  readonly spec?: { holderIdentity?: string };
+}
+
+/**
+ * What a follower says to `/readyz`: what its leader says. The trouble of a leader of an earlier revision is not its
+ * own: else a rolling update could never replace a leader that is not ready.
+ */
+export function leaderMirror(base: Reached, lease: string): () => Promise<Readiness> {
+  return shareAnswer(base.clock, GOOD_MS, async () => {
+    try {
+      return await ask(base, lease);
+    } catch (error) {
+      return { status: 500, text: `The leader cannot be asked: ${oneLine(error)}\n` };
+    }
+  });
+}
+
+async function ask({ client, clock, namespace, settings }: Reached, name: string): Promise<Readiness> {
+  const target = { resource: LEASES, namespace, name };
+  const { metadata, spec } = await get<Held>(client, target, { timeoutMs: LIMIT_MS });
+  const holder = spec?.holderIdentity?.split("/")[0] ?? "";
+  if (isOtherRevision(settings.pod ?? "", holder))
+    return { status: 200, text: "Waiting for the lease; the leader is of another revision\n" };
+  const address = parseAddress(metadata.annotations?.[ADDRESS_ANNOTATION] ?? "");
+  if (address === undefined || holder === "") return { status: 500, text: "No leader is elected\n" };
+  return (await statusOf(address, clock)) === 200
+    ? { status: 200, text: "Waiting for the lease; the leader is ready\n" }
+    : { status: 500, text: "The leader is not ready\n" };
+}
+
+/** Whether two Pods belong to different revisions of one Deployment; their names are `<deployment>-<hash>-<random>`. */
+export function isOtherRevision(own: string, other: string): boolean {
+  const [mine, theirs] = [own, other].map((name) => /^(.+)-([a-z0-9]{6,10})-[a-z0-9]{5}$/.exec(name));
+  return mine != null && theirs != null && mine[1] === theirs[1] && mine[2] !== theirs[2];
+}
+
+/** The status alone: what follows is not read. */
+function statusOf({ ip, port }: Address, clock: Clock): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ host: ip, port, path: "/readyz", agent: false }, (answer) => {
+      resolve(answer.statusCode ?? 0);
+      sent.destroy();
+    });
+    const limit = clock.setTimer(LIMIT_MS, () => sent.destroy(new Error("no answer in time")));
+    sent.on("error", reject).on("close", () => limit.cancel());
+    sent.end();
+  });
+}

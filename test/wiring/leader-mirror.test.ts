@@ -1,0 +1,129 @@
+import { createServer } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { NetworkInterfaceInfo } from "node:os";
+import { expect, onTestFinished, test } from "vitest";
+
+import { formatAddress, parseAddress, reachableIp } from "../../src/wiring/leader-address.ts";
+import { isOtherRevision, leaderMirror } from "../../src/wiring/leader-mirror.ts";
+import { fake } from "../kube/fixture.ts";
+import { until } from "../support/until.ts";
+
+const LEASE = "/apis/coordination.k8s.io/v1/namespaces/ops/leases/guard";
+
+const v4 = (address: string, internal = false): NetworkInterfaceInfo => ({
+  address,
+  internal,
+  family: "IPv4",
+  netmask: "255.0.0.0",
+  mac: "00:00:00:00:00:00",
+  cidr: null,
+});
+const v6 = (address: string): NetworkInterfaceInfo => ({
+  ...v4(address),
+  family: "IPv6",
+  scopeid: 0,
+});
+const lo = [v4("127.0.0.1", true)];
+
+test.each([
+  { what: "the address it listens on", listen: "10.1.2.3", eth0: [v4("10.9.9.9")], found: "10.1.2.3:80" },
+  { what: "an IPv6 one, in brackets", listen: "fd00::1", eth0: [], found: "[fd00::1]:80" },
+  { what: "IPv4 first", listen: "0.0.0.0", eth0: [v6("fd00::2"), v4("10.0.0.2")], found: "10.0.0.2:80" },
+  { what: "IPv6 alone", listen: "::", eth0: [v6("fe80::1"), v6("fd00::2")], found: "[fd00::2]:80" },
+  { what: "itself without a network", listen: "0.0.0.0", eth0: [], found: "127.0.0.1:80" },
+])("followers reach the leader at $what", ({ listen, eth0, found }) => {
+  const address = { ip: reachableIp(listen, { lo, eth0 }), port: 80 };
+  expect(formatAddress(address)).toBe(found);
+  expect(parseAddress(found)).toEqual(address);
+});
+
+test.each([
+  "http://10.0.0.2:80/readyz",
+  "10.0.0.2:80/admin",
+  "10.0.0.2",
+  "10.0.0.2:0",
+  "10.0.0.2:65536",
+  "10.0.0.256:80",
+  "010.0.0.2:80",
+  "167772162:80",
+  "user@10.0.0.2:80",
+  "localhost:80",
+  "[fd00::2%eth0]:80",
+  "[fd00::2]:80 ",
+  "fd00::2:80",
+  "[10.0.0.2]:80",
+  "",
+])("nobody is asked at %j", (text) => {
+  expect(parseAddress(text)).toBeUndefined();
+});
+
+test.each([
+  ["another revision", "op-6f5d8c9b7d-abcde", "op-7b9c4d5f66-fghij", true],
+  ["the same", "op-6f5d8c9b7d-abcde", "op-6f5d8c9b7d-fghij", false],
+  ["another Deployment", "op-6f5d8c9b7d-abcde", "other-7b9c4d5f66-fghij", false],
+  ["no Pod of a Deployment", "machine", "op-7b9c4d5f66-fghij", false],
+])("a leader of %s", (...[, own, other, expected]) => {
+  expect(isOtherRevision(own, other)).toBe(expected);
+});
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A follower, the API server with the Lease, and a leader that answers as told. */
+async function scene(answer: Answer) {
+  const { api, client, clock } = await fake();
+  const asked: string[] = [];
+  const leader = createServer((request, response) => {
+    asked.push(`${request.method ?? ""} ${request.url ?? ""}`);
+    answer(request, response);
+  });
+  await new Promise<void>((resolve) => leader.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    leader.closeAllConnections();
+    leader.close();
+  });
+  const publish = (address: string): void => {
+    const metadata = { annotations: { "addon-operator.io/address": address } };
+    api.on(`GET ${LEASE}`, { json: { metadata, spec: { holderIdentity: "a/1/2/3/4" } } });
+  };
+  const { port } = leader.address() as AddressInfo;
+  publish(`127.0.0.1:${port}`);
+  const mirror = leaderMirror({ client, clock, namespace: "ops", settings: { pod: "b" } }, "guard");
+  return { api, clock, asked, publish, port, mirror };
+}
+
+test("however often a follower is asked, it asks once a second", async () => {
+  let status = 200;
+  const { api, clock, asked, mirror } = await scene((_, response) => response.writeHead(status).end("fine"));
+  const answers = await Promise.all(Array.from({ length: 50 }, mirror));
+  expect(new Set(answers.map((each) => each.status))).toEqual(new Set([200]));
+  status = 500;
+  await clock.advance(999);
+  expect((await mirror()).status).toBe(200);
+  expect(api.requests).toHaveLength(1);
+  expect(asked).toEqual(["GET /readyz"]);
+  await clock.advance(1);
+  expect((await mirror()).status).toBe(500);
+  expect(asked).toEqual(["GET /readyz", "GET /readyz"]);
+});
+
+test("what is no bare address is not followed", async () => {
+  const { asked, publish, port, mirror } = await scene((_, response) => response.end());
+  publish(`http://127.0.0.1:${port}/readyz`);
+  expect(await mirror()).toEqual({ status: 500, text: "No leader is elected\n" });
+  expect(asked).toEqual([]);
+});
+
+test("a leader that never answers is given three seconds, one that never ends is not read", async () => {
+  let silent = true;
+  const { clock, asked, mirror } = await scene((_, response) => {
+    if (!silent) response.write("and so on");
+  });
+  const answer = mirror();
+  await until(() => asked.length === 1);
+  await clock.advance(3000);
+  expect((await answer).text).toBe("The leader cannot be asked: no answer in time\n");
+  silent = false;
+  await clock.advance(1000);
+  expect((await mirror()).status).toBe(200);
+});
