@@ -12,6 +12,8 @@ import { create, get, replace } from "./verbs.ts";
 /** What a Lease tells its owner. */
 export interface LeaseEvents {
   readonly onAcquired?: () => void;
+  /** It is ours for `ms` from now on, and lost then unless this is called again. */
+  readonly onHeld?: (ms: number) => void;
   /** Another may hold it from `--lease-duration` on: end what must not run twice. Once per acquisition. */
   readonly onLost: (reason: string) => void;
   /** Somebody else holds it; once for each holder. */
@@ -165,10 +167,12 @@ export class Lease {
   /** Counts the deadline from when the successful request was sent: the server's view can only be later. */
   #extend(sentAt: number): void {
     this.#deadline?.cancel();
-    const { clock } = this.#options;
+    const { clock, events } = this.#options;
     this.#heldUntil = sentAt + this.#times.renewDeadlineMs;
     const reason = `it could not be renewed for ${this.#times.renewDeadlineMs / 1000} s`;
-    this.#deadline = clock.setTimer(this.#heldUntil - clock.monotonic(), () => this.#lose(reason));
+    const leftMs = this.#heldUntil - clock.monotonic();
+    this.#deadline = clock.setTimer(leftMs, () => this.#lose(reason));
+    events.onHeld?.(leftMs);
   }
 
   async #renewLoop(signal: AbortSignal): Promise<void> {

@@ -1,3 +1,5 @@
+import { uptime } from "node:os";
+
 /** A running timer. `cancel` is idempotent. */
 export interface Timer {
   cancel(): void;
@@ -25,6 +27,9 @@ export const systemClock: Clock = {
     return { cancel: () => clearTimeout(handle) };
   },
 };
+
+/** The same, but `monotonic` goes on while the machine sleeps, as the clocks of others do. */
+export const wakefulClock: Clock = { ...systemClock, monotonic: () => uptime() * 1000 };
 
 /** Resolves after `ms` milliseconds, or at once (without an error) when `signal` is aborted. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {

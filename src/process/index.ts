@@ -7,3 +7,4 @@ export type { RunOutcome, RunResult, Stream } from "./result.ts";
 export type { Usage } from "./reaper.ts";
 export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";
 export { endStrays, strays, type Fits, type StrayOptions } from "./strays.ts";
+export { watchdog, type Watchdog } from "./watchdog.ts";

@@ -2,12 +2,17 @@ import { lookup } from "node:dns/promises";
 
 import { LEASES, Lease, mergePatch, ownIdentity } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { oneLine } from "../lib/index.ts";
-import { startOnlyWhile } from "../process/index.ts";
+import { createLogger, oneLine, wakefulClock } from "../lib/index.ts";
+import { startOnlyWhile, watchdog } from "../process/index.ts";
+import { LEASE_GRACE_MS } from "../config.ts";
 import type { Base } from "./base.ts";
 import { formatAddress, reachableIp } from "./leader-address.ts";
 import { ADDRESS_ANNOTATION, leaderMirror } from "./leader-mirror.ts";
 import type { Readiness } from "./leader-mirror.ts";
+
+/** Who has lost the lease ends in order, its children first; what is left then ends without being asked. */
+export const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
+const BITE_MS = LEASE_GRACE_MS - 500;
 
 export interface LeadershipEvents {
   readonly onLost: (reason: string) => void;
@@ -20,19 +25,20 @@ export class Leadership {
   readonly #name: string;
   readonly #client: KubeClient;
   readonly #leader: () => Promise<Readiness>;
+  readonly #watchdog = watchdog();
   #leads = false;
   /** Everything is read that can be read before it leads. */
   #waits = false;
 
   constructor(base: Base, events: LeadershipEvents) {
-    const { settings, client, clock, logger, namespace } = base;
+    const { settings, client, logger, namespace } = base;
     this.#base = base;
     this.#name = `addon-operator-${settings.configMap}`;
     this.#client = client.forLease();
     this.#leader = leaderMirror(base, this.#name);
     this.#lease = new Lease({
       client: this.#client,
-      clock,
+      clock: wakefulClock,
       logger,
       namespace,
       name: this.#name,
@@ -43,7 +49,11 @@ export class Leadership {
         retryMs: settings.leaseRetryMs,
       },
       events: {
-        onLost: events.onLost,
+        onHeld: (ms) => this.#biteAfter(ms + BITE_MS),
+        onLost: (reason) => {
+          this.#biteAfter(BITE_MS);
+          events.onLost(reason);
+        },
         onWaiting: (holder) =>
           logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder }),
       },
@@ -54,6 +64,8 @@ export class Leadership {
   /** Resolves when we may work. `port` is where we listen. */
   async acquire(port: number, signal: AbortSignal): Promise<void> {
     this.#waits = true;
+    if (this.#watchdog === undefined)
+      this.#base.logger.warn("There is no watchdog here: a busy operator may outlive its lease");
     await this.#lease.acquire(signal);
     this.#leads = true;
     startOnlyWhile(() => this.#lease.held);
@@ -66,8 +78,19 @@ export class Leadership {
   }
 
   /** Gives the lease back; see {@link Lease.release}. */
-  release(): Promise<void> {
-    return this.#lease.release();
+  async release(): Promise<void> {
+    if (!this.#lease.held) return;
+    await this.#lease.release();
+    this.#watchdog?.calm();
+  }
+
+  /** Whatever the event loop is doing. */
+  #biteAfter(ms: number): void {
+    const { sink, clock } = this.#base;
+    const at = { ...clock, now: () => clock.now() + ms };
+    const write = (line: string): void => this.#watchdog?.biteAfter(ms, line.trimEnd());
+    const lastWords = createLogger({ ...sink, clock: at, write });
+    lastWords.error("The lease is lost and not all has ended in time; killing what is left, and myself");
   }
 
   /** What a follower says to `/readyz`; undefined for the leader. */

@@ -4,7 +4,7 @@ import { Engine } from "../engine/index.ts";
 import { firstContact } from "../kube/index.ts";
 import { breathe } from "../lib/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { LEASE_GRACE_MS, overlayOf } from "../config.ts";
+import { overlayOf } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
@@ -26,7 +26,7 @@ import { Faces } from "./faces.ts";
 import { FollowedReleases } from "./followed-releases.ts";
 import { makeHands } from "./hands.ts";
 import { IdleMemory } from "./idle-memory.ts";
-import { Leadership } from "./leadership.ts";
+import { CHILDREN_GRACE_MS, Leadership } from "./leadership.ts";
 import { hasHook } from "./inventory.ts";
 import { bindingTimes, countWait } from "./measure.ts";
 import { applyOwnCrds } from "./own-crds.ts";
@@ -132,7 +132,7 @@ export class Operator {
   async stop(): Promise<void> {
     this.#engine.stop();
     await this.#queues.stop(this.#graceMs);
-    await endChildren(LEASE_GRACE_MS);
+    await endChildren(CHILDREN_GRACE_MS);
     await this.#faces?.flush(this.#leadership.leads);
     await this.#leadership.release();
   }
@@ -281,7 +281,7 @@ export class Operator {
     this.#base.logger.error("The lease is lost; stopping", { reason });
     this.#graceMs = 0;
     this.#options.stop.abort(new Error("lost the lease"));
-    void endChildren(LEASE_GRACE_MS);
+    void endChildren(CHILDREN_GRACE_MS);
   }
 
   /** After a run: its release's objects are watched as they are now, and the next try is told to people. */

@@ -79,12 +79,15 @@ async function lab(): Promise<{
   server: LeaseServer;
   clock: ManualClock;
   events: string[];
+  /** For how long each time it was held. */
+  held: number[];
   api: FakeApi;
   lease: Lease;
   contend: (identity: Identity) => Lease;
 }> {
   const { api, client, clock } = await fake();
   const events: string[] = [];
+  const held: number[] = [];
   const contend = (identity: Identity): Lease =>
     new Lease({
       client,
@@ -95,11 +98,12 @@ async function lab(): Promise<{
       name: "guard",
       events: {
         onAcquired: () => events.push(`${identity.name} acquired`),
+        onHeld: (ms) => held.push(ms),
         onLost: (reason) => events.push(`${identity.name} lost: ${reason}`),
         onWaiting: (holder) => events.push(`${identity.name} waits for ${holder.split("/")[0] ?? ""}`),
       },
     });
-  return { server: new LeaseServer(api), clock, events, api, lease: contend(me), contend };
+  return { server: new LeaseServer(api), clock, events, held, api, lease: contend(me), contend };
 }
 
 /** Turns the clock in steps, letting real requests end in between, until `condition` holds. */
@@ -224,12 +228,14 @@ describe("acquiring", () => {
 });
 
 describe("holding", () => {
-  test("is renewed every ten seconds", async () => {
-    const { server, clock, api, lease } = await lab();
+  test("is renewed every ten seconds, for thirty each", async () => {
+    const { server, clock, api, held, lease } = await lab();
     await lease.acquire();
     await turn(clock, 60_000, quiet(api));
     expect(api.count(`PUT ${PATH}`)).toBe(6);
     expect(server.object?.spec.renewTime).toBe("2026-01-01T00:01:00.000000Z");
+    expect(held).toEqual(Array.from({ length: 7 }, () => 30_000));
+    expect(held).toEqual(Array.from({ length: 7 }, () => 30_000));
     expect(lease.held).toBe(true);
   });
 
