@@ -28,8 +28,14 @@ export const systemClock: Clock = {
   },
 };
 
-/** The same, but `monotonic` goes on while the machine sleeps, as the clocks of others do. */
-export const wakefulClock: Clock = { ...systemClock, monotonic: () => uptime() * 1000 };
+/** The same clock, but `monotonic` goes on while the machine sleeps, as the clocks of others do. */
+export function wakeful(clock: Clock): Clock {
+  return {
+    now: () => clock.now(),
+    monotonic: () => uptime() * 1000,
+    setTimer: (ms, fn) => clock.setTimer(ms, fn),
+  };
+}
 
 /** Resolves after `ms` milliseconds, or at once (without an error) when `signal` is aborted. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {

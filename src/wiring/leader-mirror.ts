@@ -68,7 +68,7 @@ function statusOf({ ip, port }: Address, clock: Clock): Promise<number> {
       resolve(answer.statusCode ?? 0);
       sent.destroy();
     });
-    const limit = clock.setTimer(LIMIT_MS, () => sent.destroy(new Error("no answer in time")));
+    const limit = clock.setTimer(LIMIT_MS, () => void sent.destroy(new Error("no answer in time")));
     sent.on("error", reject).on("close", () => limit.cancel());
     sent.end();
   });

@@ -2,7 +2,7 @@ import { lookup } from "node:dns/promises";
 
 import { LEASES, Lease, mergePatch, ownIdentity } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { createLogger, oneLine, wakefulClock } from "../lib/index.ts";
+import { createLogger, oneLine, wakeful } from "../lib/index.ts";
 import { startOnlyWhile, watchdog } from "../process/index.ts";
 import { LEASE_GRACE_MS } from "../config.ts";
 import type { Base } from "./base.ts";
@@ -38,7 +38,7 @@ export class Leadership {
     this.#leader = leaderMirror(base, this.#name);
     this.#lease = new Lease({
       client: this.#client,
-      clock: wakefulClock,
+      clock: wakeful(base.clock),
       logger,
       namespace,
       name: this.#name,
