@@ -42,17 +42,23 @@ export function leaderMirror(base: Reached, lease: string): () => Promise<Readin
   });
 }
 
-async function ask({ client, clock, namespace, settings }: Reached, name: string): Promise<Readiness> {
-  const target = { resource: LEASES, namespace, name };
-  const { metadata, spec } = await get<Held>(client, target, { timeoutMs: LIMIT_MS });
-  const holder = spec?.holderIdentity?.split("/")[0] ?? "";
-  if (isOtherRevision(settings.pod ?? "", holder))
+async function ask(base: Reached, lease: string): Promise<Readiness> {
+  const { holder, address } = await leaderOf(base, lease);
+  if (isOtherRevision(base.settings.pod ?? "", holder))
     return { status: 200, text: "Waiting for the lease; the leader is of another revision\n" };
-  const address = parseAddress(metadata.annotations?.[ADDRESS_ANNOTATION] ?? "");
   if (address === undefined || holder === "") return { status: 500, text: "No leader is elected\n" };
-  return (await statusOf(address, clock)) === 200
+  return (await statusOf(address, base.clock)) === 200
     ? { status: 200, text: "Waiting for the lease; the leader is ready\n" }
     : { status: 500, text: "The leader is not ready\n" };
+}
+
+async function leaderOf({ client, namespace }: Reached, name: string) {
+  const target = { resource: LEASES, namespace, name };
+  const { metadata, spec } = await get<Held>(client, target, { timeoutMs: LIMIT_MS });
+  return {
+    holder: spec?.holderIdentity?.split("/")[0] ?? "",
+    address: parseAddress(metadata.annotations?.[ADDRESS_ANNOTATION] ?? ""),
+  };
 }
 
 /** Whether two Pods belong to different revisions of one Deployment; their names are `<deployment>-<hash>-<random>`. */
