@@ -17,3 +17,4 @@ export { redactValues } from "./redact/values.ts";
 export * from "./scope.ts";
 export * from "./share-answer.ts";
 export * from "./yaml.ts";
+export * from "./yaml-lines.ts";

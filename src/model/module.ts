@@ -22,6 +22,8 @@ export interface StaticValues {
   readonly file: string;
   readonly section: Section | undefined;
   readonly enabled: boolean | undefined;
+  /** File and line of a key, by JSON pointer that begins with the section's key. */
+  readonly placeOf?: (pointer: string) => string | undefined;
 }
 
 /** How the module's chart is had: its own Chart.yaml, a made one for bare `templates/`, or none at all. */
@@ -65,6 +67,8 @@ export interface Tree {
   readonly modules: readonly Module[];
   /** `global` of all `modules/values.yaml` merged, the first directory's leaf wins. */
   readonly globalValues: JsonObject | undefined;
+  /** File and line of a key of them, by JSON pointer that begins with `/global`. */
+  readonly globalPlaceOf?: (pointer: string) => string | undefined;
   readonly globalSchemas: SchemaFiles;
   readonly globalHookFiles: readonly HookFile[];
   /** Problems of `modules/values.yaml`, global hooks or schemas: fatal at start, logged at a reload. */

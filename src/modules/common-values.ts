@@ -46,6 +46,15 @@ export function commonOf(reading: Reading, files: readonly CommonFile[], valuesK
   return common;
 }
 
+/** Where the first of the files that has a key has it. */
+export function placeIn(files: readonly CommonFile[], pointer: string): string | undefined {
+  for (const { values } of files) {
+    const place = values.placeOf(pointer);
+    if (place !== undefined) return place;
+  }
+  return undefined;
+}
+
 function mergeSaid(files: readonly CommonFile[], valuesKey: string): StaticValues {
   const said = files.flatMap(({ file, values }) => {
     const one = values.byKey.get(valuesKey);
@@ -55,6 +64,7 @@ function mergeSaid(files: readonly CommonFile[], valuesKey: string): StaticValue
     file: (said[0] ?? files[0])?.file ?? "values.yaml",
     section: mergeLayers(said.map((one) => one.section).reverse()) as Section | undefined,
     enabled: said.find((one) => one.enabled !== undefined)?.enabled,
+    placeOf: (pointer) => placeIn(files, pointer),
   };
 }
 

@@ -2,6 +2,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 import { ProblemError } from "../model/index.ts";
+import type { SchemaFiles } from "../model/index.ts";
+import { compileSchemas } from "../values/index.ts";
 import { findHookFiles, hookFilesOf, idleHooks } from "./hook-files.ts";
 import { SCHEMA_FILES } from "./listing.ts";
 import type { RememberedGlobal } from "./memory.ts";
@@ -47,9 +49,21 @@ function read(reading: Reading, dir: string): RememberedGlobal {
   reading.warnings.push(...idleHooks(hooks).map(idleWarning));
   return {
     hookFiles: hookFilesOf(root, hooks),
-    schemas: readSchemas(schemaFiles),
+    schemas: goodSchemas(reading, readSchemas(schemaFiles)),
     paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
   };
+}
+
+/** Schemas that cannot be used are a problem, and those of the last read stay. */
+function goodSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
+  try {
+    compileSchemas(files);
+    return files;
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    reading.problems.push(...error.problems);
+    return reading.before.global?.schemas ?? {};
+  }
 }
 
 function findSchemas(dir: string): Map<string, Found> {

@@ -40,7 +40,12 @@ export function readModule(source: ModuleSource, listing: Listing): Module {
     order,
     dir,
     common,
-    own: { file: join(dir, "values.yaml"), section: own.section, enabled: own.enabled },
+    own: {
+      file: join(dir, "values.yaml"),
+      section: own.section,
+      enabled: own.enabled,
+      placeOf: own.placeOf,
+    },
     schemas,
     chartVersion,
     chart: chartKind(listing),
@@ -98,7 +103,12 @@ function chartKind(listing: Listing): ChartKind {
   return listing.files.has("templates") ? "synthetic" : "none";
 }
 
-const NO_VALUES: ModuleValues = { section: undefined, enabled: undefined, warnings: [] };
+const NO_VALUES: ModuleValues = {
+  section: undefined,
+  enabled: undefined,
+  placeOf: () => undefined,
+  warnings: [],
+};
 
 function readOwnValues(source: ModuleSource, listing: Listing): ModuleValues {
   const path = listing.files.get("values.yaml")?.path;

@@ -2,7 +2,7 @@ import { breathe, camelCase, systemClock } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { describeProblem, ProblemError } from "../model/index.ts";
 import type { Module, Problem, Tree } from "../model/index.ts";
-import { commonOf, mergeGlobals, readCommonFiles } from "./common-values.ts";
+import { commonOf, mergeGlobals, placeIn, readCommonFiles } from "./common-values.ts";
 import type { CommonFile } from "./common-values.ts";
 import { flagCollision } from "./entry-name.ts";
 import { recall, remember } from "./memory.ts";
@@ -55,6 +55,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     {
       modules,
       globalValues,
+      globalPlaceOf: (pointer) => placeIn(files, pointer),
       globalSchemas: global.schemas,
       globalHookFiles: global.hookFiles,
       problems: reading.problems,

@@ -1,7 +1,7 @@
-import type { Problem } from "../model/index.ts";
+import type { Module, Problem } from "../model/index.ts";
 import type { ParsedConfig, Violation } from "../values/index.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
-import type { Sections, ValuesStore } from "./values-store.ts";
+import type { Located, Sections, ValuesStore } from "./values-store.ts";
 
 /** ConfigMap content that is to be judged before it comes into force. */
 export interface Candidate {
@@ -43,25 +43,56 @@ function checkSection(
   key: string,
   { name, config, overlay, remedy }: Candidate & { readonly remedy: string },
 ): Problem[] {
-  const { config: merged } = values.mergeSections(key, {
-    config: sectionIn(config, key),
-    overlay: sectionIn(overlay, key),
-  });
-  return values
-    .schemas(key)
-    .validateConfig(merged)
-    .map(({ path, message }) => ({
-      file: `ConfigMap ${name}`,
-      key: `${key}${path}`,
-      message,
-      remedy,
-    }));
+  const sections = { config: sectionIn(config, key), overlay: sectionIn(overlay, key) };
+  const found = values.locate(key, violationsOf(values, key, sections), sections);
+  return broken(values, key, found).map(({ path, message, layer, place }) => ({
+    file:
+      layer?.endsWith("values.yaml") || layer === "overlay ConfigMap"
+        ? (place ?? layer)
+        : `ConfigMap ${name}`,
+    key: `${key}${path}`,
+    message,
+    remedy,
+  }));
 }
 
-/** Throws when a hook's config patch leaves sections that break the config schema. */
+/**
+ * Of what is wrong with a section, what the ConfigMap or its overlay breaks: what files alone are wrong about, or leave
+ * unset, makes their module Invalid and stops nobody else. Global values have no such state of their own.
+ */
+function broken(values: ValuesStore, key: string, found: readonly Located[]): readonly Located[] {
+  if (found.length === 0 || key === GLOBAL) return found;
+  const alone = new Set(violationsOf(values, key, { config: undefined, overlay: undefined }).map(idOf));
+  return found.filter((each) => !alone.has(idOf(each)) || isSaid(each));
+}
+
+/** A leaf that the ConfigMap sets is its own, whatever stands below. */
+function isSaid({ layer, rule }: Located): boolean {
+  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay ConfigMap");
+}
+
+function idOf({ path, rule }: Violation): string {
+  return `${path} ${rule}`;
+}
+
+/** Why a module that is on cannot run: its values break its config schema. Undefined when they do not. */
+export function invalidValues(values: ValuesStore, module: Module): Problem | undefined {
+  const { valuesKey, own } = module;
+  const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
+  if (violations.length === 0) return undefined;
+  const remedy = "mend the values in the file or in the ConfigMap";
+  return { file: own.file, message: values.describe(valuesKey, violations), remedy };
+}
+
+function violationsOf(values: ValuesStore, key: string, sections: Sections): readonly Violation[] {
+  return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
+}
+
+/** Throws when a hook's config patch breaks what was in order before. */
 export function checkPatched(values: ValuesStore, key: string, sections: Sections): void {
-  const { config } = values.mergeSections(key, sections);
-  refusePatch("config values patch", key, values.schemas(key).validateConfig(config));
+  const before = new Set(values.schemas(key).validateConfig(values.merged(key).config).map(idOf));
+  const violations = violationsOf(values, key, sections).filter((each) => !before.has(idOf(each)));
+  refusePatch("config values patch", key, violations);
 }
 
 /** Throws with every violation that a hook's patch brings about, if there is any. */

@@ -8,16 +8,20 @@ import {
   compileSchemas,
   effective,
   explain,
+  originOf,
   patchedSection,
   withOverlay,
 } from "../values/index.ts";
 import type {
   Effective,
+  LayerName,
+  Origin,
   ParsedConfig,
   PatchOperation,
   Places,
   Schemas,
   SectionInput,
+  Violation,
 } from "../values/index.ts";
 import { PatchAuthors } from "./patch-authors.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
@@ -29,6 +33,12 @@ export interface Merged extends Effective {
 
 /** What ConfigMap and overlay say of one key. */
 export type Sections = Pick<SectionInput, "config" | "overlay">;
+/** A violation and who set what is wrong; undefined where nobody said anything. */
+export interface Located extends Violation {
+  readonly layer: LayerName | undefined;
+  readonly place: string | undefined;
+}
+type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
 
 const NO_SCHEMAS = {};
@@ -39,7 +49,9 @@ const NO_PATCHES: readonly PatchOperation[] = [];
  * their layers changes.
  */
 export class ValuesStore {
-  #tree: Tree | undefined;
+  #globals: Globals | undefined;
+  /** What is wrong with the global values and schemas of the directories; those before stay in force. */
+  #globalProblems: readonly Located[] = [];
   #config: ParsedConfig | undefined;
   #overlay: ParsedConfig | undefined;
   /** Both, as hooks are shown them. */
@@ -68,11 +80,32 @@ export class ValuesStore {
   }
 
   setTree(tree: Tree): void {
-    this.#tree = tree;
     this.#modules.clear();
     for (const module of tree.modules) this.#modules.set(module.valuesKey, module);
     this.#merged.clear();
     this.#digests.clear();
+    this.#setGlobals(tree);
+  }
+
+  /** Takes global values and schemas over, unless that would break what is in order. */
+  #setGlobals(globals: Globals): void {
+    const before = this.#globals;
+    const wasBroken = this.#globalViolations().length > 0;
+    this.#globals = globals;
+    this.#merged.delete(GLOBAL);
+    this.#globalProblems = this.#config === undefined ? [] : this.locate(GLOBAL, this.#globalViolations());
+    if (this.#globalProblems.length === 0 || wasBroken || before === undefined) return;
+    this.#globals = before;
+    this.#merged.delete(GLOBAL);
+  }
+
+  #globalViolations(): readonly Violation[] {
+    return this.schemas(GLOBAL).validateConfig(this.merged(GLOBAL).config);
+  }
+
+  /** What keeps the global values and schemas of the directories from coming into force, a line for each. */
+  get globalProblems(): string[] {
+    return wordsOf(GLOBAL, this.#globalProblems);
   }
 
   /** Takes new ConfigMap content (and overlay) into force; sections that did not change keep their merge. */
@@ -164,9 +197,44 @@ export class ValuesStore {
     return Object.fromEntries(explain(input, this.#places(key)));
   }
 
+  /** Where violations come from: the layer that set the leaf, and its file and line, ConfigMap key or hook. */
+  locate(key: string, violations: readonly Violation[], sections = this.#sections(key)): Located[] {
+    const input = this.#input(key, { ...sections, patches: this.patches(key) });
+    return violations.map((violation) => {
+      const origin = originOf(input, violation.path);
+      return {
+        ...violation,
+        layer: origin?.layer,
+        place: origin === undefined ? undefined : this.#placeOf(key, origin),
+      };
+    });
+  }
+
+  /** Violations of what is in force, in words. */
+  describe(key: string, violations: readonly Violation[]): string {
+    return wordsOf(key, this.locate(key, violations)).join("; ");
+  }
+
+  #placeOf(key: string, { layer, path }: Origin): string {
+    if (layer === "hook patch") return `a patch of hook ${this.#authors.of(key, path) ?? "unknown"}`;
+    const module = this.#modules.get(key);
+    const files = {
+      "modules/values.yaml": key === GLOBAL ? this.#globals?.globalPlaceOf : module?.common.placeOf,
+      "module values.yaml": module?.own.placeOf,
+    };
+    const placeOf = layer in files ? files[layer as keyof typeof files] : undefined;
+    // What an alias or a merge brought stands under a key above it.
+    for (let at = `/${key}${path}`; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
+      const place = placeOf?.(at);
+      if (place !== undefined) return place;
+    }
+    const known = this.#places(key)[layer];
+    return known === undefined || layer.endsWith("values.yaml") ? (known ?? layer) : `${layer}: ${known}`;
+  }
+
   #places(key: string): Places {
     const module = this.#modules.get(key);
-    const schemas = key === GLOBAL ? this.#tree?.globalSchemas : module?.schemas;
+    const schemas = key === GLOBAL ? this.#globals?.globalSchemas : module?.schemas;
     const places = {
       "modules/values.yaml": module?.common.file,
       "module values.yaml": module?.own.file,
@@ -183,7 +251,7 @@ export class ValuesStore {
     const module = this.#modules.get(key);
     return {
       schemas: this.schemas(key),
-      common: key === GLOBAL ? this.#tree?.globalValues : module?.common.section,
+      common: key === GLOBAL ? this.#globals?.globalValues : module?.common.section,
       own: module?.own.section,
       ...layers,
     };
@@ -196,7 +264,7 @@ export class ValuesStore {
 
   /** The schemas of `global` or of a module's key; a broken one validates nothing (its module is Invalid). */
   schemas(key: string): Schemas {
-    const files = key === GLOBAL ? this.#tree?.globalSchemas : this.#modules.get(key)?.schemas;
+    const files = key === GLOBAL ? this.#globals?.globalSchemas : this.#modules.get(key)?.schemas;
     try {
       return compileSchemas(files ?? NO_SCHEMAS);
     } catch (error) {
@@ -293,4 +361,10 @@ function orNothing(section: Section | undefined): Json {
   return section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0)
     ? null
     : section;
+}
+
+function wordsOf(key: string, violations: readonly Located[]): string[] {
+  return violations.map(({ path, message, place }) => {
+    return `${key}${path}: ${message}${place === undefined ? "" : `; set in ${place}`}`;
+  });
 }

@@ -1,7 +1,7 @@
 import type { Module, Task } from "../model/index.ts";
 import { moduleOf, runModuleKey } from "../model/index.ts";
 import type { Decision, ModuleRecord } from "../state/index.ts";
-import { brokenFiles, problemOf } from "../state/index.ts";
+import { brokenFiles, invalidValues, problemOf } from "../state/index.ts";
 import { workAhead } from "./ahead.ts";
 import { moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
@@ -105,14 +105,8 @@ async function script(
 /** A module that goes on must have a valid section (README "Validation"). */
 function valid(hands: Hands, module: Module, decision: Decision): Decision {
   if (module.chart !== "none" && hands.releases.isReserved(module.name)) return reserved(module, decision);
-  const { values } = hands.state;
-  const violations = values.schemas(module.valuesKey).validateConfig(values.merged(module.valuesKey).config);
-  if (violations.length === 0) return decision;
-  const message = violations.map((each) => `${module.valuesKey}${each.path}: ${each.message}`).join("; ");
-  return {
-    ...decision,
-    problem: { file: module.own.file, message, remedy: "mend the values in the file or in the ConfigMap" },
-  };
+  const problem = invalidValues(hands.state.values, module);
+  return problem === undefined ? decision : { ...decision, problem };
 }
 
 /** Its release would overwrite one that is never touched. */
@@ -145,11 +139,14 @@ function announce(hands: Hands, module: Module, decision: Decision): void {
   hands.state.recordDecision(module.name, decision);
 }
 
-function tellProblem({ logger, witness }: Hands, module: string, { enabled, problem }: Decision): void {
+/** Logs that a module needs a person. One that is on fails by its values alone; one that is off is kept by its protection. */
+export function tellProblem({ logger, witness }: Hands, module: string, decision: TellOf): void {
+  const { enabled, problem } = decision;
   logger.error("Module is invalid", { module, ...problem });
-  // A module that is on fails by its values alone; one that is off is kept by its protection.
   if (enabled) witness.failed(module, "ValuesInvalid", problem?.message ?? "");
 }
+
+type TellOf = Pick<Decision, "enabled" | "problem">;
 
 /** Modules that went off lose their schedules and queued tasks at once; watches stay until afterDeleteHelm. */
 function dropDisabled(hands: Hands): void {

@@ -14,14 +14,24 @@ export async function loadTree(hands: Hands): Promise<Tree> {
   retireModules(hands, tree);
   const covered = hands.state.coversConfig();
   const before = moduleNames(hands);
-  hands.state.recordTree(tree);
-  if (moduleNames(hands) !== before) hands.config.judgeAgain();
+  recordTree(hands, tree);
+  // What was refused may be right by the files as they are now.
+  if (moduleNames(hands) !== before || hands.state.view.config.condition === "invalid")
+    hands.config.judgeAgain();
   // What the tree alone moved is looked at by this very reload.
   if (covered) hands.state.coverConfig();
   for (const module of tree.modules) {
     if (isWanted(hands, module)) await loadModule(hands, module);
   }
   return tree;
+}
+
+function recordTree({ state, logger }: Hands, tree: Tree): void {
+  const told = new Set(state.values.globalProblems);
+  state.recordTree(tree);
+  for (const error of state.values.globalProblems)
+    if (!told.has(error))
+      logger.error("Global files are broken; the last good values and schemas stay", { error });
 }
 
 function moduleNames(hands: Hands): string {

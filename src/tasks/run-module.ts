@@ -4,8 +4,9 @@ import { oneLine } from "../lib/index.ts";
 import type { Hook, RunModuleTask, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { GLOBAL } from "../state/index.ts";
+import { GLOBAL, invalidValues } from "../state/index.ts";
 import type { LastRun, ModuleRecord, RetryReason } from "../state/index.ts";
+import { tellProblem } from "./discover.ts";
 import { helmValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
 import { HookFailure, failureText } from "./hook-run.ts";
@@ -38,6 +39,13 @@ export async function runModule(
   const record = hands.state.module(task.module);
   if (record?.enabled !== true || record.module.vanished !== undefined) return { kind: "done" };
   if (hands.state.view.modules.get(task.module)?.problem !== undefined) return { kind: "done" };
+  const problem = invalidValues(hands.state.values, record.module);
+  if (problem !== undefined) {
+    // An edit took away what is required, or a file was changed: as if discovery had found it.
+    tellProblem(hands, task.module, { enabled: true, problem });
+    hands.state.recordProblem(task.module, problem);
+    return { kind: "done" };
+  }
   const run: Run = { hands, name: task.module, task, context, startedAt: hands.clock.now() };
   begin(run);
   try {
@@ -158,7 +166,7 @@ function checkComplete(run: Run): void {
   for (const key of [GLOBAL, valuesKey]) {
     const violations = values.schemas(key).validateHelm(values.merged(key).values);
     if (violations.length > 0) {
-      throw new IncompleteValues(violations.map((each) => `${key}${each.path}: ${each.message}`).join("; "));
+      throw new IncompleteValues(values.describe(key, violations));
     }
   }
 }

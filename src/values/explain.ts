@@ -36,15 +36,58 @@ export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<s
   return origins;
 }
 
-function layerOf(input: SectionInput, path: string): LayerName {
+/** Who set a leaf: a layer, and the path at which it did. */
+export interface Origin {
+  readonly layer: LayerName;
+  readonly path: string;
+}
+
+/**
+ * Which layer set what stands at `path`, or the list that it is in; of what is missing, the ConfigMap that took it
+ * away. Undefined = nobody said anything.
+ */
+export function originOf(input: SectionInput, path: string): Origin | undefined {
+  const before = effective({ ...input, patches: [] }).values;
+  const { values } = effective(input);
+  const leaf = leafAt(values, path);
+  if (leaf === undefined) {
+    const sections = [["overlay ConfigMap", input.overlay] as const, ["ConfigMap", input.config] as const];
+    const taken = sections.find(([, section]) => section !== undefined && at(section, path) === null);
+    return taken && { layer: taken[0], path };
+  }
+  // Of a map that several layers fill nobody is the one to blame.
+  if (isJsonObject(at(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
+  const isOfHook = isPatched(leaf, input.patches ?? []) || !same(at(before, leaf), at(values, leaf));
+  return { layer: isOfHook ? "hook patch" : layerOf(input, leaf), path: leaf };
+}
+
+/** `path` as far as it leads through maps; undefined when nothing is there. */
+function leafAt(values: Json, path: string): string | undefined {
+  const walked: string[] = [];
+  let value: Json | undefined = values;
+  for (const segment of path === "/" ? [] : segmentsOf(path)) {
+    if (!isJsonObject(value)) break;
+    value = member(value, segment);
+    walked.push(segment);
+  }
+  return value === undefined ? undefined : pointerOf(walked);
+}
+
+/** The written layers that say something at `path`, strongest first. */
+function layersWith(input: SectionInput, path: string): LayerName[] {
   const layers: readonly (readonly [LayerName, Section | undefined])[] = [
     ["overlay", input.overlay],
     ["ConfigMap", input.config],
     ["module values.yaml", input.own],
     ["modules/values.yaml", input.common],
   ];
-  const found = layers.find(([, section]) => section !== undefined && at(section, path) !== undefined);
-  if (found !== undefined) return found[0];
+  const saying = layers.filter(([, section]) => section !== undefined && at(section, path) !== undefined);
+  return saying.map(([layer]) => layer);
+}
+
+function layerOf(input: SectionInput, path: string): LayerName {
+  const [found] = layersWith(input, path);
+  if (found !== undefined) return found;
   const given = (mergeLayers([input.common, input.own, input.config, input.overlay]) ?? {}) as Section;
   const isConfigDefault = at(input.schemas.configDefaults(given), path) !== undefined;
   return isConfigDefault ? "config schema default" : "values schema default";

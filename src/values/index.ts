@@ -12,8 +12,8 @@ export {
   sectionYaml,
 } from "./config-write.ts";
 export type { ConfigEdit, ConfigWrite } from "./config-write.ts";
-export { explain } from "./explain.ts";
-export type { LayerName, Places } from "./explain.ts";
+export { explain, originOf } from "./explain.ts";
+export type { LayerName, Origin, Places } from "./explain.ts";
 export { effective } from "./layers.ts";
 export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";

@@ -1,6 +1,7 @@
-import { YamlError, parseYaml } from "../lib/index.ts";
+import { YamlError, lineOf, parseYaml } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
+import { segmentsOf } from "./pointer.ts";
 
 /** What one source says about a module: a section, a flag, both or neither. */
 export interface SectionAndFlag {
@@ -8,9 +9,13 @@ export interface SectionAndFlag {
   readonly enabled: boolean | undefined;
 }
 
+/** File and line of the key at a JSON pointer; undefined where the file does not write it. */
+type PlaceOf = (pointer: string) => string | undefined;
+
 /** One `modules/values.yaml`. */
 export interface CommonValues {
   readonly global: JsonObject | undefined;
+  readonly placeOf: PlaceOf;
   /** By values key; a key ending in `Enabled` with a boolean also counts as the flag of what stands before it. */
   readonly byKey: ReadonlyMap<string, SectionAndFlag>;
   readonly warnings: readonly string[];
@@ -18,6 +23,7 @@ export interface CommonValues {
 
 /** One module's own `values.yaml`. */
 export interface ModuleValues extends SectionAndFlag {
+  readonly placeOf: PlaceOf;
   readonly warnings: readonly string[];
 }
 
@@ -65,7 +71,11 @@ export function parseModuleValues(
 ): ModuleValues {
   const { value, warnings } = parseMap(text, file);
   const said = sectionAndFlag(value, module.valuesKey, file);
-  return { ...said, warnings: [...warnings, ...contradiction(value, module.valuesKey, file)] };
+  return {
+    ...said,
+    placeOf: placesIn(text, file),
+    warnings: [...warnings, ...contradiction(value, module.valuesKey, file)],
+  };
 }
 
 /** A `modules/values.yaml` (VALUES "`values.yaml`"): `global`, sections and flags. Throws ProblemError. */
@@ -77,7 +87,14 @@ export function parseCommonValues(text: string, file: string): CommonValues {
   const global = globalOf(value["global"], file, problems);
   if (problems.length > 0) throw new ProblemError(problems);
   const doubts = [...byKey.keys()].flatMap((key) => contradiction(value, key, file));
-  return { global, byKey, warnings: [...warnings, ...doubts] };
+  return { global, byKey, placeOf: placesIn(text, file), warnings: [...warnings, ...doubts] };
+}
+
+function placesIn(text: string, file: string): PlaceOf {
+  return (pointer) => {
+    const line = lineOf(text, segmentsOf(pointer));
+    return line === undefined ? undefined : `${file}, line ${line}`;
+  };
 }
 
 /** The section and flag a map says about `valuesKey`; a scalar `false` section is the flag (README "Values"). */

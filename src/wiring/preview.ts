@@ -6,7 +6,7 @@ import { oneLine } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
 import type { Json, Module, Tree } from "../model/index.ts";
 import { brake, explainBrake } from "../plan/index.ts";
-import { GLOBAL, State } from "../state/index.ts";
+import { GLOBAL, State, invalidValues } from "../state/index.ts";
 import { guardOf, helmValuesFile, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
 import { ConfigMapSource, overlayInForce } from "../triggers/index.ts";
 import { compileSchemas } from "../values/index.ts";
@@ -161,10 +161,7 @@ function brokenness({ state }: Look, module: Module): string | undefined {
     throw error;
   }
   if (!state.values.flag(module).enabled) return undefined;
-  const { config } = state.values.merged(module.valuesKey);
-  const violations = state.values.schemas(module.valuesKey).validateConfig(config);
-  if (violations.length === 0) return undefined;
-  return violations.map((each) => `${module.valuesKey}${each.path}: ${each.message}`).join("; ");
+  return invalidValues(state.values, module)?.message;
 }
 
 function switchedOff({ releases, state }: Look, module: Module, why: string): Verdict {

@@ -278,3 +278,35 @@ describe("reload (README 'Files on disk')", () => {
     expect(second.modules[1]?.own.section).toEqual({ a: 1 });
   });
 });
+
+test("global schemas that cannot be used: every problem is told, and those of the last read stay", async () => {
+  await put("global/openapi/config-values.yaml", "properties: {a: {type: strng}, b: {$ref: '#/x'}}\n");
+  const first = await read();
+  expect(first.problems.map(({ file, key }) => [file, key])).toEqual(
+    expect.arrayContaining([
+      [join(root, "global/openapi/config-values.yaml"), "/properties/a/type"],
+      [join(root, "global/openapi/config-values.yaml"), "/properties/b"],
+    ]),
+  );
+  expect(first.globalSchemas).toEqual({});
+  await put("global/openapi/config-values.yaml", "type: object\n");
+  const second = await read({ previous: first });
+  expect(second.problems).toEqual([]);
+  await put("global/openapi/config-values.yaml", "type: [");
+  const third = await read({ previous: second });
+  expect(third.problems).toHaveLength(1);
+  expect(third.globalSchemas).toBe(second.globalSchemas);
+});
+
+test("values are told with file and line, of the file that has them first", async () => {
+  await put("m/values.yaml", "global:\n  a: 1\nweb:\n  x: 1\n");
+  await put("n/values.yaml", "global:\n\n  b: 1\nweb:\n  x: 2\n  y: 2\n");
+  await put("m/001-web/values.yaml", "web:\n  own: 1\n");
+  const tree = await read({ dirs: ["m", "n"] });
+  expect(tree.globalPlaceOf?.("/global/b")).toBe(`${join(root, "n/values.yaml")}, line 3`);
+  const [web] = tree.modules;
+  expect(web?.common.placeOf?.("/web/x")).toBe(`${join(root, "m/values.yaml")}, line 4`);
+  expect(web?.common.placeOf?.("/web/y")).toBe(`${join(root, "n/values.yaml")}, line 6`);
+  expect(web?.own.placeOf?.("/web/own")).toBe(`${join(root, "m/001-web/values.yaml")}, line 2`);
+  expect(web?.own.placeOf?.("/web/none")).toBeUndefined();
+});

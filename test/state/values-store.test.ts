@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import type { JsonObject, Module, Tree } from "../../src/model/index.ts";
-import { ValuesStore, checkConfig } from "../../src/state/index.ts";
+import { lineOf } from "../../src/lib/index.ts";
+import type { Json, JsonObject, Module, Tree } from "../../src/model/index.ts";
+import { ValuesStore, checkConfig, checkPatched, invalidValues } from "../../src/state/index.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 
 function moduleOf(name: string, said: { common?: boolean; own?: boolean; schema?: string } = {}): Module {
@@ -133,5 +134,124 @@ describe("ConfigMap content is judged before it comes into force", () => {
   ])("%s", (_what, data, problems) => {
     const found = judge(data);
     expect({ found, count: found.length }).toMatchObject({ count: problems });
+  });
+});
+
+describe("who is to blame for values that break the config schema", () => {
+  const schema =
+    "type: object\nrequired: [host]\nproperties: {host: {type: string}, size: {type: integer}, own: {}, from: {}, list: {items: {type: integer}}}\n";
+  const text = "web:\n  own: 1\n  size: big\n";
+  const lines = (file: string, said: string) => (pointer: string) => {
+    const line = lineOf(said, pointer.split("/").slice(1));
+    return line === undefined ? undefined : `${file}, line ${line}`;
+  };
+  const web = (section: JsonObject): Module => ({
+    ...moduleOf("web", { own: true, schema }),
+    own: { file: "web/values.yaml", section, enabled: true, placeOf: lines("web/values.yaml", text) },
+  });
+  const judge = (section: JsonObject, data: Record<string, string>, overlay?: Record<string, string>) => {
+    const module = web(section);
+    const store = storeOf([module]);
+    const config = parsed(store, data);
+    const over = overlay === undefined ? undefined : parsed(store, overlay);
+    const refused = checkConfig(store, { name: "cm", config, overlay: over }).map(
+      ({ file, key, message }) => `${file}: ${key}: ${message}`,
+    );
+    store.setConfig(config, over);
+    return { refused, invalid: invalidValues(store, module)?.message };
+  };
+
+  it.each<readonly [string, JsonObject, Record<string, string>, string[], string | undefined]>([
+    ["a required key that is unset", {}, {}, [], "web/host: is required"],
+    ["one unset beside a section", {}, { web: "own: 2" }, [], "web/host: is required"],
+    [
+      "a wrong value in the module's file",
+      { host: "a", size: "big" },
+      { web: "own: 2" },
+      [],
+      "web/size: must be integer; set in web/values.yaml, line 3",
+    ],
+    [
+      "a wrong value in the ConfigMap",
+      { host: "a" },
+      { web: "size: big" },
+      ["ConfigMap cm: web/size: must be integer"],
+      "web/size: must be integer; set in ConfigMap: key web",
+    ],
+    [
+      "a wrong value in the ConfigMap over one in the file",
+      { host: "a", size: "big" },
+      { web: "size: huge" },
+      ["ConfigMap cm: web/size: must be integer"],
+      "web/size: must be integer; set in ConfigMap: key web",
+    ],
+    [
+      "a required key that the ConfigMap takes away",
+      { host: "a" },
+      { web: "host: null" },
+      ["ConfigMap cm: web/host: is required"],
+      "web/host: is required; set in ConfigMap: key web",
+    ],
+    [
+      "an item of a list",
+      { host: "a" },
+      { web: "list: [1, x]" },
+      ["ConfigMap cm: web/list/1: must be integer"],
+      "web/list/1: must be integer; set in ConfigMap: key web",
+    ],
+    ["a file that the ConfigMap mends", { size: "big" }, { web: "{host: a, size: 1}" }, [], undefined],
+  ])("%s", (_what, section, data, refused, invalid) => {
+    expect(judge(section, data)).toEqual({ refused, invalid });
+  });
+
+  it("the overlay is told by its name", () => {
+    expect(judge({ host: "a" }, {}, { web: "size: big" }).refused).toEqual([
+      "overlay ConfigMap: key web: web/size: must be integer",
+    ]);
+  });
+
+  it("a hook is told by its name, and may leave what was wrong before", () => {
+    const module = web({ size: "big" });
+    const store = storeOf([module]);
+    const put = (path: string, value: Json) =>
+      checkPatched(store, "web", store.patchedSections("web", [{ op: "add", path, value }]));
+    expect(() => put("/web/own", 2)).not.toThrow();
+    expect(() => put("/web/list", ["x"])).toThrow(
+      "config values patch makes web invalid: /list/0: must be integer",
+    );
+    store.addPatches("web", [{ op: "add", path: "/web/size", value: "huge" }], "sets.sh");
+    const found = [{ path: "/size", rule: "type", message: "must be integer" }];
+    expect(store.describe("web", found)).toBe("web/size: must be integer; set in a patch of hook sets.sh");
+  });
+
+  it("global values have nobody else to answer for them: any mistake refuses the content, with its file", () => {
+    const store = new ValuesStore();
+    const globalSchemas = { config: { file: "g.yaml", text: "properties: {g: {type: string}}" } };
+    const globalPlaceOf = () => "values.yaml, line 7";
+    store.setTree({ modules: [], globalValues: { g: 1 }, globalSchemas, globalPlaceOf } as unknown as Tree);
+    const found = checkConfig(store, { name: "cm", config: parsed(store, {}), overlay: undefined });
+    expect(found).toMatchObject([
+      { file: "values.yaml, line 7", key: "global/g", message: "must be string" },
+    ]);
+  });
+
+  it("global files that would break what is in order do not come into force, until they are mended", () => {
+    const store = new ValuesStore();
+    const tree = (globalValues: JsonObject, type: string) =>
+      ({
+        modules: [],
+        globalValues,
+        globalSchemas: { config: { file: "g", text: `properties: {g: {type: ${type}}}` } },
+      }) as unknown as Tree;
+    store.setTree(tree({ g: 1 }, "integer"));
+    take(store, {});
+    store.setTree(tree({ g: 1 }, "string"));
+    expect(store.globalProblems).toEqual(["global/g: must be string; set in modules/values.yaml"]);
+    expect(checkConfig(store, { name: "cm", config: parsed(store, {}), overlay: undefined })).toEqual([]);
+    store.setTree(tree({ g: "b" }, "integer"));
+    expect(store.merged("global").values).toEqual({ g: 1 });
+    store.setTree(tree({ g: "b" }, "string"));
+    expect(store.globalProblems).toEqual([]);
+    expect(store.merged("global").values).toEqual({ g: "b" });
   });
 });
