@@ -1,6 +1,7 @@
 import { EVENT_ID, getScalarValue, parseEvents } from "js-yaml";
 
 type Event = ReturnType<typeof parseEvents>[number];
+type ScalarEvent = Parameters<typeof getScalarValue>[1];
 
 /** A mapping, a sequence or the document, and which of its members is being read. */
 interface Frame {
@@ -20,24 +21,24 @@ export function lineOf(text: string, path: readonly string[]): number | undefine
       if (frames.length === 0) break;
       continue;
     }
-    const frame = frames.at(-1);
-    const isKey = frame !== undefined && enter(frame, event, text);
+    const key = enter(frames.at(-1), event, text);
     // Of the same key twice the last one counts.
-    if (isKey && event.type === EVENT_ID.SCALAR && isAt(frames, path)) start = event.valueStart;
+    if (key !== undefined && isAt(frames, path)) start = key.valueStart;
     if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS)
       frames.push({ type: event.type, expectsKey: true, member: undefined, index: -1 });
   }
   return start === undefined ? undefined : text.slice(0, start).split("\n").length;
 }
 
-/** Moves on to the member that the event begins; true when the event is a key. */
-function enter(frame: Frame, event: Event, text: string): boolean {
-  if (frame.type === EVENT_ID.SEQUENCE) frame.member = String(++frame.index);
-  if (frame.type !== EVENT_ID.MAPPING) return false;
-  const isKey = frame.expectsKey;
-  frame.expectsKey = !isKey;
-  if (isKey) frame.member = event.type === EVENT_ID.SCALAR ? getScalarValue(text, event) : undefined;
-  return isKey;
+/** Moves on to the member that the event begins; the event itself where it is a key. */
+function enter(frame: Frame | undefined, event: Event, text: string): ScalarEvent | undefined {
+  if (frame?.type === EVENT_ID.SEQUENCE) frame.member = String(++frame.index);
+  if (frame?.type !== EVENT_ID.MAPPING) return undefined;
+  frame.expectsKey = !frame.expectsKey;
+  if (frame.expectsKey) return undefined;
+  const key = event.type === EVENT_ID.SCALAR ? event : undefined;
+  frame.member = key === undefined ? undefined : getScalarValue(text, key);
+  return key;
 }
 
 function isAt(frames: readonly Frame[], path: readonly string[]): boolean {

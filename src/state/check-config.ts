@@ -1,7 +1,8 @@
 import type { Module, Problem } from "../model/index.ts";
 import type { ParsedConfig, Violation } from "../values/index.ts";
+import type { Located } from "./origins.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
-import type { Located, Sections, ValuesStore } from "./values-store.ts";
+import type { Sections, ValuesStore } from "./values-store.ts";
 
 /** ConfigMap content that is to be judged before it comes into force. */
 export interface Candidate {

@@ -8,14 +8,11 @@ import {
   compileSchemas,
   effective,
   explain,
-  originOf,
   patchedSection,
   withOverlay,
 } from "../values/index.ts";
 import type {
   Effective,
-  LayerName,
-  Origin,
   ParsedConfig,
   PatchOperation,
   Places,
@@ -23,6 +20,8 @@ import type {
   SectionInput,
   Violation,
 } from "../values/index.ts";
+import { locate, wordsOf } from "./origins.ts";
+import type { Located, Written } from "./origins.ts";
 import { PatchAuthors } from "./patch-authors.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
 
@@ -33,11 +32,6 @@ export interface Merged extends Effective {
 
 /** What ConfigMap and overlay say of one key. */
 export type Sections = Pick<SectionInput, "config" | "overlay">;
-/** A violation and who set what is wrong; undefined where nobody said anything. */
-export interface Located extends Violation {
-  readonly layer: LayerName | undefined;
-  readonly place: string | undefined;
-}
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
 
@@ -199,15 +193,7 @@ export class ValuesStore {
 
   /** Where violations come from: the layer that set the leaf, and its file and line, ConfigMap key or hook. */
   locate(key: string, violations: readonly Violation[], sections = this.#sections(key)): Located[] {
-    const input = this.#input(key, { ...sections, patches: this.patches(key) });
-    return violations.map((violation) => {
-      const origin = originOf(input, violation.path);
-      return {
-        ...violation,
-        layer: origin?.layer,
-        place: origin === undefined ? undefined : this.#placeOf(key, origin),
-      };
-    });
+    return locate(this.#written(key, sections), violations);
   }
 
   /** Violations of what is in force, in words. */
@@ -215,21 +201,18 @@ export class ValuesStore {
     return wordsOf(key, this.locate(key, violations)).join("; ");
   }
 
-  #placeOf(key: string, { layer, path }: Origin): string {
-    if (layer === "hook patch") return `a patch of hook ${this.#authors.of(key, path) ?? "unknown"}`;
+  #written(key: string, sections: Sections): Written {
     const module = this.#modules.get(key);
-    const files = {
-      "modules/values.yaml": key === GLOBAL ? this.#globals?.globalPlaceOf : module?.common.placeOf,
-      "module values.yaml": module?.own.placeOf,
+    const isGlobal = key === GLOBAL;
+    return {
+      key,
+      input: this.#input(key, { ...sections, patches: this.patches(key) }),
+      places: this.#places(key),
+      lines: {
+        "modules/values.yaml": isGlobal ? this.#globals?.globalPlaceOf : module?.common.placeOf,
+        "module values.yaml": module?.own.placeOf,
+      },
     };
-    const placeOf = layer in files ? files[layer as keyof typeof files] : undefined;
-    // What an alias or a merge brought stands under a key above it.
-    for (let at = `/${key}${path}`; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
-      const place = placeOf?.(at);
-      if (place !== undefined) return place;
-    }
-    const known = this.#places(key)[layer];
-    return known === undefined || layer.endsWith("values.yaml") ? (known ?? layer) : `${layer}: ${known}`;
   }
 
   #places(key: string): Places {
@@ -361,10 +344,4 @@ function orNothing(section: Section | undefined): Json {
   return section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0)
     ? null
     : section;
-}
-
-function wordsOf(key: string, violations: readonly Located[]): string[] {
-  return violations.map(({ path, message, place }) => {
-    return `${key}${path}: ${message}${place === undefined ? "" : `; set in ${place}`}`;
-  });
 }

@@ -200,7 +200,7 @@ describe("who is to blame for values that break the config schema", () => {
       "web/list/1: must be integer; set in ConfigMap: key web",
     ],
     ["a file that the ConfigMap mends", { size: "big" }, { web: "{host: a, size: 1}" }, [], undefined],
-  ])("%s", (_what, section, data, refused, invalid) => {
+  ])("%s", (...[, section, data, refused, invalid]) => {
     expect(judge(section, data)).toEqual({ refused, invalid });
   });
 
