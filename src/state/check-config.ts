@@ -48,7 +48,7 @@ function checkSection(
   const found = values.locate(key, violationsOf(values, key, sections), sections);
   return broken(values, key, found).map(({ path, message, layer, place }) => ({
     file:
-      layer?.endsWith("values.yaml") || layer === "overlay ConfigMap"
+      layer?.endsWith("values.yaml") || layer === "overlay"
         ? (place ?? layer)
         : `ConfigMap ${name}`,
     key: `${key}${path}`,
@@ -69,7 +69,7 @@ function broken(values: ValuesStore, key: string, found: readonly Located[]): re
 
 /** A leaf that the ConfigMap sets is its own, whatever stands below. */
 function isSaid({ layer, rule }: Located): boolean {
-  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay ConfigMap");
+  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
 }
 
 function idOf({ path, rule }: Violation): string {

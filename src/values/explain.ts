@@ -51,7 +51,7 @@ export function originOf(input: SectionInput, path: string): Origin | undefined 
   const { values } = effective(input);
   const leaf = leafAt(values, path);
   if (leaf === undefined) {
-    const sections = [["overlay ConfigMap", input.overlay] as const, ["ConfigMap", input.config] as const];
+    const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
     const taken = sections.find(([, section]) => section !== undefined && at(section, path) === null);
     return taken && { layer: taken[0], path };
   }

@@ -206,7 +206,7 @@ describe("who is to blame for values that break the config schema", () => {
 
   it("the overlay is told by its name", () => {
     expect(judge({ host: "a" }, {}, { web: "size: big" }).refused).toEqual([
-      "overlay ConfigMap: key web: web/size: must be integer",
+      "overlay: key web: web/size: must be integer",
     ]);
   });
 
