@@ -47,10 +47,7 @@ function checkSection(
   const sections = { config: sectionIn(config, key), overlay: sectionIn(overlay, key) };
   const found = values.locate(key, violationsOf(values, key, sections), sections);
   return broken(values, key, found).map(({ path, message, layer, place }) => ({
-    file:
-      layer?.endsWith("values.yaml") || layer === "overlay"
-        ? (place ?? layer)
-        : `ConfigMap ${name}`,
+    file: layer?.endsWith("values.yaml") || layer === "overlay" ? (place ?? layer) : `ConfigMap ${name}`,
     key: `${key}${path}`,
     message,
     remedy,

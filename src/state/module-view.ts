@@ -25,6 +25,9 @@ export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold
     get valuesDigest() {
       return values.merged(module.valuesKey).digest;
     },
+    get wholeDigest() {
+      return digest(values.merged(GLOBAL).digest, values.merged(module.valuesKey).digest);
+    },
     values: () => ({
       [GLOBAL]: values.merged(GLOBAL).values,
       [module.valuesKey]: values.merged(module.valuesKey).values,

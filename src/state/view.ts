@@ -125,9 +125,11 @@ export interface ModuleView {
   readonly handledConfigDigest: string | undefined;
   readonly requestedToken: string | undefined;
   readonly handledToken: string | undefined;
-  /** Digest of the merged values, and of those the last helm step used. */
+  /** Digest of the module's own merged values, and of those the last helm step used. */
   readonly valuesDigest: string;
   readonly appliedDigest: string | undefined;
+  /** Digest of all merged values, the global ones too, for the mirror. */
+  readonly wholeDigest: string;
   /** Merged values for the mirror; computed on demand. */
   readonly values: () => Json;
   /** JSON pointers into `values()` that the schemas mark as secret (`writeOnly`, `format: password`, `x-secret`). */

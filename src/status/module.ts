@@ -32,7 +32,7 @@ export function projectModule(view: ModuleView, facts: ModuleFacts): ModuleProje
       state: verdict.state,
       enabledBy: view.enabledBy,
       enabledReason: optional(view.enabledReason, line),
-      valuesDigest: shownDigest(view.valuesDigest),
+      valuesDigest: shownDigest(view.wholeDigest),
       ...facts.shown,
       lastRun: isHidden(view, facts.now) ? facts.lastRunBefore : optional(view.lastRun, projectRun),
       release: optional(view.release, projectRelease),

@@ -20,7 +20,7 @@ interface Made {
   readonly view: ModuleView;
   readonly boot: View["boot"];
   readonly hold: string | undefined;
-  readonly valuesDigest: string;
+  readonly wholeDigest: string;
   readonly hidden: boolean;
   readonly projection: ModuleProjection;
 }
@@ -74,21 +74,21 @@ export class Projector {
 
   #module(view: ModuleView, look: { now: number; boot: View["boot"]; hidden: boolean }): ModuleProjection {
     const { boot, hidden, now } = look;
-    const { hold, valuesDigest, name } = view;
+    const { hold, wholeDigest, name } = view;
     const old = this.#made.get(name);
-    if (old !== undefined && sameLook(old, { view, boot, hold, valuesDigest, hidden })) return old.projection;
+    if (old !== undefined && sameLook(old, { view, boot, hold, wholeDigest, hidden })) return old.projection;
     const raw = projectModule(view, {
       now,
       boot,
       before: this.#transitions.get(name) ?? NO_TRANSITIONS,
       lastRunBefore: old?.projection.status.lastRun,
-      shown: this.#values(view, valuesDigest),
+      shown: this.#values(view, wholeDigest),
     });
     const { values, ...told } = raw.status;
     const status = { ...this.#secrets.redactDeep(told), ...(values === undefined ? {} : { values }) };
     const projection = { ...raw, status };
     this.#transitions.set(name, transitionsOf(status.conditions));
-    this.#made.set(name, { view, boot, hold, valuesDigest, hidden, projection });
+    this.#made.set(name, { view, boot, hold, wholeDigest, hidden, projection });
     return projection;
   }
 
@@ -116,7 +116,7 @@ function sameLook(old: Made, look: Omit<Made, "projection">): boolean {
     old.view === look.view &&
     old.hold === look.hold &&
     old.boot === look.boot &&
-    old.valuesDigest === look.valuesDigest &&
+    old.wholeDigest === look.wholeDigest &&
     old.hidden === look.hidden
   );
 }

@@ -26,6 +26,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     requestedToken: undefined,
     handledToken: undefined,
     valuesDigest: "v1-v1",
+    wholeDigest: "g1-v1",
     appliedDigest: "v1-v1",
     values: (): Json => ({ global: {}, [name]: { replicas: 1 } }),
     sectionDigest: "v1-s1",

@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+
+import type { Tree } from "../../src/model/index.ts";
+import { NO_TREE } from "../../src/state/blank.ts";
+import { State } from "../../src/state/index.ts";
+import { Projector } from "../../src/status/projector.ts";
+import { parseConfigMap } from "../../src/values/index.ts";
+import { ManualClock } from "../support/clock.ts";
+
+const WEB = {
+  name: "web",
+  valuesKey: "web",
+  common: { file: "values.yaml", section: undefined, enabled: undefined },
+  own: { file: "web/values.yaml", section: { a: 1 }, enabled: true },
+  schemas: {},
+};
+
+test("a module's status shows the global values of now, and its digest is that of the whole", () => {
+  const state = new State({ clock: new ManualClock(0), onChange: () => {} });
+  state.recordTree({ ...NO_TREE, modules: [WEB], globalValues: { zone: "eu" } } as unknown as Tree);
+  const take = (data: Record<string, string>): void =>
+    state.recordConfig(
+      {
+        condition: "ok",
+        problems: [],
+        resourceVersion: "1",
+        content: parseConfigMap("cm", data, state.values.modules()),
+      },
+      { text: "edit", place: "front" },
+    );
+  const projector = new Projector("full");
+  const shown = () => {
+    const status = projector.project(state.view, 0).modules.get("web")?.status;
+    return { values: status?.values, digest: status?.valuesDigest };
+  };
+  take({});
+  const first = shown();
+  expect(first.values).toEqual({ global: { zone: "eu" }, web: { a: 1 } });
+  take({ global: "zone: us" });
+  const second = shown();
+  expect(second.values).toEqual({ global: { zone: "us" }, web: { a: 1 } });
+  expect(second.digest).not.toBe(first.digest);
+  state.values.addPatches("global", [{ op: "add", path: "/global/found", value: 1 }]);
+  expect(shown().values).toEqual({ global: { zone: "us", found: 1 }, web: { a: 1 } });
+  take({ global: "zone: us", web: "a: 1" });
+  expect(shown().digest).not.toBe(second.digest);
+});
