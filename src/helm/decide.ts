@@ -19,8 +19,6 @@ export interface Evidence {
   readonly managedBy: string;
   /** Templates look things up in the cluster. */
   readonly lookup: boolean;
-  /** Objects of the release are gone. */
-  readonly absent: boolean;
 }
 
 /** One decision for one state of the world; the first rule that fits. */
@@ -31,7 +29,6 @@ export function decide(evidence: Evidence): Decision {
   if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
   if (isUnfinished(status)) return { act: "recover", why: `the release is ${status}` };
   if (status !== "deployed") return { act: "upgrade", why: `the release is ${status}` };
-  if (evidence.absent) return { act: "upgrade", why: "objects of the release are absent" };
   if (labels[LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };
   if (labels[LABELS.inputs] !== inputs) return { act: "compare", why: "inputs changed" };

@@ -34,3 +34,15 @@ export class ForeignReleaseError extends Error {
     this.release = release;
   }
 }
+
+/** Objects of a release could not be put back. */
+export class RestoreError extends Error {
+  /** Names of the objects that are still gone. */
+  readonly left: readonly string[];
+
+  constructor(refusals: readonly string[], left: readonly string[]) {
+    super(`cannot bring back ${refusals.join("; ")}`);
+    this.name = "RestoreError";
+    this.left = left;
+  }
+}

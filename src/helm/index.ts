@@ -1,10 +1,10 @@
 export { ensureCrds, type CrdTools } from "./crds.ts";
 export { mayAdopt, originOf, type AdoptPolicy, type Origin } from "./adopt.ts";
 export { decide, type Decision, type Evidence } from "./decide.ts";
-export { ForeignReleaseError, HelmError } from "./errors.ts";
+export { ForeignReleaseError, HelmError, RestoreError } from "./errors.ts";
 export { Helm, type HelmOptions, type HelmWitness } from "./helm.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
-export { documentsOf, lastingObjects, manifestChecksum, type ObjectRef } from "./manifest.ts";
+export { documentsOf, lastingObjects, manifestChecksum, nameOf, type ObjectRef } from "./manifest.ts";
 export { manifestFaults } from "./manifest-faults.ts";
 export { purgeList, type PurgeInput, type PurgePolicy } from "./purge.ts";
 export { manifestDiff } from "./manifest-diff.ts";

@@ -77,7 +77,7 @@ export class InstallAhead {
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, this.#abort.signal]);
     try {
-      const request = { module, values: values(), absent: false, signal };
+      const request = { module, values: values(), signal };
       const { step, release, decision } = await examine(this.#tools, request);
       const { needsStage, mentionsShared } = step.chart;
       if (decision.act !== "install" || release !== undefined || needsStage || mentionsShared)

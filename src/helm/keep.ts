@@ -1,8 +1,8 @@
 import { mergePatch } from "../kube/index.ts";
 import type { UpgradeCall } from "./helm.ts";
-import { objectsOf } from "./manifest.ts";
+import { nameOf, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
-import { annotationsOf, KEEP, nameOf, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
+import { annotationsOf, KEEP, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
 import type { Step } from "./reconcile.ts";
 import { isShared } from "./shared-kinds.ts";
 

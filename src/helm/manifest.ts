@@ -59,17 +59,26 @@ function withoutHeritage(document: Json): Json {
  * delete policy, Jobs with a TTL.
  */
 export function lastingObjects(manifest: string): ObjectRef[] {
-  return documentsOf(manifest)
-    .flatMap((document) => (isJsonObject(document) ? expand(document) : []))
-    .filter((object) => !isPassing(object))
-    .flatMap(refOf);
+  return lastingBodies(manifest).flatMap(refOf);
+}
+
+/** As `lastingObjects`, with all that the manifest says of them. */
+export function lastingBodies(manifest: string): JsonObject[] {
+  return bodiesOf(manifest).filter((object) => !isPassing(object));
 }
 
 /** All objects of a manifest. */
 export function objectsOf(manifest: string): ObjectRef[] {
-  return documentsOf(manifest)
-    .flatMap((document) => (isJsonObject(document) ? expand(document) : []))
-    .flatMap(refOf);
+  return bodiesOf(manifest).flatMap(refOf);
+}
+
+function bodiesOf(manifest: string): JsonObject[] {
+  return documentsOf(manifest).flatMap((document) => (isJsonObject(document) ? expand(document) : []));
+}
+
+/** For people: `namespace/Kind/name`, or `Kind/name`. */
+export function nameOf({ namespace, kind, name }: Omit<ObjectRef, "apiVersion">): string {
+  return [...(namespace === undefined ? [] : [namespace]), kind, name].join("/");
 }
 
 /** A manifest without some of its objects; the other documents stay to the letter. */
@@ -111,7 +120,8 @@ function isPassing(object: JsonObject): boolean {
   return object["kind"] === "Job" && typeof member(object, "spec")["ttlSecondsAfterFinished"] === "number";
 }
 
-function refOf(object: JsonObject): ObjectRef[] {
+/** Empty for what names no object. */
+export function refOf(object: JsonObject): ObjectRef[] {
   const { apiVersion, kind } = object;
   const { name, namespace } = member(object, "metadata");
   if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string") return [];

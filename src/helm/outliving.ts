@@ -1,6 +1,7 @@
 import { getMetadata, inParallel, isNotFound } from "../kube/index.ts";
 import type { Discovery, KubeClient, WatchedObject } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
+import { nameOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 
 /** What looking at the objects of a release takes. */
@@ -82,9 +83,4 @@ export async function annotationsOf(
     if (isNotFound(error)) return undefined;
     throw new Error(`cannot tell whose ${nameOf(object)} is: ${oneLine(error)}`, { cause: error });
   }
-}
-
-/** For people. */
-export function nameOf({ namespace, kind, name }: ObjectRef): string {
-  return [...(namespace === undefined ? [] : [namespace]), kind, name].join("/");
 }

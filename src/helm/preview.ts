@@ -39,7 +39,7 @@ export async function renderRelease(tools: Reconciler, request: ReconcileRequest
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
 export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
-  request: Omit<ReconcileRequest, "absent">,
+  request: ReconcileRequest,
 ): Promise<string> {
   const { needsStage } = new ChartReader(tools.clock).read(request.module);
   return withChart(tools.tmpDir, { ...request, needsStage }, (call) =>

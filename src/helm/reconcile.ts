@@ -17,8 +17,10 @@ import { endLiveHelms } from "./live-helms.ts";
 import { adoptionChecksum, manifestChecksum, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import type { LookTools } from "./outliving.ts";
-import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
+import type { ReleaseMeta } from "./release-store.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
+import { restoreObjects } from "./restore.ts";
+import type { RestoreTools } from "./restore.ts";
 import { spareInUpgrade } from "./spare.ts";
 import { withChart } from "./stage.ts";
 
@@ -40,8 +42,7 @@ export interface WaitingInstall {
 }
 
 /** What reconciling needs. */
-export interface Reconciler extends LookTools {
-  readonly store: ReleaseStore;
+export interface Reconciler extends LookTools, RestoreTools {
   readonly helm: Helm;
   readonly charts: ChartReader;
   readonly capabilities: Capabilities;
@@ -76,11 +77,20 @@ export interface Step {
 
 /**
  * Compares, and does the least that is owed (LIFECYCLE-STEPS 5 "helm", README "Releases"): nothing for equal inputs,
- * new labels for an equal manifest, else an upgrade.
+ * new labels for an equal manifest, else an upgrade. What is gone of a release that stays is put back.
  */
 export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
   const { step, release, decision } = await examine(tools, request);
   tools.logger.debug("Decided on a release", { release: request.module.name, ...decision });
+  const result = await act(step, release, decision);
+  const { absent = [], signal } = request;
+  const stays = result.action === "unchanged" || result.action === "labelled";
+  if (!stays || absent.length === 0 || release === undefined) return result;
+  await restoreObjects(tools, { release, absent, signal });
+  return { ...result, action: "restored" };
+}
+
+async function act(step: Step, release: ReleaseMeta | undefined, decision: Decision): Promise<Result> {
   switch (decision.act) {
     case "nothing":
       return { action: "unchanged", recovered: false };
@@ -99,13 +109,13 @@ export async function examine(
   tools: Reconciler,
   request: ReconcileRequest,
 ): Promise<{ step: Step; release: ReleaseMeta | undefined; decision: Decision }> {
-  const { module, absent } = request;
+  const { module } = request;
   const release = tools.store.get(module.name);
   const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
   const chart = withValueTemplates(tools.charts.read(module), request.values);
   const inputs = await digestInputs(tools, request, chart);
   const { managedBy } = tools;
-  const decision = decide({ release, inputs, managedBy, absent, lookup: chart.reach.lookup });
+  const decision = decide({ release, inputs, managedBy, lookup: chart.reach.lookup });
   return { step: { tools, request, chart, inputs, origin }, release, decision };
 }
 

@@ -17,6 +17,8 @@ export interface ReleaseRecord {
   readonly hooks: readonly string[];
   readonly config: JsonObject;
   readonly chartVersion: string | undefined;
+  /** When this revision was deployed, in ms since the epoch. */
+  readonly lastDeployed: number | undefined;
   readonly applyMethod: "csa" | "ssa";
 }
 
@@ -30,6 +32,7 @@ export async function decodeRelease(data: string): Promise<ReleaseRecord> {
     hooks: hooks.map((hook) => textOf(hook["manifest"]) ?? ""),
     config: objectOf(json["config"]),
     chartVersion: textOf(chart["version"]),
+    lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
     applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
   };
 }
@@ -70,6 +73,12 @@ async function unpack(bytes: Buffer): Promise<Buffer> {
 
 function objectOf(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
+}
+
+/** Go's zero time stands for none. */
+function timeOf(value: unknown): number | undefined {
+  const time = Date.parse(textOf(value) ?? "");
+  return time > 0 ? time : undefined;
 }
 
 function textOf(value: unknown): string | undefined {

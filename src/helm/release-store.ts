@@ -26,8 +26,6 @@ export interface ReleaseMeta {
   readonly secret: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Last change, in ms since the epoch. */
-  readonly changedAt: number | undefined;
   /** Those of `labels` that are still to be written. */
   readonly assumed?: Readonly<Record<string, string>>;
 }
@@ -292,10 +290,8 @@ function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   const labels = (isJsonObject(found) ? found : {}) as Record<string, string>;
   const { name, version, status } = labels;
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
-  const seconds = Number(labels["modifiedAt"] ?? labels["createdAt"]);
-  const changedAt = Number.isFinite(seconds) ? seconds * 1000 : undefined;
   const revision = Number(version);
-  return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion, changedAt };
+  return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
 }
 
 function unlessGone(error: unknown): undefined {

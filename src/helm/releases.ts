@@ -40,7 +40,8 @@ export type Ownership = "ours" | "foreign" | "absent";
 
 /** What a helm step came to. */
 export interface ReleaseOutcome {
-  readonly action: "unchanged" | "labelled" | "installed" | "upgraded";
+  /** `restored`: the release is as it should be, and objects that were gone were put back. */
+  readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded";
   readonly release: Release | undefined;
   /** A release that a dead helm had left unfinished was recovered first. */
   readonly recovered: boolean;
@@ -50,8 +51,8 @@ export interface ReconcileRequest {
   readonly module: Pick<Module, "name" | "valuesKey" | "dir" | "chart">;
   /** JSON with `global` and the module's section. */
   readonly values: string;
-  /** Objects of the release are gone. */
-  readonly absent: boolean;
+  /** Objects of the release that are gone, as `nameOf` names them, with their namespaces. */
+  readonly absent?: readonly string[];
   readonly signal: AbortSignal;
 }
 
@@ -171,7 +172,7 @@ export class Releases {
       status: meta.status,
       chartVersion: summary?.chartVersion,
       manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
-      lastDeployed: meta.changedAt,
+      lastDeployed: summary?.lastDeployed,
     };
   }
 

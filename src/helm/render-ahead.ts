@@ -32,7 +32,7 @@ export class RenderAhead {
     const jobs = requests.map((request) => ({ request, ...Promise.withResolvers<Made | undefined>() }));
     this.#made = new Map(jobs.map(({ request, promise }) => [request.module.name, promise]));
     void inParallel(AT_ONCE, jobs, async ({ request, resolve }) =>
-      resolve(await this.#render({ ...request, absent: false, signal }).catch(() => undefined)),
+      resolve(await this.#render({ ...request, signal }).catch(() => undefined)),
     );
   }
 

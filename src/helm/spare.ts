@@ -1,7 +1,7 @@
 import type { Logger } from "../lib/index.ts";
-import { keyOf, objectsOf, withoutObjects } from "./manifest.ts";
+import { keyOf, nameOf, objectsOf, withoutObjects } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
-import { nameOf, outliving } from "./outliving.ts";
+import { outliving } from "./outliving.ts";
 import type { LookTools } from "./outliving.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 

@@ -12,7 +12,7 @@ import type { ReconcileRequest } from "./releases.ts";
 /** Version of a chart that is made for a directory with `templates/` only. */
 const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
 
-interface StageRequest extends Omit<ReconcileRequest, "absent"> {
+interface StageRequest extends ReconcileRequest {
   readonly needsStage: boolean;
 }
 

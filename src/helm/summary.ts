@@ -10,6 +10,7 @@ export interface ReleaseSummary {
   /** For comparing with a release that the Go operator made. */
   readonly adoptionChecksum: string;
   readonly chartVersion: string | undefined;
+  readonly lastDeployed: number | undefined;
   readonly applyMethod: "csa" | "ssa";
   /** An older Go operator left its checksum among the release's values. */
   readonly goMark: boolean;
@@ -23,6 +24,7 @@ export function summarize(record: ReleaseRecord): ReleaseSummary {
     checksum: manifestChecksum(...parts),
     adoptionChecksum: adoptionChecksum(...parts),
     chartVersion: record.chartVersion,
+    lastDeployed: record.lastDeployed,
     applyMethod: record.applyMethod,
     goMark: record.config[GO_CONFIG_KEY] !== undefined,
   };

@@ -6,7 +6,7 @@ import type { ApiRequest } from "./request.ts";
 import type { Place, ResourceType } from "./resources.ts";
 import { pathOf } from "./resources.ts";
 
-/** Field manager of everything the operator writes. */
+/** Field manager of everything the operator writes on its own account. */
 export const FIELD_MANAGER = "addon-operator";
 
 /** Which object. Errors of all verbs: ApiError, ConnectionError. */
@@ -22,6 +22,8 @@ export interface CallOptions {
   readonly dryRun?: boolean;
   /** Of a written body: `Strict` refuses unknown fields. */
   readonly fieldValidation?: "Strict" | "Warn" | "Ignore";
+  /** Who writes; the operator itself where nothing is said. */
+  readonly fieldManager?: string;
 }
 
 /** Who deletes what an object owns. */
@@ -138,8 +140,8 @@ function patch<T>(
 }
 
 function write(method: "POST" | "PUT" | "PATCH", call: CallOptions): Omit<ApiRequest, "path"> {
-  const { dryRun, fieldValidation } = call;
-  const query = { fieldManager: FIELD_MANAGER, fieldValidation, dryRun: dryRun ? "All" : undefined };
+  const { dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = call;
+  const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined };
   return { ...common(call), method, query };
 }
 

@@ -17,7 +17,7 @@ export interface ModuleRecorder {
   stand(samples: readonly ModuleSample[]): void;
   ran(run: { module: string; activation: string; seconds: number; failed: boolean }): void;
   deleteFailed(module: string): void;
-  /** An object of the release is missing: `ns/Kind/name`. */
+  /** An object of the release is missing: `ns/Kind/name`, or `Kind/name`. */
   absent(module: string, resource: string): void;
   redeployed(module: string): void;
   helmStep(step: { module: string; activation: string; seconds: number }): void;

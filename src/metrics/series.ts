@@ -50,7 +50,7 @@ export const SERIES = {
   absent: counter(
     "modules_absent_resources_total",
     ["module", "resource"],
-    "Objects found missing, as ns/Kind/name",
+    "Objects found missing, as ns/Kind/name or, cluster-wide, Kind/name",
   ),
   moduleInfo: gauge("mm_module_info", ["module", "enabled", "critical"], "1 for each module"),
   moduleEnabled: gauge("mm_module_enabled", ["module", "version"], "1 for an enabled module"),

@@ -115,7 +115,7 @@ export interface ModuleView {
   readonly retry: RetryView | undefined;
   readonly lastRun: LastRun | undefined;
   readonly release: ReleaseView | undefined;
-  /** Objects of the release that are gone, as `namespace/Kind/name`. */
+  /** Objects of the release that are gone, as `namespace/Kind/name`, or `Kind/name`. */
   readonly absent: readonly string[];
   /** What stands in the way of its hooks' kubernetes bindings, in words. */
   readonly troubles?: readonly string[];

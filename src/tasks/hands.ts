@@ -61,7 +61,8 @@ export interface ReleasesPort {
   reconcile(request: {
     readonly module: Module;
     readonly values: string;
-    readonly absent: boolean;
+    /** Names of its objects that are gone. */
+    readonly absent: readonly string[];
     readonly signal: AbortSignal;
   }): Promise<ReleaseOutcome>;
   /** Tells which modules will be installed, each after the one before it, so that helm can start ahead of its turn. */

@@ -1,4 +1,4 @@
-import { ForeignReleaseError } from "../helm/index.ts";
+import { ForeignReleaseError, RestoreError } from "../helm/index.ts";
 import type { ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, RunModuleTask, Task } from "../model/index.ts";
@@ -143,16 +143,16 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   checkComplete(run);
   const { values } = hands.state;
   if (module.chart === "none" || values.isSuspended(module.valuesKey)) return undefined;
-  const outcome = await hands.releases.reconcile({
-    module,
-    values: helmValuesFile(values, module),
-    absent: absent.length > 0,
-    signal: context.signal,
+  const request = { module, values: helmValuesFile(values, module), absent, signal: context.signal };
+  const outcome = await hands.releases.reconcile(request).catch((error: unknown) => {
+    // What was put back is not put back again at the next try.
+    if (error instanceof RestoreError)
+      hands.state.update(name, (record) => void (record.absent = error.left));
+    throw error;
   });
   hands.state.update(name, (record) => {
     record.ranHere = true;
-    // What vanished meanwhile is not healed yet.
-    record.absent = record.absent === absent ? [] : record.absent;
+    record.absent = [];
     record.release = outcome.release;
     record.settledRevision = outcome.release?.revision;
   });

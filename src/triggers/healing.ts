@@ -1,242 +1,198 @@
-import type { Clock, Logger, Timer } from "../lib/index.ts";
-import { oneLine } from "../lib/index.ts";
-import { objectKey } from "../kube/index.ts";
-import type { Resource, Subscription, WatchHub, WatchedObject } from "../kube/index.ts";
+import { nameOf } from "../helm/index.ts";
+import type { Timer } from "../lib/index.ts";
+import { Inquiry } from "./inquiry.ts";
+import type { Answers, InquiryOptions } from "./inquiry.ts";
+import { Pace } from "./pace.ts";
+import { ReleaseKinds } from "./release-kinds.ts";
+import type { ReleaseKindsOptions } from "./release-kinds.ts";
+import { keyOf, kindKey } from "./release-object.ts";
+import type { ReleaseObject, Suspect } from "./release-object.ts";
 
-/** An object that a release is made of. */
-export interface ReleaseObject {
-  readonly apiVersion: string;
-  readonly kind: string;
-  /** Its namespace; of no account for cluster-wide objects. */
-  readonly namespace: string;
+export interface HealingOptions extends ReleaseKindsOptions, InquiryOptions {
+  /** False while a module runs or its objects are not known yet: `setObjects` follows, and nothing is told before. */
+  readonly isSettled: (module: string) => boolean;
+  /** Told which objects of a module are not there and due to be brought back. */
+  readonly onAbsent: (module: string, absent: readonly AbsentObject[]) => void;
+}
+
+export interface AbsentObject {
+  /** `namespace/Kind/name`, without a namespace for cluster-wide objects. */
   readonly name: string;
+  /** It is known to have been there. */
+  readonly existed: boolean;
 }
 
-export interface HealingOptions {
-  readonly hub: WatchHub;
-  readonly resolve: (kind: string, apiVersion: string) => Promise<Resource | undefined>;
-  /** Asks the server itself: a watch may lag behind what was just made. */
-  readonly exists: (resource: Resource, object: ReleaseObject) => Promise<boolean>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Told which objects of a module are gone and due to be brought back, as `namespace/Kind/name`. */
-  readonly onAbsent: (module: string, absent: readonly string[]) => void;
-}
-
-/** Helm puts this label on everything it makes: other objects of a kind are not watched. */
-const MADE_BY_HELM = "app.kubernetes.io/managed-by=Helm";
-const FIRST_DELAY_MS = 1000;
-const LONGEST_DELAY_MS = 600_000;
-/** A kind that discovery does not know (yet) is asked for again this often. */
-const ASK_AGAIN_MS = 10_000;
-/** Objects of a kind that cannot be watched are asked for one by one, this often. */
+const LONGEST_MS = 600_000;
+/** However many of its objects come and go, a release is brought back this often at least. */
+const LONGEST_RELEASE_MS = 30_000;
+/** An object that cannot be watched, or was there after all, is asked for this often. */
 const POLL_MS = 60_000;
 
-/** One watch for all release objects of one kind in one namespace. */
-interface KindWatch {
-  /** Modules with objects of this kind. */
-  readonly users: Set<string>;
-  readonly present: Set<string>;
-  synced: boolean;
-  resource: Resource | undefined;
-  subscription: Subscription | undefined;
-  /** The kind cannot be watched now: what is there has to be asked for. */
-  blind: boolean;
-  poll: Timer | undefined;
-}
-
-/** How often an object was brought back lately: each time in a row takes longer. */
-interface Trouble {
-  count: number;
-  lastAt: number;
-}
-
-interface Wanted {
-  readonly objects: readonly ReleaseObject[];
-  readonly watches: ReadonlySet<string>;
+/** What is known of a release's objects. The maps have no more keys than the release has objects. */
+interface Followed {
+  readonly pace: Pace;
+  objects: ReadonlyMap<string, ReleaseObject>;
+  kinds: ReadonlySet<string>;
+  readonly paces: Map<string, Pace>;
+  /** Not to be asked for again before that time. */
+  readonly spared: Map<string, number>;
+  /** Objects that are known to have been there. */
+  readonly seen: Set<string>;
+  isAsking: boolean;
+  timer: Timer | undefined;
 }
 
 /**
- * Watches the metadata of every object that releases contain and tells which are gone (LIFECYCLE-STEPS 15). An object
- * that keeps going is brought back less and less often, from 1 s to 10 min. Objects of a kind that cannot be watched
- * are asked for once a minute instead.
+ * Watches the metadata of every object that releases contain and tells which are gone (LIFECYCLE-STEPS 15). There is
+ * one look for all objects of a release; an object that keeps going is brought back less and less often, from 1 s to
+ * 10 min. Objects of a kind that cannot be watched are asked for once a minute instead.
  */
 export class Healing {
   readonly #options: HealingOptions;
-  readonly #wanted = new Map<string, Wanted>();
-  readonly #watches = new Map<string, KindWatch>();
-  readonly #troubles = new Map<string, Trouble>();
-  #closed = false;
+  readonly #kinds: ReleaseKinds;
+  readonly #inquiry: Inquiry;
+  readonly #followed = new Map<string, Followed>();
 
   constructor(options: HealingOptions) {
     this.#options = options;
+    this.#inquiry = new Inquiry(options);
+    this.#kinds = new ReleaseKinds(options, (module, gone) => {
+      const release = this.#followed.get(module);
+      if (gone !== undefined && release !== undefined) note(release, `${gone.kind}/${gone.name}`);
+      this.#look(module);
+    });
   }
 
-  /** Sets what the release of a module is made of; an empty list ends its watches. */
+  /** Sets what the release of a module is made of, and looks at it; an empty list ends its watches. */
   setObjects(module: string, objects: readonly ReleaseObject[]): void {
-    const before = this.#wanted.get(module)?.watches ?? new Set();
-    const watches = new Set(objects.map(watchKey));
-    if (objects.length === 0) this.#wanted.delete(module);
-    else this.#wanted.set(module, { objects, watches });
-    for (const object of objects) this.#open(object).users.add(module);
-    for (const key of before) if (!watches.has(key)) this.#leave(key, module);
+    const release = this.#followed.get(module) ?? newFollowed();
+    const { kinds } = release;
+    release.objects = new Map(objects.map((object) => [keyOf(object), object]));
+    release.kinds = new Set(objects.map(kindKey));
+    for (const known of [release.paces, release.spared, release.seen])
+      for (const key of known.keys()) if (!release.objects.has(key)) known.delete(key);
+    if (objects.length > 0) this.#followed.set(module, release);
+    else this.#forget(module, release);
+    for (const object of objects) this.#kinds.join(object, module);
+    for (const key of kinds) if (!release.kinds.has(key)) this.#kinds.leave(key, module);
     this.#look(module);
   }
 
   /** Objects watched for a module, as `namespace/Kind/name`. */
   objects(module: string): readonly string[] | undefined {
-    return this.#wanted.get(module)?.objects.map(describe);
+    const release = this.#followed.get(module);
+    return release && [...release.objects.values()].map((object) => this.#describe(object));
   }
 
   close(): void {
-    this.#closed = true;
-    for (const watch of this.#watches.values()) endWatch(watch);
-    this.#watches.clear();
+    for (const [module, release] of this.#followed) this.#forget(module, release);
+    this.#kinds.close();
+    this.#inquiry.close();
   }
 
-  #open(object: ReleaseObject): KindWatch {
-    const key = watchKey(object);
-    const open = this.#watches.get(key);
-    if (open !== undefined) return open;
-    const watch: KindWatch = {
-      users: new Set(),
-      present: new Set(),
-      synced: false,
-      resource: undefined,
-      subscription: undefined,
-      blind: false,
-      poll: undefined,
-    };
-    this.#watches.set(key, watch);
-    void this.#subscribe(object, key, watch);
-    return watch;
+  #forget(module: string, release: Followed): void {
+    release.timer?.cancel();
+    this.#followed.delete(module);
   }
 
-  async #subscribe(object: ReleaseObject, key: string, watch: KindWatch): Promise<void> {
-    const { hub, resolve, clock } = this.#options;
-    const resource = await resolve(object.kind, object.apiVersion).catch(() => undefined);
-    if (this.#closed || this.#watches.get(key) !== watch) return;
-    if (resource === undefined) {
-      clock.setTimer(ASK_AGAIN_MS, () => this.#subscribe(object, key, watch));
-      return;
+  #describe(object: ReleaseObject): string {
+    const isClusterWide = this.#kinds.resourceOf(object)?.namespaced === false;
+    return nameOf(isClusterWide ? { ...object, namespace: undefined } : object);
+  }
+
+  /** Asks for what is due now, or waits until something is. */
+  #look(module: string): void {
+    const release = this.#followed.get(module);
+    if (release === undefined || release.isAsking) return;
+    release.timer?.cancel();
+    if (!this.#options.isSettled(module)) return;
+    const now = this.#options.clock.now();
+    const suspects = this.#suspects(release);
+    const due = suspects.filter(({ at }) => at <= now);
+    if (due.length > 0) void this.#ask(module, release, due);
+    else if (suspects.length > 0) {
+      const nextAt = suspects.reduce((earliest, { at }) => Math.min(earliest, at), Infinity);
+      release.timer = this.#options.clock.setTimer(nextAt - now, () => this.#look(module));
     }
-    watch.resource = resource;
-    if (!resource.verbs.includes("watch")) return this.#goBlind(key, watch);
-    const namespace = resource.namespaced ? object.namespace : undefined;
-    const seen = (each: WatchedObject): void => void watch.present.add(objectKey(each));
-    watch.subscription = hub.subscribe(
-      { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly: true },
-      {
-        begin: () => watch.present.clear(),
-        object: seen,
-        synced: () => {
-          watch.synced = true;
-          watch.blind = false;
-          this.#lookAll(key);
-        },
-        applied: seen,
-        deleted: (each) => {
-          watch.present.delete(objectKey(each));
-          this.#lookAll(key);
-        },
-        trouble: (error) => {
-          if (error === undefined) watch.blind = false;
-          else this.#goBlind(key, watch, error);
-        },
-      },
-    );
   }
 
-  #goBlind(key: string, watch: KindWatch, error?: Error): void {
-    const kind = watch.resource?.kind;
-    if (error !== undefined)
-      this.#options.logger.warn("Release objects cannot be watched", { kind, error: oneLine(error) });
-    watch.blind = true;
-    if (watch.poll === undefined) this.#pollLater(key, watch);
-  }
-
-  #pollLater(key: string, watch: KindWatch): void {
-    watch.poll = this.#options.clock.setTimer(POLL_MS, () => {
-      watch.poll = undefined;
-      if (!watch.blind || this.#watches.get(key) !== watch) return;
-      this.#lookAll(key);
-      this.#pollLater(key, watch);
+  /** What may be gone, and when the server is to be asked for it. */
+  #suspects(release: Followed): (Suspect & { readonly at: number })[] {
+    return [...release.objects].flatMap(([key, object]) => {
+      const missing = this.#kinds.missing(object);
+      if (missing === undefined) return [];
+      const { resource, blindSince } = missing;
+      const unwatched = blindSince !== undefined;
+      return [
+        {
+          object,
+          resource,
+          unwatched,
+          at: Math.max(dueAt(release, key), (blindSince ?? -Infinity) + POLL_MS),
+        },
+      ];
     });
   }
 
-  /** A module has no object of that kind any more. */
-  #leave(key: string, module: string): void {
-    const watch = this.#watches.get(key);
-    watch?.users.delete(module);
-    if (watch === undefined || watch.users.size > 0) return;
-    endWatch(watch);
-    this.#watches.delete(key);
+  async #ask(module: string, release: Followed, due: readonly Suspect[]): Promise<void> {
+    release.isAsking = true;
+    const answers = await this.#inquiry.ask(due);
+    release.isAsking = false;
+    const isCurrent = this.#followed.get(module) === release && this.#options.isSettled(module);
+    if (isCurrent) this.#take(module, release, answers);
+    this.#look(module);
   }
 
-  #lookAll(key: string): void {
-    for (const module of this.#watches.get(key)?.users ?? []) this.#look(module);
-  }
-
-  /** Tells what is gone and due, once the server has said so too; what is not due yet is looked at again then. */
-  #look(module: string): void {
-    const gone = (this.#wanted.get(module)?.objects ?? []).filter((object) => this.#isGone(object));
-    if (gone.length > 0) void this.#confirm(module, gone);
-  }
-
-  async #confirm(module: string, gone: readonly ReleaseObject[]): Promise<void> {
-    const answers = await Promise.all(gone.map((object) => this.#isThere(object)));
-    const absent = gone.filter((object, index) => answers[index] === false && this.#isWanted(module, object));
-    const due = absent.filter((object) => this.#isDue(module, object));
-    if (due.length > 0 && !this.#closed) this.#options.onAbsent(module, due.map(describe));
-  }
-
-  /** Undefined when the server does not say. */
-  async #isThere(object: ReleaseObject): Promise<boolean | undefined> {
-    const resource = this.#watches.get(watchKey(object))?.resource;
-    if (resource === undefined) return undefined;
-    return this.#options.exists(resource, object).catch(() => undefined);
-  }
-
-  #isWanted(module: string, object: ReleaseObject): boolean {
-    return this.#wanted.get(module)?.objects.includes(object) === true;
-  }
-
-  /** Gone for all we know; the server is asked before anything follows. */
-  #isGone(object: ReleaseObject): boolean {
-    const watch = this.#watches.get(watchKey(object));
-    if (watch?.blind === true) return true;
-    if (watch?.synced !== true) return false;
-    return !watch.present.has(
-      `${watch.resource?.namespaced === true ? object.namespace : ""}/${object.name}`,
-    );
-  }
-
-  #isDue(module: string, object: ReleaseObject): boolean {
-    const { clock } = this.#options;
-    const now = clock.now();
-    const key = `${watchKey(object)}/${object.name}`;
-    const trouble = this.#troubles.get(key) ?? { count: 0, lastAt: -Infinity };
-    const delay =
-      trouble.count === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (trouble.count - 1), LONGEST_DELAY_MS);
-    const calm = now - trouble.lastAt > 2 * LONGEST_DELAY_MS;
-    if (!calm && now < trouble.lastAt + delay) {
-      clock.setTimer(trouble.lastAt + delay - now, () => this.#look(module));
-      return false;
-    }
-    this.#troubles.set(key, { count: calm ? 1 : trouble.count + 1, lastAt: now });
-    return true;
+  #take(module: string, release: Followed, { absent, there, unknown }: Answers): void {
+    const now = this.#options.clock.now();
+    for (const { object } of there) release.seen.add(keyOf(object));
+    const polled = [...there, ...unknown, ...absent.filter(({ unwatched }) => unwatched)];
+    for (const { object } of polled) release.spared.set(keyOf(object), now + POLL_MS);
+    // What an upgrade took out of the release meanwhile is not missed.
+    const missed = absent.filter(({ object }) => release.objects.has(keyOf(object)));
+    if (missed.length === 0) return;
+    notePaces(release, missed, now);
+    const told = missed.map(({ object }) => ({
+      name: this.#describe(object),
+      existed: release.seen.has(keyOf(object)),
+    }));
+    this.#options.onAbsent(module, told);
   }
 }
 
-function endWatch(watch: KindWatch): void {
-  watch.subscription?.close();
-  watch.poll?.cancel();
+function newFollowed(): Followed {
+  return {
+    pace: new Pace(LONGEST_RELEASE_MS),
+    objects: new Map(),
+    kinds: new Set(),
+    paces: new Map(),
+    spared: new Map(),
+    seen: new Set(),
+    isAsking: false,
+    timer: undefined,
+  };
 }
 
-function watchKey({ apiVersion, kind, namespace }: ReleaseObject): string {
-  return `${apiVersion}/${kind}/${namespace}`;
+/** An object went: whatever was said of it before is void. */
+function note(release: Followed, key: string): void {
+  if (!release.objects.has(key)) return;
+  release.seen.add(key);
+  release.spared.delete(key);
 }
 
-function describe({ namespace, kind, name }: ReleaseObject): string {
-  return `${namespace}/${kind}/${name}`;
+function dueAt(release: Followed, key: string): number {
+  const own = release.paces.get(key)?.dueAt ?? -Infinity;
+  return Math.max(own, release.spared.get(key) ?? -Infinity, release.pace.dueAt);
+}
+
+/** The release itself is slowed down only by objects that do not stay. */
+function notePaces(release: Followed, absent: readonly Suspect[], now: number): void {
+  const paces = absent.map(({ object }) => {
+    const key = keyOf(object);
+    const pace = release.paces.get(key) ?? new Pace(LONGEST_MS);
+    release.paces.set(key, pace);
+    return pace;
+  });
+  if (paces.some((pace) => pace.isRepeated(now))) release.pace.note(now);
+  for (const pace of paces) pace.note(now);
 }

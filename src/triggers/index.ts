@@ -1,6 +1,7 @@
 export * from "./config-map.ts";
 export * from "./healing.ts";
 export { overlayInForce } from "./overlay-move.ts";
+export type { ReleaseObject } from "./release-object.ts";
 export * from "./schedules.ts";
 export * from "./kube-bindings.ts";
 export * from "./kube-bindings-views.ts";

@@ -197,7 +197,7 @@ export class Faces {
     const { releases, state } = this.#shown;
     const values = helmValuesFile(state.values, module);
     const { signal } = new AbortController();
-    const rendered = await releases.render({ module, values, absent: false, signal });
+    const rendered = await releases.render({ module, values, signal });
     if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
     const difference = manifestDiff(await releases.stored(module.name), rendered);
     return difference === "" ? "No diff found\n" : difference;

@@ -1,10 +1,11 @@
-import type { Releases } from "../helm/index.ts";
-import { get, inParallel, isNotFound } from "../kube/index.ts";
+import type { ObjectRef, Releases } from "../helm/index.ts";
+import { getMetadata, inParallel, isNotFound } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Scope, Timer } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
-import type { State } from "../state/index.ts";
+import type { ReleaseView, State } from "../state/index.ts";
 import { Healing } from "../triggers/index.ts";
+import type { AbsentObject } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 
 /** A first reload that a failing module holds up keeps the others waiting for so long. */
@@ -13,6 +14,10 @@ const LATEST_MS = 30_000;
 const AT_ONCE = 4;
 /** Releases whose records could not be read are read again after this time. */
 const AGAIN_MS = 10_000;
+/** How long the server may take to say whether an object is there. */
+const ANSWER_MS = 5000;
+/** Objects named in one line of the log. */
+const MOST_NAMED = 20;
 
 interface Parts {
   readonly state: State;
@@ -27,6 +32,8 @@ export class FollowedReleases {
   readonly #base: Base;
   readonly #parts: Parts;
   readonly #waiting = new Set<string>();
+  /** The revision whose objects are watched, by module. */
+  readonly #revisions = new Map<string, number | undefined>();
   #timer: Timer | undefined;
   /** Modules whose releases cannot be read: what was known of them stays watched. */
   readonly #unread = new Set<string>();
@@ -71,22 +78,30 @@ export class FollowedReleases {
   }
 
   async #watchObjects(module: string): Promise<void> {
-    const { namespace: home } = this.#base;
+    const { state, releases } = this.#parts;
+    const revision = releases.get(module)?.revision;
     try {
-      const objects = (await this.#objects(module)) ?? [];
+      const objects = (await releases.objects(module)) ?? [];
       this.#unread.delete(module);
-      this.healing.setObjects(
-        module,
-        objects.map((object) => ({ ...object, namespace: object.namespace ?? home })),
-      );
+      const release = releases.get(module);
+      const enabled = state.module(module)?.enabled === true;
+      // Whoever brought a newer revision has it looked at.
+      if (release?.revision === revision) this.#follow(module, release, enabled ? objects : []);
     } catch (error) {
       this.#readAgain(module, error);
     }
   }
 
-  async #objects(module: string): ReturnType<Releases["objects"]> {
-    const { state, releases } = this.#parts;
-    return state.module(module)?.enabled === true ? releases.objects(module) : undefined;
+  #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
+    const { namespace: home } = this.#base;
+    // Its record, which tells more than its labels, was read only now.
+    this.#parts.state.recordRelease(module, release);
+    if (release === undefined) this.#revisions.delete(module);
+    else this.#revisions.set(module, release.revision);
+    this.healing.setObjects(
+      module,
+      objects.map((object) => ({ ...object, namespace: object.namespace ?? home })),
+    );
   }
 
   #readAgain(module: string, error: unknown): void {
@@ -105,7 +120,7 @@ export class FollowedReleases {
 
   #makeHealing(): Healing {
     const { hub, discovery, clock, logger, client } = this.#base;
-    const { state, metrics } = this.#parts;
+    const { state, releases } = this.#parts;
     return new Healing({
       hub,
       resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
@@ -113,18 +128,39 @@ export class FollowedReleases {
       logger,
       exists: async (resource, { namespace, name }) => {
         try {
-          await get(client, { resource, namespace, name });
+          await getMetadata(client, { resource, namespace, name }, { timeoutMs: ANSWER_MS });
           return true;
         } catch (error) {
           if (isNotFound(error)) return false;
           throw error;
         }
       },
-      onAbsent: (module, absent) => {
-        for (const object of absent) metrics.modules.absent(module, object);
-        logger.warn("Objects of a release are gone", { module, objects: absent });
-        state.update(module, (record) => void (record.absent = absent));
-      },
+      // What an upgrade takes away is not missed: neither while it is under way, nor before its objects are known.
+      isSettled: (module) =>
+        state.module(module)?.activity === "none" &&
+        this.#revisions.get(module) === releases.get(module)?.revision,
+      onAbsent: (module, absent) => this.#takeAbsent(module, absent),
     });
   }
+
+  #takeAbsent(module: string, absent: readonly AbsentObject[]): void {
+    const { state, releases, metrics } = this.#parts;
+    const { logger } = this.#base;
+    // A release is deployed only once all of its objects were made.
+    const isWhole = releases.get(module)?.status === "deployed";
+    const gone = absent.filter(({ existed }) => existed || isWhole).map(({ name }) => name);
+    const never = absent.map(({ name }) => name).filter((name) => !gone.includes(name));
+    if (never.length > 0)
+      logger.warn("Objects of a release were never created", { module, ...shorten(never) });
+    if (gone.length === 0) return;
+    for (const object of gone) metrics.modules.absent(module, object);
+    logger.warn("Objects of a release are gone", { module, ...shorten(gone) });
+    // Those of which was told before may still wait for their run.
+    state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])]));
+  }
+}
+
+function shorten(objects: readonly string[]): { objects: readonly string[]; more?: number } {
+  if (objects.length <= MOST_NAMED) return { objects };
+  return { objects: objects.slice(0, MOST_NAMED), more: objects.length - MOST_NAMED };
 }

@@ -200,7 +200,7 @@ async function releaseFate({ releases, state }: Look, module: Module): Promise<V
   const { signal } = new AbortController();
   try {
     const values = helmValuesFile(state.values, module);
-    const { action, why } = await releases.preview({ module, values, absent: false, signal });
+    const { action, why } = await releases.preview({ module, values, signal });
     return [module.name, action === "label" ? "unchanged" : action, why];
   } catch (error) {
     if (error instanceof ForeignReleaseError) return [module.name, "invalid", error.message];

@@ -81,6 +81,7 @@ function activationOfModule(state: Told["state"], module: string): string {
 const REASONS: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
   installed: "ReleaseInstalled",
   upgraded: "ReleaseUpgraded",
+  restored: "Healed",
 };
 
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { RestoreError } from "../../src/helm/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
 
@@ -130,6 +131,21 @@ describe("13 to 16: what the changes start (LIFECYCLE-STEPS)", () => {
     await lab.run();
     expect(lab.log).toEqual(RUN.filter((line) => !line.startsWith("release")));
     expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toBe("absent ns/Service/x");
+    expect(lab.state.view.modules.get("one")?.absent).toEqual([]);
+  });
+
+  it("15: what was put back is not put back again when the run is tried once more", async () => {
+    const lab = await started();
+    const asked: (readonly string[])[] = [];
+    lab.restores = (absent) => {
+      asked.push(absent);
+      if (asked.length === 1) throw new RestoreError(["ns/Service/y: no"], ["ns/Service/y"]);
+    };
+    lab.state.update("one", (record) => void (record.absent = ["ns/Service/x", "ns/Service/y"]));
+    await lab.run();
+    expect(lab.state.view.modules.get("one")?.retry?.message).toContain("cannot bring back ns/Service/y: no");
+    await lab.run(5000);
+    expect(asked).toEqual([["ns/Service/x", "ns/Service/y"], ["ns/Service/y"]]);
     expect(lab.state.view.modules.get("one")?.absent).toEqual([]);
   });
 

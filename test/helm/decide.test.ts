@@ -38,7 +38,6 @@ describe("decide (README 'Releases')", () => {
       { release: { ...deployed, labels: labels("v0-x", "v0-y") } },
       "compare: the release has no labels of ours",
     ],
-    ["absent objects", { absent: true }, "upgrade: objects of the release are absent"],
     ["failed", { release: { ...deployed, status: "failed" } }, "upgrade: the release is failed"],
     ["superseded", { release: { ...deployed, status: "superseded" } }, "upgrade: the release is superseded"],
     [
@@ -67,7 +66,6 @@ describe("decide (README 'Releases')", () => {
       inputs: "v1-now",
       managedBy: OURS,
       lookup: false,
-      absent: false,
       ...change,
     };
     const decision = decide(evidence);

@@ -79,7 +79,7 @@ describe("release records", () => {
 
   const release = {
     name: "m",
-    info: { status: "pending-install", notes: "n" },
+    info: { status: "pending-install", notes: "n", last_deployed: "2026-01-02T04:04:05.678901234+01:00" },
     chart: { metadata: { version: "1.2.3" } },
     manifest: A,
     hooks: [{ manifest: B }],
@@ -97,6 +97,7 @@ describe("release records", () => {
       hooks: [B],
       config: { a: 1 },
       chartVersion: "1.2.3",
+      lastDeployed: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
       applyMethod: "ssa",
     });
   });
@@ -107,7 +108,7 @@ describe("release records", () => {
     const { gunzipSync } = await import("node:zlib");
     expect(JSON.parse(gunzipSync(plain).toString())).toEqual({
       ...release,
-      info: { status: "failed", notes: "n", description: "why" },
+      info: { ...release.info, status: "failed", description: "why" },
     });
   });
 });

@@ -17,16 +17,17 @@ interface Lab {
   readonly root: string;
   readonly client: KubeClient;
   readonly hub: WatchHub;
+  readonly discovery: Discovery;
 }
 
 let lab: Lab;
 let releases: Releases;
 
 function options(bin: string, change: Partial<ReleasesOptions> = {}): ReleasesOptions {
-  const { namespace, root, client, hub } = lab;
+  const { namespace, root, client, hub, discovery } = lab;
   return {
     client,
-    discovery: new Discovery(client),
+    discovery,
     hub,
     namespace,
     bin,
@@ -65,7 +66,7 @@ async function putChart(template = CONFIG_MAP): Promise<void> {
 
 async function reconcile(
   values: object,
-  change: { absent?: boolean; chart?: ChartKind } = {},
+  change: { absent?: readonly string[]; chart?: ChartKind } = {},
 ): Promise<ReleaseOutcome> {
   const module = {
     name: "m",
@@ -77,7 +78,7 @@ async function reconcile(
   const outcome = await releases.reconcile({
     module,
     values: JSON.stringify({ global: {}, m: {}, ...values }),
-    absent: change.absent ?? false,
+    absent: change.absent ?? [],
     signal,
   });
   await releases.settled();
@@ -104,7 +105,8 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     const root = await mkdtemp(join(tmpdir(), "helm-test-"));
     const logger = silentLogger;
     const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
-    lab = { namespace, root, client, hub: new WatchHub({ client, clock: systemClock, logger }) };
+    const hub = new WatchHub({ client, clock: systemClock, logger });
+    lab = { namespace, root, client, hub, discovery: new Discovery(client) };
     releases = new Releases(options(bin()));
     await releases.ready();
   });
@@ -188,7 +190,6 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
       releases.reconcile({
         module: next(),
         values: valuesOf(a),
-        absent: false,
         signal: AbortSignal.timeout(50_000),
       });
     const installed = (): Promise<string> => kubectl("get", "cm", "n", "-o", "jsonpath={.data.a}");
@@ -244,15 +245,217 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
   });
 
-  test("absent objects come back with an upgrade", async () => {
+  describe("absent objects", () => {
+    const RANDOM = `apiVersion: v1
+kind: Secret
+metadata: {name: random, labels: {own: label}}
+data: {password: "{{ randAlphaNum 20 | b64enc }}"}
+---
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: listed, namespace: "{{ .Release.Namespace }}"}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "{{ .Release.Namespace }}", annotations: {own: annotation}}
+rules: []
+`;
+    interface Made {
+      readonly metadata: {
+        readonly labels: object;
+        readonly annotations: object;
+        readonly managedFields: readonly { readonly manager: string; readonly operation: string }[];
+      };
+      readonly data?: { readonly password: string };
+    }
+    const read = async (kind: string, name: string): Promise<Made> =>
+      JSON.parse(await kubectl("get", kind, name, "-o", "json", "--show-managed-fields")) as Made;
+    const all = () => [
+      `${lab.namespace}/Secret/random`,
+      `${lab.namespace}/ConfigMap/listed`,
+      `ClusterRole/${lab.namespace}`,
+    ];
+    const removeAll = () =>
+      kubectl("delete", "secret/random", "configmap/listed", `clusterrole/${lab.namespace}`);
+
+    test("come back as the record has them: no helm, no new revision, the same passwords", async () => {
+      await putChart(RANDOM);
+      await reconcile({ m: { a: 1 } });
+      const made = async () => [
+        await read("secret", "random"),
+        await read("cm", "listed"),
+        await read("clusterrole", lab.namespace),
+      ];
+      const shown = ({ metadata, data: content }: Made) => ({
+        labels: metadata.labels,
+        annotations: metadata.annotations,
+        managers: metadata.managedFields.map(({ manager, operation }) => `${manager} ${operation}`),
+        content,
+      });
+      const before = (await made()).map(shown);
+      expect(before[0]?.labels).toMatchObject({ own: "label", "app.kubernetes.io/managed-by": "Helm" });
+      await removeAll();
+      const processes = releases.helm.processes;
+      expect(await reconcile({ m: { a: 1 } }, { absent: all() })).toMatchObject({
+        action: "restored",
+        release: { revision: 1, status: "deployed" },
+      });
+      expect(releases.helm.processes).toBe(processes);
+      expect((await made()).map(shown)).toEqual(before);
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+      // helm goes on with what was put back.
+      await putChart(RANDOM.replace("own: label", "own: other"));
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
+      expect((await read("secret", "random")).metadata.labels).toMatchObject({ own: "other" });
+    });
+
+    test("only they are touched", async () => {
+      await putChart(RANDOM);
+      await reconcile({ m: { a: 1 } });
+      await kubectl("delete", "cm", "listed");
+      await kubectl("label", "secret", "random", "own=by-hand", "--overwrite");
+      const absent = [`${lab.namespace}/ConfigMap/listed`];
+      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({ action: "restored" });
+      expect((await read("secret", "random")).metadata.labels).toMatchObject({ own: "by-hand" });
+      // Back already by somebody else's hand.
+      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({ action: "restored" });
+      expect((await read("cm", "listed")).metadata.labels).toBeDefined();
+    });
+
+    test("come with an upgrade where the release changes anyway, and without where the manifest stays", async () => {
+      await putChart();
+      await reconcile({ m: { a: 1 } });
+      const absent = [`${lab.namespace}/ConfigMap/m`];
+      await kubectl("delete", "cm", "m");
+      expect(await reconcile({ m: { a: 2 } }, { absent })).toMatchObject({ action: "upgraded" });
+      expect(await data()).toContain(`"a":"2"`);
+      await kubectl("delete", "cm", "m");
+      expect(await reconcile({ m: { a: 2, unused: 1 } }, { absent })).toMatchObject({
+        action: "restored",
+        release: { revision: 2 },
+      });
+      expect(await data()).toContain(`"a":"2"`);
+    });
+
+    test("with lookup are rendered: an upgrade only where that makes a difference", async () => {
+      const keeps = `{{ $old := lookup "v1" "Secret" .Release.Namespace "kept" }}
+apiVersion: v1
+kind: Secret
+metadata: {name: kept}
+data: {password: {{ dig "data" "password" (randAlphaNum 8 | b64enc) $old }}}
+---
+${CONFIG_MAP}`;
+      await putChart(keeps);
+      await reconcile({ m: { a: 1 } });
+      const before = (await read("secret", "kept")).data;
+      await kubectl("delete", "cm", "m");
+      const absent = [`${lab.namespace}/ConfigMap/m`, `${lab.namespace}/Secret/kept`];
+      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({
+        action: "restored",
+        release: { revision: 1 },
+      });
+      expect((await read("secret", "kept")).data).toEqual(before);
+      await kubectl("delete", "secret", "kept");
+      expect(await reconcile({ m: { a: 1 } }, { absent })).toMatchObject({ action: "upgraded" });
+    });
+
+    test("that are refused are told in one error, a few of each kind; the others come back", async () => {
+      const names = Array.from({ length: 20 }, (_, index) => `c${index}`);
+      const maps = names.map((name) => `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`);
+      const account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: account}\n";
+      await putChart([...maps, account].join("---\n"));
+      await reconcile({ m: { a: 1 } });
+      await kubectl("delete", "sa/account", ...names.map((name) => `configmap/${name}`));
+      const refuse = {
+        apiVersion: "admissionregistration.k8s.io/v1",
+        kind: "ValidatingWebhookConfiguration",
+        metadata: { name: lab.namespace },
+        webhooks: [
+          {
+            name: "refuse.example.com",
+            clientConfig: { url: "https://127.0.0.1:1/" },
+            namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": lab.namespace } },
+            rules: [
+              { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["configmaps"] },
+            ],
+            admissionReviewVersions: ["v1"],
+            sideEffects: "None",
+          },
+        ],
+      };
+      await cluster().apply(refuse);
+      const absent = [...names.map((name) => `ConfigMap/${name}`), "ServiceAccount/account"];
+      const run = () =>
+        reconcile({ m: { a: 1 } }, { absent: absent.map((name) => `${lab.namespace}/${name}`) });
+      try {
+        await eventually(
+          async () => expect(kubectl("create", "cm", "probe", "--dry-run=server")).rejects.toThrow("webhook"),
+          "the webhook is at work",
+        );
+        const failure = oneLine(await run().catch((error: unknown) => error));
+        expect(failure).toContain("cannot bring back");
+        expect(failure).toContain("refuse.example.com");
+        expect(failure.match(/ConfigMap\/c/g)?.length).toBeLessThan(8);
+        await kubectl("get", "sa", "account");
+      } finally {
+        await kubectl("delete", "validatingwebhookconfiguration", lab.namespace);
+      }
+      await eventually(async () => void (await kubectl("create", "cm", "probe")), "the webhook is gone");
+      expect(await run()).toMatchObject({ action: "restored", release: { revision: 1 } });
+      expect(await releases.objects("m")).toHaveLength(21);
+      await kubectl("get", "cm", ...names);
+    });
+
+    test("of a kind that is gone are told", async () => {
+      const group = `${lab.namespace}.example.com`;
+      const crd = {
+        apiVersion: "apiextensions.k8s.io/v1",
+        kind: "CustomResourceDefinition",
+        metadata: { name: `things.${group}` },
+        spec: {
+          group,
+          scope: "Namespaced",
+          names: { plural: "things", kind: "Thing" },
+          versions: [
+            {
+              name: "v1",
+              served: true,
+              storage: true,
+              schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+            },
+          ],
+        },
+      };
+      await cluster().apply(crd);
+      await eventually(async () => void (await kubectl("get", `things.${group}`)), "the kind is served");
+      await putChart(`apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: t}\nspec: {a: 1}\n`);
+      await reconcile({ m: { a: 1 } });
+      await kubectl("delete", "crd", `things.${group}`);
+      await eventually(async () => {
+        lab.discovery.invalidate();
+        expect(await lab.discovery.resolve("Thing", `${group}/v1`)).toBeUndefined();
+      }, "the kind is gone");
+      const absent = [`${lab.namespace}/Thing/t`];
+      await expect(reconcile({ m: { a: 1 } }, { absent })).rejects.toThrow(
+        `cannot bring back ${lab.namespace}/Thing/t: the server knows no Thing of ${group}/v1`,
+      );
+    });
+  });
+
+  test("tells when each revision was deployed, also after a restart", async () => {
     await putChart();
     await reconcile({ m: { a: 1 } });
-    await kubectl("delete", "cm", "m");
-    expect(await reconcile({ m: { a: 1 } }, { absent: true })).toMatchObject({ action: "upgraded" });
-    expect(await data()).toContain(`"a":"1"`);
-    expect(await releases.objects("m")).toEqual([
-      { apiVersion: "v1", kind: "ConfigMap", name: "m", namespace: undefined },
-    ]);
+    await releases.objects("m");
+    const first = releases.get("m");
+    await reconcile({ m: { a: 2 } });
+    await releases.objects("m");
+    const second = releases.get("m");
+    expect(second?.lastDeployed).toBeGreaterThan(first?.lastDeployed ?? Infinity);
+    await restart();
+    await releases.objects("m");
+    expect(releases.get("m")).toEqual(second);
+    expect(second?.chartVersion).toBe("1.0.0");
   });
 
   test("takes over objects that are there already", async () => {
@@ -313,7 +516,7 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     const controller = new AbortController();
     const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
     const values = JSON.stringify({ global: {}, m: { a: 1 } });
-    const run = releases.reconcile({ module, values, absent: false, signal: controller.signal });
+    const run = releases.reconcile({ module, values, signal: controller.signal });
     const failure = run.then(() => "no failure", oneLine);
     await eventually(() => releases.get("m")?.status === "pending-install", "helm waits");
     return { controller, failure };

@@ -87,7 +87,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
   async function bring(name: string, values: object = {}): Promise<void> {
     const module = { name, valuesKey: name, dir: join(lab.root, name), chart: "own" } as const;
     const signal = AbortSignal.timeout(50_000);
-    await releases.reconcile({ module, values: JSON.stringify(values), absent: false, signal });
+    await releases.reconcile({ module, values: JSON.stringify(values), signal });
     await releases.settled();
   }
 

@@ -28,15 +28,14 @@ test("every state of the table", { timeout: 150_000 }, async () => {
   for (const module of ["010-one", "020-two"]) lab.file(`modules/${module}/Chart.yaml`, CHART);
   lab.file("modules/020-two/templates/map.yaml", MAP);
   const fails = join(lab.dir, "fails");
+  const held = join(lab.dir, "held");
   lab.hook("modules/010-one/hooks/waits.sh", { configVersion: "v1", beforeHelm: 1 }, "wait_for run");
   lab.hook("modules/010-one/hooks/leaves.sh", { configVersion: "v1", afterDeleteHelm: 1 }, "wait_for leave");
   lab.hook(
     "modules/020-two/hooks/fails.sh",
     { configVersion: "v1", beforeHelm: 1 },
-    `[ ! -e ${fails} ] || exit 3`,
+    `[ ! -e ${fails} ] || exit 3; while [ -e ${held} ]; do sleep 0.02; done`,
   );
-  const held = join(lab.dir, "held");
-  lab.file("helm.sh", `#!/bin/sh\nwhile [ -e ${held} ]; do sleep 0.02; done\nexec ${helmUnderTest()} "$@"\n`);
   const { kubectl } = cluster();
   const own = (...args: readonly string[]) => kubectl([...args, "-n", namespace]);
   await own("create", "configmap", "addon-operator");
@@ -46,7 +45,7 @@ test("every state of the table", { timeout: 150_000 }, async () => {
   const operator = await startOperator({
     namespace,
     modulesDir: lab.modulesDir,
-    helm: join(lab.dir, "helm.sh"),
+    helm: helmUnderTest(),
   });
   const is = (module: string, row: string) =>
     eventually(

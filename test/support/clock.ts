@@ -35,6 +35,11 @@ export class ManualClock implements Clock {
     return this.#earliest()?.at;
   }
 
+  /** How many timers are set. */
+  get timers(): number {
+    return this.#pending.size;
+  }
+
   /** Moves time by `ms`, running every timer that falls due and what follows from it. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;

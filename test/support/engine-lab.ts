@@ -103,6 +103,8 @@ export class EngineLab {
   /** Set to make helm fail with this message. */
   helmFails: ((module: string) => string | undefined) | undefined;
   helmTakes = 0;
+  /** Called with what is to be put back; may throw. */
+  restores: ((absent: readonly string[]) => void) | undefined;
   /** Called whenever any task ends, with what it was. */
   onSettled: ((tasks: readonly Task[]) => void) | undefined;
   uninstallFails: (() => boolean) | undefined;
@@ -433,7 +435,7 @@ export class EngineLab {
         disable: (hook) => void this.schedules.delete(hook.id),
       },
       releases: {
-        reconcile: async ({ module, values, signal }) => {
+        reconcile: async ({ module, values, absent, signal }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
           if (state.module(module.name)?.enabled !== true)
@@ -442,6 +444,7 @@ export class EngineLab {
           signal.throwIfAborted();
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
+          if (absent.length > 0) this.restores?.(absent);
           return this.#upgrade(module.name, values);
         },
         installAhead: () => {},

@@ -1,78 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { CONFIG_MAPS, NAMESPACES } from "../../src/kube/index.ts";
-import type { Resource, WatchConsumer, WatchHub, WatchSpec, WatchedObject } from "../../src/kube/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
-import { Healing } from "../../src/triggers/index.ts";
-import { ManualClock, settle } from "../support/clock.ts";
-
-const SECONDS = 1000;
-const object = (name: string): WatchedObject => ({ metadata: { name, namespace: "ns" } }) as WatchedObject;
-const map = (name: string) => ({ apiVersion: "v1", kind: "ConfigMap", namespace: "ns", name });
-
-/** A hub in the hands of the test. */
-function lab() {
-  const clock = new ManualClock();
-  const open: { spec: WatchSpec; consumer: WatchConsumer; closed: boolean }[] = [];
-  const hub = {
-    subscribe: (spec: WatchSpec, consumer: WatchConsumer) => {
-      const watch = { spec, consumer, closed: false };
-      open.push(watch);
-      return { synced: Promise.resolve(), close: () => void (watch.closed = true) };
-    },
-  } as unknown as WatchHub;
-  const kinds = new Map<string, Resource>([
-    ["ConfigMap", CONFIG_MAPS],
-    ["Namespace", NAMESPACES],
-  ]);
-  const there = new Set<string>();
-  const told: string[] = [];
-  const asked: string[] = [];
-  let silent = false;
-  const healing = new Healing({
-    hub,
-    clock,
-    logger: silentLogger,
-    resolve: (kind) => Promise.resolve(kinds.get(kind)),
-    exists: (_resource, { name }) => {
-      asked.push(name);
-      return silent ? Promise.reject(new Error("no answer")) : Promise.resolve(there.has(name));
-    },
-    onAbsent: (module, absent) => void told.push(`${module}: ${absent.join(" ")}`),
-  });
-  const watch = (index = 0): (typeof open)[number] => {
-    const found = open[index];
-    if (found === undefined) throw new Error(`there is no watch ${index}`);
-    return found;
-  };
-  /** The watch has listed these. */
-  const listed = async (names: readonly string[], index = 0): Promise<void> => {
-    await settle();
-    const { consumer } = watch(index);
-    consumer.begin?.();
-    for (const name of names) void consumer.object(object(name));
-    void consumer.synced();
-    await settle();
-  };
-  const deleted = async (name: string): Promise<void> => {
-    there.delete(name);
-    void watch().consumer.deleted(object(name), true);
-    await settle();
-  };
-  const mute = (yes: boolean): void => void (silent = yes);
-  return {
-    clock,
-    healing,
-    open,
-    watch,
-    kinds,
-    there,
-    asked,
-    take: () => told.splice(0),
-    listed,
-    deleted,
-    mute,
-  };
-}
+import { settle } from "../support/clock.ts";
+import { healingLab as lab, map, object, SECONDS } from "./healing-lab.ts";
 
 describe("healing", () => {
   test("watches the metadata of what helm made, once per kind and namespace", async () => {
@@ -151,7 +80,7 @@ describe("healing", () => {
     const { healing, listed, watch, take, there } = lab();
     healing.setObjects("a", [map("one")]);
     await listed([]);
-    expect(take()).toEqual(["a: ns/ConfigMap/one"]);
+    expect(take()).toEqual(["a: ns/ConfigMap/one!"]);
     healing.setObjects("a", []);
     expect(watch().closed).toBe(true);
     expect(healing.objects("a")).toBeUndefined();
@@ -171,7 +100,7 @@ describe("healing", () => {
     kinds.set("ConfigMap", CONFIG_MAPS);
     await clock.advance(10 * SECONDS);
     await listed([]);
-    expect(take()).toEqual(["a: ns/ConfigMap/one"]);
+    expect(take()).toEqual(["a: ns/ConfigMap/one!"]);
   });
 
   test("cluster-wide objects have no namespace", async () => {
@@ -180,7 +109,7 @@ describe("healing", () => {
     await settle();
     expect(open[0]?.spec).toMatchObject({ resource: NAMESPACES, namespace: undefined });
     await listed([]);
-    expect(take()).toEqual(["a: ns/Namespace/team"]);
+    expect(take()).toEqual(["a: Namespace/team!"]);
   });
 
   test("a kind that may not be watched falls back to asking once a minute, until it can be watched", async () => {
@@ -196,7 +125,7 @@ describe("healing", () => {
     there.delete("two");
     await clock.advance(SECONDS);
     expect(asked).toEqual(["one", "two"]);
-    expect(take()).toEqual(["a: ns/ConfigMap/two"]);
+    expect(take()).toEqual(["a: ns/ConfigMap/two!"]);
     there.add("two");
     await clock.advance(60 * SECONDS);
     expect(asked).toEqual(["one", "two", "one", "two"]);
@@ -216,9 +145,87 @@ describe("healing", () => {
     healing.setObjects("a", [map("one")]);
     await clock.advance(60 * SECONDS);
     expect(open).toEqual([]);
-    expect(take()).toEqual(["a: ns/ConfigMap/one"]);
+    expect(take()).toEqual(["a: ns/ConfigMap/one!"]);
     healing.setObjects("a", []);
     await clock.advance(600 * SECONDS);
     expect(asked).toEqual(["one"]);
+  });
+
+  test("a kind that the server never gets is looked for less and less often", async () => {
+    const { clock, healing, kinds, resolved } = lab();
+    kinds.clear();
+    healing.setObjects("a", [map("one")]);
+    await clock.advance(3600 * SECONDS);
+    // After 0, 10, 30, 70 … 630, 1230 s, then every ten minutes.
+    expect(resolved()).toBe(11);
+    healing.setObjects("a", []);
+    expect(clock.timers).toBe(0);
+  });
+
+  test("tells nothing of a module that runs; its end brings what the release is made of then", async () => {
+    const { healing, listed, deleted, take, there, busy, asked } = lab();
+    there.add("one").add("two");
+    healing.setObjects("a", [map("one"), map("two")]);
+    await listed(["one", "two"]);
+    busy.add("a");
+    await deleted("one");
+    await deleted("two");
+    expect(asked).toEqual([]);
+    busy.delete("a");
+    healing.setObjects("a", [map("two")]);
+    await settle();
+    expect(take()).toEqual(["a: ns/ConfigMap/two"]);
+  });
+
+  test("a run that begins while the server is asked has the word", async () => {
+    const { healing, listed, deleted, take, there, busy, clock } = lab();
+    there.add("one");
+    healing.setObjects("a", [map("one")]);
+    await listed(["one"]);
+    const gone = deleted("one");
+    busy.add("a");
+    await gone;
+    expect(take()).toEqual([]);
+    busy.delete("a");
+    there.add("one");
+    healing.setObjects("a", [map("one")]);
+    await clock.advance(600 * SECONDS);
+    expect(take()).toEqual([]);
+  });
+
+  test("an object that was there after all is told at once when it goes", async () => {
+    const { healing, listed, deleted, take, there } = lab();
+    there.add("one");
+    healing.setObjects("a", [map("one")]);
+    await listed([]);
+    expect(take()).toEqual([]);
+    await deleted("one");
+    expect(take()).toEqual(["a: ns/ConfigMap/one"]);
+  });
+
+  test("objects that keep going slow their release down, up to 30 s, not those that go for the first time", async () => {
+    const { clock, healing, listed, deleted, take, there, watch } = lab();
+    const names = ["one", "two", "three"];
+    for (const name of names) there.add(name);
+    healing.setObjects("a", names.map(map));
+    await listed(names);
+    for (const name of names) {
+      await deleted(name);
+      expect(take()).toEqual([`a: ns/ConfigMap/${name}`]);
+    }
+    let told = 0;
+    for (let second = 0; second < 600; second += 1) {
+      for (const name of names) {
+        there.add(name);
+        void watch().consumer.applied(object(name));
+        await deleted(name);
+      }
+      await clock.advance(SECONDS);
+      told += take().length;
+    }
+    expect(told).toBeLessThan(15);
+    await deleted("one");
+    await clock.advance(600 * SECONDS);
+    expect(take().length).toBeGreaterThan(0);
   });
 });

@@ -1,18 +1,209 @@
-import { expect, test } from "vitest";
-
-import type { Releases } from "../../src/helm/index.ts";
-import { Scope } from "../../src/lib/index.ts";
+import { describe, expect, test } from "vitest";
+import type { ObjectRef, Release, Releases } from "../../src/helm/index.ts";
+import { ApiError, CONFIG_MAPS, NAMESPACES } from "../../src/kube/index.ts";
+import type { WatchConsumer, WatchedObject } from "../../src/kube/index.ts";
+import { Scope, silentLogger } from "../../src/lib/index.ts";
+import type { Metrics } from "../../src/metrics/index.ts";
 import type { Base } from "../../src/wiring/base.ts";
 import { FollowedReleases } from "../../src/wiring/followed-releases.ts";
+import { settle } from "../support/clock.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
+
+const map = (name: string): ObjectRef => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  namespace: undefined,
+  name,
+});
+
+/** One module with its release; server and watches are in the hands of the test. */
+async function lab(status = "deployed") {
+  const engine = new EngineLab({ modules: [{ name: "one", enabled: true }] });
+  await engine.start();
+  // What is owed is not done here.
+  engine.engine.stop();
+  const { clock, state } = engine;
+  const consumers: WatchConsumer[] = [];
+  const there = new Set<string>();
+  const asked: string[] = [];
+  const warnings: string[] = [];
+  const counted: string[] = [];
+  const made = { objects: [map("a"), map("b")], revision: 1, status, broken: false };
+  let changed: (module: string) => void = () => {};
+  const base = {
+    clock,
+    namespace: "home",
+    logger: {
+      ...silentLogger,
+      warn: (message: string, fields?: object) => void warnings.push(`${message} ${JSON.stringify(fields)}`),
+    },
+    hub: {
+      subscribe: (_spec: unknown, consumer: WatchConsumer) => {
+        consumers.push(consumer);
+        return { synced: Promise.resolve(), close: () => {} };
+      },
+    },
+    discovery: {
+      resolve: (kind: string) => Promise.resolve(kind === "Namespace" ? NAMESPACES : CONFIG_MAPS),
+    },
+    client: {
+      json: ({ path }: { path: string }) => {
+        const name = path.split("/").at(-1) ?? "";
+        asked.push(name);
+        if (there.has(name)) return Promise.resolve({});
+        return Promise.reject(new ApiError({ status: 404, reason: "NotFound", message: "gone" }));
+      },
+    },
+  } as unknown as Base;
+  const release = (): Release => ({
+    name: "one",
+    revision: made.revision,
+    status: made.status,
+    chartVersion: "1.0.0",
+    manifestChecksum: undefined,
+    lastDeployed: 5,
+  });
+  const releases = {
+    get: release,
+    objects: () => (made.broken ? Promise.reject(new Error("no answer")) : Promise.resolve(made.objects)),
+    store: { onChange: (listener: typeof changed) => void (changed = listener) },
+  } as unknown as Releases;
+  const metrics = {
+    modules: { absent: (_module: string, name: string) => void counted.push(name) },
+  } as unknown as Metrics;
+  const scope = new Scope();
+  const followed = new FollowedReleases(base, { state, metrics, releases, scope });
+  const listed = async (names: readonly string[]): Promise<void> => {
+    await settle();
+    const [consumer] = consumers;
+    consumer?.begin?.();
+    for (const name of names) void consumer?.object(objectOf(name));
+    void consumer?.synced();
+    await settle();
+  };
+  const deleted = async (name: string): Promise<void> => {
+    there.delete(name);
+    void consumers[0]?.deleted(objectOf(name), true);
+    await settle();
+  };
+  return {
+    clock,
+    state,
+    made,
+    there,
+    asked,
+    counted,
+    followed,
+    scope,
+    listed,
+    deleted,
+    look: async () => {
+      changed("one");
+      await settle();
+    },
+    warnings: () => warnings.splice(0),
+    absent: () => state.module("one")?.absent,
+  };
+}
+
+const objectOf = (name: string): WatchedObject =>
+  ({ metadata: { name, namespace: "home" } }) as WatchedObject;
+
+describe("objects of releases", () => {
+  test("that are gone are told, also while others wait for their run", async () => {
+    const { there, look, listed, deleted, warnings, absent, counted } = await lab();
+    there.add("a").add("b");
+    await look();
+    await listed(["a", "b"]);
+    await deleted("a");
+    expect(absent()).toEqual(["home/ConfigMap/a"]);
+    await deleted("b");
+    expect(absent()).toEqual(["home/ConfigMap/a", "home/ConfigMap/b"]);
+    expect(counted).toEqual(absent());
+    expect(warnings()).toEqual([
+      `Objects of a release are gone {"module":"one","objects":["home/ConfigMap/a"]}`,
+      `Objects of a release are gone {"module":"one","objects":["home/ConfigMap/b"]}`,
+    ]);
+  });
+
+  test("that a failed release never had are told as such, and nothing is run for them", async () => {
+    const { there, made, look, listed, deleted, warnings, absent, counted } = await lab("failed");
+    there.add("a");
+    await look();
+    await listed(["a"]);
+    expect(warnings()).toEqual([
+      `Objects of a release were never created {"module":"one","objects":["home/ConfigMap/b"]}`,
+    ]);
+    expect(absent()).toEqual([]);
+    expect(counted).toEqual([]);
+    await deleted("a");
+    expect(warnings()[0]).toContain("are gone");
+    expect(made.status).toBe("failed");
+  });
+
+  test("that an upgrade drops are not missed, whenever their end is heard of", async () => {
+    const { state, made, there, look, listed, deleted, warnings, asked } = await lab();
+    there.add("a").add("b");
+    await look();
+    await listed(["a", "b"]);
+    state.update("one", (record) => void (record.activity = "running"));
+    made.objects = [map("b")];
+    there.delete("a");
+    // The run has ended, and its revision is known, before the watch tells.
+    made.revision = 2;
+    state.update("one", (record) => void (record.activity = "none"));
+    await deleted("a");
+    expect(asked).toEqual([]);
+    await look();
+    expect(warnings()).toEqual([]);
+    await deleted("b");
+    expect(warnings()).toEqual([
+      `Objects of a release are gone {"module":"one","objects":["home/ConfigMap/b"]}`,
+    ]);
+  });
+
+  test("that go while their module runs are told once, at its end, if they are not back", async () => {
+    const { state, there, look, listed, deleted, warnings, absent } = await lab();
+    there.add("a").add("b");
+    await look();
+    await listed(["a", "b"]);
+    state.update("one", (record) => void (record.activity = "running"));
+    await deleted("a");
+    await deleted("b");
+    there.add("a");
+    state.update("one", (record) => void (record.activity = "none"));
+    await look();
+    expect(absent()).toEqual(["home/ConfigMap/b"]);
+    expect(warnings().length).toBe(1);
+  });
+
+  test("that are cluster-wide are told without a namespace; of many only some are named in the log", async () => {
+    const { made, look, listed, warnings, absent } = await lab();
+    made.objects = Array.from({ length: 30 }, (_, index) => ({
+      ...map(`team-${index}`),
+      kind: "Namespace",
+    }));
+    await look();
+    await listed([]);
+    expect(absent()?.[0]).toBe("Namespace/team-0");
+    expect(absent()).toHaveLength(30);
+    expect(warnings()[0]).toMatch(/"Namespace\/team-19"\],"more":10}$/);
+  });
+
+  test("bring version and time of the release with them", async () => {
+    const { state, look } = await lab();
+    await look();
+    expect(state.module("one")?.release).toMatchObject({ chartVersion: "1.0.0", lastDeployed: 5 });
+  });
+});
 
 test("a release that cannot be read keeps its watches, is told of once and read again", async () => {
   const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
   await lab.start();
   const lines: LoggedLine[] = [];
-  let answer: () => Promise<unknown> = () => Promise.resolve([object("a")]);
+  let answer: () => Promise<unknown> = () => Promise.resolve([map("a")]);
   const base = {
     clock: lab.clock,
     logger: keepLog(lines),
@@ -43,12 +234,9 @@ test("a release that cannot be read keeps its watches, is told of once and read 
       { module: "one", error: "the server is busy" },
     ],
   ]);
-  answer = () => Promise.resolve([object("a"), object("b")]);
+  answer = () => Promise.resolve([map("a"), map("b")]);
   await lab.run(10_000);
   expect(followed.healing.objects("one")).toEqual(["ops/ConfigMap/a", "ops/ConfigMap/b"]);
   await scope.close();
+  expect(lab.clock.timers).toBe(0);
 });
-
-function object(name: string) {
-  return { apiVersion: "v1", kind: "ConfigMap", namespace: undefined, name };
-}

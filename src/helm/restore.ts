@@ -1,0 +1,128 @@
+import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.ts";
+import type { Discovery, KubeClient } from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import { RestoreError } from "./errors.ts";
+import { lastingBodies, nameOf, refOf } from "./manifest.ts";
+import type { ObjectRef } from "./manifest.ts";
+import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
+
+export interface RestoreTools {
+  readonly client: KubeClient;
+  readonly store: ReleaseStore;
+  readonly discovery: Pick<Discovery, "resolve">;
+  readonly namespace: string;
+}
+
+export interface RestoreRequest {
+  readonly release: ReleaseMeta;
+  /** Objects as `nameOf` names them, with their namespaces. */
+  readonly absent: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+/** The name helm goes by as the manager of fields. */
+const MANAGER = "helm";
+const AT_ONCE = 4;
+/** What refuses so many of a kind (a webhook, a quota) refuses the others too. */
+const MOST_REFUSED = 3;
+
+interface Absent {
+  readonly ref: ObjectRef;
+  readonly name: string;
+  readonly body: JsonObject;
+}
+
+/**
+ * Puts objects of a release back as its record has them, in helm's order and marked as helm marks them: nothing is
+ * rendered, so that passwords made by templates stay, and there is no new revision. All that can be put back is, then
+ * throws RestoreError for what is left.
+ */
+export async function restoreObjects(tools: RestoreTools, request: RestoreRequest): Promise<void> {
+  const { release, signal } = request;
+  const [manifest = ""] = await tools.store.manifests(release, signal);
+  const { applyMethod } = await tools.store.summary(release);
+  const left = new Set(request.absent);
+  const refusals: string[] = [];
+  for (const group of byKind(absentOf(manifest, tools.namespace, left))) {
+    const before = refusals.length;
+    await inParallel(AT_ONCE, group, async ({ ref, body, name }) => {
+      if (refusals.length - before >= MOST_REFUSED) return;
+      try {
+        await putBack(tools, { ref, body: marked(body, release.name, tools.namespace), applyMethod, signal });
+        left.delete(name);
+      } catch (error) {
+        signal.throwIfAborted();
+        refusals.push(`${name}: ${oneLine(error)}`);
+      }
+    });
+  }
+  if (refusals.length > 0) throw new RestoreError(refusals, [...left]);
+}
+
+function absentOf(manifest: string, home: string, absent: ReadonlySet<string>): Absent[] {
+  return lastingBodies(manifest).flatMap((body) => {
+    const [ref] = refOf(body);
+    if (ref === undefined) return [];
+    const names = [ref.namespace ?? home, undefined].map((namespace) => nameOf({ ...ref, namespace }));
+    const name = names.find((each) => absent.has(each));
+    return name === undefined ? [] : [{ ref, body, name }];
+  });
+}
+
+/** Runs of one kind: helm keeps its manifests in the order of installation. */
+function byKind(objects: readonly Absent[]): Absent[][] {
+  const groups: Absent[][] = [];
+  for (const object of objects) {
+    const last = groups.at(-1);
+    if (last?.[0]?.ref.kind === object.ref.kind) last.push(object);
+    else groups.push([object]);
+  }
+  return groups;
+}
+
+interface Putting extends Pick<Absent, "ref" | "body"> {
+  readonly applyMethod: "csa" | "ssa";
+  readonly signal: AbortSignal;
+}
+
+async function putBack(tools: RestoreTools, { ref, body, applyMethod, signal }: Putting): Promise<void> {
+  const { client, discovery, namespace: home } = tools;
+  const { apiVersion, kind, name, namespace = home } = ref;
+  const resource = await discovery.resolve(kind, apiVersion);
+  if (resource === undefined) throw new Error(`the server knows no ${kind} of ${apiVersion}`);
+  // What the chart says was taken by the server before.
+  const call = { body, signal, fieldManager: MANAGER, fieldValidation: "Ignore" } as const;
+  if (applyMethod === "ssa") {
+    await applyPatch(client, { resource, namespace, name }, { ...call, force: true });
+    return;
+  }
+  try {
+    await create(client, { resource, namespace }, call);
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+  }
+}
+
+/** helm marks objects when it applies them: its record does not have the marks. */
+function marked(body: JsonObject, release: string, home: string): JsonObject {
+  const metadata = objectAt(body, "metadata");
+  return {
+    ...body,
+    metadata: {
+      ...metadata,
+      labels: { ...objectAt(metadata, "labels"), "app.kubernetes.io/managed-by": "Helm" },
+      annotations: {
+        ...objectAt(metadata, "annotations"),
+        "meta.helm.sh/release-name": release,
+        "meta.helm.sh/release-namespace": home,
+      },
+    },
+  };
+}
+
+function objectAt(object: JsonObject, key: string): JsonObject {
+  const value = object[key];
+  return isJsonObject(value) ? value : {};
+}

@@ -1,0 +1,76 @@
+import type { Clock } from "../lib/index.ts";
+import { inParallel, tokenBucket } from "../kube/index.ts";
+import type { Resource, TokenBucket } from "../kube/index.ts";
+import type { ReleaseObject, Suspect } from "./release-object.ts";
+
+/** Reads per second over time and at once, all releases together. */
+const READS = { qps: 20, burst: 100 };
+const AT_ONCE = 4;
+/** Where the server agrees with the watch on so many of a release, it is believed on the others. */
+const MOST_ASKED = 20;
+
+export interface InquiryOptions {
+  /** Asks the server itself: a watch may lag behind what was just made. */
+  readonly exists: (resource: Resource, object: ReleaseObject) => Promise<boolean>;
+  readonly clock: Clock;
+}
+
+/** What came of an inquiry; who is in no list is still to be asked for. */
+export interface Answers {
+  readonly absent: readonly Suspect[];
+  readonly there: readonly Suspect[];
+  /** The server does not say. */
+  readonly unknown: readonly Suspect[];
+}
+
+/** Asks the server for objects that may be gone: one release after the other, a few at a time, so many per second. */
+export class Inquiry {
+  readonly #options: InquiryOptions;
+  readonly #bucket: TokenBucket;
+  readonly #abort = new AbortController();
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: InquiryOptions) {
+    this.#options = options;
+    this.#bucket = tokenBucket(READS, options.clock);
+  }
+
+  /** Never fails. */
+  ask(suspects: readonly Suspect[]): Promise<Answers> {
+    const answers = this.#turn.then(() => this.#ask(suspects));
+    this.#turn = answers;
+    return answers;
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+
+  async #ask(suspects: readonly Suspect[]): Promise<Answers> {
+    const asked = suspects.slice(0, MOST_ASKED);
+    // Who does not answer for one object will not for the next of its kind.
+    const silent = new Set<Resource>();
+    const answers = await inParallel(AT_ONCE, asked, (suspect) => this.#isThere(suspect, silent));
+    const absent = asked.filter((_, index) => answers[index] === false);
+    const rest = absent.length === asked.length ? suspects.slice(MOST_ASKED) : [];
+    return {
+      absent: [...absent, ...rest.filter((suspect) => !suspect.unwatched)],
+      there: asked.filter((_, index) => answers[index] === true),
+      unknown: suspects.filter(
+        (suspect, index) => silent.has(suspect.resource) && answers[index] === undefined,
+      ),
+    };
+  }
+
+  /** Undefined when the server does not say. */
+  async #isThere({ resource, object }: Suspect, silent: Set<Resource>): Promise<boolean | undefined> {
+    await this.#bucket.take(this.#abort.signal);
+    if (this.#abort.signal.aborted || silent.has(resource)) return undefined;
+    try {
+      return await this.#options.exists(resource, object);
+    } catch {
+      silent.add(resource);
+      return undefined;
+    }
+  }
+}
