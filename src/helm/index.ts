@@ -6,6 +6,7 @@ export { Helm, type HelmOptions, type HelmWitness } from "./helm.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
 export { documentsOf, lastingObjects, manifestChecksum, nameOf, type ObjectRef } from "./manifest.ts";
 export { manifestFaults } from "./manifest-faults.ts";
+export { ownerOf } from "./outliving.ts";
 export { purgeList, type PurgeInput, type PurgePolicy } from "./purge.ts";
 export { manifestDiff } from "./manifest-diff.ts";
 export { type Preview, renderOffline } from "./preview.ts";

@@ -62,8 +62,6 @@ export interface ReleasesOptions extends HelmOptions {
   readonly hub: Watching;
   readonly purge: PurgePolicy;
   readonly adopt: AdoptPolicy;
-  /** Releases never deleted or purged: `HELM_IGNORE_RELEASE`, the operator's own. */
-  readonly never: ReadonlySet<string>;
 }
 
 /** The releases of the modules: brought to their values, removed, looked at (README "Releases"). */

@@ -1,3 +1,4 @@
+import { ownerOf } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { isAlreadyExists, isForbidden } from "../kube/index.ts";
@@ -68,6 +69,13 @@ export class ConfigMapSource {
       this.#take();
       return this.#objects.latest(name) !== undefined;
     });
+  }
+
+  /** The release that made the ConfigMap: the operator's own. */
+  get release(): string | undefined {
+    const { name, namespace } = this.#options;
+    const owner = ownerOf(this.#objects.latest(name)?.metadata.annotations ?? {}, namespace);
+    return owner?.namespace === namespace ? owner.release : undefined;
   }
 
   /** Takes over what a former overlay ConfigMap holds; before the first `refresh`. See {@link moveOverlay}. */

@@ -6,7 +6,11 @@ import type { JsonObject, Overlay } from "../model/index.ts";
 
 /** What we read of a ConfigMap, or of the Secret that is the overlay: there `data` is decoded. */
 export interface ConfigObject {
-  readonly metadata: { readonly resourceVersion: string; readonly uid?: string };
+  readonly metadata: {
+    readonly resourceVersion: string;
+    readonly uid?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly data?: Readonly<Record<string, string>>;
 }
 

@@ -238,7 +238,7 @@ export class Operator {
       queues: this.#queues,
       bindings: this.#bindings,
       schedules,
-      releases: releasesPort(this.#base, releases, this.#bindings),
+      releases: releasesPort(this.#base, releases, { bindings: this.#bindings, config }),
       config,
       witness: makeWitness({
         metrics: this.#metrics,

@@ -2,7 +2,7 @@ import { Releases, managedByDigest, purgeList } from "../helm/index.ts";
 import type { HelmWitness } from "../helm/index.ts";
 import type { Tree } from "../model/index.ts";
 import type { ReleasesPort } from "../tasks/index.ts";
-import type { KubeBindings } from "../triggers/index.ts";
+import type { ConfigMapSource, KubeBindings } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 
 /** The releases of this operator; nothing is read yet. */
@@ -21,7 +21,6 @@ export function makeReleases(base: Base, witness?: HelmWitness): Releases {
     kubeContext: settings.kubeContext,
     purge: settings.purge,
     adopt: settings.adopt,
-    never: neverTouched(base),
     client,
     discovery,
     hub,
@@ -31,28 +30,38 @@ export function makeReleases(base: Base, witness?: HelmWitness): Releases {
   });
 }
 
-/** `HELM_IGNORE_RELEASE` and the operator's own release are never deleted or purged. */
-function neverTouched({ settings, env }: Base): ReadonlySet<string> {
+/**
+ * Releases that no module has, and that are never deleted or purged: those in `HELM_IGNORE_RELEASE`, and the operator's
+ * own, of which its chart tells, or its ConfigMap, unless that is made by a module.
+ */
+function neverTouched({ settings, env }: Base, releases: Releases, config?: OwnRelease): ReadonlySet<string> {
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());
-  return new Set([...ignored, env["ADDON_OPERATOR_RELEASE_NAME"] ?? ""].filter((name) => name !== ""));
+  const made = config?.release ?? "";
+  const own = [env["ADDON_OPERATOR_RELEASE_NAME"] ?? "", releases.ownership(made) === "ours" ? "" : made];
+  return new Set([...ignored, ...own].filter((name) => name !== ""));
 }
 
-/** What tasks may do with releases; `bindings` hear of kinds that came. */
+type OwnRelease = Pick<ConfigMapSource, "release">;
+
+/** What tasks may do with releases; `bindings` hear of kinds that came, `config` tells whose the ConfigMap is. */
 export function releasesPort(
   base: Base,
   releases: Releases,
-  bindings?: Pick<KubeBindings, "kindsChanged">,
+  around: { readonly bindings?: Pick<KubeBindings, "kindsChanged">; readonly config?: OwnRelease } = {},
 ): ReleasesPort {
-  const never = neverTouched(base);
+  const never = (): ReadonlySet<string> => neverTouched(base, releases, around.config);
   const managedBy = managedByDigest(base.namespace, base.settings.configMap);
   return {
     reconcile: (request) => releases.reconcile(request),
     renderAhead: (requests) => releases.renderAhead(requests),
     installAhead: (requests) => releases.installAhead(requests),
     get: (name) => releases.get(name),
-    isReserved: (name) => never.has(name),
-    ownership: (name) => (never.has(name) ? "absent" : releases.ownership(name)),
-    installed: () => releases.installed().filter((name) => !never.has(name)),
+    isReserved: (name) => never().has(name),
+    ownership: (name) => (never().has(name) ? "absent" : releases.ownership(name)),
+    installed: () => {
+      const reserved = never();
+      return releases.installed().filter((name) => !reserved.has(name));
+    },
     anyOurs: () => releases.anyOurs(),
     uninstall: (name, signal) => releases.uninstall(name, signal),
     forget: (name) => releases.forget(name),
@@ -62,11 +71,11 @@ export function releasesPort(
         tree: { modules, purgeHolds: [] },
         policy: base.settings.purge,
         managedBy,
-        never,
+        never: never(),
       }),
     ensureCrds: async (files) => {
       await releases.ensureCrds(files);
-      bindings?.kindsChanged();
+      around.bindings?.kindsChanged();
     },
   };
 }

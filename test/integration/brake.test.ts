@@ -59,6 +59,8 @@ test("an emptied ConfigMap removes nothing before a person says so", { timeout: 
     return events.includes("RemovalHeld");
   }, "the Event");
   expect(await maps()).toBe(all);
+  const plan = await operator.cli(["plan"]);
+  expect(plan.stdout).toContain("5 of 5 modules at once");
 
   await operator.stop();
   operator = await startOperator({ namespace, modulesDir: lab.modulesDir });

@@ -42,7 +42,6 @@ function options(bin: string, change: Partial<ReleasesOptions> = {}): ReleasesOp
     clock: systemClock,
     purge: "owned",
     adopt: "all",
-    never: new Set(),
     ...change,
   };
 }

@@ -49,7 +49,6 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
       clock: systemClock,
       purge: "owned",
       adopt: "all",
-      never: new Set(),
       ...change,
     });
   }
