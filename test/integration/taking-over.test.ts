@@ -14,7 +14,10 @@ const { kubectl, json, kubeconfig } = cluster();
 const run = promisify(execFile);
 
 interface Module {
-  readonly status?: { readonly state?: string; readonly conditions?: readonly { readonly message: string }[] };
+  readonly status?: {
+    readonly state?: string;
+    readonly conditions?: readonly { readonly message: string }[];
+  };
 }
 
 test("releases that are there already", { timeout: 180_000 }, async () => {
@@ -34,13 +37,18 @@ test("releases that are there already", { timeout: 180_000 }, async () => {
     await helm("install", name, join(lab.modulesDir, "..", "charts", name));
   };
   await hand("platform", "addon-operator", JSON.stringify(keys));
-  for (const name of ["own", "ignored", "taken", "other", "gone", "others-gone"]) await hand(name, `map-${name}`);
+  for (const name of ["own", "ignored", "taken", "other", "gone", "others-gone"])
+    await hand(name, `map-${name}`);
   const theirs = `${LABELS.managedBy}=${managedByDigest(namespace, "another")}`;
   for (const name of ["other", "others-gone"])
     await kubectl(["label", "secret", "-n", namespace, "-l", `owner=helm,name=${name}`, theirs]);
   for (const name of names) chart(`modules/${name}`, `map-${name}`, '{new: "yes"}');
 
-  const env = { ADDON_OPERATOR_RELEASE_NAME: "own", HELM_IGNORE_RELEASE: "ignored", ADDON_OPERATOR_PURGE: "all" };
+  const env = {
+    ADDON_OPERATOR_RELEASE_NAME: "own",
+    HELM_IGNORE_RELEASE: "ignored",
+    ADDON_OPERATOR_PURGE: "all",
+  };
   const operator = await startOperator({ namespace, modulesDir: lab.modulesDir, env });
   const context = { context: () => operator.log() };
   await eventually(() => operator.log().includes("Release purged"), "the purge", context);

@@ -8,6 +8,8 @@ const NOW = { config: "c1", globals: "g1" };
 const PROBLEM = { file: "values.yaml", message: "no YAML" };
 const ASKED = { requestedToken: "t2", handledToken: "t1" };
 
+const HELD = { modules: ["m0"], installed: 1, resourceVersion: "7", confirmed: false };
+
 /** A world at rest that the last reload took into account. */
 function world(change: Partial<View> = {}, modules: readonly Partial<ModuleView>[] = []): View {
   const rest = viewOf(
@@ -40,6 +42,17 @@ describe("whether a reload of all modules is owed, and why (LIFECYCLE-STEPS 9, 1
     [
       "the section of a module that is off was edited",
       world({}, [{ enabled: false, problem: PROBLEM, sectionDigest: "v1-s2" }]),
+      undefined,
+    ],
+    [
+      "a held removal is confirmed",
+      world({ brake: HELD, confirmation: "7" }),
+      "front: a removal was confirmed",
+    ],
+    ["another version is confirmed", world({ brake: HELD, confirmation: "6" }), undefined],
+    [
+      "what was confirmed goes on",
+      world({ brake: { ...HELD, confirmed: true }, confirmation: "7" }),
       undefined,
     ],
     ["the ConfigMap's globals or flags moved", world(moved({ config: "c2" })), "front: ConfigMap changed"],

@@ -25,6 +25,9 @@ const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition },
 });
 const phase = (view: View) => ({ converge: { ...view.converge, phase: "modules" as const, remaining: 1 } });
+const brake = (confirmed: boolean) => () => ({
+  brake: { modules: ["b", "e"], installed: 3, resourceVersion: "7", confirmed },
+});
 const up = { state: "Ready", ready: "True", reason: "Ready", kstatus: "Current" } as const;
 const busy = { state: "Running", ready: "Unknown", reason: "Progressing", kstatus: "InProgress" } as const;
 const down = { state: "Retrying", ready: "False", reason: "ModulesFailing", kstatus: "InProgress" } as const;
@@ -56,6 +59,8 @@ const rows: readonly Row[] = [
   },
   { name: "only a person can help", modules: [good, broken], ...bad, reason: "ModulesInvalid" },
   { name: "a broken module that is off", modules: [good, { ...broken, enabled: false }], ...up },
+  { name: "a removal is held", modules: [good, off], view: brake(false), ...bad, reason: "RemovalHeld" },
+  { name: "a held removal was confirmed", modules: [good, off], view: brake(true), ...up },
   {
     name: "ConfigMap invalid",
     modules: [failing],
