@@ -2,18 +2,19 @@
 #   docker build .                                            everything from the internet
 #   npm run image:context && docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
 #                                                             bundle and binaries of this checkout, no download
-ARG BASE=node:24-bookworm-slim
+# By digest: what was reviewed is what is built on. renovate raises them.
+ARG BASE=node:24-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20
 # build | context: npm in the image build, or the dist/ of the build context.
 ARG BUNDLE=build
 # download | context: helm and kubectl from their release sites by checksum (built with Go where none is pinned), or
 # build/bin/<arch>/ of the build context.
 ARG TOOLS=download
-ARG GO=golang:1.26-bookworm
+ARG GO=golang:1.26-bookworm@sha256:551752d3ad9de9923190bf5280500617ed8fee287ffb4b0220e770ef89346258
 
 FROM --platform=$BUILDPLATFORM ${BASE} AS bundle-build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --no-audit
+RUN npm ci --ignore-scripts --no-audit
 COPY tsconfig.json ./
 COPY scripts ./scripts
 COPY crds ./crds

@@ -7,14 +7,23 @@ const root = new URL("../../", import.meta.url);
 const text = (path: string): string => readFileSync(new URL(path, root), "utf8");
 const { scripts } = JSON.parse(text("package.json")) as { scripts: Record<string, string> };
 
+interface Job {
+  readonly permissions?: Record<string, string>;
+  readonly steps: readonly {
+    readonly uses?: string;
+    readonly run?: string;
+    readonly with?: Record<string, string | boolean>;
+  }[];
+}
+
 interface Workflow {
   readonly on: object;
   readonly permissions: Record<string, string>;
-  readonly jobs: Record<
-    string,
-    { readonly steps: readonly { readonly uses?: string; readonly run?: string }[] }
-  >;
+  readonly jobs: Record<string, Job>;
 }
+
+const read = (file: string): Workflow =>
+  parseYaml(text(`.github/workflows/${file}`), file).value as unknown as Workflow;
 
 const files = readdirSync(new URL(".github/workflows/", root));
 
@@ -23,7 +32,7 @@ test("there are the two of them", () => {
 });
 
 describe.each(files)("%s", (file) => {
-  const workflow = parseYaml(text(`.github/workflows/${file}`), file).value as unknown as Workflow;
+  const workflow = read(file);
   const steps = Object.values(workflow.jobs).flatMap((job) => job.steps);
   const commands = steps.flatMap(({ run }) => run ?? []).join("\n");
 
@@ -33,11 +42,26 @@ describe.each(files)("%s", (file) => {
     expect(called.filter((name) => !Object.hasOwn(scripts, name))).toEqual([]);
   });
 
-  test("names a version of every action, and says what it may do", () => {
-    const actions = steps.flatMap(({ uses }) => uses ?? []);
-    expect(actions.length).toBeGreaterThan(0);
-    expect(actions.filter((action) => !/^[\w-]+\/[\w./-]+@(v\d+|[0-9a-f]{40})$/.test(action))).toEqual([]);
-    expect(Object.keys(workflow.permissions).length).toBeGreaterThan(0);
+  test("names the commit of every action, with its version for people", () => {
+    const lines = text(`.github/workflows/${file}`).match(/uses: .*/g) ?? [];
+    expect(lines.length).toBe(steps.flatMap(({ uses }) => uses ?? []).length);
+    const pinned = /^uses: [\w-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/;
+    expect(lines.filter((line) => !pinned.test(line))).toEqual([]);
+  });
+
+  test("may read, and leaves no credentials in the checkout", () => {
+    expect(workflow.permissions).toEqual({ contents: "read" });
+    const checkouts = steps.filter(({ uses }) => uses?.startsWith("actions/checkout@"));
+    expect(checkouts.filter((step) => step.with?.["persist-credentials"] !== false)).toEqual([]);
+  });
+
+  test("runs no scripts of dependencies at their installation", () => {
+    const installs = commands.match(/npm (ci|install).*/g) ?? [];
+    expect(installs.filter((line) => !line.includes("--ignore-scripts"))).toEqual([]);
+  });
+
+  test("puts nothing that others may choose into a shell", () => {
+    expect(commands).not.toContain("${{");
   });
 
   test("runs nothing of the checkout but those scripts", () => {
@@ -55,4 +79,43 @@ test("build arguments that workflows give are the Dockerfile's", () => {
     .map(([, first, second]) => first ?? second ?? "");
   expect(new Set(given)).toEqual(new Set(["BUNDLE", "TOOLS", "VERSION", "REVISION"]));
   expect(given.filter((name) => !known.has(name))).toEqual([]);
+});
+
+describe("a release", () => {
+  const { jobs } = read("release.yaml");
+  const stepsOf = (job: Job): string[] => job.steps.map(({ uses = "", run = "" }) => `${uses}${run}`);
+
+  test("what may write runs nothing of the checkout, and what runs it may write nothing", () => {
+    const writing = Object.entries(jobs).filter(([, job]) =>
+      Object.values(job.permissions ?? {}).includes("write"),
+    );
+    expect(writing.map(([name]) => name)).toEqual(["publish"]);
+    for (const [, job] of writing)
+      expect(stepsOf(job).filter((step) => /checkout|npm |build-push|setup-node/.test(step))).toEqual([]);
+    expect(jobs["build"]?.permissions).toBeUndefined();
+    expect(stepsOf(jobs["build"] as Job).join("\n")).toContain("npm run check");
+  });
+
+  test("the build takes nothing from a cache", () => {
+    const found = stepsOf(jobs["build"] as Job).filter((step) => /actions\/cache|setup-go/.test(step));
+    expect(found).toEqual([]);
+    expect(text(".github/workflows/release.yaml")).not.toContain("cache: npm");
+  });
+
+  test("image and chart are signed and have SLSA provenance", () => {
+    const steps = stepsOf(jobs["publish"] as Job);
+    const attested = steps.filter((step) => step.startsWith("actions/attest-build-provenance@"));
+    expect(attested).toHaveLength(2);
+    expect(steps.join("\n").match(/cosign sign /g)).toHaveLength(2);
+    expect(jobs["publish"]?.permissions).toMatchObject({ "id-token": "write", attestations: "write" });
+  });
+});
+
+test("the image is built on bases named by digest, without scripts of dependencies", () => {
+  const dockerfile = text("Dockerfile");
+  const bases = [...dockerfile.matchAll(/^ARG (?:BASE|GO)=(.+)$/gm)].map(([, base = ""]) => base);
+  expect(bases).toHaveLength(2);
+  expect(bases.filter((base) => !/^\w+:[\w.-]+@sha256:[0-9a-f]{64}$/.test(base))).toEqual([]);
+  const installs = dockerfile.match(/npm ci.*/g) ?? [];
+  expect(installs.filter((line) => !line.includes("--ignore-scripts"))).toEqual([]);
 });
