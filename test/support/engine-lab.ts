@@ -63,7 +63,7 @@ export interface ModuleSpec {
   /** Answer of the `enabled` script; throws = the script fails. */
   readonly script?: (enabledModules: readonly string[]) => boolean;
   readonly hooks?: readonly HookSpec[];
-  /** Files below `crds/`; one whose name begins with `broken` is refused. */
+  /** Files below `crds/`; one whose name begins with `broken` is refused; `refused.yaml` is, for now. */
   readonly crds?: readonly string[];
   /** Text of its `config-values.yaml`. */
   readonly schema?: string;
@@ -87,6 +87,10 @@ export class EngineLab {
   readonly logged: LoggedLine[] = [];
   /** What discoveries asked to be rendered before its turn. */
   readonly ahead: string[][] = [];
+  /** What discoveries asked to be installed before its turn. */
+  readonly installs: string[][] = [];
+  /** What the witness was told, in words. */
+  readonly told: string[] = [];
   /** Names of releases that are somebody else's. */
   readonly foreign = new Set<string>();
   /** Names of releases that are never touched. */
@@ -406,6 +410,7 @@ export class EngineLab {
 
   #makeHands(): Hands {
     const { state, queues, clock } = this;
+    const tell = (line: string): void => void this.told.push(line);
     return {
       state,
       queues,
@@ -447,7 +452,8 @@ export class EngineLab {
           if (absent.length > 0) this.restores?.(absent);
           return this.#upgrade(module.name, values);
         },
-        installAhead: () => {},
+        installAhead: (requests) =>
+          void this.installs.push(requests.map(({ module, after }) => `${module.name} after ${after}`)),
         renderAhead: (requests) => void this.ahead.push(requests.map(({ module }) => module.name)),
         get: (name) => this.releases.get(name),
         isReserved: (name) => this.reserved.has(name),
@@ -477,6 +483,7 @@ export class EngineLab {
           const broken = files.find((file) => file.startsWith("broken"));
           if (broken !== undefined)
             return Promise.reject(new ProblemError([{ file: broken, message: "no CRD" }]));
+          if (files.includes("refused.yaml")) return Promise.reject(new Error("try later"));
           this.#note(`crds ${files.join(" ")}`);
           return Promise.resolve();
         },
@@ -486,15 +493,25 @@ export class EngineLab {
         judgeAgain: () => void (this.#missing || this.#takeConfig()),
       },
       witness: {
-        hookRun: () => {},
-        moduleRun: () => {},
-        moduleDeleteFailed: () => {},
-        discoveryFailed: () => {},
-        released: () => {},
-        removed: () => {},
-        failed: (module, reason) => void this.failures.push(`${module}: ${reason}`),
-        switched: (module, enabled) => void this.#note(`${module} ${enabled ? "on" : "off"}`),
-        converged: () => void this.#note("converged"),
+        hookRun: ({ hook, binding, activation, queue, result, seconds }) =>
+          tell(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),
+        moduleRun: (name, seconds, failed) => tell(`run ${name}${failed ? " failed" : ""}: ${seconds} s`),
+        moduleDeleteFailed: (name) => tell(`delete of ${name} failed`),
+        discoveryFailed: () => tell("discovery failed"),
+        released: (name, outcome) => tell(`released ${name}: ${outcome?.action ?? "nothing"}`),
+        removed: (name) => tell(`removed ${name}`),
+        failed: (name, reason, message) => {
+          this.failures.push(`${name}: ${reason}`);
+          tell(`failed ${name}: ${reason}: ${message}`);
+        },
+        switched: (name, enabled, reason) => {
+          this.#note(`${name} ${enabled ? "on" : "off"}`);
+          tell(`switched ${name} ${enabled ? "on" : "off"}: ${reason}`);
+        },
+        converged: (seconds) => {
+          this.#note("converged");
+          tell(`converged: ${seconds} s`);
+        },
       },
       runHook: (run) => this.#runHook(run),
       runScript: ({ module, values }) => {
