@@ -196,4 +196,154 @@ describe("the record", () => {
     await clock.advance(1);
     expect(state.missing.before(["old", "new"], now() - 3000)).toEqual(["old"]);
   });
+
+  it("starts with nothing seen", () => {
+    const state = new State({ clock: new ManualClock(), onChange: () => {} });
+    const { boot, config, converge, holds, secondLook, modules, tree } = state.view;
+    expect([boot, config.condition, config.digest, secondLook, holds]).toEqual([
+      "loading",
+      "ok",
+      "",
+      false,
+      [],
+    ]);
+    expect([converge.phase, converge.covered, converge.remaining]).toEqual(["idle", undefined, 0]);
+    expect([modules.size, tree.modules.length, tree.purgeHolds.length]).toEqual([0, 0, 0]);
+    expect([state.enabledModules(), state.globalHooks]).toEqual([[], []]);
+  });
+
+  it("shows a reload from its begin to its end", async () => {
+    const { state, clock } = lab("web");
+    const begin = clock.now();
+    state.recordBoot("converging");
+    state.startConverge("start-up");
+    const covered = { config: state.values.globalConfigDigest(), globals: undefined };
+    const during = {
+      phase: "beforeAll",
+      cause: "start-up",
+      startedAt: begin,
+      finishedAt: undefined,
+      covered,
+    };
+    expect(state.view.converge).toMatchObject(during);
+    expect(state.coversConfig()).toBe(true);
+    state.coverGlobals();
+    expect(state.view.converge.covered?.globals).toBe(state.view.coverage.globals);
+    state.setPhase("modules");
+    state.recordConverge({ remaining: 3 });
+    await clock.advance(1000);
+    state.finishConverge(2);
+    expect(state.view).toMatchObject({
+      boot: "running",
+      converge: {
+        phase: "idle",
+        cause: "start-up",
+        startedAt: begin,
+        finishedAt: begin + 1000,
+        remaining: 0,
+        rounds: 2,
+      },
+    });
+  });
+
+  it("does not begin to run with a reload's end before start-up came that far", () => {
+    const { state } = lab();
+    state.recordBoot("synchronization");
+    state.finishConverge(0);
+    expect(state.view.boot).toBe("synchronization");
+  });
+
+  it("a reload under way can take content into account that came after its start", () => {
+    const { state, seen } = lab("web");
+    state.startConverge("start-up");
+    state.coverGlobals();
+    const globals = state.view.converge.covered?.globals;
+    state.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);
+    expect(state.coversConfig()).toBe(false);
+    state.coverGlobals();
+    expect(state.coversConfig()).toBe(false);
+    expect(state.view.converge.covered?.globals).not.toBe(globals);
+    state.coverConfig();
+    expect(state.coversConfig()).toBe(true);
+  });
+
+  it("remembers why globals and sections moved, and only those that did", () => {
+    const { state, seen } = lab("web", "db");
+    state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
+    const causes = () => [state.view.globalCause, ...["web", "db"].map((name) => state.module(name)?.cause)];
+    expect(causes()).toEqual([undefined, FRONT, undefined]);
+    state.recordConfig(seen({ web: "{ x: 1 }", dbEnabled: "true" }), FRONT);
+    expect(causes()).toEqual([FRONT, FRONT, undefined]);
+  });
+
+  it("a section of a module that is on, or was not decided about, is still to be worked on", () => {
+    const { state, seen } = lab("web", "db");
+    state.recordDecision("web", { enabled: true, by: "values" });
+    state.recordConfig(seen({ web: "{ x: 1 }", db: "{ x: 1 }" }), FRONT);
+    for (const name of ["web", "db"]) expect(state.module(name)?.handledSectionDigest).toBeUndefined();
+  });
+
+  it("a module that needs a person has nothing to work on until its section moves", () => {
+    const { state } = lab("web");
+    state.recordRequest("web", "t1");
+    state.update("web", (record) => void (record.activity = "running"));
+    state.recordProblem("web", { file: "f", message: "foreign" });
+    const web = state.view.modules.get("web");
+    expect(web).toMatchObject({ activity: "none", problem: { message: "foreign" }, handledToken: "t1" });
+    expect(web?.handledSectionDigest).toBe(web?.sectionDigest);
+    expect(web?.handledConfigDigest).toBe(web?.configDigest);
+  });
+
+  it("keeps what others tell it of releases, rights, tokens and removals", async () => {
+    const { state, changes } = lab("web");
+    const release = { name: "web", revision: 3, status: "deployed" } as never;
+    state.recordRelease("web", release);
+    state.recordMissingRights(["list pods"]);
+    state.recordHandledToken(undefined, "t1");
+    state.recordHandledToken("web", "t2");
+    state.addHold("a");
+    state.addHold("b");
+    state.recordConfirmation("yes");
+    expect(state.view).toMatchObject({
+      missingRights: ["list pods"],
+      handledToken: "t1",
+      holds: ["a", "b"],
+      confirmation: "yes",
+    });
+    expect(state.view.modules.get("web")).toMatchObject({ release, handledToken: "t2" });
+    state.clearHolds();
+    expect(state.view.holds).toEqual([]);
+    await changes();
+    state.recordConfirmation("yes");
+    expect(await changes()).toBe(0);
+  });
+
+  it("shows modules that are on in the order of the tree, and why they do not run", () => {
+    const { state } = lab("a", "b", "c");
+    state.explainWith((name) => `waits for ${name}`);
+    for (const name of ["c", "a"]) state.recordDecision(name, { enabled: true, by: "values" });
+    expect([state.enabledModules(), state.view.enabledModules]).toEqual([
+      ["a", "c"],
+      ["a", "c"],
+    ]);
+    expect(state.view.modules.get("b")?.hold).toBe("waits for b");
+  });
+
+  it("shows the merged values of a module with globals, and what of them is secret", () => {
+    const { state, seen } = lab("web");
+    state.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }", webProtected: "true" }), FRONT);
+    const web = state.view.modules.get("web");
+    expect(web?.values()).toEqual({ global: { z: 1 }, web: { x: 1 } });
+    expect([web?.protected, web?.suspended, web?.secretPaths?.size]).toEqual([true, false, 0]);
+    expect(web?.valuesDigest).toBe(state.values.merged("web").digest);
+  });
+
+  it("names keys that match no module", () => {
+    const { state, seen } = lab("web");
+    state.recordConfig(seen({ wen: "{ x: 1 }" }), FRONT);
+    expect(state.view.config.unknownKeys).toEqual(["wen (did you mean web?)"]);
+    const { digest } = state.view.config;
+    state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
+    expect(state.view.config.digest).not.toBe(digest);
+  });
 });

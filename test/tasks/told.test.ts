@@ -173,7 +173,7 @@ describe("what is told of a module run", () => {
   it.each<readonly [string, Partial<HookSpec>, (lab: EngineLab) => void, string]>([
     ["a schedule", { schedules: [{}] }, (lab) => lab.tick("one/h"), "schedule hook changed values"],
     ["an event", { kubernetes: [{}] }, (lab) => lab.event("one/h"), "kubernetes hook changed values"],
-  ])("says that %s is why", async (_, binding, fire, cause) => {
+  ])("says that %s is why", async (...[, binding, fire, cause]) => {
     const act = (): HookAct => ({ values: { op: "add", path: "/one/x", value: 1 } });
     let on = false;
     const lab = await started([one({ hooks: [hook("h", { ...binding, act: () => (on ? act() : {}) })] })]);
@@ -246,7 +246,7 @@ describe("what is told of a delete", () => {
   it.each<readonly [string, HookSpec["act"], boolean, string, string]>([
     ["at a hook", () => ({ fail: "exit code 2" }), false, "HookFailed", "hook h: exit code 2"],
     ["at helm", undefined, true, "HelmFailed", "no uninstall"],
-  ])("that fails %s, and then succeeds", async (_, act, uninstallFails, reason, message) => {
+  ])("that fails %s, and then succeeds", async (...[, act, uninstallFails, reason, message]) => {
     let fails = true;
     const lab = await started([owes((...run) => (fails && act !== undefined ? act(...run) : {}))]);
     lab.uninstallFails = () => fails && uninstallFails;
