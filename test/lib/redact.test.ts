@@ -164,6 +164,7 @@ describe("what no list of keys can know", () => {
   it.each<[Json, string]>([
     [[{ name: "DB_PASSWORD", value: "a b" }], '[{"name":"DB_PASSWORD","value":"*"}]'],
     [["--password", "abc", "--port", "80"], '["--password","*","--port","80"]'],
+    [["--caCert", "s3cr3t-69", "--cert", "tls.crt"], '["--caCert","*","--cert","tls.crt"]'],
     [["--api-key=abc"], '["--api-key=*"]'],
     ["mysql -u root -pabc db", '"mysql -u root -p* db"'],
     [{ bindPW: "abc", psk: "abc", githubPat: "abc" }, '{"bindPW":"*","psk":"*","githubPat":"*"}'],

@@ -1,4 +1,4 @@
-import { judgeKey } from "./key.ts";
+import { isSecretGiven } from "./given.ts";
 import { isHarmless } from "./shape.ts";
 import type { Hide } from "./stand-in.ts";
 import { PROSE } from "./vocabulary.ts";
@@ -24,25 +24,25 @@ const ENDS = /^(?:\||\|\||&&|;|&)$/;
 
 /** The items of an argument list, flags and commands among them, without the passwords given to these. */
 export function hideArguments(items: readonly string[], hide: Hide): string[] {
-  let known: (typeof COMMANDS)[number][] = [];
+  const known = new Set<(typeof COMMANDS)[number]>();
   const shown = [...items];
   for (const [at, item] of items.entries()) {
     const name = item.slice(item.lastIndexOf("/") + 1);
-    if (ENDS.test(item)) known = [];
-    known.push(...COMMANDS.filter(([command]) => command.test(name)));
+    if (ENDS.test(item)) known.clear();
+    for (const each of COMMANDS) if (each[0].test(name)) known.add(each);
     const next = items[at + 1] ?? "";
     if (takesSecret(item, next, known)) shown[at + 1] = hideArgument(next, hide);
-    const attached = known.find(([, , start]) => start?.test(item) === true)?.[2];
-    if (attached !== undefined) shown[at] = item.slice(0, 2) + hideArgument(item.slice(2), hide);
+    const isAttached = [...known].some(([, , start]) => start?.test(item) === true);
+    if (isAttached) shown[at] = item.slice(0, 2) + hideArgument(item.slice(2), hide);
   }
   return shown;
 }
 
-function takesSecret(item: string, next: string, known: readonly (typeof COMMANDS)[number][]): boolean {
+function takesSecret(item: string, next: string, known: ReadonlySet<(typeof COMMANDS)[number]>): boolean {
   if (next === "" || PROSE.has(next) || /^--?[A-Za-z]/.test(next)) return false;
   const flag = FLAG.exec(item)?.[1];
-  if (flag !== undefined && judgeKey(flag) === "secret") return true;
-  return known.some(([, short]) => item !== "" && short.test(item));
+  if (flag !== undefined && isSecretGiven(flag, next, true)) return true;
+  return [...known].some(([, short]) => item !== "" && short.test(item));
 }
 
 /** Of `user:password` the password; quotes stay, references to the environment too. */

@@ -25,7 +25,7 @@ export function hideGiven(text: string, hide: Hide, isProse = true): string {
   );
   if (plain.includes("</"))
     plain = plain.replaceAll(ELEMENT, (all, open: string, value: string) =>
-      isSecret(open.slice(1, -1), value, false) ? open + hide(value) : all,
+      isSecretGiven(open.slice(1, -1), value, false) ? open + hide(value) : all,
     );
   return hideAssigned(plain, hide, isProse);
 }
@@ -63,12 +63,12 @@ function hideQuoted(
 ): string {
   const quote = /^\\*["']?/.exec(value)?.[0] ?? "";
   const rest = value.slice(quote.length);
-  if (rest.startsWith(STAND_IN) || !isSecret(key, rest, isProse)) return value;
+  if (rest.startsWith(STAND_IN) || !isSecretGiven(key, rest, isProse)) return value;
   return quote + hide(rest);
 }
 
-/** In prose a short value of a key that is only likely to be secret is a word. */
-function isSecret(key: string, value: string, isProse: boolean): boolean {
+/** Whether a value given to a key in a text is secret; in prose a short one of a key that is only likely to be so is a word. */
+export function isSecretGiven(key: string, value: string, isProse: boolean): boolean {
   if (isHarmless(value) || (isProse && PROSE.has(value))) return false;
   const says = judgeKey(key);
   if (says === "keyName") return !looksLikeKeyName(value);
