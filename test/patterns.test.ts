@@ -2,7 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Script, createContext } from "node:vm";
 import { parseSync } from "oxc-parser";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import { hostileTexts } from "./support/hostile-texts.ts";
 
@@ -23,7 +23,7 @@ interface Found {
   readonly pattern: RegExp;
 }
 
-/** Every regular expression of a file. Those that are put together while the program runs cannot be judged here. */
+/** Every regular expression of a file, and where it puts together others. */
 function patternsOf(path: string, text: string): { patterns: Found[]; built: string[] } {
   const patterns: Found[] = [];
   const built: string[] = [];
@@ -52,10 +52,39 @@ function isBuilt({ type, callee, arguments: args }: Node): boolean {
   );
 }
 
+/** The patterns that a file puts together when it is loaded. */
+async function builtBy(path: string): Promise<Found[]> {
+  const built: Found[] = [];
+  const record = (pattern: RegExp): RegExp => {
+    if (new Error("who").stack?.includes(path) === true) built.push({ where: path, pattern });
+    return pattern;
+  };
+  vi.stubGlobal(
+    "RegExp",
+    new Proxy(RegExp, {
+      construct: (target, [source, flags]: [string, string?]) => record(new target(source, flags)),
+      apply: (target, _this, [source, flags]: [string, string?]) => record(target(source, flags)),
+    }),
+  );
+  try {
+    // The query makes it another module than the one that is loaded already.
+    await import(`${join(src, path)}?built`);
+  } finally {
+    vi.unstubAllGlobals();
+  }
+  return built;
+}
+
+const files = globSync("**/*.ts", { cwd: src }).sort();
+const found = files.map((path) => ({ path, ...patternsOf(path, readFileSync(join(src, path), "utf8")) }));
+const builders = found.filter(({ built }) => built.length > 0);
+const loaded = await Promise.all(builders.map(({ path }) => builtBy(path)));
+const all = [...found.flatMap(({ patterns }) => patterns), ...loaded.flat()];
+
 const LENGTH = 100_000;
-const LIMIT_MS = 10_000;
+const LIMIT_MS = 5000;
 /** What is linear needs a tenth of it for the whole length; what is not, much more. */
-const SUSPICIOUS_MS = 200;
+const SUSPICIOUS_MS = 400;
 /** Who needs less for a quarter of the length stays below that with quadratic growth, too. */
 const HARMLESS_MS = SUSPICIOUS_MS / 16;
 const LINEAR_GROWTH = 8;
@@ -85,28 +114,33 @@ function timeOf(pattern: RegExp, text: string): number {
   return (user + system) / 1000;
 }
 
+function fastest(pattern: RegExp, text: string): number {
+  const first = timeOf(pattern, text);
+  return Number.isFinite(first) ? Math.min(first, timeOf(pattern, text), timeOf(pattern, text)) : first;
+}
+
 /** The beginning of a text on which the pattern takes more than linear time. */
 function chokesOn(pattern: RegExp): string | undefined {
   const whole = hostileTexts(pattern, LENGTH);
   for (const quarter of hostileTexts(pattern, LENGTH / 4)) {
-    const { value: text = "" } = whole.next() as IteratorYieldResult<string>;
+    const { value: text } = whole.next() as IteratorYieldResult<string>;
     const short = timeOf(pattern, quarter);
     if (short < HARMLESS_MS) continue;
     const long = timeOf(pattern, text);
-    if (long > SUSPICIOUS_MS && long > LINEAR_GROWTH * short) return JSON.stringify(text.slice(0, 60));
+    if (long < SUSPICIOUS_MS) continue;
+    // A busy machine makes one of them slow, not the fastest of three.
+    if (fastest(pattern, text) > LINEAR_GROWTH * fastest(pattern, quarter))
+      return JSON.stringify(text.slice(0, 60));
   }
   return undefined;
 }
 
 describe("text from outside meets only linear-time matching", () => {
-  const files = globSync("**/*.ts", { cwd: src }).sort();
-  const found = files.map((path) => patternsOf(path, readFileSync(join(src, path), "utf8")));
-
-  it("has no regular expression that is put together while the program runs", () => {
-    expect(found.flatMap(({ built }) => built)).toEqual([]);
+  it("puts no pattern together but from constants, when a file is loaded", () => {
+    expect(loaded.map((built) => built.length)).toEqual(builders.map(({ built }) => built.length));
   });
 
-  it.each(found.flatMap(({ patterns }) => patterns).map(({ where, pattern }) => [where, pattern] as const))(
+  it.each(all.map(({ where, pattern }) => [where, pattern] as const))(
     "%s %s",
     (_where, pattern) => {
       expect(chokesOn(pattern)).toBeUndefined();

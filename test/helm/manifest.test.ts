@@ -102,6 +102,11 @@ describe("release records", () => {
     });
   });
 
+  test("that unpacks to more than any of helm's is refused", async () => {
+    const bomb = twice(gzipSync(Buffer.alloc(65 * 1024 * 1024)));
+    await expect(decodeRelease(bomb)).rejects.toThrow("a release record that cannot be unpacked");
+  });
+
   test("marked failed, the rest as it was", async () => {
     const failed = await encodeFailed(twice(gzipSync(JSON.stringify(release))), "why");
     const plain = Buffer.from(Buffer.from(failed, "base64").toString("latin1"), "base64");

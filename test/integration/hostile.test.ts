@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
@@ -34,6 +34,7 @@ test(
     lab.file("modules/one/Chart.yaml", "apiVersion: v2\nname: one\nversion: 1.0.0\n");
     lab.file("modules/one/values.yaml", "oneEnabled: true\n");
     lab.file("modules/one/hooks/long", HOOK);
+    chmodSync(join(lab.modulesDir, "one", "hooks", "long"), 0o755);
     const namespace = await freshNamespace("hostile");
     const operator = await startOperator({
       namespace,
@@ -56,7 +57,7 @@ test(
     );
 
     const file = join(lab.modulesDir, "..", "pid");
-    await eventually(() => expect(existsSync(file)).toBe(true), "the hook runs");
+    await eventually(() => expect(existsSync(file)).toBe(true), "the hook runs", { context: operator.log });
     const hook = Number(readFileSync(file, "utf8"));
     expect(isAlive(hook)).toBe(true);
     process.kill(operator.pid ?? 0, "SIGUSR2");

@@ -15,7 +15,7 @@ const COMMANDS: readonly (readonly [command: RegExp, flag: RegExp, attached: Reg
   [/^redis-\w+$/, /^-a$/, undefined],
   [/^(?:ldap\w+|slap\w+)$/, /^-w$/, /^-w(?=.)/],
   [/^(?:curl|wget|http|https|nats|mc|smbclient)$/, /^(?:-u|-U|--user|--proxy-user)$/, /^-u(?=[^:]+:.)/],
-  [/^htpasswd$/, /^-[a-zA-Z]*b[a-zA-Z]*$/, undefined],
+  [/^htpasswd$/, /^-(?=[a-zA-Z]*b)[a-zA-Z]+$/, undefined],
 ];
 const COMMAND =
   /(?:^|[\s/;&|(`"'])(?:mysql|mariadb|sshpass|7z|zip|unzip|docker|podman|nerdctl|helm|oc|mongo|influx|impala|redis|ldap|slap|curl|wget|https?|nats|mc|smbclient|htpasswd)/;
