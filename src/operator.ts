@@ -43,7 +43,14 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
       .close()
       .catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
     uncaught.end();
+    tellTimers((count) => logger.warn("Timers hold up the end", { count }));
   }
+}
+
+/** Whoever sets one closes it: a process that has nothing to do must not wait for it. */
+function tellTimers(tell: (count: number) => void): void {
+  const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
+  if (timers.length > 0) tell(timers.length);
 }
 
 function report(error: unknown, write: (line: string) => void): void {

@@ -37,6 +37,32 @@ export function wakeful(clock: Clock): Clock {
   };
 }
 
+/** A clock whose timers end with it: none outlives `close`, and none is set after it. */
+export function endingClock(clock: Clock): Clock & { close(): void } {
+  const running = new Set<Timer>();
+  let closed = false;
+  const setTimer = (ms: number, fn: () => void): Timer => {
+    if (closed) return { cancel: () => {} };
+    const timer = clock.setTimer(ms, () => {
+      running.delete(timer);
+      fn();
+    });
+    running.add(timer);
+    return {
+      cancel: () => {
+        running.delete(timer);
+        timer.cancel();
+      },
+    };
+  };
+  const close = (): void => {
+    closed = true;
+    for (const timer of running) timer.cancel();
+    running.clear();
+  };
+  return { now: () => clock.now(), monotonic: () => clock.monotonic(), setTimer, close };
+}
+
 /** Resolves after `ms` milliseconds, or at once (without an error) when `signal` is aborted. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

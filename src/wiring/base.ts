@@ -7,7 +7,14 @@ import { FilterEngine } from "../filter/index.ts";
 import type { RunSettings } from "../hooks/index.ts";
 import { Discovery, WatchHub, connect } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { Failures, KnownSecrets, createLogger, guardedClock, systemClock } from "../lib/index.ts";
+import {
+  Failures,
+  KnownSecrets,
+  createLogger,
+  endingClock,
+  guardedClock,
+  systemClock,
+} from "../lib/index.ts";
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { VERSION } from "../version.ts";
@@ -41,7 +48,9 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const sink = logSink(settings, secrets);
   const logger = createLogger(sink);
   const failures = new Failures(logger);
-  const clock = guardedClock(systemClock, failures);
+  const ending = endingClock(systemClock);
+  scope.add(() => ending.close());
+  const clock = guardedClock(ending, failures);
   const env = hookEnvironment(environment);
   const client = connect({
     kubeConfig: settings.kubeConfig,
@@ -51,6 +60,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     userAgent: `addon-operator/${VERSION}`,
     debug: settings.debugKubernetesApi,
     logger,
+    clock,
   });
   scope.add(() => client.close());
   const hub = new WatchHub({ client, clock, logger, failures });

@@ -25,7 +25,8 @@ export async function startOperator(options: TestOptions): Promise<OperatorProce
 
 /**
  * The same for `beforeAll`: the caller stops it. Every status it writes from its start to its end is held against the
- * rules of kstatus and Flux; `stop` and `kill9` reject when one of them was broken.
+ * rules of kstatus and Flux; `stop` and `kill9` reject when one of them was broken, or when a timer of an operator that
+ * was stopped outlives it.
  */
 export async function launchOperator(options: TestOptions): Promise<OperatorProcess> {
   const { admin, namespace, kubeconfig = cluster().kubeconfig } = options;
@@ -35,6 +36,8 @@ export async function launchOperator(options: TestOptions): Promise<OperatorProc
   const ending = async (end: OperatorProcess["stop"]) => {
     const exit = await end();
     await statuses?.end();
+    if (operator.log().includes("hold up the end"))
+      throw new Error(`a timer outlives the operator:\n${operator.log().slice(-2000)}`);
     return exit;
   };
   return { ...operator, stop: () => ending(operator.stop), kill9: () => ending(operator.kill9) };
