@@ -7,14 +7,14 @@ test("no timer outlives the end of its clock, and none is set after it", async (
   const outer = new ManualClock();
   const clock = endingClock(outer);
   const gone: string[] = [];
-  clock.setTimer(10, () => gone.push("due"));
-  clock.setTimer(20, () => gone.push("cancelled")).cancel();
-  clock.setTimer(600_000, () => gone.push("too late"));
+  clock.setTimer(10, () => void gone.push("due"));
+  clock.setTimer(20, () => void gone.push("cancelled")).cancel();
+  clock.setTimer(600_000, () => void gone.push("too late"));
   await outer.advance(100);
   clock.close();
   expect(outer.nextTimerAt).toBeUndefined();
-  clock.setTimer(1, () => gone.push("after the end")).cancel();
-  clock.setTimer(1, () => gone.push("after the end"));
+  clock.setTimer(1, () => void gone.push("after the end")).cancel();
+  clock.setTimer(1, () => void gone.push("after the end"));
   expect(outer.nextTimerAt).toBeUndefined();
   await outer.advance(600_000);
   expect(gone).toEqual(["due"]);
@@ -25,7 +25,7 @@ test("a wakeful clock never goes back, and has the timers of its own", async () 
   const clock = wakeful(outer);
   const before = clock.monotonic();
   let rang = false;
-  clock.setTimer(10, () => (rang = true));
+  clock.setTimer(10, () => void (rang = true));
   await outer.advance(10);
   expect(rang).toBe(true);
   expect(clock.now()).toBe(outer.now());
