@@ -76,7 +76,7 @@ function withoutFillers(all: readonly string[]): string[] {
   while (found.length > 1 && isFiller(found.at(-1) ?? "")) found.pop();
   // `base64` and `sha256` are words of their own.
   return found.map((word) =>
-    /^[a-z]{3,}\d{1,3}$/.test(word) && !ONLY_ABOUT.has(word) ? word.replace(/\d+$/, "") : word,
+    /^[a-z]{3,}\d{1,3}$/.test(word) && !ONLY_ABOUT.has(word) ? word.replace(/\d{1,3}$/, "") : word,
   );
 }
 
