@@ -1,6 +1,7 @@
 import { oneLine } from "../lib/index.ts";
 import type { DeleteModuleTask, LifecycleBinding, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
+import { resetRun } from "../state/index.ts";
 import type { Hands } from "./hands.ts";
 import { HookFailure, failureText } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
@@ -95,14 +96,9 @@ function setStep(hands: Hands, name: string, at: { step: string; hook: string | 
 
 function finish(hands: Hands, name: string): void {
   hands.state.update(name, (record) => {
-    record.activity = "none";
-    record.phase = "new";
-    record.retry = undefined;
+    resetRun(record);
     record.release = undefined;
-    record.settledRevision = undefined;
     record.ranHere = false;
-    record.appliedDigest = undefined;
-    record.absent = [];
     if (record.lastRun !== undefined) {
       record.lastRun = {
         ...record.lastRun,

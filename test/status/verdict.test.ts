@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { type Condition, enabledText, judge, projectModule } from "../../src/status/index.ts";
+import { type Condition, enabledText, isHidden, judge, projectModule } from "../../src/status/index.ts";
 import type { BootPhase, ModuleView } from "../../src/state/index.ts";
 import { T0, finished, moduleView, release, underWay } from "./views.ts";
 
@@ -89,6 +89,27 @@ describe("what the MESSAGE column says", () => {
     ["converging", "Waits for its turn in the reload of all modules"],
   ])("while the operator is at %s", (boot, message) => {
     expect(told(NEVER, boot)).toEqual(["Pending", message]);
+  });
+});
+
+describe("a young run", () => {
+  it("is hidden while it goes on, for less than a second", () => {
+    const hidden = (change: Partial<ModuleView>) => isHidden(moduleView("m", change), T0);
+    const young = underWay(T0 - 999);
+    expect(hidden({ activity: "running", lastRun: young })).toBe(true);
+    expect(hidden({ activity: "running", lastRun: underWay(T0 - 1000) })).toBe(false);
+    expect(hidden({ activity: "deleting", lastRun: young })).toBe(false);
+    expect(hidden({ activity: "running", lastRun: undefined })).toBe(false);
+  });
+
+  it("makes progress, whether its step is known or not", () => {
+    for (const lastRun of [undefined, underWay(T0 - 1000)]) {
+      const { reason } = judge(moduleView("m", { activity: "running", lastRun }), {
+        now: T0,
+        boot: "running",
+      });
+      expect(reason).toBe("Progressing");
+    }
   });
 });
 
