@@ -50,7 +50,6 @@ export class ConfigMapSource {
     this.#writer = new ConfigWriter({
       ...options,
       objects: this.#objects,
-      lost: () => this.#overlay?.data,
       seen: () => this.#isNews() && this.#look(),
       ended: () => (this.#isOwed ? this.#look() : this.#burst.touch()),
     });
@@ -143,7 +142,7 @@ export class ConfigMapSource {
     const { name, overlay } = this.#options;
     this.#isOwed = false;
     this.#judged = this.#objects.latest(name);
-    if (overlay !== undefined) this.#overlay = this.#objects.latest(overlay.name) ?? this.#overlay;
+    if (overlay !== undefined) this.#overlay = this.#objects.last(overlay.name);
     this.#judge.take(this.#judged, this.#overlay);
   }
 
@@ -151,7 +150,7 @@ export class ConfigMapSource {
     const { name, overlay } = this.#options;
     const version = (object: ConfigObject | undefined): string | undefined =>
       object?.metadata.resourceVersion;
-    const over = overlay === undefined ? undefined : this.#objects.latest(overlay.name);
+    const over = overlay === undefined ? undefined : this.#objects.last(overlay.name);
     return (
       version(this.#objects.latest(name)) !== version(this.#judged) ||
       version(over) !== version(this.#overlay)
@@ -167,7 +166,7 @@ export class ConfigMapSource {
 
   async #restore(overlay: Overlay): Promise<void> {
     const { clock, logger } = this.#options;
-    const { data } = this.#overlay ?? {};
+    const { data } = this.#objects.last(overlay.name) ?? {};
     const isThere = this.#objects.latest(overlay.name) !== undefined;
     const what = describeOverlay(overlay);
     if (isThere || data === undefined || Object.keys(data).length === 0) return;

@@ -32,6 +32,8 @@ interface Latest {
   /** The latest version seen, also of one that is gone. */
   readonly version: string;
   readonly object: ConfigObject | undefined;
+  /** The latest that was there, also when it is gone. */
+  readonly last: ConfigObject | undefined;
 }
 
 /**
@@ -51,6 +53,11 @@ export class ConfigObjects {
   /** The latest version that was read, written or watched; undefined = there is none. */
   latest(name: string): ConfigObject | undefined {
     return this.#latest.get(name)?.object;
+  }
+
+  /** As `latest`; of one that is gone, what it was last. */
+  last(name: string): ConfigObject | undefined {
+    return this.#latest.get(name)?.last;
   }
 
   /** Reads a ConfigMap anew (quorum read); undefined = there is none. */
@@ -143,8 +150,19 @@ export class ConfigObjects {
 
   #remember(name: string, object: ConfigObject): ConfigObject {
     const version = object.metadata.resourceVersion;
-    if (!this.#isPast(name, version)) this.#latest.set(name, { version, object });
+    if (!this.#isPast(name, version)) this.#latest.set(name, { version, object, last: object });
+    else this.#missed(name, object);
     return object;
+  }
+
+  /** An answer that the news of the deletion has overtaken: that was the last content. */
+  #missed(name: string, object: ConfigObject): void {
+    const latest = this.#latest.get(name);
+    if (latest === undefined || latest.object !== undefined) return;
+    const isLast =
+      latest.last === undefined ||
+      isLater(object.metadata.resourceVersion, latest.last.metadata.resourceVersion);
+    if (isLast) this.#latest.set(name, { ...latest, last: object });
   }
 
   /** It is gone since `version`, where that is known. */
@@ -153,6 +171,7 @@ export class ConfigObjects {
     this.#latest.set(name, {
       version: version ?? this.#latest.get(name)?.version ?? "",
       object: undefined,
+      last: this.#latest.get(name)?.last,
     });
   }
 

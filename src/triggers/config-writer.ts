@@ -15,8 +15,6 @@ export interface WriterParts {
   readonly name: string;
   /** Where hooks write to; undefined = into the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
-  /** What the overlay said before it went. */
-  readonly lost: () => ConfigObject["data"];
   /** Everything known is to be taken into force: what is written builds upon it. */
   readonly seen: () => void;
   /** A write is over, well or not. */
@@ -90,10 +88,10 @@ export class ConfigWriter {
 
   /** The version to build upon. The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
   async #base(): Promise<ConfigObject> {
-    const { objects, name, overlay, lost } = this.#parts;
+    const { objects, name, overlay } = this.#parts;
     const found = await objects.read(overlay?.name ?? name);
     if (found !== undefined) return found;
-    if (overlay !== undefined) return objects.create(overlay.name, lost());
+    if (overlay !== undefined) return objects.create(overlay.name, objects.last(overlay.name)?.data);
     throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }
 

@@ -59,8 +59,8 @@ export class ManualClock implements Clock {
 }
 
 /** Lets promise chains and immediates that are ready run to their end. */
-export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 5; turn++) {
+export async function settle(turns = 5): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) {
     await new Promise((resolve) => {
       setImmediate(resolve);
     });

@@ -1,0 +1,217 @@
+import { describe, expect, it } from "vitest";
+
+import { Lease, WatchHub } from "../../src/kube/index.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import type { JsonObject } from "../../src/model/index.ts";
+import { State } from "../../src/state/index.ts";
+import { ConfigMapSource } from "../../src/triggers/index.ts";
+import { parseConfigMap, withOverlay } from "../../src/values/index.ts";
+import type { PatchOperation } from "../../src/values/index.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+import { random } from "../support/fuzz-world.ts";
+import { RestlessApi } from "../support/restless-api.ts";
+
+const LONG = process.env["LONG"] !== undefined;
+const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 100));
+const FIRST = Number(process.env["SEED"] ?? 1);
+const STEPS = 60;
+const CM = "/api/v1/namespaces/ops/configmaps/cm";
+const OVER = "/api/v1/namespaces/ops/configmaps/over";
+
+type Content = JsonObject & { readonly list?: readonly string[] };
+
+/** Hooks that write, people who edit, and the source between them and a server whose network keeps no order. */
+class ConfigStory {
+  readonly roll: () => number;
+  readonly clock = new ManualClock(0);
+  readonly api: RestlessApi;
+  readonly state = new State({ clock: this.clock, onChange: () => {} });
+  readonly source: ConfigMapSource;
+  readonly isOverlaid: boolean;
+  /** What hooks were told to be saved. */
+  readonly saved: string[] = [];
+  readonly broken: string[] = [];
+  edits = 0;
+  failed = 0;
+  #hooks = 0;
+  #running = 0;
+
+  constructor(seed: number) {
+    this.roll = random(seed);
+    this.api = new RestlessApi(this.roll, this.clock);
+    this.isOverlaid = this.roll() < 0.4;
+    const { clock, state, api } = this;
+    const { client } = api;
+    this.source = new ConfigMapSource({
+      client,
+      hub: new WatchHub({ client, clock, logger: silentLogger, random: this.roll }),
+      state,
+      clock,
+      logger: silentLogger,
+      namespace: "ops",
+      name: "cm",
+      overlay: this.isOverlaid ? { kind: "ConfigMap", name: "over" } : undefined,
+      onTrouble: () => {},
+    });
+  }
+
+  async begin(): Promise<void> {
+    this.api.put(CM, { data: { global: "{list: []}" } });
+    if (this.isOverlaid) this.api.put(OVER, { data: { global: "{kept: 1}" } });
+    const started = this.source.refresh().then(() => this.source.watch());
+    await this.api.rest();
+    await started;
+    this.state.coverConfig();
+  }
+
+  /** A hook appends its own word and sets a key, or takes away a key that it was shown. */
+  hook(): void {
+    if (this.#running >= 3) return;
+    const word = `w${this.#hooks++}`;
+    const shown = this.state.values.configSection("global") as Content;
+    const old = Object.keys(shown).find((key) => key.startsWith("by-"));
+    const gone: PatchOperation[] =
+      old !== undefined && this.roll() < 0.4 ? [{ op: "remove", path: `/global/${old}` }] : [];
+    const operations: PatchOperation[] = [
+      { op: "add", path: "/global/list/-", value: word },
+      { op: "add", path: `/global/by-${word}`, value: 1 },
+      ...gone,
+    ];
+    this.#running += 1;
+    this.source
+      .write("global", operations)
+      .then(
+        () => {
+          this.saved.push(word);
+          if (!this.inForce().includes(word)) this.broken.push(`${word} was saved and is not in force`);
+        },
+        () => (this.failed += 1),
+      )
+      .finally(() => (this.#running -= 1));
+  }
+
+  /** Somebody edits another key, at once, over what the server has. */
+  edit(): void {
+    this.edits += 1;
+    const data = { ...(this.api.get(CM)?.["data"] as Record<string, string>) };
+    this.api.put(CM, { data: { ...data, other: String(this.edits) } });
+  }
+
+  /** Somebody edits the global section, over what the server has. */
+  editGlobal(): void {
+    this.edits += 1;
+    const data = { ...(this.api.get(CM)?.["data"] as Record<string, string>) };
+    const global = this.#parsed(CM);
+    this.api.put(CM, { data: { ...data, global: JSON.stringify({ ...global, edited: this.edits }) } });
+  }
+
+  inForce(): readonly string[] {
+    return (this.state.values.configSection("global") as Content | undefined)?.list ?? [];
+  }
+
+  check(): void {
+    const words = this.inForce();
+    if (new Set(words).size !== words.length) this.broken.push(`twice in memory: ${words.join()}`);
+  }
+
+  #parsed(path: string): Content {
+    const data = (this.api.get(path)?.["data"] ?? {}) as Record<string, string>;
+    return (parseConfigMap(path, data, []).global ?? {}) as Content;
+  }
+
+  onServer(): Content {
+    const parsed = (path: string) =>
+      parseConfigMap(path, (this.api.get(path)?.["data"] ?? {}) as Record<string, string>, []);
+    return (withOverlay(parsed(CM), this.isOverlaid ? parsed(OVER) : undefined).global ?? {}) as Content;
+  }
+}
+
+async function configStory(seed: number): Promise<void> {
+  const story = new ConfigStory(seed);
+  const { api, roll, clock } = story;
+  await story.begin();
+  const isEdited = roll() < 0.7;
+  const losesOverlay = story.isOverlaid && roll() < 0.5;
+  api.weather.lost = roll() < 0.5 ? 0 : 0.15;
+  api.weather.torn = roll() < 0.5 ? 0 : 0.1;
+  for (let step = 0; step < STEPS; step++) {
+    const what = roll();
+    if (what < 0.12) story.hook();
+    else if (what < 0.16 && isEdited) story.edit();
+    else if (what < 0.2 && isEdited) story.editGlobal();
+    else if (what < 0.22 && losesOverlay) api.remove(OVER);
+    else if (what < 0.3) await clock.advance(Math.floor(roll() * 30));
+    else await api.step();
+    story.check();
+  }
+  Object.assign(api.weather, { lost: 0, torn: 0 });
+  await api.rest();
+  story.check();
+  const isOursAlone = story.edits === 0 && story.failed === 0 && !losesOverlay;
+  if (isOursAlone && !story.state.coversConfig())
+    story.broken.push("what only hooks wrote asks for a reload");
+  expect(story.broken).toEqual([]);
+  const list = story.onServer().list ?? [];
+  expect(new Set(list).size).toBe(list.length);
+  expect(list).toEqual(expect.arrayContaining(story.saved));
+  expect(story.state.values.configSection("global")).toEqual(story.onServer());
+  expect(story.state.view.config.condition).toBe("ok");
+  story.source.close();
+}
+
+/** Three operators, one Lease. */
+async function leaseStory(seed: number): Promise<void> {
+  const roll = random(seed);
+  const clock = new ManualClock(0);
+  const api = new RestlessApi(roll, clock);
+  const stop = new AbortController();
+  const leases = ["a", "b", "c"].map((pod) => {
+    const identity = { name: pod, pid: "1", start: "", bootId: "", pidNamespace: "" };
+    return new Lease({
+      client: api.client,
+      clock,
+      logger: silentLogger,
+      namespace: "ops",
+      name: "lease",
+      identity,
+      events: { onLost: () => {} },
+    });
+  });
+  for (const lease of leases) lease.acquire(stop.signal).catch(() => {});
+  api.weather.lost = roll() < 0.5 ? 0 : 0.3;
+  for (let step = 0; step < 80; step++) {
+    if (roll() < 0.25) await clock.advance(Math.floor(roll() * 12_000));
+    else await api.step();
+    const held = leases.filter((lease) => lease.held).length;
+    expect(held, `holders at ${clock.now()} ms`).toBeLessThanOrEqual(1);
+  }
+  stop.abort();
+  await settle();
+}
+
+async function failures(story: (seed: number) => Promise<void>): Promise<string[]> {
+  const found: string[] = [];
+  for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+    try {
+      await story(seed);
+    } catch (error) {
+      if (SEEDS === 1) throw error;
+      found.push(`SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  return found;
+}
+
+describe("in every order that a server and its network may choose", () => {
+  it(
+    `what hooks write is saved once and in force once: ${SEEDS} stories`,
+    { timeout: 1_200_000 },
+    async () => {
+      expect(await failures(configStory)).toEqual([]);
+    },
+  );
+
+  it(`one operator holds the lease: ${SEEDS} stories`, { timeout: 1_200_000 }, async () => {
+    expect(await failures(leaseStory)).toEqual([]);
+  });
+});
