@@ -235,10 +235,18 @@ function upgrading(step: Step, call: UpgradeCall, rendered: Rendered | undefined
   const helm = async (labels: UpgradeCall["labels"]): Promise<void> => {
     const { tools, request } = step;
     await keepExisting(step, call);
-    await spareInUpgrade(tools, call.release, { made: rendered?.objects, signal: request.signal });
+    const made = rendered?.objects ?? (await madeBefore(step));
+    await spareInUpgrade(tools, call.release, { made, signal: request.signal });
     await upgradeOrMend(step, call, labels);
   };
   return { helm, manifest: rendered?.checksum };
+}
+
+/** A try with equal inputs makes what the one before it did, unless templates look things up. */
+async function madeBefore({ tools, request, chart, inputs }: Step): Promise<Rendered["objects"] | undefined> {
+  const release = tools.store.get(request.module.name);
+  if (release?.labels[LABELS.inputs] !== inputs || chart.reach.lookup) return undefined;
+  return (await tools.store.summary(release)).objects;
 }
 
 interface Performance {
