@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
@@ -21,6 +21,14 @@ test("the table of Events lists every reason with its type", () => {
   const told = rows.flatMap(([, reasons = "", type]) => words(reasons).map((reason) => [reason, type]));
   expect(Object.fromEntries(told)).toEqual(EVENT_TYPES);
   expect(told).toHaveLength(Object.keys(EVENT_TYPES).length);
+});
+
+test("every Event that is documented is written somewhere", () => {
+  const sources = globSync("src/{tasks,wiring}/*.ts", { cwd: root }).map((file) =>
+    readFileSync(join(root, file), "utf8"),
+  );
+  const written = (reason: string): boolean => sources.some((source) => source.includes(`"${reason}"`));
+  expect(Object.keys(EVENT_TYPES).filter((reason) => !written(reason))).toEqual([]);
 });
 
 test("the rights are those that the operator asks for", () => {
