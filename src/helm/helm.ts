@@ -17,6 +17,8 @@ export interface HelmWitness {
   ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
   /** A module is about to take over a release that somebody made with helm. */
   adopted(release: string): void;
+  /** A release is about to take these objects over from other releases. */
+  tookOver(release: string, objects: readonly string[]): void;
   /** All that a run had to do about a release is done, or failed. */
   reconciled(release: string, seconds: number): void;
 }
@@ -54,6 +56,8 @@ export interface ChartCall {
 
 export interface UpgradeCall extends ChartCall {
   readonly labels: Readonly<Record<string, string>>;
+  /** Take objects over that are there and marked for nobody or another release; else helm refuses, and changes nothing. */
+  readonly takeOwnership?: boolean;
   /** How the last revision was applied; undefined when there is none. */
   readonly applyMethod: "csa" | "ssa" | undefined;
   /**
@@ -124,14 +128,15 @@ export class Helm {
 
   /** Manifest and hooks as an upgrade would store them, rendered against the server (`lookup`, `.Capabilities`). */
   async dryRun(call: UpgradeCall): Promise<string[]> {
-    const args = [...(await this.#upgradeArgs(call)), "--dry-run=server", "-o", "json"];
+    const taking = { ...call, takeOwnership: true };
+    const args = [...(await this.#upgradeArgs(taking)), "--dry-run=server", "-o", "json"];
     const { stdout } = await this.#run("upgrade", args, call);
     const release = JSON.parse(stdout) as Json;
     const hooks = isJsonObject(release) && Array.isArray(release["hooks"]) ? release["hooks"] : [];
     return [manifestOf(release), ...hooks.map(manifestOf)];
   }
 
-  /** `helm upgrade --install`, ownership of existing objects taken (README "Releases"). */
+  /** `helm upgrade --install` (README "Releases"). */
   async upgradeInstall(call: UpgradeCall): Promise<void> {
     const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];
@@ -152,7 +157,8 @@ export class Helm {
     const { validate, historyMax } = this.#options;
     const gate = call.gate === undefined ? [] : ["-f", "-"];
     const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
-    args.push("--take-ownership", "--skip-crds", "--history-max", String(historyMax), ...this.#timeout());
+    if (call.takeOwnership === true) args.push("--take-ownership");
+    args.push("--skip-crds", "--history-max", String(historyMax), ...this.#timeout());
     if (!validate) args.push("--disable-openapi-validation");
     // helm keeps to the way the last revision was applied; new releases of helm 4 are applied by the server.
     const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;

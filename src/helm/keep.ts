@@ -27,7 +27,11 @@ export async function keepExisting(step: Step, call: UpgradeCall): Promise<void>
   }
 }
 
-async function renderedFor({ tools, chart, origin }: Step, call: UpgradeCall): Promise<readonly string[]> {
+/** What helm would make of a chart that is about to be released. */
+export async function renderedFor(
+  { tools, chart, origin }: Step,
+  call: UpgradeCall,
+): Promise<readonly string[]> {
   const { lookup, capabilities } = chart.reach;
   if (lookup || capabilities) return tools.helm.dryRun(call);
   return [await tools.helm.template({ ...call, isUpgrade: origin !== undefined })];

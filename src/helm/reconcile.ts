@@ -23,6 +23,7 @@ import { restoreObjects } from "./restore.ts";
 import type { RestoreTools } from "./restore.ts";
 import { spareInUpgrade } from "./spare.ts";
 import { withChart } from "./stage.ts";
+import { isTaken, takeOver } from "./take-over.ts";
 
 /** What a chart makes. */
 export interface Rendered {
@@ -55,6 +56,8 @@ export interface Reconciler extends LookTools, RestoreTools {
   readonly isOurs: (release: string) => boolean;
   /** Hears of a release that somebody made with helm and a module takes over. */
   readonly adopting: (release: string) => void;
+  /** Told of objects that are taken over from other releases. */
+  readonly tookOver: (release: string, objects: readonly string[]) => void;
   /** Notes a release with labels that are still to be written. */
   readonly oweLabel: (release: string) => void;
   /** What was rendered before its turn, if anything. */
@@ -227,8 +230,26 @@ export async function render(step: Step, call: UpgradeCall): Promise<string[]> {
 
 async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
   const waiting = release === undefined ? step.tools.waiting?.(step) : undefined;
-  if (waiting !== undefined) return perform(step, release, { helm: () => waiting.go(), manifest: undefined });
+  if (waiting !== undefined)
+    return perform(step, release, {
+      helm: (labels) => goOrTakeOver(step, waiting, labels),
+      manifest: undefined,
+    });
   return withCall(step, release, (call) => perform(step, release, upgrading(step, call, undefined)));
+}
+
+/** The one that waited was to take nothing from others. */
+async function goOrTakeOver(
+  step: Step,
+  waiting: WaitingInstall,
+  labels: UpgradeCall["labels"],
+): Promise<void> {
+  try {
+    await waiting.go();
+  } catch (error) {
+    if (!isTaken(error)) throw error;
+    await withCall(step, undefined, (call) => takeOver(step, call, { error, labels }));
+  }
 }
 
 function upgrading(step: Step, call: UpgradeCall, rendered: Rendered | undefined): Performance {
@@ -300,8 +321,9 @@ async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall[
   try {
     await helm.upgradeInstall({ ...call, labels });
   } catch (error) {
+    if (isTaken(error)) return takeOver(step, call, { error, labels });
     if (!(error instanceof HelmError) || !(await mend(step, error.result.stderr))) throw error;
-    await helm.upgradeInstall({ ...call, labels });
+    await helm.upgradeInstall({ ...call, labels, takeOwnership: true });
   }
 }
 

@@ -89,6 +89,7 @@ export class Releases {
       capabilities: new Capabilities(client, clock),
       isOurs: (release) => this.ownership(release) === "ours",
       adopting: (release) => this.#adopting(release),
+      tookOver: (release, objects) => options.witness?.tookOver(release, objects),
       oweLabel: (release) => this.#lateLabels.owe(release),
       ahead: (module, signal) => this.#ahead.take(module, signal),
       waiting: (step) => this.#installs.take(step),

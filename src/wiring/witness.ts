@@ -64,6 +64,7 @@ export function makeHelmWitness({
         reason: "ReleaseAdopted",
         note: "a release that somebody made with helm is taken over",
       }),
+    tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
     ran({ release, ...command }) {
       const activation = activationOfModule(state, release);
       metrics.modules.helmCommand({ module: release, activation, ...command });

@@ -571,6 +571,7 @@ ${CONFIG_MAP}`;
     const adopted: string[] = [];
     const witness = {
       adopted: (name: string) => void adopted.push(name),
+      tookOver: () => {},
       ran: () => {},
       reconciled: () => {},
     };
@@ -596,6 +597,7 @@ ${CONFIG_MAP}`;
     const adopted: string[] = [];
     const witness = {
       adopted: (name: string) => void adopted.push(name),
+      tookOver: () => {},
       ran: () => {},
       reconciled: () => {},
     };

@@ -198,6 +198,27 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     expect(await uid("cm/kept")).not.toBe("");
   });
 
+  test("what is taken over from another release is told, and what is its own or nobody's is not", async () => {
+    const role = `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: ${lab.namespace}}\n`;
+    const told: string[][] = [];
+    releases.close();
+    const tookOver = (release: string, objects: readonly string[]) => void told.push([release, ...objects]);
+    releases = open({ witness: { tookOver, ran: () => {}, adopted: () => {}, reconciled: () => {} } });
+    await releases.ready();
+    await kubectl(["create", "configmap", "nobodys", "-n", lab.namespace]);
+    await chart("a", role, map("shared"), map("nobodys"));
+    await bring("a");
+    await chart("a", role, map("shared"), map("nobodys"), map("more"));
+    await bring("a");
+    expect(told).toEqual([]);
+    await chart("b", role, map("shared"), map("other"));
+    await bring("b");
+    const from = `of ${lab.namespace}/a`;
+    expect(told).toEqual([["b", `ConfigMap/shared ${from}`, `ClusterRole/${lab.namespace} ${from}`]]);
+    const owner = String.raw`jsonpath={.metadata.annotations.meta\.helm\.sh/release-name}`;
+    expect(await kubectl(["get", "clusterrole", lab.namespace, "-o", owner])).toBe("b");
+  });
+
   test("nothing goes while it cannot be told whose it is", async () => {
     await chart("a", map("own"));
     await bring("a");
