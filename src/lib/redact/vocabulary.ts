@@ -6,7 +6,7 @@ export const SECRET_ANYWHERE = list(`
   credential credentials creds cred dsn apikey apikeys privatekey privatekeys accesskey secretkey authkey masterkey
   signingkey encryptionkey licensekey sharedkey sessionkey psk totp otp mnemonic kubeconfig dockerconfigjson
   dockerconfig dockercfg htpasswd htaccess connectionstring connstring connstr masterauth requirepass secretkeybase
-  pgpass netrc keytab kerberoskeytab sas webhookurl authtoken`);
+  pgpass nkey netrc keytab kerberoskeytab sas webhookurl authtoken`);
 
 /** Words that make a key secret as its last one: `totpSeed`, but not `seedNodes`. */
 export const SECRET_AT_END = list(`
