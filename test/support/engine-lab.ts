@@ -60,15 +60,19 @@ export interface ModuleSpec {
   readonly enabled?: boolean;
   readonly section?: JsonObject;
   readonly chart?: Module["chart"];
-  /** Answer of the `enabled` script; throws = the script fails. */
-  readonly script?: (enabledModules: readonly string[]) => boolean;
+  /** Answer of the `enabled` script, a text is why it is off; throws = the script fails. */
+  readonly script?: (enabledModules: readonly string[]) => boolean | string;
   readonly hooks?: readonly HookSpec[];
   /** Files below `crds/`; one whose name begins with `broken` is refused; `refused.yaml` is, for now. */
   readonly crds?: readonly string[];
   /** Text of its `config-values.yaml`. */
   readonly schema?: string;
+  /** Text of its `values.yaml` schema. */
+  readonly valuesSchema?: string;
   /** Its files cannot be read. */
   readonly problem?: string;
+  /** Files of it that are missing for the first time. */
+  readonly vanished?: readonly string[];
 }
 
 /** More lines of log than this at one moment of virtual time mean that the engine spins. */
@@ -519,7 +523,9 @@ export class EngineLab {
         const { enabledModules } = (JSON.parse(textOf(values)) as { global: { enabledModules: string[] } })
           .global;
         try {
-          return Promise.resolve({ enabled: spec?.script?.(enabledModules) ?? true, reason: undefined });
+          const answer = spec?.script?.(enabledModules) ?? true;
+          const isText = typeof answer === "string";
+          return Promise.resolve({ enabled: !isText && answer, reason: isText ? answer : undefined });
         } catch (error) {
           return Promise.resolve({ failure: String(error) });
         }
@@ -644,9 +650,15 @@ function moduleOf(spec: ModuleSpec): Module {
     crdFiles: spec.crds ?? [],
     common: none,
     own: { file: "values.yaml", section: spec.section, enabled: spec.enabled },
-    schemas: spec.schema === undefined ? {} : { config: { file: "config-values.yaml", text: spec.schema } },
+    schemas: {
+      ...(spec.schema === undefined ? {} : { config: { file: "config-values.yaml", text: spec.schema } }),
+      ...(spec.valuesSchema === undefined
+        ? {}
+        : { values: { file: "values.yaml", text: spec.valuesSchema } }),
+    },
     problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
+    ...(spec.vanished === undefined ? {} : { vanished: { since: 0, what: spec.vanished } }),
   };
 }
 
