@@ -126,6 +126,7 @@ function chokesOn(pattern: RegExp): string | undefined {
     const { value: text } = whole.next() as IteratorYieldResult<string>;
     const short = timeOf(pattern, quarter);
     if (short < HARMLESS_MS) continue;
+    if (!Number.isFinite(short)) return JSON.stringify(text.slice(0, 60));
     const long = timeOf(pattern, text);
     if (long < SUSPICIOUS_MS) continue;
     // A busy machine makes one of them slow, not the fastest of three.
