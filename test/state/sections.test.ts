@@ -177,6 +177,14 @@ describe("what keeps a module", () => {
     expect([store.isSuspended("db"), store.isProtected("db")]).toEqual([false, false]);
   });
 
+  it("a reload answers to protection of a module that its script may switch off", () => {
+    const store = storeOf([{ ...moduleOf("web", { on: true }), enabledScript: "enabled" }]);
+    store.setConfig(parsed(store, {}), undefined);
+    const before = store.globalConfigDigest();
+    store.setConfig(parsed(store, { webProtected: "true" }), undefined);
+    expect(store.globalConfigDigest()).not.toBe(before);
+  });
+
   it.each<readonly [string, boolean, Record<string, string>, boolean]>([
     ["protection of a module that is off", false, { webProtected: "true" }, true],
     ["suspension of a module that is off", false, { webMaintenance: "NoResourceReconciliation" }, true],
@@ -218,6 +226,17 @@ describe("what is told of sections that break their schema", () => {
     expect(idle({ web: "{ size: big }", db: "{ size: big }" })).toEqual([told]);
     expect(idle({}, { db: "{ size: big }" })).toEqual([told]);
     expect(idle({ db: "{ size: 1 }" })).toEqual([]);
+  });
+
+  it.each<readonly [string, Record<string, string>, Record<string, string> | undefined, readonly string[]]>([
+    ["nothing", {}, undefined, []],
+    ["another key", { web: "{ mode: slow }" }, undefined, []],
+    ["the wrong leaf anew", { web: "{ size: huge }" }, undefined, ["web/size"]],
+    ["the wrong leaf anew, in the overlay", {}, { web: "{ size: huge }" }, ["web/size"]],
+  ])("of files that are wrong alone, where the ConfigMap says %s", (...[, data, overlay, keys]) => {
+    const schema = `${SCHEMA}  name: {type: string}\nrequired: [name]\n`;
+    const store = storeOf([moduleOf("web", { on: true, own: { size: "big" }, schema })]);
+    expect(checkConfig(store, candidate(store, data, overlay)).map(({ key }) => key)).toEqual(keys);
   });
 
   it("of an overlay that does not parse", () => {
