@@ -71,6 +71,15 @@ describe("what is not deleted although it was about to be", () => {
     expect(lab.releases.get("one")?.status).toBe("deployed");
   });
 
+  it("several modules that go off with the ConfigMap: all are named", async () => {
+    const lab = await started({ modules: [one(), { name: "two", order: 2, enabled: true }] });
+    lab.edit({ ...OFF, twoEnabled: "false" });
+    lab.loseConfig();
+    await lab.run();
+    expect(lab.state.view.holds).toEqual([`not deleted: two, one: ${MISSING}`]);
+    expect(lab.linesOf("uninstall")).toEqual([]);
+  });
+
   it("a release without directory whose ConfigMap went, or says so meanwhile", async () => {
     for (const hold of ["lose", "guard"] as const) {
       const lab = await started({ modules: [one()] }, (fresh) => {
@@ -102,6 +111,24 @@ describe("what is not deleted although it was about to be", () => {
     lab.edit({ twoEnabled: "false" });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual(["uninstall two"]);
+  });
+});
+
+describe("what is not run although it was about to be", () => {
+  it.each<readonly [string, Partial<ModuleSpec>]>([
+    ["off", { enabled: false }],
+    ["incomplete", { vanished: ["templates"] }],
+    ["in need of a person", { problem: "no YAML" }],
+  ])("a module that is %s by then", async (_, change) => {
+    const lab = await started({ modules: [one()] });
+    lab.setModules([one(change)]);
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run();
+    lab.log.length = 0;
+    for (const module of ["one", "nobody"])
+      lab.queues.offer("main", { kind: "run-module", module, cause: "late" });
+    await lab.run();
+    expect([lab.linesOf("helm"), lab.quiet, lab.broken]).toEqual([[], true, []]);
   });
 });
 
