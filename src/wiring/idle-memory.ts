@@ -18,6 +18,7 @@ export class IdleMemory {
   readonly #clock: Clock;
   readonly #collect: Collect;
   #timer: Timer | undefined;
+  #touchedAt = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -27,12 +28,19 @@ export class IdleMemory {
 
   /** Something was done: the quiet begins anew. */
   touch(): void {
-    this.#timer?.cancel();
-    this.#timer = this.#clock.setTimer(QUIET_MS, () => this.#run());
+    this.#touchedAt = this.#clock.monotonic();
+    this.#timer ??= this.#clock.setTimer(QUIET_MS, () => this.#look());
   }
 
   close(): void {
     this.#timer?.cancel();
+  }
+
+  /** One timer that looks back, instead of a new one for each change of a queue. */
+  #look(): void {
+    const left = this.#touchedAt + QUIET_MS - this.#clock.monotonic();
+    this.#timer = left > 0 ? this.#clock.setTimer(left, () => this.#look()) : undefined;
+    if (left <= 0) this.#run();
   }
 
   #run(): void {

@@ -3,13 +3,14 @@ import { notes, untilNoted, wallClock, writeGlobalHook } from "../hooks.mjs";
 
 const SINGLE = 50;
 const BURST = 500;
+const ROUNDS = 10;
 const PARALLEL = 20;
 
 export default {
   name: "events",
   title: "object created until the hook's first line; 500 at once; a patch that echoes the event",
   async run(bench) {
-    return [...(await single(bench)), ...(await burst(bench)), ...(await echo(bench))];
+    return [...(await single(bench)), ...(await bursts(bench)), ...(await echo(bench))];
   },
 };
 
@@ -56,24 +57,38 @@ async function single(bench) {
   ];
 }
 
-async function burst(bench) {
+/** Bursts one after the other to one operator; the objects of each are gone before the next begins. */
+async function bursts(bench) {
   const body =
     'jq -r ".[].object.metadata.name" "$BINDING_CONTEXT_PATH" >>"$NOTES/notes"; echo run >>"$NOTES/runs"';
-  const { dir, create, operator } = await started(bench, body);
+  const hook = await started(bench, body);
+  const times = [];
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    times.push(await burst(hook, round));
+    await bench.quiet(hook.operator);
+    await bench.api.send("DELETE", `${hook.path}?labelSelector=bench%3Dyes`);
+    await bench.quiet(hook.operator);
+  }
+  const twice = notes(hook.dir).length - new Set(notes(hook.dir)).size;
+  await hook.operator.stop();
+  const what = `${BURST} at once: all handled after the last answer`;
+  return [
+    { what: `${what}: median of ${ROUNDS} rounds`, value: median(times), unit: "ms" },
+    { what: `${what}: the worst round`, value: Math.max(...times), unit: "ms", target: 60 },
+    { what: `${BURST} at once: handled twice`, value: twice, unit: "", target: 0 },
+  ];
+}
+
+/** Resolves to the time from the last answer until all were handled. */
+async function burst({ dir, create }, round) {
   let next = 0;
   const worker = async () => {
-    while (next < BURST) await create(`burst-${(next += 1)}`);
+    while (next < BURST) await create(`burst-${round}-${(next += 1)}`);
   };
   await Promise.all(Array.from({ length: PARALLEL }, worker));
   const from = performance.now();
-  await untilNoted(dir, BURST);
-  const value = performance.now() - from;
-  const twice = notes(dir).length - new Set(notes(dir)).size;
-  await operator.stop();
-  return [
-    { what: `${BURST} at once: all handled after the last answer`, value, unit: "ms", target: 60 },
-    { what: `${BURST} at once: handled twice`, value: twice, unit: "", target: 0 },
-  ];
+  await untilNoted(dir, round * BURST);
+  return performance.now() - from;
 }
 
 /** From the event, as a watch beside the operator's sees it, until the patched object is seen there. */

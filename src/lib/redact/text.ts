@@ -1,10 +1,15 @@
 import { hideCommandLine } from "./commands.ts";
 import { hideGiven } from "./given.ts";
 import { hidePem } from "./pem.ts";
+import { PlainTexts } from "./plain-texts.ts";
 import { standIn } from "./stand-in.ts";
 import type { Hide } from "./stand-in.ts";
 import { hideTokens } from "./tokens.ts";
 import { hideUrlUsers } from "./urls.ts";
+
+const MOST_PLAIN = 2000;
+const plainProse = new PlainTexts(MOST_PLAIN);
+const plainValues = new PlainTexts(MOST_PLAIN);
 
 /**
  * A free text (log line, stderr, error) without PEM blocks, user info in URLs, tokens of well-known forms, and what is
@@ -16,7 +21,10 @@ export function redactText(text: string): string {
 
 /** The same with another stand-in; with `isProse` false, a colon gives a value: `password: correcthorse`. */
 export function hideInText(text: string, hide: Hide, isProse = true): string {
-  if (text.length < 4) return text;
+  const known = isProse ? plainProse : plainValues;
+  if (text.length < 4 || known.has(text)) return text;
   const plain = hideTokens(hideUrlUsers(hidePem(text, hide), hide), hide);
-  return hideGiven(hideCommandLine(plain, hide), hide, isProse);
+  const shown = hideGiven(hideCommandLine(plain, hide), hide, isProse);
+  if (shown === text) known.add(text);
+  return shown;
 }

@@ -1,0 +1,22 @@
+import { describe, expect, test } from "vitest";
+
+import { PlainTexts } from "../../src/lib/redact/plain-texts.ts";
+
+describe("texts without secrets", () => {
+  test("are known again", () => {
+    const texts = new PlainTexts(3);
+    texts.add("Hook run ended");
+    expect(texts.has("Hook run ended")).toBe(true);
+    expect(texts.has("Hook run")).toBe(false);
+  });
+
+  test("never more than so many, and no long ones", () => {
+    const texts = new PlainTexts(3);
+    for (let count = 0; count < 10; count += 1) {
+      texts.add(`line ${count}`);
+      expect(texts.size).toBeLessThanOrEqual(3);
+    }
+    texts.add("x".repeat(257));
+    expect(texts.has("x".repeat(257))).toBe(false);
+  });
+});
