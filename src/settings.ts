@@ -154,7 +154,7 @@ export const SETTINGS: readonly SettingRow[] = [
       kind: "choice",
       choices: ["all", "go", "none"],
       default: "all",
-      help: "which releases that are there already modules of their name take over",
+      help: "which existing releases are taken over by modules of the same name",
     },
   ),
   row(
@@ -163,7 +163,7 @@ export const SETTINGS: readonly SettingRow[] = [
     {
       kind: "limit",
       default: "3,50%",
-      help: "how many modules one change may remove: a number, a share of the installed ones, or both, of which both must be exceeded",
+      help: "most modules that one change may remove: a number, a share of those installed or on, or both (then both must be exceeded)",
     },
   ),
   row(

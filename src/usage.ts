@@ -1,10 +1,14 @@
 import { environmentNames } from "./config.ts";
 import { SETTINGS } from "./settings.ts";
+import type { SettingRow } from "./settings.ts";
 
 const COMMANDS: readonly (readonly [string, string])[] = [
   ["start", "run the operator (the default)"],
   ["version", "print the version"],
-  ["queue list|main", "show the queues of the running operator"],
+  [
+    "queue list|main",
+    "show the queues of the running operator; list takes --show-empty, both take --watch",
+  ],
   ["global list|values|config|patches|snapshots", "show what is known globally"],
   ["module list|resource-monitor", "show enabled modules, or the objects watched for each"],
   [
@@ -16,7 +20,7 @@ const COMMANDS: readonly (readonly [string, string])[] = [
   ["plan", "show what a start would install, upgrade, delete and purge"],
   ["raw PATH", "ask any path of the debug socket"],
   [
-    "hook run PATH --context FILE [--values FILE]",
+    "hook run PATH --context FILE [--values FILE] [--config-values FILE]",
     "run one hook without a cluster and print what it would change",
   ],
   [
@@ -25,13 +29,22 @@ const COMMANDS: readonly (readonly [string, string])[] = [
   ],
 ];
 
+const OUTPUT = "What asks the running operator takes -o text|yaml|json.";
+
+function inBrackets(setting: SettingRow): string {
+  const notes = [
+    setting.choices === undefined ? [] : [setting.choices.join(", ")],
+    setting.default === undefined ? [] : [`default ${setting.default}`],
+  ].flat();
+  return notes.length === 0 ? "" : ` (${notes.join("; ")})`;
+}
+
 /** The help text. */
 export function usage(): string {
   const commands = COMMANDS.map(([words, help]) => `  ${words}\n      ${help}`);
   const settings = SETTINGS.map((setting) => {
     const env = environmentNames(setting).join(", ");
-    const fallback = setting.default === undefined ? "" : ` (default ${setting.default})`;
-    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help}${fallback}`;
+    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help}${inBrackets(setting)}`;
   });
-  return `usage: addon-operator [command] [flags]\n\nCommands:\n${commands.join("\n")}\n\nSettings (flag > environment > default):\n${settings.join("\n")}\n`;
+  return `usage: addon-operator [command] [flags]\n\nCommands:\n${commands.join("\n")}\n\n${OUTPUT}\n\nSettings (flag > environment > default):\n${settings.join("\n")}\n`;
 }

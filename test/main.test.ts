@@ -94,6 +94,7 @@ const HOOK = `#!/bin/sh
 if [ "$1" = --config ]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit 0; fi
 test -f "$SHELL_LIB_PATH" || exit 3
 grep -q '"size":7' "$VALUES_PATH" || exit 4
+grep -q '"size":6' "$CONFIG_VALUES_PATH" || exit 6
 grep -q onStartup "$BINDING_CONTEXT_PATH" || exit 5
 echo '{"op": "add", "path": "/web/host", "value": "a"}' >"$VALUES_JSON_PATCH_PATH"
 echo '{"operation": "Delete", "kind": "Pod", "namespace": "n", "name": "p"}' >"$KUBERNETES_PATCH_PATH"
@@ -105,7 +106,9 @@ describe("hook run", () => {
     const hook = put("010-web/hooks/one", HOOK, 0o755);
     const context = put("context.json", '[{"binding": "onStartup"}]');
     const values = put("values.yaml", "web: {size: 7}\n");
-    const ended = await hookRun(hook, "--context", context, `--values=${values}`);
+    const config = put("config.yaml", "web: {size: 6}\n");
+    const files = ["--context", context, `--values=${values}`, "--config-values", config];
+    const ended = await hookRun(hook, ...files);
     expect(ended).toMatchObject({ code: 0 });
     expect(parseYaml(ended.text, "stdout").value).toMatchObject({
       configValuesPatch: [],

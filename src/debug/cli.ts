@@ -42,7 +42,38 @@ export const DEBUG_COMMANDS = ["queue", "global", "module", "config", "raw", "pl
 export function callOf(args: readonly string[]): Call & { readonly watch: boolean; readonly format: string } {
   const words = split(args);
   const watch = words.flags.has("-w") || words.flags.has("--watch");
-  return { ...route(words), watch, format: words.output ?? "yaml" };
+  const call = route(words);
+  refuseRest(words);
+  return { ...call, watch, format: words.output ?? "yaml" };
+}
+
+interface Takes {
+  readonly words: number;
+  readonly flags?: readonly string[];
+}
+
+/** How many words and which flags a sub-command takes, by its first two words, else by its first one. */
+const TAKES: Readonly<Record<string, Takes>> = {
+  queue: { words: 2, flags: ["-e", "--show-empty", "-w", "--watch"] },
+  global: { words: 2 },
+  config: { words: 2 },
+  "config set": { words: 5 },
+  module: { words: 3 },
+  "module list": { words: 2 },
+  "module resource-monitor": { words: 2 },
+  "module values": { words: 3, flags: ["-g", "--global", "--explain"] },
+  "module render": { words: 3, flags: ["--diff"] },
+  plan: { words: 1 },
+  raw: { words: 2 },
+};
+
+function refuseRest({ words, flags }: Words): void {
+  const name = words.slice(0, 2).join(" ");
+  const takes = TAKES[name] ?? TAKES[words[0] ?? ""] ?? { words: 0 };
+  const extra = words[takes.words];
+  if (extra !== undefined) throw new CliError(`"${extra}" is not understood; see addon-operator --help`);
+  const stray = [...flags].find((flag) => takes.flags?.includes(flag) !== true);
+  if (stray !== undefined) throw new CliError(`${stray}: no flag of "${name}"; see addon-operator --help`);
 }
 
 function split(args: readonly string[]): Words {
@@ -81,21 +112,22 @@ function rawRoute(path: string): Call {
 
 const ROUTES: Readonly<Record<string, Route>> = {
   queue: (words, format) =>
-    get(`/queue/${oneOf(words.words[1] ?? "list", ["list", "main"])}.${format}`, showEmpty(words)),
+    get(`/queue/${oneOf("queue", words.words[1] ?? "list", ["list", "main"])}.${format}`, showEmpty(words)),
   config: configRoute,
   global: ({ words }, format) =>
-    get(`/global/${oneOf(words[1] ?? "", ["list", "values", "config", "patches", "snapshots"])}.${format}`),
+    get(`/global/${oneOf("global", words[1] ?? "", GLOBAL_WORDS)}.${format}`),
   module: moduleRoute,
   plan: (_words, format) => get(`/plan.${format}`),
 };
 
 function configRoute({ words }: Words, format: string): Call {
   const [, what = "list", name = "", value = "", duration = ""] = words;
-  if (oneOf(what, ["list", "set"]) === "list") return get(`/config/list.${format}`);
+  if (oneOf("config", what, ["list", "set"]) === "list") return get(`/config/list.${format}`);
   if (name === "" || value === "") throw new CliError("config set: needs a name and a value");
   return { method: "POST", path: `/config/set.${format}`, form: { name, value, duration } };
 }
 
+const GLOBAL_WORDS = ["list", "values", "config", "patches", "snapshots"];
 const MODULE_WORDS = [
   "list",
   "resource-monitor",
@@ -110,7 +142,7 @@ const MODULE_WORDS = [
 
 function moduleRoute({ flags, words }: Words, format: string): Call {
   const [, what = "", name = ""] = words;
-  oneOf(what, MODULE_WORDS);
+  oneOf("module", what, MODULE_WORDS);
   if (what === "list" || what === "resource-monitor") return get(`/module/${what}.${format}`);
   if (name === "") throw new CliError(`module ${what}: needs the name of a module`);
   const path = `/module/${encodeURIComponent(name)}/${what}`;
@@ -139,7 +171,8 @@ function get(path: string, query = ""): Call {
   return { method: "GET", path: `${path}${query}` };
 }
 
-function oneOf(word: string, known: readonly string[]): string {
+function oneOf(room: string, word: string, known: readonly string[]): string {
+  if (word === "") throw new CliError(`${room}: needs one of ${known.join(", ")}`);
   if (!known.includes(word)) throw new CliError(`"${word}" is not a sub-command; use ${known.join(", ")}`);
   return word;
 }

@@ -42,12 +42,25 @@ describe("which call a sub-command makes (operator-behaviour §1.4)", () => {
 
   it.each([
     ["queue bogus", /"bogus" is not a sub-command; use list, main/],
-    ["module", /is not a sub-command; use list/],
+    ["module", /^module: needs one of list, resource-monitor/],
     ["module values", /needs the name of a module/],
     ["module list -o xml", /"xml" is not accepted; use text, yaml or json/],
-    ["global", /use list, values, config, patches, snapshots/],
+    ["global", /^global: needs one of list, values, config, patches, snapshots/],
     ["config set log.level", /needs a name and a value/],
     ["raw", /needs a path/],
+    ["queue main other", /"other" is not understood/],
+    ["global values web", /"web" is not understood/],
+    ["module list web", /"web" is not understood/],
+    ["module why web ingress", /"ingress" is not understood/],
+    ["config list log.level", /"log.level" is not understood/],
+    ["config set log.level debug 5m more", /"more" is not understood/],
+    ["plan web", /"web" is not understood/],
+    ["raw /queue /config", /"\/config" is not understood/],
+    ["module list --show-empty", /--show-empty: no flag of "module list"/],
+    ["module run web --watch", /--watch: no flag of "module run"/],
+    ["global values --explain", /--explain: no flag of "global values"/],
+    ["module render web -g", /-g: no flag of "module render"/],
+    ["plan --diff", /--diff: no flag of "plan"/],
   ])("%s is wrong usage", (line, message) => {
     expect(() => callOf(line.split(" "))).toThrow(CliError);
     expect(() => callOf(line.split(" "))).toThrow(message);

@@ -23,8 +23,12 @@ it("docs/SETTINGS.md is the table of settings", () => {
   expect(rows).toEqual(SETTINGS.map(rowOf));
 });
 
-it("--help names every setting with its variables", () => {
+it("--help names every setting with its variables and the values it may have", () => {
   const help = usage();
-  const missing = SETTINGS.flatMap((setting) => [`--${setting.flags[0]}`, ...environmentNames(setting)]);
+  const missing = SETTINGS.flatMap((setting) => [
+    `--${setting.flags[0]}`,
+    ...environmentNames(setting),
+    setting.choices?.join(", ") ?? "",
+  ]);
   expect(missing.filter((name) => !help.includes(name))).toEqual([]);
 });
