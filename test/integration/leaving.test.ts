@@ -13,6 +13,8 @@ import type { OperatorProcess } from "../support/operator.ts";
 // INSTALL "Leaving", README "CRDs": a control plane of its own, since CRDs are everybody's.
 
 const NS = "addons";
+const MODULES = ["one", "two", "three", "four"];
+const KEY = "addon-operator-addon-operator-redaction";
 const CRDS = ["addonmodules", "addonoperators"].map((plural) => `crd/${plural}.addon-operator.io`);
 const run = promisify(execFile);
 
@@ -27,7 +29,7 @@ describe("the operator's CRDs and its end", () => {
     await own.kubectl(["create", "namespace", NS]);
     const lab = hookLab("leaving");
     modulesDir = lab.modulesDir;
-    for (const name of ["one", "two"]) {
+    for (const name of MODULES) {
       lab.file(`modules/${name}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
       lab.file(
         `modules/${name}/templates/map.yaml`,
@@ -51,6 +53,7 @@ describe("the operator's CRDs and its end", () => {
     run(plane.bin.helm, ["-n", NS, "--kubeconfig", plane.kubeconfig, ...args]);
   const operate = (): Promise<OperatorProcess> =>
     startOperator({ namespace: NS, modulesDir, kubeconfig: plane.kubeconfig, admin: plane.kubeconfig });
+  const switched = (to: string): string[] => MODULES.map((name) => `config.values.${name}Enabled=${to}`);
   /** The chart with a Deployment that no node ever runs; the operator of the test stands in for its Pod. */
   const install = (...values: readonly string[]) =>
     helm("upgrade", "--install", "operator", CHART, ...values.flatMap((value) => ["--set", value]));
@@ -72,7 +75,7 @@ describe("the operator's CRDs and its end", () => {
       await own.kubectl(["apply", "--server-side", "-f", `${CHART}/crds/addonmodules.yaml`]);
       await wait("addonmodule/one", "create");
       await wait("addonmodule/one", "condition=Ready");
-      expect(await names("addonmodules")).toEqual(["one", "two"]);
+      expect(await names("addonmodules")).toEqual(MODULES.toSorted());
     },
   );
 
@@ -94,6 +97,7 @@ describe("the operator's CRDs and its end", () => {
       expect(await names("configmaps")).toEqual(["kube-root-ca.crt", "one"]);
       expect(await names("leases")).toEqual(["addon-operator-addon-operator"]);
       expect(await names("serviceaccounts")).toEqual(["default"]);
+      expect(await names("secrets")).toEqual([KEY, ...before]);
       await own.kubectl(["get", ...CRDS]);
 
       await install("config.values.oneEnabled=true");
@@ -105,15 +109,18 @@ describe("the operator's CRDs and its end", () => {
   );
 
   test(
-    "everything on purpose: modules off, then the operator, then the CRDs",
+    "everything on purpose: modules off, more than the brake allows, then the operator, then the CRDs",
     { timeout: 90_000 },
     async () => {
-      await install("config.values.oneEnabled=true", "config.values.twoEnabled=true");
+      await install(...switched("true"));
       const operator = await operate();
       await operator.waitReady();
-      for (const name of ["one", "two"]) await wait(`addonmodule/${name}`, "condition=Ready");
+      for (const name of MODULES) await wait(`addonmodule/${name}`, "condition=Ready");
 
-      await install("config.values.oneEnabled=false", "config.values.twoEnabled=false");
+      await install(...switched("false"));
+      const version = await kubectl("get", "configmap/addon-operator", "-o", "jsonpath={.metadata.resourceVersion}");
+      const confirm = `addon-operator.io/confirm-delete=${version}`;
+      await kubectl("annotate", "--overwrite", "addonoperator/addon-operator", confirm);
       await kubectl(
         "wait",
         "addonmodules",
@@ -125,7 +132,7 @@ describe("the operator's CRDs and its end", () => {
       await helm("uninstall", "operator");
       await own.kubectl(["delete", ...CRDS]);
 
-      expect(await names("secrets")).toEqual([]);
+      expect(await names("secrets")).toEqual([KEY]);
       await eventually(async () => (await names("configmaps")).join() === "kube-root-ca.crt", "nothing left");
       await expect(own.kubectl(["get", CRDS[0] ?? ""])).rejects.toThrow(/NotFound/);
     },
