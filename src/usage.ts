@@ -5,10 +5,7 @@ import type { SettingRow } from "./settings.ts";
 const COMMANDS: readonly (readonly [string, string])[] = [
   ["start", "run the operator (the default)"],
   ["version", "print the version"],
-  [
-    "queue list|main",
-    "show the queues of the running operator; list takes --show-empty, both take --watch",
-  ],
+  ["queue list|main", "show the queues of the running operator; list takes --show-empty, both take --watch"],
   ["global list|values|config|patches|snapshots", "show what is known globally"],
   ["module list|resource-monitor", "show enabled modules, or the objects watched for each"],
   [

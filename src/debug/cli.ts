@@ -114,8 +114,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   queue: (words, format) =>
     get(`/queue/${oneOf("queue", words.words[1] ?? "list", ["list", "main"])}.${format}`, showEmpty(words)),
   config: configRoute,
-  global: ({ words }, format) =>
-    get(`/global/${oneOf("global", words[1] ?? "", GLOBAL_WORDS)}.${format}`),
+  global: ({ words }, format) => get(`/global/${oneOf("global", words[1] ?? "", GLOBAL_WORDS)}.${format}`),
   module: moduleRoute,
   plan: (_words, format) => get(`/plan.${format}`),
 };

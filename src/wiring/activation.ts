@@ -1,5 +1,5 @@
 /** What is told of a cause in the label `activation`: few values, the Go operator's where it has one. */
-const ACTIVATIONS: readonly (readonly [prefix: string, ofModule: string, ofReload: string])[] = [
+export const ACTIVATIONS: readonly (readonly [prefix: string, ofModule: string, ofReload: string])[] = [
   ["start-up", "OperatorStartup", "OperatorStartup"],
   ["ConfigMap", "KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
   ["schedule hook", "Schedule-Change-ModuleValues", "Schedule-Change-GlobalValues"],

@@ -28,6 +28,7 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["kubectl exec deploy/addon-operator -- ", "scripts/e2e.mjs"],
   ["helm install addon-operator charts/addon-operator ", "scripts/e2e.mjs"],
   ["kubectl apply -k deploy/manifests", "test/integration/chart.test.ts"],
+  ["helm test", "scripts/e2e.mjs"],
   ["helm uninstall addon-operator ", "test/integration/leaving.test.ts"],
   ["kubectl delete crd ", "test/integration/leaving.test.ts"],
   ["kubectl delete namespace ", "test/support/cluster.ts"],

@@ -24,10 +24,10 @@ function statements(page: string): Statement[] {
     });
 }
 
-/** Whether `engine/fuzz › name` is a test whose name begins so; `test/engine/fuzz.test.ts` means the whole file. */
+/** Whether `engine/fuzz › name` is a test whose name begins so; `engine/fuzz` means the whole file. */
 function isShown(reference: string): boolean {
   const [path = "", name = ""] = reference.split(" › ");
-  const file = new URL(`${path.replace(/^test\//, "").replace(/\.test\.ts$/, "")}.test.ts`, tests);
+  const file = new URL(`${path}.test.ts`, tests);
   if (!existsSync(file)) return false;
   const source = readFileSync(file, "utf8").replaceAll('\\"', '"');
   return name === "" || ['"', "'", "`"].some((quote) => source.includes(`${quote}${name}`));

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 
 import { parseMetrics } from "../../src/hooks/index.ts";
 import { SERIES } from "../../src/metrics/index.ts";
+import { ACTIVATIONS } from "../../src/wiring/activation.ts";
 
 const page = new URL("../../docs/METRICS.md", import.meta.url);
 const ROW = /^\| `addon_operator_(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$/gm;
@@ -25,6 +26,13 @@ test("docs/METRICS.md lists every series of the registry, with its type and labe
   const byName = (a: { name?: string | undefined }, b: { name?: string | undefined }): number =>
     (a.name ?? "") < (b.name ?? "") ? -1 : 1;
   expect(listed.toSorted(byName)).toEqual(known.toSorted(byName));
+});
+
+test("docs/METRICS.md lists every activation of modules and reloads", async () => {
+  const text = await readFile(page, "utf8");
+  const [, told = ""] = /^`activation` tells why a module ran or a reload began: (.*?)\. /m.exec(text) ?? [];
+  const known = [...ACTIVATIONS.flatMap(([, ofModule, ofReload]) => [ofModule, ofReload]), "Other"];
+  expect(told.replaceAll("`", "").split(", ").toSorted()).toEqual([...new Set(known)].toSorted());
 });
 
 test("every operation that docs/METRICS.md prints is understood", async () => {

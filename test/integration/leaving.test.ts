@@ -118,7 +118,12 @@ describe("the operator's CRDs and its end", () => {
       for (const name of MODULES) await wait(`addonmodule/${name}`, "condition=Ready");
 
       await install(...switched("false"));
-      const version = await kubectl("get", "configmap/addon-operator", "-o", "jsonpath={.metadata.resourceVersion}");
+      const version = await kubectl(
+        "get",
+        "configmap/addon-operator",
+        "-o",
+        "jsonpath={.metadata.resourceVersion}",
+      );
       const confirm = `addon-operator.io/confirm-delete=${version}`;
       await kubectl("annotate", "--overwrite", "addonoperator/addon-operator", confirm);
       await kubectl(

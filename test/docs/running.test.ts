@@ -1,0 +1,29 @@
+import { readFileSync } from "node:fs";
+import { expect, onTestFinished, test } from "vitest";
+
+import { servePublic } from "../../src/debug/index.ts";
+import { viewOf } from "../status/views.ts";
+import { ManualClock } from "../support/clock.ts";
+
+const text = readFileSync(new URL("../../docs/RUNNING.md", import.meta.url), "utf8");
+
+test("docs/RUNNING.md names every page of the HTTP port", async () => {
+  const nothing = () => Promise.resolve("");
+  const server = await servePublic(
+    { address: "127.0.0.1", port: 0 },
+    {
+      clock: new ManualClock(),
+      view: () => viewOf([]),
+      queues: () => [],
+      metrics: nothing,
+      hookMetrics: nothing,
+      failed: () => {},
+    },
+  );
+  onTestFinished(() => server.close());
+  const page = await (await fetch(`http://127.0.0.1:${server.port}/`)).text();
+  const links = [...page.matchAll(/href="(\/[^"]+)"/g)].map(([, path]) => path);
+
+  const [, told = ""] = /and these pages: ([^]*?)\. None/.exec(text) ?? [];
+  expect([...told.matchAll(/`(.+?)`/g)].map(([, path]) => path).toSorted()).toEqual(links.toSorted());
+});

@@ -1,0 +1,50 @@
+import { execFile } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+
+import { cluster, freshNamespace } from "../support/cluster.ts";
+import { startOperator } from "../support/operator.ts";
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, "../..");
+
+/** The blocks of README's "Five minutes", as they are printed. */
+function blocks(): string[] {
+  const text = readFileSync(join(root, "README.md"), "utf8");
+  const [, section = ""] = /^## Five minutes\n([^]*?)^## /m.exec(text) ?? [];
+  return [...section.matchAll(/(?:^ {4}.+\n)+/gm)].map(([block]) => block);
+}
+
+test("README's five minutes, typed block by block as fast as can be", { timeout: 120_000 }, async () => {
+  const namespace = await freshNamespace("readme");
+  const operator = await startOperator({
+    namespace,
+    modulesDir: join(root, "examples", "modules"),
+    globalHooksDir: join(root, "examples", "global-hooks"),
+  });
+  await operator.waitReady();
+  const dir = mkdtempSync(join(tmpdir(), "readme-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const kubeconfig = join(dir, "config");
+  cpSync(cluster().kubeconfig, kubeconfig);
+  const env = {
+    HOME: dir,
+    KUBECONFIG: kubeconfig,
+    PATH: [dirname(cluster().bin.kubectl), process.env["PATH"]].join(delimiter),
+  };
+  const type = async (block: string): Promise<string> => {
+    const own = block.replace("--namespace=addon-operator", `--namespace=${namespace}`);
+    return (await run("bash", ["-e", "-c", own], { env })).stdout;
+  };
+
+  const shown: string[] = [];
+  for (const block of blocks()) shown.push(await type(block));
+  expect(shown).toHaveLength(5);
+  expect(shown[0]).toMatch(/^priority-classes +true /m);
+  expect(shown[1]).toMatch(/"result":"Succeeded".*"trigger":"ConfigMap section changed"/);
+  expect(shown[2]).toContain("priorityClasses/classes: must be object");
+  expect(shown[3]).toMatch(/namespace-census +false .* Disabled/);
+});
