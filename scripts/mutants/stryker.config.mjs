@@ -7,7 +7,7 @@ export default {
     "src/{plan,state,values,queue,tasks,modules}/**/*.ts",
     "src/helm/decide.ts",
     "src/status/{verdict,conditions}.ts",
-    "src/lib/redact*.ts",
+    "src/lib/redact/**/*.ts",
   ],
   plugins: ["./scripts/mutants/runner.mjs"],
   testRunner: "in-process",
