@@ -1,5 +1,5 @@
 import type { Failures } from "../lib/index.ts";
-import type { WatchedObject } from "./watch-spec.ts";
+import type { Version, WatchedObject } from "./watch-spec.ts";
 import { isLater } from "./watch-spec.ts";
 
 /**
@@ -18,9 +18,14 @@ export interface WatchConsumer {
   applied(object: WatchedObject): Promise<void> | void;
   /**
    * The object is gone, or no longer selected; it may be one that was never delivered. `complete` is false when that was found out afterwards: then only
-   * apiVersion, kind, namespace, name and uid are there.
+   * apiVersion, kind, namespace, name and uid are there, and the resourceVersion of the list that told.
    */
   deleted(object: WatchedObject, complete: boolean): Promise<void> | void;
+  /**
+   * Everything was listed anew, true for `version`. For those who also learn of objects elsewhere: one that is not
+   * among `keys` (as of `objectKey`) and not later is gone, though the watch has never seen it and tells no deletion.
+   */
+  relisted?(keys: ReadonlySet<string>, version: string): void;
   /** The watch does not work now and is retried; undefined = it works again. */
   trouble?(error: Error | undefined): void;
 }
@@ -31,6 +36,12 @@ export interface Change {
   readonly object: WatchedObject;
   readonly complete: boolean;
   readonly version: string;
+}
+
+/** What waits for a member's own list. */
+interface Late {
+  readonly version: string;
+  readonly act: () => Promise<void> | void;
 }
 
 /** Most promises of consumers that may be outstanding before the watch waits for them. */
@@ -45,7 +56,7 @@ export class Member {
   #live = false;
   #closed = false;
   #troubled = false;
-  #held: Change[] = [];
+  #held: Late[] = [];
   readonly #failures: Failures;
   readonly #outstanding = new Set<Promise<void>>();
   readonly #resolveSynced: () => void;
@@ -81,20 +92,29 @@ export class Member {
     const held = this.#held;
     this.#held = [];
     // Without waiting: a live change must not get in between.
-    for (const change of held) void this.change(change);
+    for (const { version: at, act } of held) void this.#deliver(at, act);
   }
 
   /** Delivers a change, holds it until the list is complete, or drops it when the list contained it. */
   change(change: Change): Promise<void> | undefined {
-    if (!this.#live) {
-      this.#held.push(change);
-      return undefined;
-    }
-    if (this.#floor !== "" && !isLater(change.version, this.#floor)) return undefined;
-    const { type, object, complete } = change;
-    this.#call(() =>
+    const { type, object, complete, version } = change;
+    return this.#deliver(version, () =>
       type === "applied" ? this.consumer.applied(object) : this.consumer.deleted(object, complete),
     );
+  }
+
+  /** As `change`, for a list of everything. */
+  relisted(keys: ReadonlySet<string>, version: string): void {
+    void this.#deliver(version, () => this.consumer.relisted?.(keys, version));
+  }
+
+  #deliver(version: string, act: () => Promise<void> | void): Promise<void> | undefined {
+    if (!this.#live) {
+      this.#held.push({ version, act });
+      return undefined;
+    }
+    if (this.#floor !== "" && !isLater(version, this.#floor)) return undefined;
+    this.#call(act);
     return this.#room(MOST_OUTSTANDING);
   }
 
@@ -142,14 +162,19 @@ export class Member {
   }
 }
 
-/** The deleted object as far as it is known when nobody told us of the deletion. */
+/** The deleted object as far as it is known when nobody told us of the deletion: a list no longer has it. */
 export function tombstone(
   key: string,
-  uid: string,
+  { uid, resourceVersion }: Version,
   type: { apiVersion: string; kind: string },
 ): WatchedObject {
   const slash = key.indexOf("/");
   const namespace = key.slice(0, slash);
-  const metadata = { name: key.slice(slash + 1), ...(namespace === "" ? {} : { namespace }), uid };
+  const metadata = {
+    name: key.slice(slash + 1),
+    ...(namespace === "" ? {} : { namespace }),
+    uid,
+    resourceVersion,
+  };
   return { ...type, metadata };
 }

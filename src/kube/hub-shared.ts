@@ -100,7 +100,7 @@ export class SharedWatch {
     if (known !== undefined && known.uid !== versionOf(object).uid) {
       // Deleted and made again while we were not looking: two events, not one.
       const version = versionOf(object).resourceVersion;
-      const gone = tombstone(key, known.uid, this.#type());
+      const gone = tombstone(key, { uid: known.uid, resourceVersion: version }, this.#type());
       this.#known.delete(key);
       return all([
         this.#send({ type: "deleted", object: gone, complete: false, version }),
@@ -117,11 +117,12 @@ export class SharedWatch {
       this.#known.delete(key);
       await this.#send({
         type: "deleted",
-        object: tombstone(key, uid, this.#type()),
+        object: tombstone(key, { uid, resourceVersion: version }, this.#type()),
         complete: false,
         version,
       });
     }
+    for (const member of this.#members) member.relisted(this.#seen, version);
     this.#seen = new Set();
   }
 

@@ -1,6 +1,6 @@
 import { ownerOf } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
+import type { Clock, Timer } from "../lib/index.ts";
 import { isAlreadyExists, isForbidden } from "../kube/index.ts";
 import type { Subscription } from "../kube/index.ts";
 import { describeOverlay } from "../model/index.ts";
@@ -41,6 +41,8 @@ export class ConfigMapSource {
   #overlay: ConfigObject | undefined;
   /** Something was told while a hook's write was under way. */
   #isOwed = false;
+  #isClosed = false;
+  #restoreTimer: Timer | undefined;
 
   constructor(options: ConfigMapOptions) {
     this.#options = options;
@@ -121,6 +123,8 @@ export class ConfigMapSource {
 
   close(): void {
     this.#burst.close();
+    this.#restoreTimer?.cancel();
+    this.#isClosed = true;
     for (const subscription of this.#subscriptions) subscription.close();
   }
 
@@ -165,6 +169,7 @@ export class ConfigMapSource {
   }
 
   async #restore(overlay: Overlay): Promise<void> {
+    if (this.#isClosed) return;
     const { clock, logger } = this.#options;
     const { data } = this.#objects.last(overlay.name) ?? {};
     const isThere = this.#objects.latest(overlay.name) !== undefined;
@@ -176,7 +181,9 @@ export class ConfigMapSource {
     } catch (error) {
       if (isAlreadyExists(error)) return;
       logger.warn("The overlay cannot be written", { overlay: what, error: oneLine(error) });
-      clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(overlay));
+      if (this.#isClosed) return;
+      this.#restoreTimer?.cancel();
+      this.#restoreTimer = clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(overlay));
     }
   }
 }

@@ -119,6 +119,9 @@ export class ConfigObjects {
           if (!listed) tell(() => this.#forget(name, undefined));
         },
         applied: seen,
+        relisted: (keys, version) => {
+          if (keys.size === 0) tell(() => this.#forget(name, version));
+        },
         deleted: ({ metadata }) => tell(() => this.#forget(name, metadata.resourceVersion)),
         trouble: (error) => {
           if (error !== undefined)

@@ -16,7 +16,7 @@ function lab() {
   return { server, clock, hub };
 }
 
-/** Writes down what it is told: `+a@1` listed, `=`, `>a@2` applied, `-a` deleted, `~a` deleted incomplete, `!` trouble. */
+/** Writes down what it is told: `+a@1` listed, `=`, `>a@2` applied, `-a` deleted, `~a@3` deleted as a list at 3 told, `!` trouble. */
 function listener(rank = ""): { seen: string[]; take: () => string; consumer: WatchConsumer } {
   const seen: string[] = [];
   const at = (object: { metadata: { name: string; resourceVersion?: string } }): string =>
@@ -27,7 +27,7 @@ function listener(rank = ""): { seen: string[]; take: () => string; consumer: Wa
     object: (object) => void seen.push(`+${at(object)}`),
     synced: () => void seen.push("="),
     applied: (object) => void seen.push(`>${at(object)}`),
-    deleted: (object, complete) => void seen.push(`${complete ? "-" : "~"}${object.metadata.name}`),
+    deleted: (object, complete) => void seen.push(complete ? `-${object.metadata.name}` : `~${at(object)}`),
     trouble: (error) => void seen.push(error === undefined ? "ok" : `!${error.message}`),
   };
   const take = (): string => seen.splice(0).join(" ");
@@ -137,7 +137,26 @@ describe("a watch", () => {
     };
     relist.send(list(40, [configMap("a", 1), remade, configMap("d", 31)])).end();
     expect((await server.next()).request.query).toMatchObject({ resourceVersion: "40" });
-    expect(one.take()).toBe("~b >b@30 >d@31 ~c");
+    expect(one.take()).toBe("~b@30 >b@30 >d@31 ~c@40");
+  });
+
+  it("tells after a new list all that is there, for those who know of objects that the watch never saw", async () => {
+    const { server, hub, watch } = await started();
+    const lists: unknown[] = [];
+    const consumer = {
+      ...listener().consumer,
+      relisted: (keys: ReadonlySet<string>, version: string) => void lists.push([...keys, version]),
+    };
+    const late = hub.subscribe(SPEC, consumer);
+    const join = await server.next();
+    watch.send(failure(410, "Expired"));
+    (await server.next()).send(list(40, [configMap("a", 1)])).end();
+    await server.next();
+    expect(lists).toEqual([]);
+    join.send(list(30, [configMap("a", 1)])).end();
+    await late.synced;
+    await settle();
+    expect(lists).toEqual([["ns/a", "40"]]);
   });
 
   it("starts the list over when the server forgot its second page, at last without pages", async () => {

@@ -109,7 +109,9 @@ export class RestlessApi {
     const watcher = [...this.#watchers][Math.floor(this.#roll() * this.#watchers.size)];
     if (this.#roll() < 0.3) this.#compacted = this.#version;
     if (watcher === undefined) return;
-    if (this.#roll() < 0.4) watcher.from = Math.max(this.#compacted, watcher.from - 1);
+    // Never forward: what the watch has not heard yet it hears, compacted or not.
+    if (this.#roll() < 0.4)
+      watcher.from = Math.min(watcher.from, Math.max(this.#compacted, watcher.from - 1));
     else watcher.push(undefined);
   }
 

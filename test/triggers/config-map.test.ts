@@ -292,6 +292,20 @@ describe("an overlay", () => {
     },
   );
 
+  it("that cannot be written again is not tried any more once all is closed", async () => {
+    const refused = ({ method }: ApiRequest): void => {
+      if (method === "POST") throw failure(403, "Forbidden");
+    };
+    const { source, lose, clock, logged } = world({}, refused, { overlay: { global: "{kept: 1}" } });
+    await source.refresh();
+    await source.watch();
+    lose("over")();
+    await settle();
+    expect(logged.map(([, text]) => text)).toContain("The overlay cannot be written");
+    source.close();
+    expect(clock.timers).toBe(0);
+  });
+
   it("is judged as it will be: a patch over a key that it has already", async () => {
     const lab = world({}, undefined, { overlay: { global: "{port: 80}" } });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });

@@ -14,6 +14,8 @@ import { RestlessApi } from "../support/restless-api.ts";
 const LONG = process.env["LONG"] !== undefined;
 const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 100));
 const FIRST = Number(process.env["SEED"] ?? 1);
+/** Stories in which something went wrong once. */
+const TOLD_BEFORE = [11110, 11237, 11353, 13381, 15642];
 const STEPS = 60;
 const CM = "/api/v1/namespaces/ops/configmaps/cm";
 const OVER = "/api/v1/namespaces/ops/configmaps/over";
@@ -189,9 +191,18 @@ async function leaseStory(seed: number): Promise<void> {
   await settle();
 }
 
-async function failures(story: (seed: number) => Promise<void>): Promise<string[]> {
+/** The seeds that were asked for, and in an ordinary run those of `before`. */
+function seeds(before: readonly number[]): number[] {
+  const asked = Array.from({ length: SEEDS }, (_, index) => FIRST + index);
+  return process.env["SEEDS"] === undefined ? [...before, ...asked] : asked;
+}
+
+async function failures(
+  story: (seed: number) => Promise<void>,
+  before: readonly number[] = [],
+): Promise<string[]> {
   const found: string[] = [];
-  for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+  for (const seed of seeds(before)) {
     try {
       await story(seed);
     } catch (error) {
@@ -207,7 +218,7 @@ describe("in every order that a server and its network may choose", () => {
     `what hooks write is saved once and in force once: ${SEEDS} stories`,
     { timeout: 1_200_000 },
     async () => {
-      expect(await failures(configStory)).toEqual([]);
+      expect(await failures(configStory, TOLD_BEFORE)).toEqual([]);
     },
   );
 
