@@ -158,3 +158,19 @@ it("lint --rbac asks for the right to bind roles that the chart does not bring",
   ]);
   expect(rules).toContainEqual({ apiGroups: [group], resources: ["clusterroles"], verbs: ["escalate"] });
 });
+
+it("lint --rbac takes groups and plurals from the CRDs of sub-charts, and asks for the right to create them", async () => {
+  const names = "spec: {group: example.org, names: {kind: Goose, plural: geese}}";
+  module("apiVersion: example.org/v1\nkind: Goose\nmetadata: {name: one}\n", {
+    ...subChart(MAP),
+    "charts/nginx-proxy/crds/geese.yaml": `apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: geese.example.org}\n${names}\n`,
+  });
+  const { code, text } = await lint("--rbac");
+  expect(code).toBe(0);
+  const { rules } = parseYaml(text, "stdout").value as { rules: { resources: string[] }[] };
+  expect(rules.flatMap(({ resources }) => resources)).toEqual([
+    "configmaps",
+    "customresourcedefinitions",
+    "geese",
+  ]);
+});

@@ -118,9 +118,12 @@ export class Helm {
   }
 
   /** Manifest and hooks as `helm template` prints them; the server is not asked. */
-  async template(call: ChartCall & { readonly isUpgrade: boolean }): Promise<string> {
+  async template(
+    call: ChartCall & { readonly isUpgrade: boolean; readonly includeCrds?: boolean },
+  ): Promise<string> {
     const args = [call.release, call.chartDir, "-f", call.valuesFile];
     if (call.isUpgrade) args.push("--is-upgrade");
+    if (call.includeCrds === true) args.push("--include-crds");
     const result = await this.#run("template", args, call);
     if (result.stdoutTruncated) throw new Error(`the manifest of ${call.release} is larger than 256 MiB`);
     return result.stdout;
@@ -136,7 +139,7 @@ export class Helm {
     return [manifestOf(release), ...hooks.map(manifestOf)];
   }
 
-  /** `helm upgrade --install` (README "Releases"). */
+  /** `helm upgrade --install` (README "Releases"). A first installation brings CRDs of sub-charts that are not there. */
   async upgradeInstall(call: UpgradeCall): Promise<void> {
     const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];
@@ -158,7 +161,7 @@ export class Helm {
     const gate = call.gate === undefined ? [] : ["-f", "-"];
     const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
     if (call.takeOwnership === true) args.push("--take-ownership");
-    args.push("--skip-crds", "--history-max", String(historyMax), ...this.#timeout());
+    args.push("--history-max", String(historyMax), ...this.#timeout());
     if (!validate) args.push("--disable-openapi-validation");
     // helm keeps to the way the last revision was applied; new releases of helm 4 are applied by the server.
     const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;

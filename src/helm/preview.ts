@@ -39,10 +39,11 @@ export async function renderRelease(tools: Reconciler, request: ReconcileRequest
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
 export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
-  request: ReconcileRequest,
+  request: ReconcileRequest & { readonly includeCrds: boolean },
 ): Promise<string> {
+  const { includeCrds } = request;
   const { needsStage } = new ChartReader(tools.clock).read(request.module);
   return withChart(tools.tmpDir, { ...request, needsStage }, (call) =>
-    tools.helm.template({ ...call, isUpgrade: false }),
+    tools.helm.template({ ...call, isUpgrade: false, includeCrds }),
   );
 }

@@ -43,11 +43,11 @@ export class OfflineCharts {
     }
   }
 
-  /** The manifest of a module with a chart. Throws HelmError, ProblemError. */
-  render(module: Module, tree: Tree): Promise<string> {
+  /** The manifest of a module with a chart; CRDs in `crds/`, also of sub-charts, on demand. Throws HelmError, ProblemError. */
+  render(module: Module, tree: Tree, { includeCrds = false } = {}): Promise<string> {
     const tools = { helm: this.#helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = JSON.stringify(this.#values(module, tree));
-    return renderOffline(tools, { module, values, signal: new AbortController().signal });
+    return renderOffline(tools, { module, values, signal: new AbortController().signal, includeCrds });
   }
 
   #values(module: Module, tree: Tree): JsonObject {

@@ -45,8 +45,13 @@ export class Kinds {
   async learn(files: readonly string[]): Promise<void> {
     for (const file of files) {
       const text = await readFile(file, "utf8").catch(() => "");
-      for (const document of documentsOf(text)) this.#learnOne(document);
+      this.learnFrom(documentsOf(text));
     }
+  }
+
+  /** Takes in those of `documents` that are CRDs. */
+  learnFrom(documents: readonly Json[]): void {
+    for (const document of documents) this.#learnOne(document);
   }
 
   /** Bindings may name a kind in any case, or give the plural. */

@@ -95,8 +95,9 @@ async function addChart(needs: Needs, problems: Problem[], { module, tree, chart
   if (module.crdFiles.length > 0) needs.add("apiextensions.k8s.io/v1", "CustomResourceDefinition", MANAGED);
   if (module.chart === "none") return;
   try {
-    const manifest = await charts.render(module, tree);
+    const manifest = await charts.render(module, tree, { includeCrds: true });
     const objects = documentsOf(manifest).flatMap(expand);
+    needs.kinds.learnFrom(objects);
     for (const object of objects) addObject(needs, object);
     addBindingRights(needs, objects);
   } catch (error) {

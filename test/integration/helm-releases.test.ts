@@ -137,6 +137,45 @@ describe.each(["helm", "helm3"] as const)("releases with %s", (which) => {
     expect(releases.helm.processes).toBe(0);
   });
 
+  test("CRDs of sub-charts come with the first installation, unless their condition is off, and outlive it", async () => {
+    const group = `${lab.namespace}.example.org`;
+    const crd = (plural: string): string => `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ${plural}.${group}}
+spec:
+  group: ${group}
+  names: {kind: ${plural === "things" ? "Thing" : "Wheel"}, plural: ${plural}}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`;
+    await putChart(`apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: one}\n`);
+    for (const [name, plural] of [
+      ["wanted", "things"],
+      ["unwanted", "wheels"],
+    ] as const) {
+      await put(`m/charts/${name}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
+      await put(`m/charts/${name}/crds/crd.yaml`, crd(plural));
+    }
+    const dependencies = ["wanted", "unwanted"].map((name) => ({
+      name,
+      version: "1.0.0",
+      condition: `m.${name}`,
+    }));
+    const chart = { apiVersion: "v2", name: "m", version: "1.0.0", dependencies };
+    await put("m/Chart.yaml", JSON.stringify(chart));
+    try {
+      expect(await reconcile({ m: { wanted: true, unwanted: false } })).toMatchObject({
+        action: "installed",
+      });
+      expect(await kubectl("get", `things.${group}`, "-o", "name")).toContain("one");
+      expect(await kubectl("get", "crd", "-o", "name")).not.toContain(`wheels.${group}`);
+      await releases.uninstall("m", AbortSignal.timeout(30_000));
+      expect(await kubectl("get", "crd", "-o", "name")).toContain(`things.${group}`);
+    } finally {
+      await kubectl("delete", "crd", `things.${group}`, `wheels.${group}`, "--ignore-not-found");
+    }
+  });
+
   test("renders changed inputs; an equal manifest only gets new labels, another one an upgrade", async () => {
     await putChart();
     await reconcile({ global: {}, m: { a: 1 } });
