@@ -6,8 +6,10 @@ export class HelmError extends Error {
   readonly verb: string;
   readonly result: RunResult;
 
-  constructor(verb: string, result: RunResult) {
-    super(`helm ${verb}: ${reasonOf(result)}`);
+  /** `hook`: the helm hook that it failed in. */
+  constructor(verb: string, result: RunResult, hook?: string) {
+    const blame = hook === undefined ? "" : `; its hook ${hook} did not succeed`;
+    super(`helm ${verb}: ${reasonOf(result)}${blame}`);
     this.name = "HelmError";
     this.verb = verb;
     this.result = result;

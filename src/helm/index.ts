@@ -3,6 +3,7 @@ export { mayAdopt, originOf, type AdoptPolicy, type Origin } from "./adopt.ts";
 export { decide, type Decision, type Evidence } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./errors.ts";
 export { Helm, type HelmOptions, type HelmWitness } from "./helm.ts";
+export type { HelmHook, OnWait } from "./hook-watch.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
 export { documentsOf, lastingObjects, manifestChecksum, nameOf, type ObjectRef } from "./manifest.ts";
 export { manifestFaults } from "./manifest-faults.ts";

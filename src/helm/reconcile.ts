@@ -10,6 +10,7 @@ import { decide, isUnfinished } from "./decide.ts";
 import type { Decision } from "./decide.ts";
 import { HelmError } from "./errors.ts";
 import type { Helm, UpgradeCall } from "./helm.ts";
+import { withHookWatch } from "./hook-watch.ts";
 import { inputsDigest, withValueTemplates } from "./inputs.ts";
 import { isCurrentScheme, LABELS } from "./labels.ts";
 import { keepExisting } from "./keep.ts";
@@ -281,12 +282,14 @@ async function perform(
   release: ReleaseMeta | undefined,
   { helm, manifest }: Performance,
 ): Promise<Result["action"]> {
-  const { store } = step.tools;
-  const { name } = step.request.module;
+  const { store, clock } = step.tools;
+  const { module, signal, onWait } = step.request;
+  const { name } = module;
   tellAdoption(step);
   // Also after a failure the record is looked at. Not cancellable, since what follows decides on it.
   try {
-    await helm(labelsOf(step, manifest, release === undefined));
+    const labels = labelsOf(step, manifest, release === undefined);
+    await withHookWatch({ store, clock, release: name, signal, onWait }, () => helm(labels));
   } catch (error) {
     await store.refresh(name);
     throw error;

@@ -10,11 +10,23 @@ const LARGEST = 64 * 1024 * 1024;
 const inflate = promisify(gunzip);
 const pack = promisify(gzip);
 
+/** A hook of a chart, and how its last run went. */
+export interface HookRecord {
+  readonly manifest: string;
+  /** `Kind/name`. */
+  readonly object: string;
+  /** `pre-install` and so on. */
+  readonly events: readonly string[];
+  /** `Running`, `Succeeded`, `Failed`; undefined when it never ran for this revision. */
+  readonly phase: string | undefined;
+  /** In ms since the epoch. */
+  readonly startedAt: number | undefined;
+}
+
 /** What helm stores in a release Secret, as far as we look into it (gitops-node-helm §8.1). */
 export interface ReleaseRecord {
   readonly manifest: string;
-  /** Manifests of its helm hooks. */
-  readonly hooks: readonly string[];
+  readonly hooks: readonly HookRecord[];
   readonly config: JsonObject;
   readonly chartVersion: string | undefined;
   /** When this revision was deployed, in ms since the epoch. */
@@ -29,11 +41,23 @@ export async function decodeRelease(data: string): Promise<ReleaseRecord> {
   const hooks = Array.isArray(json["hooks"]) ? json["hooks"].filter(isJsonObject) : [];
   return {
     manifest: textOf(json["manifest"]) ?? "",
-    hooks: hooks.map((hook) => textOf(hook["manifest"]) ?? ""),
+    hooks: hooks.map(hookOf),
     config: objectOf(json["config"]),
     chartVersion: textOf(chart["version"]),
     lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
     applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
+  };
+}
+
+function hookOf(json: JsonObject): HookRecord {
+  const run = objectOf(json["last_run"]);
+  const events = Array.isArray(json["events"]) ? json["events"] : [];
+  return {
+    manifest: textOf(json["manifest"]) ?? "",
+    object: `${textOf(json["kind"]) ?? ""}/${textOf(json["name"]) ?? ""}`,
+    events: events.filter((event) => typeof event === "string"),
+    phase: textOf(run["phase"]),
+    startedAt: timeOf(run["started_at"]),
   };
 }
 

@@ -14,6 +14,7 @@ import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec 
 import { isJsonObject } from "../model/index.ts";
 import { LABELS } from "./labels.ts";
 import { decodeRelease, encodeFailed, encodeManifest } from "./record.ts";
+import type { ReleaseRecord } from "./record.ts";
 import { summarize } from "./summary.ts";
 import type { ReleaseSummary } from "./summary.ts";
 
@@ -156,13 +157,18 @@ export class ReleaseStore {
   }
 
   async #summarize(meta: ReleaseMeta): Promise<ReleaseSummary> {
-    return summarize(await decodeRelease(await this.#data(meta)));
+    return summarize(await this.record(meta));
+  }
+
+  /** The record of a revision as it is now: one request. Throws as `summary`. */
+  async record(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseRecord> {
+    return decodeRelease(await this.#data(meta, signal));
   }
 
   /** Manifest and helm hooks as a revision's record has them. Throws as `summary`. */
   async manifests(meta: ReleaseMeta, signal?: AbortSignal): Promise<string[]> {
-    const { manifest, hooks } = await decodeRelease(await this.#data(meta, signal));
-    return [manifest, ...hooks];
+    const { manifest, hooks } = await this.record(meta, signal);
+    return [manifest, ...hooks.map((hook) => hook.manifest)];
   }
 
   /** As `summary`, when it is known already. */

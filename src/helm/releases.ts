@@ -9,6 +9,8 @@ import { ensureCrds } from "./crds.ts";
 import { ForeignReleaseError } from "./errors.ts";
 import { Helm } from "./helm.ts";
 import type { HelmOptions } from "./helm.ts";
+import { withHookWatch } from "./hook-watch.ts";
+import type { OnWait } from "./hook-watch.ts";
 import { LABELS } from "./labels.ts";
 import { InstallAhead } from "./install-ahead.ts";
 import type { InstallRequest } from "./install-ahead.ts";
@@ -54,6 +56,8 @@ export interface ReconcileRequest {
   /** Objects of the release that are gone, as `nameOf` names them, with their namespaces. */
   readonly absent?: readonly string[];
   readonly signal: AbortSignal;
+  /** Hears which of the chart's hooks a long run of helm waits for, and when it is none any more. */
+  readonly onWait?: OnWait;
 }
 
 export interface ReleasesOptions extends HelmOptions {
@@ -213,7 +217,7 @@ export class Releases {
   }
 
   /** `helm uninstall --keep-history`; nothing for a release that is gone or uninstalled already. */
-  async uninstall(name: string, signal: AbortSignal): Promise<void> {
+  async uninstall(name: string, signal: AbortSignal, onWait?: OnWait): Promise<void> {
     const meta = await this.store.refresh(name, signal);
     if (meta === undefined || meta.status === "uninstalled") return;
     const { managedBy, clock, purge } = this.#options;
@@ -223,7 +227,8 @@ export class Releases {
     await endLiveHelms(`${managedBy}/${name}`, clock, signal);
     await spareInRemoval(this.#reconciler, name, signal);
     try {
-      await this.helm.uninstall(name, signal);
+      const watched = { store: this.store, clock, release: name, signal, onWait };
+      await withHookWatch(watched, () => this.helm.uninstall(name, signal));
     } finally {
       await this.store.refresh(name);
     }

@@ -18,7 +18,7 @@ export interface ReleaseSummary {
 
 /** Draws from a record what later decisions need. */
 export function summarize(record: ReleaseRecord): ReleaseSummary {
-  const parts = [record.manifest, ...record.hooks];
+  const parts = [record.manifest, ...record.hooks.map((hook) => hook.manifest)];
   return {
     objects: lastingObjects(record.manifest),
     checksum: manifestChecksum(...parts),

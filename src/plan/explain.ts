@@ -1,7 +1,7 @@
 import { bindingName, describeTask, moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
-import type { ModuleView, View } from "../state/index.ts";
+import type { LastRun, ModuleView, View } from "../state/index.ts";
 
 /** What the explanations are made from. */
 export interface Evidence {
@@ -72,6 +72,13 @@ function waitsForConfig(view: View): string | undefined {
     : "a new ConfigMap content is invalid; the last good one is in force";
 }
 
+/** What a helm under way waits for, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
+export function describeHelmWait(run: LastRun | undefined): string | undefined {
+  if (run?.hook === undefined || run.hookSince === undefined || run.finishedAt !== undefined)
+    return undefined;
+  return `helm waits for its hook ${run.hook} since ${new Date(run.hookSince).toISOString().slice(0, 19)}Z`;
+}
+
 /** Everything that can be said of why a module is as it is, one sentence each (`module why`). */
 export function explainModule(module: ModuleView, evidence: Evidence): string[] {
   const { problem, activity, retry, absent } = module;
@@ -81,6 +88,7 @@ export function explainModule(module: ModuleView, evidence: Evidence): string[] 
     describeFailure(module, evidence),
     module.suspended && "suspended: helm is left alone, hooks go on",
     activity !== "none" && `${activity}: step ${module.lastRun?.step ?? ""}`,
+    activity !== "none" && describeHelmWait(module.lastRun),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
     ...(module.troubles ?? []),

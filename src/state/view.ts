@@ -80,7 +80,10 @@ export interface LastRun {
   readonly result: "Succeeded" | "Failed" | undefined;
   /** onStartup | synchronization | beforeHelm | helm | afterHelm | beforeDeleteHelm | uninstall | afterDeleteHelm | enabled */
   readonly step: string;
+  /** A hook of the module; in the step helm or uninstall one of the chart, as `Job/migrate (pre-upgrade)`. */
   readonly hook: string | undefined;
+  /** Since when helm waits for a hook of the chart. */
+  readonly hookSince?: number | undefined;
   readonly message: string | undefined;
   readonly attempts: number;
 }

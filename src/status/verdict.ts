@@ -1,4 +1,5 @@
 import { describeProblem } from "../model/index.ts";
+import { describeHelmWait } from "../plan/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import type { ConditionStatus, ModuleState } from "./types.ts";
 
@@ -51,7 +52,8 @@ const invalid: Rule = ({ problem }) =>
 
 const deleting: Rule = (view) => {
   if (view.activity !== "deleting" || view.retry !== undefined) return undefined;
-  return { state: "Deleting", reason: "Deleting", message: "The release is being removed" };
+  const message = withWait("The release is being removed", view);
+  return { state: "Deleting", reason: "Deleting", message };
 };
 
 /** A repair shows at once and leaves Ready alone: nothing of the module is in doubt but the missing objects. */
@@ -60,7 +62,7 @@ const healing: Rule = (view) => {
   return {
     state: "Running",
     reason: "Healing",
-    message: `Bringing back ${absentText(view)}`,
+    message: withWait(`Bringing back ${absentText(view)}`, view),
     before: "True",
   };
 };
@@ -70,7 +72,8 @@ const running: Rule = (view, { now }) => {
   const run = view.lastRun;
   if (run === undefined) return { state: "Running", reason: "Progressing", message: "The module is running" };
   const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
-  return { state: "Running", reason: "Progressing", message: `Running ${step}: ${run.trigger}` };
+  const message = describeHelmWait(run) ?? `Running ${step}`;
+  return { state: "Running", reason: "Progressing", message: `${message}: ${run.trigger}` };
 };
 
 const retrying: Rule = ({ retry }) =>
@@ -117,6 +120,11 @@ function ready(view: ModuleView): Verdict {
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
   const troubles = (view.troubles ?? []).map((trouble) => `; ${trouble}`).join("");
   return { state: "Ready", reason: "Ready", message: `${message}${troubles}` };
+}
+
+function withWait(message: string, view: ModuleView): string {
+  const wait = describeHelmWait(view.lastRun);
+  return wait === undefined ? message : `${message}: ${wait}`;
 }
 
 function suspendedAs(before: ConditionStatus, message: string): Verdict {

@@ -2,6 +2,7 @@ import { oneLine } from "../lib/index.ts";
 import type { DeleteModuleTask, LifecycleBinding, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { resetRun } from "../state/index.ts";
+import type { LastRun } from "../state/index.ts";
 import type { Hands } from "./hands.ts";
 import { HookFailure, failureText } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
@@ -66,7 +67,9 @@ async function steps(hands: Hands, name: string, context: RunContext): Promise<v
     await hooks(hands, name, { binding: "beforeDeleteHelm", context });
     setStep(hands, name, { step: "uninstall", hook: undefined });
     if (configIsMissing(hands)) throw new Error("the ConfigMap is missing");
-    await hands.releases.uninstall(name, context.signal);
+    await hands.releases.uninstall(name, context.signal, (hook) =>
+      setStep(hands, name, { step: "uninstall", hook: hook?.name, hookSince: hook?.since }),
+    );
   }
   await hooks(hands, name, { binding: "afterDeleteHelm", context });
   for (const hook of record.hooks) hands.bindings.disable(hook);
@@ -88,9 +91,9 @@ async function hooks(
   });
 }
 
-function setStep(hands: Hands, name: string, at: { step: string; hook: string | undefined }): void {
+function setStep(hands: Hands, name: string, at: Pick<LastRun, "step" | "hook" | "hookSince">): void {
   hands.state.update(name, (record) => {
-    if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, ...at };
+    if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, hookSince: undefined, ...at };
   });
 }
 

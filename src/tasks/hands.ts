@@ -1,4 +1,4 @@
-import type { ReleaseOutcome } from "../helm/index.ts";
+import type { OnWait, ReleaseOutcome } from "../helm/index.ts";
 import type { SnapshotSource } from "../hooks/index.ts";
 import type { Clock, Limit, Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree } from "../model/index.ts";
@@ -64,6 +64,8 @@ export interface ReleasesPort {
     /** Names of its objects that are gone. */
     readonly absent: readonly string[];
     readonly signal: AbortSignal;
+    /** Hears which of the chart's hooks helm waits for. */
+    readonly onWait: OnWait;
   }): Promise<ReleaseOutcome>;
   /** Tells which modules will be installed, each after the one before it, so that helm can start ahead of its turn. */
   installAhead(
@@ -82,7 +84,7 @@ export interface ReleasesPort {
   /** Whether any release of ours exists. */
   anyOurs(): boolean;
   /** `helm uninstall --keep-history`: the record stays until the hooks it owes have run. */
-  uninstall(name: string, signal: AbortSignal): Promise<void>;
+  uninstall(name: string, signal: AbortSignal, onWait?: OnWait): Promise<void>;
   /** Removes the release's records. */
   forget(name: string): Promise<void>;
   /** Releases of ours that have no directory in the tree, by the purge policy alone. */

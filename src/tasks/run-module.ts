@@ -1,5 +1,5 @@
 import { ForeignReleaseError, RestoreError } from "../helm/index.ts";
-import type { ReleaseOutcome } from "../helm/index.ts";
+import type { HelmHook, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, RunModuleTask, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
@@ -143,7 +143,13 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   checkComplete(run);
   const { values } = hands.state;
   if (module.chart === "none" || values.isSuspended(module.valuesKey)) return undefined;
-  const request = { module, values: helmValuesFile(values, module), absent, signal: context.signal };
+  const request = {
+    module,
+    values: helmValuesFile(values, module),
+    absent,
+    signal: context.signal,
+    onWait: (hook?: HelmHook) => editLastRun(run, { hook: hook?.name, hookSince: hook?.since }),
+  };
   const outcome = await hands.releases.reconcile(request).catch((error: unknown) => {
     // What was put back is not put back again at the next try.
     if (error instanceof RestoreError)
@@ -191,7 +197,7 @@ function begin(run: Run): void {
 }
 
 function step(run: Run, name: string, hook?: Hook): void {
-  editLastRun(run, { step: name, hook: hook?.name });
+  editLastRun(run, { step: name, hook: hook?.name, hookSince: undefined });
 }
 
 function editLastRun(run: Run, change: Partial<LastRun>): void {

@@ -63,7 +63,7 @@ export function releasesPort(
       return releases.installed().filter((name) => !reserved.has(name));
     },
     anyOurs: () => releases.anyOurs(),
-    uninstall: (name, signal) => releases.uninstall(name, signal),
+    uninstall: (name, signal, onWait) => releases.uninstall(name, signal, onWait),
     forget: (name) => releases.forget(name),
     withoutModule: ({ modules }: Tree) =>
       purgeList({

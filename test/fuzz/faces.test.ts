@@ -152,7 +152,15 @@ function releaseFaces(): Face[] {
     config: { a: 1 },
     manifest:
       "---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n---\nkind: List\nitems: [{kind: A}]\n",
-    hooks: [{ manifest: "kind: Job\n" }],
+    hooks: [
+      {
+        manifest: "kind: Job\n",
+        kind: "Job",
+        name: "a",
+        events: ["pre-install"],
+        last_run: { phase: "Running" },
+      },
+    ],
     apply_method: "ssa",
   });
   const read = async (data: string): Promise<void> => {

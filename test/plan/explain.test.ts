@@ -143,6 +143,19 @@ describe("module why: everything that can be said", () => {
       ["enabled by a global hook", "running: step beforeHelm"],
     ],
     [
+      {
+        web: {
+          activity: "running",
+          lastRun: underWay(NEXT, { hook: "Job/migrate (pre-upgrade)", hookSince: NEXT }),
+        },
+      },
+      [
+        "enabled by the ConfigMap",
+        "running: step helm",
+        "helm waits for its hook Job/migrate (pre-upgrade) since 2026-01-01T12:03:21Z",
+      ],
+    ],
+    [
       { main: [entry(run("web"), failed(3, retry.message))], web: { retry, enabledBy: "module-values" } },
       [
         "enabled by the module's values.yaml",

@@ -7,6 +7,8 @@ import { T0, finished, moduleView, release, underWay } from "./views.ts";
 type Case = readonly [change: Partial<ModuleView>, state: string, message: string];
 
 const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2, nextAt: T0 + 7000 } as const;
+const WAITS = { hook: "Job/migrate (pre-upgrade)", hookSince: T0 - 30_000 };
+const WAITS_TEXT = "helm waits for its hook Job/migrate (pre-upgrade) since 2025-12-31T23:59:30Z";
 const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
 const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handledConfigDigest: undefined };
 
@@ -35,6 +37,21 @@ describe("what the MESSAGE column says", () => {
       { activity: "running", lastRun: underWay(T0 - 1000, { step: "beforeHelm", hook: "010-a" }) },
       "Running",
       "Running beforeHelm hook 010-a: ConfigMap changed",
+    ],
+    [
+      { activity: "running", lastRun: underWay(T0 - 40_000, WAITS) },
+      "Running",
+      `${WAITS_TEXT}: ConfigMap changed`,
+    ],
+    [
+      { activity: "healing", absent: ["n/Service/a"], lastRun: underWay(T0 - 40_000, WAITS) },
+      "Running",
+      `Bringing back n/Service/a: ${WAITS_TEXT}`,
+    ],
+    [
+      { enabled: false, activity: "deleting", lastRun: underWay(T0 - 40_000, WAITS) },
+      "Deleting",
+      `The release is being removed: ${WAITS_TEXT}`,
     ],
     [{ activity: "running", lastRun: underWay(T0 - 999) }, "Ready", "Release m.v3 is in place"],
     // One that has just ended is not hidden, however short it was.

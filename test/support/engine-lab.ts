@@ -18,6 +18,7 @@ import { Queues } from "../../src/queue/index.ts";
 import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
 import { ForeignReleaseError } from "../../src/helm/index.ts";
+import type { HelmHook } from "../../src/helm/index.ts";
 import { hookTask } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
@@ -111,6 +112,8 @@ export class EngineLab {
   /** Set to make helm fail with this message. */
   helmFails: ((module: string) => string | undefined) | undefined;
   helmTakes = 0;
+  /** The hook of its chart that helm tells to wait for, in each run. */
+  helmWaits: HelmHook | undefined;
   /** Called with what is to be put back; may throw. */
   restores: ((absent: readonly string[]) => void) | undefined;
   /** Called whenever any task ends, with what it was. */
@@ -444,11 +447,12 @@ export class EngineLab {
         disable: (hook) => void this.schedules.delete(hook.id),
       },
       releases: {
-        reconcile: async ({ module, values, absent, signal }) => {
+        reconcile: async ({ module, values, absent, signal, onWait }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
           if (state.module(module.name)?.enabled !== true)
             this.broken.push(`helm of disabled ${module.name}`);
+          if (this.helmWaits !== undefined) onWait(this.helmWaits);
           if (this.helmTakes > 0) await this.#alone("main", () => this.#pass(this.helmTakes, signal));
           signal.throwIfAborted();
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
@@ -468,8 +472,9 @@ export class EngineLab {
             .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")
             .map(({ name }) => name),
         anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
-        uninstall: (name) => {
+        uninstall: (name, _signal, onWait) => {
           this.#note(`uninstall ${name}`);
+          if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
           if (state.module(name)?.enabled === true) this.broken.push(`uninstall of enabled ${name}`);
           if (this.#missing) this.broken.push(`uninstall of ${name} without ConfigMap`);
           if (this.uninstallFails?.() === true) return Promise.reject(new Error("no uninstall"));

@@ -78,6 +78,33 @@ describe("what is told of a module run", () => {
     ]);
   });
 
+  it("whose helm waits for a hook of the chart: which, until the step is over, and after a failure", async () => {
+    const seen: unknown[] = [];
+    const lab = await started(
+      [one({ hooks: [hook("h", { lifecycle: { afterHelm: 1 }, act: () => (see(), {}) })] })],
+      {},
+      (fresh) => {
+        fresh.helmWaits = { name: "Job/migrate (pre-install)", since: 1000 };
+        fresh.helmTakes = 5000;
+        fresh.helmFails = () => "timed out";
+      },
+    );
+    const see = (): void => {
+      const { hook: name, hookSince, step } = record(lab)?.lastRun ?? {};
+      seen.push([step, name, hookSince]);
+    };
+    see();
+    await lab.run(5000);
+    see();
+    lab.helmFails = undefined;
+    await lab.run(15_000);
+    expect(seen).toEqual([
+      ["helm", "Job/migrate (pre-install)", 1000],
+      ["helm", "Job/migrate (pre-install)", 1000],
+      ["afterHelm", "h", undefined],
+    ]);
+  });
+
   it("that fails at a hook, and again", async () => {
     const lab = await started([
       one({ hooks: [hook("h", { lifecycle: { beforeHelm: 1 }, act: () => ({ fail: "exit code 1" }) })] }),

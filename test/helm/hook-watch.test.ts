@@ -1,0 +1,155 @@
+import { describe, expect, it } from "vitest";
+
+import { HelmError } from "../../src/helm/errors.ts";
+import { withHookWatch } from "../../src/helm/hook-watch.ts";
+import type { HelmHook } from "../../src/helm/hook-watch.ts";
+import type { HookRecord, ReleaseRecord } from "../../src/helm/record.ts";
+import type { ReleaseMeta } from "../../src/helm/release-store.ts";
+import { ManualClock } from "../support/clock.ts";
+
+const MINUTE = 60_000;
+
+const failure = new HelmError("upgrade web", {
+  outcome: "failed",
+  message: "exit code 1",
+  stderr: "Error: UPGRADE FAILED: timed out",
+} as HelmError["result"]);
+
+class Lab {
+  readonly clock = new ManualClock();
+  readonly from = this.clock.now();
+  readonly abort = new AbortController();
+  status = "pending-upgrade";
+  hooks: HookRecord[] = [];
+  broken = false;
+  reads = 0;
+  /** What was told, with the second of it. */
+  readonly told: [number, HelmHook | undefined][] = [];
+  readonly #end = Promise.withResolvers<void>();
+  readonly run = withHookWatch(
+    {
+      store: {
+        get: () => ({ status: this.status }) as ReleaseMeta,
+        record: () => {
+          this.reads++;
+          if (this.broken) return Promise.reject(new Error("no record"));
+          return Promise.resolve({ hooks: this.hooks } as unknown as ReleaseRecord);
+        },
+      },
+      clock: this.clock,
+      release: "web",
+      signal: this.abort.signal,
+      onWait: (hook) => this.told.push([(this.clock.now() - this.from) / 1000, hook]),
+    },
+    () => this.#end.promise,
+  );
+
+  end(error?: unknown): Promise<string> {
+    if (error === undefined) this.#end.resolve();
+    else this.#end.reject(error);
+    return this.run.then(
+      () => "ok",
+      (reason: unknown) => (reason as Error).message,
+    );
+  }
+
+  hook(name: string, change: Partial<HookRecord> = {}): HookRecord {
+    const startedAt = this.from + 2000;
+    const events = ["pre-install", "pre-upgrade"];
+    return { manifest: "", object: `Job/${name}`, events, phase: "Running", startedAt, ...change };
+  }
+}
+
+describe("a long run of helm", () => {
+  it("a short one costs no request, also when it fails, and leaves no timer", async () => {
+    const [good, bad] = [new Lab(), new Lab()];
+    for (const lab of [good, bad]) {
+      lab.hooks = [lab.hook("migrate")];
+      await lab.clock.advance(9999);
+    }
+    expect(await good.end()).toBe("ok");
+    expect(await bad.end(failure)).toBe(failure.message);
+    expect([good, bad].map(({ reads, clock }) => [reads, clock.timers])).toEqual([
+      [0, 0],
+      [0, 0],
+    ]);
+  });
+
+  it("names the hook that runs, when it changes and when it is over", async () => {
+    const lab = new Lab();
+    const done = lab.hook("first", { phase: "Succeeded", startedAt: lab.from + 1000 });
+    lab.hooks = [done, lab.hook("migrate"), lab.hook("later", { phase: undefined, startedAt: undefined })];
+    await lab.clock.advance(35_000);
+    lab.hooks = [done, lab.hook("migrate", { phase: "Succeeded" })];
+    await lab.clock.advance(MINUTE);
+    expect(lab.told).toEqual([
+      [10, { name: "Job/migrate (pre-upgrade)", since: lab.from + 2000 }],
+      [70, undefined],
+    ]);
+    expect(await lab.end()).toBe("ok");
+  });
+
+  it("is looked at after 10, 30 and 70 s, then once a minute", async () => {
+    const lab = new Lab();
+    const at: number[] = [];
+    for (let second = 1; second <= 250; second++) {
+      const before = lab.reads;
+      await lab.clock.advance(1000);
+      if (lab.reads > before) at.push(second);
+    }
+    expect(at).toEqual([10, 30, 70, 130, 190, 250]);
+    await lab.end();
+  });
+
+  it.each([
+    ["pending-install", "Job/a (pre-install)"],
+    ["pending-upgrade", "Job/a (pre-upgrade, post-upgrade)"],
+    ["uninstalling", "Job/a (post-delete)"],
+  ])("%s: of the hook's events those of what helm does", async (status, name) => {
+    const lab = new Lab();
+    lab.status = status;
+    const events = ["pre-install", "pre-upgrade", "post-upgrade", "post-delete"];
+    lab.hooks = [lab.hook("a", { events })];
+    await lab.clock.advance(10_000);
+    expect(lab.told.map(([, hook]) => hook?.name)).toEqual([name]);
+    await lab.end();
+  });
+
+  it("that is at nothing of ours, or whose record cannot be read, names none and goes on", async () => {
+    const lab = new Lab();
+    lab.hooks = [lab.hook("old", { startedAt: lab.from - 1 })];
+    lab.status = "deployed";
+    await lab.clock.advance(10_000);
+    expect(lab.reads).toBe(0);
+    lab.status = "pending-upgrade";
+    await lab.clock.advance(20_000);
+    lab.broken = true;
+    await lab.clock.advance(40_000);
+    expect([lab.reads, lab.told]).toEqual([2, []]);
+    expect(await lab.end(failure)).toBe(failure.message);
+  });
+
+  it.each(["Running", "Failed"])("that fails in a hook says in which: %s", async (phase) => {
+    const lab = new Lab();
+    lab.hooks = [lab.hook("migrate", { phase: "Running" })];
+    await lab.clock.advance(10_000);
+    lab.status = "failed";
+    lab.hooks = [lab.hook("migrate", { phase })];
+    expect(await lab.end(failure)).toBe(
+      "helm upgrade web: UPGRADE FAILED: timed out; its hook Job/migrate (pre-upgrade) did not succeed",
+    );
+  });
+
+  it("that fails of something else, or is ended from outside, blames no hook", async () => {
+    const [other, foreign, ended] = [new Lab(), new Lab(), new Lab()];
+    for (const lab of [other, foreign, ended]) {
+      lab.hooks = [lab.hook("migrate")];
+      await lab.clock.advance(10_000);
+    }
+    other.hooks = [other.hook("migrate", { phase: "Succeeded" })];
+    ended.abort.abort();
+    expect(await other.end(failure)).toBe(failure.message);
+    expect(await foreign.end(new Error("no server"))).toBe("no server");
+    expect(await ended.end(failure)).toBe(failure.message);
+  });
+});
