@@ -63,12 +63,12 @@ class HookWatch {
   }
 
   /** The same error with the name of the hook it comes from, where one was waited for. */
-  async blame(error: unknown): Promise<unknown> {
+  async blame(failure: unknown): Promise<unknown> {
     this.end();
     const { signal } = this.#watched;
-    if (this.#status === undefined || !(error instanceof HelmError) || signal.aborted) return error;
+    if (this.#status === undefined || !(failure instanceof HelmError) || signal.aborted) return failure;
     const hook = await this.#begun(["Running", "Failed"], signal).catch(() => undefined);
-    return hook === undefined ? error : new HelmError(error.verb, error.result, hook.name);
+    return hook === undefined ? failure : new HelmError(failure.verb, failure.result, hook.name);
   }
 
   #later(ms: number): Timer {

@@ -79,16 +79,19 @@ export function describeHelmWait(run: LastRun | undefined): string | undefined {
   return `helm waits for its hook ${run.hook} since ${new Date(run.hookSince).toISOString().slice(0, 19)}Z`;
 }
 
+function describeActivity({ activity, lastRun }: ModuleView): readonly (string | undefined)[] {
+  return activity === "none" ? [] : [`${activity}: step ${lastRun?.step ?? ""}`, describeHelmWait(lastRun)];
+}
+
 /** Everything that can be said of why a module is as it is, one sentence each (`module why`). */
 export function explainModule(module: ModuleView, evidence: Evidence): string[] {
-  const { problem, activity, retry, absent } = module;
+  const { problem, retry, absent } = module;
   const facts: readonly (string | undefined | false)[] = [
     problem !== undefined && `needs a person: ${problem.file}: ${problem.message}`,
     explainHold(module, evidence),
     describeFailure(module, evidence),
     module.suspended && "suspended: helm is left alone, hooks go on",
-    activity !== "none" && `${activity}: step ${module.lastRun?.step ?? ""}`,
-    activity !== "none" && describeHelmWait(module.lastRun),
+    ...describeActivity(module),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
     ...(module.troubles ?? []),
