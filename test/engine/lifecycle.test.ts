@@ -73,25 +73,29 @@ describe("start-up and reload (LIFECYCLE-STEPS 1–8)", () => {
 
   it("4: a failing script is retried every 5 s at the head of main; named queues go on", async () => {
     let broken = true;
-    const lab = new EngineLab({
+    const asked: number[] = [];
+    const lab: EngineLab = new EngineLab({
       globalHooks: [{ name: "g", kubernetes: [{ queue: "side", executeOnSynchronization: false }] }],
       modules: [
         {
           name: "one",
           enabled: true,
           script: () => {
+            asked.push(lab.clock.now());
             if (broken) throw new Error("no");
             return true;
           },
         },
       ],
     });
+    const startedAt = lab.clock.now();
     await lab.start();
     lab.event("g");
     await lab.run();
     expect(lab.log).toEqual(["hook g: kubernetes"]);
     for (let round = 0; round < 3; round++) await lab.run(5000);
     expect(lab.log).toEqual(["hook g: kubernetes"]);
+    expect(asked.map((at) => at - startedAt)).toEqual([0, 5000, 10_000, 15_000]);
     broken = false;
     await lab.run(5000);
     expect(lab.log.at(-1)).toBe("converged");

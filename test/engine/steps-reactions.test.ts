@@ -101,9 +101,11 @@ describe("9 to 12: a hook is run for an event (LIFECYCLE-STEPS)", () => {
         act: (triggers) => (triggers[0]?.type === "schedule" ? { fail: "no" } : {}),
       },
     });
+    lab.told.length = 0;
     lab.tick("one/h");
     await lab.run();
     expect(lab.log).toEqual(["hook one/h: schedule"]);
+    expect(lab.told).toEqual(["hook one/h: schedule Schedule in main: allowed, 0 s"]);
     expect(lab.quiet).toBe(true);
   });
 });

@@ -76,6 +76,28 @@ describe("healing", () => {
     expect(take()).toEqual(absent);
   });
 
+  test("brings an object back after 1 s, twice as long each time, up to 10 min", async () => {
+    const { clock, healing, listed, deleted, take, there, watch } = lab();
+    there.add("one");
+    healing.setObjects("a", [map("one")]);
+    await listed(["one"]);
+    await deleted("one");
+    expect(take()).toHaveLength(1);
+    const waits: number[] = [];
+    for (let round = 0; round < 12; round++) {
+      there.add("one");
+      void watch().consumer.applied(object("one"));
+      await deleted("one");
+      let seconds = 0;
+      while (take().length === 0 && seconds < 700) {
+        await clock.advance(SECONDS);
+        seconds++;
+      }
+      waits.push(seconds);
+    }
+    expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+  });
+
   test("a module without objects ends its watches; one that closed tells nothing", async () => {
     const { healing, listed, watch, take, there } = lab();
     healing.setObjects("a", [map("one")]);
