@@ -163,7 +163,7 @@ const ENABLED_TEXT = {
 } as const;
 
 /** Why the module is on or off, in one line. */
-export function enabledText(view: ModuleView): string {
+export function enabledText(view: Pick<ModuleView, "enabled" | "enabledBy" | "enabledReason">): string {
   const word = view.enabled ? "on" : "off";
   const by =
     view.enabledBy === "none"

@@ -130,7 +130,7 @@ function guard(hands: Hands, module: Module, decision: Decision): Decision {
 function announce(hands: Hands, module: Module, decision: Decision): void {
   const before = hands.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
-    hands.witness.switched(module.name, decision.enabled, decision.reason ?? decision.by);
+    hands.witness.switched(module.name, decision);
     // A delete that was not finished has left watches behind; what they saw since went nowhere.
     if (decision.enabled) retire(hands, before);
   }

@@ -4,7 +4,7 @@ import type { Clock, Limit, Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree } from "../model/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
-import type { ReleaseView, State } from "../state/index.ts";
+import type { Decision, ReleaseView, State } from "../state/index.ts";
 import type { Pieces } from "./files.ts";
 import type { PatchOperation } from "../values/index.ts";
 
@@ -117,7 +117,7 @@ export interface Witness {
   released(module: string, outcome: ReleaseOutcome | undefined): void;
   removed(module: string): void;
   failed(module: string, reason: string, message: string): void;
-  switched(module: string, enabled: boolean, reason: string): void;
+  switched(module: string, decision: Decision): void;
   converged(seconds: number): void;
 }
 

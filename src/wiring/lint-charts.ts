@@ -37,6 +37,6 @@ function refused({ dir }: Module, error: HelmError): Problem {
   return {
     file: dir,
     message: `cannot be rendered: ${message}`,
-    remedy: "mend the chart; what only the ConfigMap gives can be given by --values FILE",
+    remedy: "mend the chart; what the ConfigMap or hooks give can be given by --values FILE",
   };
 }

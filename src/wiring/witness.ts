@@ -2,6 +2,7 @@ import type { HelmWitness, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import type { State } from "../state/index.ts";
+import { enabledText } from "../status/index.ts";
 import type { EventReason, Happening } from "../status/index.ts";
 import type { Witness } from "../tasks/index.ts";
 import { activationOf } from "./activation.ts";
@@ -40,9 +41,10 @@ export function makeWitness({ metrics, announce, logger, state }: Told): Witness
       const isOfValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";
       announce({ module, reason: isOfValues ? "ValuesInvalid" : "RunFailed", note: `${reason}: ${message}` });
     },
-    switched(module, enabled, by) {
-      announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note: `by ${by}` });
-      logger.info(enabled ? "Module enabled" : "Module disabled", { module, by });
+    switched(module, { enabled, by, reason }) {
+      const note = enabledText({ enabled, enabledBy: by, enabledReason: reason });
+      announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note });
+      logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
     converged(seconds) {
       const activation = activationOf(state.view.converge.cause, "reload");

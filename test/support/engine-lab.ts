@@ -513,9 +513,9 @@ export class EngineLab {
           this.failures.push(`${name}: ${reason}`);
           tell(`failed ${name}: ${reason}: ${message}`);
         },
-        switched: (name, enabled, reason) => {
+        switched: (name, { enabled, by, reason }) => {
           this.#note(`${name} ${enabled ? "on" : "off"}`);
-          tell(`switched ${name} ${enabled ? "on" : "off"}: ${reason}`);
+          tell(`switched ${name} ${enabled ? "on" : "off"}: ${reason ?? by}`);
         },
         converged: (seconds) => {
           this.#note("converged");

@@ -3,7 +3,18 @@ import { expect, test } from "vitest";
 import { silentLogger } from "../../src/lib/index.ts";
 import { createMetrics } from "../../src/metrics/index.ts";
 import type { Happening } from "../../src/status/index.ts";
+import type { Witness } from "../../src/tasks/index.ts";
 import { makeWitness } from "../../src/wiring/witness.ts";
+
+/** The Events that what `tell` tells a witness becomes. */
+function eventsOf(tell: (witness: Witness) => void): Happening[] {
+  const events: Happening[] = [];
+  const announce = (each: Happening): void => void events.push(each);
+  const metrics = createMetrics({ prefix: "" });
+  const state = { module: () => undefined } as never;
+  tell(makeWitness({ metrics, announce, logger: silentLogger, state }));
+  return events;
+}
 
 test.each([
   ["ValuesInvalid", "ValuesInvalid"],
@@ -12,10 +23,19 @@ test.each([
   ["HelmFailed", "RunFailed"],
   ["ForeignRelease", "RunFailed"],
 ])("a failure for the reason %s is the Event %s", (reason, event) => {
-  const events: Happening[] = [];
-  const announce = (each: Happening): void => void events.push(each);
-  const metrics = createMetrics({ prefix: "" });
-  const state = { module: () => undefined } as never;
-  makeWitness({ metrics, announce, logger: silentLogger, state }).failed("web", reason, "why");
+  const events = eventsOf((witness) => witness.failed("web", reason, "why"));
   expect(events).toEqual([{ module: "web", reason: event, note: `${reason}: why` }]);
+});
+
+test("an Event tells who switched a module, in a sentence", () => {
+  const events = eventsOf((witness) => {
+    witness.switched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
+    witness.switched("web", { enabled: true, by: "configmap" });
+    witness.switched("web", { enabled: false, by: "none" });
+  });
+  expect(events.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
+    "ModuleDisabled: Switched off by the module's enabled script: ingress is disabled",
+    "ModuleEnabled: Switched on by the ConfigMap",
+    "ModuleDisabled: Off because nothing switches it on",
+  ]);
 });
