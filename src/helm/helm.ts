@@ -72,6 +72,8 @@ const GRACE_MS = 20_000;
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
 /** helm's own time-outs come first; this one is for a helm that hangs. */
 const SPARE_MS = 60_000;
+/** helm has no code for it. */
+const UNKNOWN_KIND = "ensure CRDs are installed first";
 
 /** helm's verbs as processes, for helm 3 and 4. Every verb throws HelmError, or ProblemError when helm is missing. */
 export class Helm {
@@ -129,8 +131,20 @@ export class Helm {
     return result.stdout;
   }
 
-  /** Manifest and hooks as an upgrade would store them, rendered against the server (`lookup`, `.Capabilities`). */
+  /**
+   * Manifest and hooks as an upgrade would store them, rendered against the server (`lookup`, `.Capabilities`). The
+   * server is not asked where it lacks kinds of the chart: CRDs of sub-charts come only with the installation itself.
+   */
   async dryRun(call: UpgradeCall): Promise<string[]> {
+    try {
+      return await this.#dryRun(call);
+    } catch (error) {
+      if (!(error instanceof HelmError) || !error.result.stderr.includes(UNKNOWN_KIND)) throw error;
+      return [await this.template({ ...call, isUpgrade: false })];
+    }
+  }
+
+  async #dryRun(call: UpgradeCall): Promise<string[]> {
     const taking = { ...call, takeOwnership: true };
     const args = [...(await this.#upgradeArgs(taking)), "--dry-run=server", "-o", "json"];
     const { stdout } = await this.#run("upgrade", args, call);

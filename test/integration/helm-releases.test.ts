@@ -148,7 +148,9 @@ spec:
   scope: Namespaced
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `;
-    await putChart(`apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: one}\n`);
+    // It may hold namespaces, and looks at the server: what it makes is asked of helm before.
+    const looking = `{{ if lookup "v1" "Namespace" "" "none" }}\nkind: Namespace\n{{ end }}`;
+    await putChart(`apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: one}\n${looking}`);
     for (const [name, plural] of [
       ["wanted", "things"],
       ["unwanted", "wheels"],
