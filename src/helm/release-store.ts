@@ -61,6 +61,9 @@ export class ReleaseStore {
   readonly #secrets = new Map<string, ReleaseMeta>();
   /** For each release the version of the last list made for it alone: older news of the watch are void. */
   readonly #floors = new Map<string, string>();
+  /** Secrets that went while an answer is awaited, and with which version: it may still show them. */
+  readonly #gone = new Map<string, string>();
+  #awaited = 0;
   readonly #summaries = new Map<string, Summary>();
   readonly #listeners = new Set<(release: string) => void>();
   readonly #subscription: Subscription;
@@ -75,6 +78,7 @@ export class ReleaseStore {
         synced: () => {},
         applied: (object) => this.#apply(object),
         deleted: (object) => this.#drop(object),
+        relisted: (keys, version) => this.#sweep(keys, version),
         trouble: (error) => this.#trouble(error),
       },
     );
@@ -113,15 +117,21 @@ export class ReleaseStore {
   }
 
   /** Asks the server for a release now, so that what helm just did is known at once. */
-  async refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
+  refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
+    return this.#ask(() => this.#list(name, signal));
+  }
+
+  async #list(name: string, signal: AbortSignal | undefined): Promise<ReleaseMeta | undefined> {
     const spec = { ...this.#selection(`,name=${name}`), metadataOnly: true, signal };
     let found: WatchedObject[] = [];
+    let version = "";
     for await (const page of listPages<WatchedObject>(this.#options.client, spec)) {
       found = page.restart ? [...page.items] : [...found, ...page.items];
-      this.#floors.set(name, page.resourceVersion);
+      version = page.resourceVersion;
     }
+    this.#floors.set(name, version);
     const secrets = new Set(found.map((object) => object.metadata.name));
-    for (const meta of this.revisions(name)) if (!secrets.has(meta.secret)) this.#secrets.delete(meta.secret);
+    for (const meta of this.revisions(name)) if (!secrets.has(meta.secret)) this.#missing(meta, version);
     for (const object of found) this.#store(object);
     this.#tell(name);
     return this.get(name);
@@ -131,7 +141,11 @@ export class ReleaseStore {
    * Takes in the revision that helm has just deployed: one object by its name, where a list would wait up to 100 ms for
    * the server's cache to be sure of itself. Anything but that revision deployed is found out by `refresh`.
    */
-  async learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+  learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    return this.#ask(() => this.#read(name, revision));
+  }
+
+  async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {
     const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: `sh.helm.release.v1.${name}.v${revision}` };
     const found = await getMetadata<WatchedObject>(client, target).catch(unlessGone);
@@ -192,7 +206,9 @@ export class ReleaseStore {
     const body = { metadata: { labels } };
     const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: meta.secret };
-    this.#store(await mergePatch<WatchedObject>(client, target, { body, signal }));
+    await this.#ask(async () =>
+      this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
+    );
     this.#tell(meta.name);
   }
 
@@ -221,7 +237,10 @@ export class ReleaseStore {
     const metadata = { resourceVersion: meta.resourceVersion, labels: to.labels };
     const target = { resource: SECRETS, namespace, name: meta.secret };
     const body = { metadata, data: { release: to.release } };
-    this.#store(await mergePatch<WatchedObject>(client, target, { body, signal: to.signal }));
+    const { signal } = to;
+    await this.#ask(async () =>
+      this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
+    );
     this.#summaries.delete(meta.name);
     this.#tell(meta.name);
   }
@@ -269,15 +288,46 @@ export class ReleaseStore {
     const meta = metaOf(object);
     if (meta === undefined) return;
     const known = this.#secrets.get(meta.secret);
-    if (known?.uid === meta.uid && isLater(known.resourceVersion, meta.resourceVersion)) return;
+    if (known !== undefined && isLater(known.resourceVersion, meta.resourceVersion)) return;
+    const gone = this.#gone.get(meta.secret);
+    if (gone !== undefined && isLater(gone, meta.resourceVersion)) return;
     this.#secrets.set(meta.secret, meta);
   }
 
-  #drop(object: WatchedObject): void {
-    const known = this.#secrets.get(object.metadata.name);
-    if (known === undefined || known.uid !== object.metadata.uid) return;
-    this.#secrets.delete(known.secret);
+  #drop({ metadata: { name: secret, uid, resourceVersion = "" } }: WatchedObject): void {
+    this.#note(secret, resourceVersion);
+    const known = this.#secrets.get(secret);
+    if (known === undefined || known.uid !== uid) return;
+    this.#secrets.delete(secret);
     this.#tell(known.name);
+  }
+
+  /** Everything was listed anew: what only an answer told of may have gone unseen. */
+  #sweep(keys: ReadonlySet<string>, version: string): void {
+    const { namespace } = this.#options;
+    for (const meta of this.#secrets.values())
+      if (!keys.has(`${namespace}/${meta.secret}`) && this.#missing(meta, version)) this.#tell(meta.name);
+  }
+
+  /** A list of that version does not have it: it is gone, unless it is newer. */
+  #missing({ secret, resourceVersion }: ReleaseMeta, version: string): boolean {
+    if (isLater(resourceVersion, version)) return false;
+    this.#note(secret, version);
+    return this.#secrets.delete(secret);
+  }
+
+  #note(secret: string, version: string): void {
+    if (this.#awaited > 0) this.#gone.set(secret, version);
+  }
+
+  async #ask<T>(work: () => Promise<T>): Promise<T> {
+    this.#awaited += 1;
+    try {
+      return await work();
+    } finally {
+      this.#awaited -= 1;
+      if (this.#awaited === 0) this.#gone.clear();
+    }
   }
 
   #tell(release: string): void {

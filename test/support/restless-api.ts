@@ -19,9 +19,14 @@ interface Change {
   readonly object: Stored;
 }
 
-interface Watcher {
+/** What a list or watch is of. */
+interface Selection {
   readonly collection: string;
   readonly name: string | undefined;
+  readonly labels: ReadonlyMap<string, string>;
+}
+
+interface Watcher extends Selection {
   from: number;
   readonly push: (text: string | undefined) => void;
 }
@@ -60,6 +65,7 @@ export class RestlessApi {
   get client(): KubeClient {
     return {
       json: (request: ApiRequest) => this.#call(request),
+      sized: async (request: ApiRequest) => ({ value: await this.#call(request), bytes: 0 }),
       stream: (request: ApiRequest) => this.#stream(request),
     } as unknown as KubeClient;
   }
@@ -73,7 +79,15 @@ export class RestlessApi {
   put(path: string, content: JsonObject): void {
     const old = this.#objects.get(path);
     const name = path.slice(path.lastIndexOf("/") + 1);
-    this.#store(path, { ...old, ...content, metadata: { ...old?.metadata, name } });
+    const metadata = { ...old?.metadata, ...(content["metadata"] as JsonObject | undefined), name };
+    this.#store(path, { ...old, ...content, metadata });
+  }
+
+  /** The objects of a collection. */
+  all(collection: string): Stored[] {
+    return [...this.#objects]
+      .filter(([path]) => path.startsWith(`${collection}/`))
+      .map(([, object]) => object);
   }
 
   /** Somebody else's delete, at once. */
@@ -115,12 +129,9 @@ export class RestlessApi {
     else watcher.push(undefined);
   }
 
-  #next({ from, collection, name }: Watcher): Change | undefined {
+  #next(watcher: Watcher): Change | undefined {
     return this.#changes.find(
-      ({ version, path }) =>
-        version > from &&
-        path.startsWith(`${collection}/`) &&
-        (name === undefined || path.endsWith(`/${name}`)),
+      ({ version, path, object }) => version > watcher.from && isSelected(watcher, path, object),
     );
   }
 
@@ -169,15 +180,14 @@ export class RestlessApi {
 
   async #stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
     await new Promise<void>((resolve) => this.#later(resolve));
-    const { query = {}, path } = request;
-    const name = /^metadata\.name=(.+)$/.exec(String(query["fieldSelector"] ?? ""))?.[1];
-    if (query["watch"] !== true) return once(this.#list(path, name));
+    const { query = {} } = request;
+    const selection = selectionOf(request);
+    if (query["watch"] !== true) return once(JSON.stringify(this.#list(selection)));
     const from = Number(query["resourceVersion"]);
     if (from < this.#compacted) throw new ApiError({ status: 410, reason: "Expired", message: "too old" });
     const { chunks, push } = channel();
     const watcher: Watcher = {
-      collection: path,
-      name,
+      ...selection,
       from,
       push: (text) => {
         if (text === undefined) this.#watchers.delete(watcher);
@@ -189,20 +199,20 @@ export class RestlessApi {
     return chunks;
   }
 
-  #list(path: string, name: string | undefined): string {
-    const items = [...this.#objects].filter(
-      ([at]) => at.startsWith(`${path}/`) && (name === undefined || at.endsWith(`/${name}`)),
-    );
-    return JSON.stringify({
+  #list(selection: Selection): JsonObject {
+    const items = [...this.#objects].filter(([path, object]) => isSelected(selection, path, object));
+    return {
       kind: "List",
       apiVersion: "v1",
       metadata: { resourceVersion: String(this.#version) },
       items: items.map(([, object]) => object),
-    });
+    };
   }
 
-  #answer({ method = "GET", path, body }: ApiRequest): JsonObject {
+  #answer(request: ApiRequest): JsonObject {
+    const { method = "GET", path, body } = request;
     const content = structuredClone(body) as Stored;
+    if (method === "GET" && request.query?.["limit"] !== undefined) return this.#list(selectionOf(request));
     if (method === "POST") {
       const at = `${path}/${content.metadata.name}`;
       if (this.#objects.has(at))
@@ -212,6 +222,13 @@ export class RestlessApi {
     const old = this.#objects.get(path);
     if (old === undefined) throw new ApiError({ status: 404, reason: "NotFound", message: "not found" });
     if (method === "GET") return old;
+    if (method === "DELETE") {
+      const { uid = old.metadata.uid } =
+        (content as { preconditions?: { uid?: string } }).preconditions ?? {};
+      if (uid === old.metadata.uid) this.remove(path);
+      else throw new ApiError({ status: 409, reason: "Conflict", message: "another uid" });
+      return old;
+    }
     const wanted = content.metadata.resourceVersion as string | undefined;
     if (wanted !== undefined && wanted !== old.metadata.resourceVersion)
       throw new ApiError({ status: 409, reason: "Conflict", message: "the object has been modified" });
@@ -231,6 +248,24 @@ export class RestlessApi {
     this.#changes.push({ version, type: old === undefined ? "ADDED" : "MODIFIED", path, object });
     return object;
   }
+}
+
+function selectionOf({ path, query = {} }: ApiRequest): Selection {
+  const name = /^metadata\.name=(.+)$/.exec(String(query["fieldSelector"] ?? ""))?.[1];
+  const terms = String(query["labelSelector"] ?? "").split(",");
+  const labels = new Map(
+    terms.filter((term) => term !== "").map((term) => term.split("=") as [string, string]),
+  );
+  return { collection: path, name, labels };
+}
+
+function isSelected({ collection, name, labels }: Selection, path: string, { metadata }: Stored): boolean {
+  const found = (metadata["labels"] ?? {}) as Record<string, string>;
+  return (
+    path.startsWith(`${collection}/`) &&
+    (name === undefined || metadata.name === name) &&
+    [...labels].every(([key, value]) => found[key] === value)
+  );
 }
 
 function merged(old: unknown, change: unknown): unknown {
