@@ -1,3 +1,5 @@
+import { resolve } from "node:path";
+
 import type { Environment } from "./environment.ts";
 import { parseDuration, parseLimit } from "./lib/index.ts";
 import { parseOverlay } from "./model/index.ts";
@@ -204,6 +206,8 @@ function accepted(setting: SettingRow): string {
     case "limit":
       return "a number such as 3, a share such as 50%, both as 3,50%, or off";
     case "string":
+    case "path":
+    case "program":
       return "text";
   }
 }
@@ -213,8 +217,16 @@ function convert(setting: SettingRow, value: string): unknown {
   return parsed === undefined ? new Error(`"${value}" is not accepted; use ${accepted(setting)}`) : parsed;
 }
 
+/** Of a list with colons, each path. */
+function absolute(value: string): string {
+  const paths = value.split(":").filter(Boolean);
+  return paths.map((path) => resolve(path)).join(":");
+}
+
 const CONVERTERS: Readonly<Record<SettingRow["kind"], (value: string, setting: SettingRow) => unknown>> = {
   string: (value) => value,
+  path: absolute,
+  program: (value) => (value.includes("/") ? resolve(value) : value),
   integer: (value) => (/^\d+$/.test(value) ? Number(value) : undefined),
   number: (value) => (/^\d+(\.\d+)?$/.test(value) ? Number(value) : undefined),
   boolean: (value) =>

@@ -8,7 +8,16 @@ export interface SettingRow {
   readonly flags: readonly string[];
   /** Environment variables in order of precedence; each also answers to `ADDON_OPERATOR_<NAME>`. */
   readonly env: readonly string[];
-  readonly kind: "string" | "integer" | "number" | "boolean" | "duration" | "choice" | "limit";
+  readonly kind:
+    | "string"
+    | "path"
+    | "program"
+    | "integer"
+    | "number"
+    | "boolean"
+    | "duration"
+    | "choice"
+    | "limit";
   readonly choices?: readonly string[];
   /** As a user would write it; undefined = not set. */
   readonly default?: string;
@@ -29,27 +38,33 @@ const row = (
 const text = (fallback: string | undefined, help: string): Omit<SettingRow, "key" | "flags" | "env"> =>
   fallback === undefined ? { kind: "string", help } : { kind: "string", default: fallback, help };
 
+/** Files and directories; relative ones are meant from where the operator was started, not from where a child runs. */
+const path = (fallback: string | undefined, help: string): Omit<SettingRow, "key" | "flags" | "env"> => ({
+  ...text(fallback, help),
+  kind: "path",
+});
+
 /** Every setting, in the order of the documents. */
 export const SETTINGS: readonly SettingRow[] = [
   row(
     "modulesDir",
     { flags: "modules-dir", env: "MODULES_DIR" },
-    text(undefined, "modules directories, separated by colons"),
+    path(undefined, "modules directories, separated by colons"),
   ),
   row(
     "globalHooksDir",
     { flags: "global-hooks-dir", env: "GLOBAL_HOOKS_DIR" },
-    text(undefined, "directory of global hooks"),
+    path(undefined, "directory of global hooks"),
   ),
   row(
     "workingDir",
     { flags: "working-dir", env: "WORKING_DIR" },
-    text(undefined, "directory with modules/ and global-hooks/"),
+    path(undefined, "directory with modules/ and global-hooks/"),
   ),
   row(
     "tmpDir",
     { flags: "tmp-dir", env: "TMP_DIR" },
-    text("/tmp/addon-operator", "directory for temporary files"),
+    path("/tmp/addon-operator", "directory for temporary files"),
   ),
   row(
     "namespace",
@@ -84,7 +99,7 @@ export const SETTINGS: readonly SettingRow[] = [
   row(
     "kubeConfig",
     { flags: "kube-config", env: "KUBE_CONFIG KUBECONFIG" },
-    text(undefined, "path of a kubeconfig"),
+    path(undefined, "path of a kubeconfig"),
   ),
   row(
     "kubeContext",
@@ -116,7 +131,11 @@ export const SETTINGS: readonly SettingRow[] = [
     { flags: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT" },
     { kind: "duration", default: "10s", help: "time-out of one object patch" },
   ),
-  row("helmBin", { flags: "helm-bin", env: "HELM_BIN_PATH HELM_BIN" }, text("helm", "helm binary")),
+  row(
+    "helmBin",
+    { flags: "helm-bin", env: "HELM_BIN_PATH HELM_BIN" },
+    { ...text("helm", "helm binary"), kind: "program" },
+  ),
   row(
     "helmTimeoutMs",
     { flags: "helm-timeout", env: "HELM_TIMEOUT" },
@@ -169,7 +188,7 @@ export const SETTINGS: readonly SettingRow[] = [
   row(
     "jqBin",
     { flags: "jq-bin", env: "JQ_PATH" },
-    text(undefined, "jq binary; default jq on PATH, else node-jq's"),
+    { ...text(undefined, "jq binary; default jq on PATH, else node-jq's"), kind: "program" },
   ),
   row(
     "retryMinMs",

@@ -11,6 +11,24 @@ describe("settings (design: Settings)", () => {
     expect(parseSettings(["--prometheus-listen-port", "2"], env).settings.listenPort).toBe(2);
   });
 
+  it("takes relative paths from where it is started, since children run elsewhere", () => {
+    const { settings } = parseSettings(
+      ["--modules-dir=m:/n", "--global-hooks-dir=./g", "--helm-bin=bin/helm"],
+      {
+        ADDON_OPERATOR_TMP_DIR: "tmp",
+        JQ_PATH: "jq",
+      },
+    );
+    const here = process.cwd();
+    expect(settings).toMatchObject({
+      modulesDir: `${here}/m:/n`,
+      globalHooksDir: `${here}/g`,
+      helmBin: `${here}/bin/helm`,
+      tmpDir: `${here}/tmp`,
+      jqBin: "jq",
+    });
+  });
+
   it("knows the old and the prefixed names", () => {
     expect(parseSettings([], { MODULES_DIR: "/a" }).settings.modulesDir).toBe("/a");
     expect(parseSettings([], { ADDON_OPERATOR_MODULES_DIR: "/b" }).settings.modulesDir).toBe("/b");

@@ -118,6 +118,12 @@ describe("hook run", () => {
     });
   });
 
+  it("waits for a hook that closes its output", async () => {
+    const hook = put("010-web/hooks/silent", "#!/bin/sh\nexec >&- 2>&-\nsleep 0.3\nexit 3\n", 0o755);
+    const ended = await program("hook", "run", hook, "--context", put("context.json", "[]"));
+    expect(ended).toEqual({ code: 1, stdout: "failure: exit code 3\n", stderr: "" });
+  });
+
   it("fails with the hook, and with patches it may not leave", async () => {
     const context = put("context.json", "[]");
     const bad = put("010-web/hooks/bad", "#!/bin/sh\nexit 9\n", 0o755);

@@ -18,11 +18,14 @@ export interface Usage {
 }
 
 const WNOHANG = 1;
+/** Ends are told by a signal; this look between is for the event loop, which a signal does not keep going. */
+const LOOK_MS = 1000;
 
 /** Collects children that were started past Node's own child_process. */
 export class Reaper {
   readonly #libc: Libc;
   readonly #living = new Map<number, (end: Reaped) => void>();
+  #looking: NodeJS.Timeout | undefined;
 
   constructor(libc: Libc) {
     this.#libc = libc;
@@ -31,6 +34,7 @@ export class Reaper {
 
   /** Resolves when the child has ended. To be called in the same turn as its start. */
   ended(pid: number): Promise<Reaped> {
+    this.#looking ??= setInterval(() => this.#look(), LOOK_MS);
     return new Promise((resolve) => this.#living.set(pid, resolve));
   }
 
@@ -42,6 +46,9 @@ export class Reaper {
       this.#living.delete(pid);
       tell(end);
     }
+    if (this.#living.size > 0) return;
+    clearInterval(this.#looking);
+    this.#looking = undefined;
   }
 
   #wait(pid: number): Reaped | undefined {

@@ -10,6 +10,9 @@ import { pointerOf, segmentsOf } from "./pointer.ts";
 
 type Container = JsonObject | Json[];
 
+/** Characters that the copies of one patch may add: a few dozen that double a value would fill any memory. */
+const COPIES_LIMIT = 4 * 1024 * 1024;
+
 /**
  * A fresh patch over one section, strictly: a missing parent, removing or replacing what is not there, a bad
  * index or a failed `test` throws PatchError (RFC 6902). `add` below an absent section creates it as a map. The
@@ -78,6 +81,8 @@ export function hasIndex(path: string): boolean {
 class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;
+  /** Characters that copies have added so far. */
+  copied = 0;
   /** Containers made in this run; others are copied before they are changed. */
   readonly #own = new Set<Container>();
 
@@ -190,7 +195,10 @@ function misfitOfTransfer(
   document: PatchedDocument,
   operation: PatchOperation & { op: "copy" | "move" },
 ): string | undefined {
-  if (document.get(segmentsOf(operation.from)) === undefined) return `there is nothing at ${operation.from}`;
+  const value = document.get(segmentsOf(operation.from));
+  if (value === undefined) return `there is nothing at ${operation.from}`;
+  if (operation.op === "copy" && document.copied + sizeOf(value) > COPIES_LIMIT)
+    return "the copies make the values more than 4 MiB larger";
   if (operation.op === "copy" || operation.from === operation.path) {
     return misfitOfTarget(document, segmentsOf(operation.path));
   }
@@ -211,6 +219,7 @@ function misfitOfTarget(document: PatchedDocument, segments: readonly string[]):
 
 function execute(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "move") return move(document, operation);
+  if (operation.op === "copy") document.copied += sizeOf(document.get(segmentsOf(operation.from)));
   document.open(segmentsOf(operation.path));
   jsonPatch.applyOperation(document.root, operation, false, true, true);
 }
@@ -221,6 +230,10 @@ function move(document: PatchedDocument, operation: { readonly path: string; rea
   if (value === undefined || operation.from === operation.path) return;
   execute(document, { op: "remove", path: operation.from });
   execute(document, { op: "add", path: operation.path, value });
+}
+
+function sizeOf(value: Json | undefined): number {
+  return JSON.stringify(value)?.length ?? 0;
 }
 
 function isIndex(segment: string): boolean {

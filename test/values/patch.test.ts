@@ -147,6 +147,24 @@ describe("applyPatch", () => {
   });
 });
 
+describe("copies", () => {
+  const double: PatchOperation = { op: "copy", from: "/m/d", path: "/m/d/0" };
+
+  it("that double a value over and over are refused before they fill the memory", () => {
+    const patch = Array.from({ length: 60 }, () => double);
+    expect(() => applyPatch({ d: [1, 2, 3] }, patch)).toThrow(/copy \/m\/d\/0: .*more than 4 MiB larger/);
+  });
+
+  it("that would grow too large in a replay are left out", () => {
+    const long = "x".repeat(3 * 1024 * 1024);
+    const patch: PatchOperation[] = [
+      { op: "copy", from: "/m/a", path: "/m/b" },
+      { op: "copy", from: "/m/a", path: "/m/c" },
+    ];
+    expect(Object.keys(replay({ a: long }, patch) ?? {})).toEqual(["a", "b"]);
+  });
+});
+
 describe("replay", () => {
   it.each<[string, Section | undefined, PatchOperation[], Section]>([
     ["leaves out removals of nothing", { a: 1 }, [remove("/m/b"), add("/m/c", 1)], { a: 1, c: 1 }],
