@@ -191,25 +191,20 @@ function environmentWarnings(env: Environment): string[] {
   );
 }
 
-function accepted(setting: SettingRow): string {
-  switch (setting.kind) {
-    case "choice":
-      return (setting.choices ?? []).join(", ");
-    case "boolean":
-      return "true or false";
-    case "duration":
-      return "a duration such as 90s or 1m30s";
-    case "integer":
-      return "a whole number, 0 or more";
-    case "number":
-      return "a number, 0 or more";
-    case "limit":
-      return "a number such as 3, a share such as 50%, both as 3,50%, or off";
-    case "string":
-    case "path":
-    case "program":
-      return "text";
-  }
+const ACCEPTED: Readonly<Record<SettingRow["kind"], string>> = {
+  string: "text",
+  path: "a path",
+  program: "a path or a name",
+  boolean: "true or false",
+  duration: "a duration such as 90s or 1m30s",
+  integer: "a whole number, 0 or more",
+  number: "a number, 0 or more",
+  limit: "a number such as 3, a share such as 50%, both as 3,50%, or off",
+  choice: "one of the choices",
+};
+
+function accepted({ kind, choices }: SettingRow): string {
+  return choices?.join(", ") ?? ACCEPTED[kind];
 }
 
 function convert(setting: SettingRow, value: string): unknown {
