@@ -1,5 +1,6 @@
 import { constants } from "node:os";
 
+import { systemClock, type Timer } from "../lib/index.ts";
 import { STRUCT_BYTES, type Libc } from "./libc.ts";
 
 /** How a child ended, and what it took. */
@@ -25,7 +26,7 @@ const LOOK_MS = 1000;
 export class Reaper {
   readonly #libc: Libc;
   readonly #living = new Map<number, (end: Reaped) => void>();
-  #looking: NodeJS.Timeout | undefined;
+  #looking: Timer | undefined;
 
   constructor(libc: Libc) {
     this.#libc = libc;
@@ -34,7 +35,7 @@ export class Reaper {
 
   /** Resolves when the child has ended. To be called in the same turn as its start. */
   ended(pid: number): Promise<Reaped> {
-    this.#looking ??= setInterval(() => this.#look(), LOOK_MS);
+    this.#looking ??= systemClock.setTimer(LOOK_MS, () => this.#lookAgain());
     return new Promise((resolve) => this.#living.set(pid, resolve));
   }
 
@@ -47,8 +48,13 @@ export class Reaper {
       tell(end);
     }
     if (this.#living.size > 0) return;
-    clearInterval(this.#looking);
+    this.#looking?.cancel();
     this.#looking = undefined;
+  }
+
+  #lookAgain(): void {
+    this.#looking = systemClock.setTimer(LOOK_MS, () => this.#lookAgain());
+    this.#look();
   }
 
   #wait(pid: number): Reaped | undefined {
