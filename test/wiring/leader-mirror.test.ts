@@ -82,13 +82,16 @@ async function scene(answer: Answer) {
     leader.closeAllConnections();
     leader.close();
   });
-  const publish = (address: string): void => {
+  const publish = (address: string, holderIdentity = "a/1/2/3/4"): void => {
     const metadata = { annotations: { "addon-operator.io/address": address } };
-    api.on(`GET ${LEASE}`, { json: { metadata, spec: { holderIdentity: "a/1/2/3/4" } } });
+    api.on(`GET ${LEASE}`, { json: { metadata, spec: { holderIdentity } } });
   };
   const { port } = leader.address() as AddressInfo;
   publish(`127.0.0.1:${port}`);
-  const mirror = leaderMirror({ client, clock, namespace: "ops", settings: { pod: "b" } }, "guard");
+  const mirror = leaderMirror(
+    { client, clock, namespace: "ops", settings: { pod: "op-6f5d8c9b7d-abcde" } },
+    "guard",
+  );
   return { api, clock, asked, publish, port, mirror };
 }
 
@@ -114,10 +117,22 @@ test("what is no bare address is not followed", async () => {
   expect(asked).toEqual([]);
 });
 
+test.each([
+  ["of another revision", "op-7b9c4d5f66-fghij/1/2/3/4", 200],
+  ["that gave the lease back", "", 500],
+])("a leader %s is not asked", async (_, holder, status) => {
+  const { asked, publish, port, mirror } = await scene((_request, response) => response.end());
+  publish(`127.0.0.1:${port}`, holder);
+  expect((await mirror()).status).toBe(status);
+  expect(asked).toEqual([]);
+});
+
 test("a leader that never answers is given three seconds, one that never ends is not read", async () => {
   let silent = true;
+  let left = false;
   const { clock, asked, mirror } = await scene((_, response) => {
-    if (!silent) response.write("and so on");
+    if (silent) return;
+    response.on("close", () => (left = true)).write("and so on");
   });
   const answer = mirror();
   await until(() => asked.length === 1);
@@ -126,4 +141,5 @@ test("a leader that never answers is given three seconds, one that never ends is
   silent = false;
   await clock.advance(1000);
   expect((await mirror()).status).toBe(200);
+  await until(() => left);
 });
