@@ -64,6 +64,8 @@ export class ReleaseStore {
   /** Secrets that went while an answer is awaited, and with which version: it may still show them. */
   readonly #gone = new Map<string, string>();
   #awaited = 0;
+  /** The last list of everything: an answer that it has overtaken may show what it no longer has. */
+  #relisted: { readonly keys: ReadonlySet<string>; readonly version: string } | undefined;
   readonly #summaries = new Map<string, Summary>();
   readonly #listeners = new Set<(release: string) => void>();
   readonly #subscription: Subscription;
@@ -289,8 +291,7 @@ export class ReleaseStore {
     if (meta === undefined) return;
     const known = this.#secrets.get(meta.secret);
     if (known !== undefined && isLater(known.resourceVersion, meta.resourceVersion)) return;
-    const gone = this.#gone.get(meta.secret);
-    if (gone !== undefined && isLater(gone, meta.resourceVersion)) return;
+    if (this.#isGone(meta)) return;
     this.#secrets.set(meta.secret, meta);
   }
 
@@ -305,6 +306,7 @@ export class ReleaseStore {
   /** Everything was listed anew: what only an answer told of may have gone unseen. */
   #sweep(keys: ReadonlySet<string>, version: string): void {
     const { namespace } = this.#options;
+    this.#relisted = { keys, version };
     for (const meta of this.#secrets.values())
       if (!keys.has(`${namespace}/${meta.secret}`) && this.#missing(meta, version)) this.#tell(meta.name);
   }
@@ -314,6 +316,13 @@ export class ReleaseStore {
     if (isLater(resourceVersion, version)) return false;
     this.#note(secret, version);
     return this.#secrets.delete(secret);
+  }
+
+  #isGone({ secret, resourceVersion }: ReleaseMeta): boolean {
+    const gone = this.#gone.get(secret);
+    if (gone !== undefined && isLater(gone, resourceVersion)) return true;
+    if (this.#relisted === undefined || isLater(resourceVersion, this.#relisted.version)) return false;
+    return !this.#relisted.keys.has(`${this.#options.namespace}/${secret}`);
   }
 
   #note(secret: string, version: string): void {
