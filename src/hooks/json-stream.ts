@@ -16,6 +16,9 @@ export interface StreamItem {
   readonly place: string;
 }
 
+/** Objects of one file: each is looked at without a pause, in which nothing else happens. */
+export const MOST_ITEMS = 50_000;
+
 /** Reads JSON objects that follow one another, with or without line ends between them. Throws LeftoverError. */
 export function parseJsonStream(text: string): StreamItem[] {
   const items: StreamItem[] = [];
@@ -25,6 +28,7 @@ export function parseJsonStream(text: string): StreamItem[] {
     line += countLines(text, from, at);
     const end = endOfValue(text, at);
     const place = `line ${line}`;
+    if (items.length === MOST_ITEMS) throw new LeftoverError(`${place}: more than ${MOST_ITEMS} objects`);
     items.push({ value: parseObject(text.slice(at, end), place), place });
     line += countLines(text, at, end);
     from = end;

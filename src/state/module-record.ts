@@ -23,6 +23,8 @@ export interface ModuleRecord {
   /** Revision the last run of ours left behind; undefined before the first. */
   settledRevision: number | undefined;
   absent: readonly string[];
+  /** Why the record of its release cannot be read, so that nobody knows its objects. */
+  unread: string | undefined;
   /** What stands in the way of its hooks' kubernetes bindings, in words. */
   troubles: readonly string[];
   /** Own part of the ConfigMap that the last run started with, whether it succeeded or not. */
@@ -61,6 +63,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     release: undefined,
     settledRevision: undefined,
     absent: [],
+    unread: undefined,
     troubles: [],
     attemptedSectionDigest: undefined,
     handledSectionDigest: undefined,

@@ -120,6 +120,8 @@ export interface ModuleView {
   readonly release: ReleaseView | undefined;
   /** Objects of the release that are gone, as `namespace/Kind/name`, or `Kind/name`. */
   readonly absent: readonly string[];
+  /** Why the record of its release cannot be read, so that nobody knows its objects. */
+  readonly unread?: string | undefined;
   /** What stands in the way of its hooks' kubernetes bindings, in words. */
   readonly troubles?: readonly string[];
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */

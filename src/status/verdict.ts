@@ -108,10 +108,20 @@ const drifted: Rule = (view) =>
     ? undefined
     : { state: "Pending", reason: "ObjectsMissing", message: `Waits to bring back ${absentText(view)}` };
 
+/** What cannot be read is restored by nobody but a person, who also may delete it: then it is made anew. */
+const unread: Rule = ({ unread: why, release }) =>
+  why === undefined || release === undefined
+    ? undefined
+    : {
+        state: "Invalid",
+        reason: "Invalid",
+        message: `Secret sh.helm.release.v1.${release.name}.v${release.revision}: ${why}; restore it, or delete it to have the release made from the one before`,
+      };
+
 /** Certain before likely: what needs a person, what is under way, what failed, what is owed, what rests. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, healing, running, retrying, offWithRelease, owed, disabled, suspended, drifted,
+  invalid, deleting, healing, running, retrying, offWithRelease, owed, disabled, suspended, unread, drifted,
 ];
 
 function ready(view: ModuleView): Verdict {

@@ -8,6 +8,9 @@ import { pointerOf, segmentsOf } from "./pointer.ts";
 const FLAG_SUFFIX = "Enabled";
 const FORBIDDEN_SEGMENTS = new Set(["__proto__"]);
 
+/** Operations of one patch: each may have to move all that a list holds. */
+const MOST_OPERATIONS = 10_000;
+
 /**
  * Reads a patch file: one operation, an array, or a stream of both (VALUES "Update values"). Every operation is
  * checked against `rules`; MODULES' dotted path without slash is accepted with a warning.
@@ -17,7 +20,10 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
-  for (const raw of splitStream(text).flat()) {
+  const all = splitStream(text).flat();
+  if (all.length > MOST_OPERATIONS)
+    throw new PatchError(`${all.length} operations, more than ${MOST_OPERATIONS}: put whole lists or maps`);
+  for (const raw of all) {
     const operation = readOperation(raw, warnings);
     const flag = rules.kind === "global" ? flagOf(operation.path) : undefined;
     if (flag === undefined) operations.push(allowed(operation, rules));

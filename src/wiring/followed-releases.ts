@@ -83,6 +83,7 @@ export class FollowedReleases {
     try {
       const objects = (await releases.objects(module)) ?? [];
       this.#unread.delete(module);
+      this.#note(module, undefined);
       const release = releases.get(module);
       const enabled = state.module(module)?.enabled === true;
       // Whoever brought a newer revision has it looked at.
@@ -112,10 +113,18 @@ export class FollowedReleases {
         error: oneLine(error),
       });
     this.#unread.add(module);
+    // The API server may answer the next time; a broken record needs a person.
+    if (error instanceof SyntaxError) this.#note(module, error.message);
     this.#again ??= clock.setTimer(AGAIN_MS, () => {
       this.#again = undefined;
       void inParallel(AT_ONCE, [...this.#unread], (each) => this.#watchObjects(each));
     });
+  }
+
+  #note(module: string, unread: string | undefined): void {
+    const { state } = this.#parts;
+    if (state.module(module)?.unread !== unread)
+      state.update(module, (record) => void (record.unread = unread));
   }
 
   #makeHealing(): Healing {

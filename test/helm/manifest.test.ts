@@ -82,7 +82,7 @@ describe("release records", () => {
     info: { status: "pending-install", notes: "n", last_deployed: "2026-01-02T04:04:05.678901234+01:00" },
     chart: { metadata: { version: "1.2.3" } },
     manifest: A,
-    hooks: [{ manifest: B }],
+    hooks: [{ manifest: B, kind: "Secret", name: "b", events: ["pre-install"] }],
     config: { a: 1 },
     apply_method: "ssa",
   };
@@ -94,7 +94,9 @@ describe("release records", () => {
   ])("%s", async (_, data) => {
     expect(await decodeRelease(data)).toEqual({
       manifest: A,
-      hooks: [B],
+      hooks: [
+        { manifest: B, object: "Secret/b", events: ["pre-install"], phase: undefined, startedAt: undefined },
+      ],
       config: { a: 1 },
       chartVersion: "1.2.3",
       lastDeployed: Date.UTC(2026, 0, 2, 3, 4, 5, 678),

@@ -22,6 +22,12 @@ describe("metrics", () => {
     expect(parseMetrics(" \n")).toEqual([]);
   });
 
+  test("no more of them than the operator can look at without a pause", () => {
+    const lines = (count: number): string => `{"name":"a","set":1}\n`.repeat(count);
+    expect(parseMetrics(lines(50_000))).toHaveLength(50_000);
+    expect(() => parseMetrics(lines(50_001))).toThrow("line 50001: more than 50000 objects");
+  });
+
   test.each([
     [`{"name":"a","value":1}`, "line 1: 'action' is required: one of add, set, observe, expire"],
     [`{"name":"a","add":1,"set":1}`, "line 1: give only one of 'action', 'add' and 'set'"],

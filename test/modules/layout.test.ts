@@ -89,7 +89,7 @@ describe("which files of a module count", () => {
     await on.put("m/values.yaml", "x: {a: 1}\n");
     const [x, y] = (await on.read()).modules;
     expect([x?.common.file, x?.own.file]).toEqual([on.at("m/values.yaml"), on.at("m/x/values.yaml")]);
-    expect(y?.common).toEqual({ file: on.at("m/values.yaml"), section: undefined, enabled: undefined });
+    expect(y?.common).toMatchObject({ file: on.at("m/values.yaml"), section: undefined, enabled: undefined });
   });
 
   it("names the file that says something of a module, where the first says nothing", async () => {

@@ -69,6 +69,12 @@ describe("what the MESSAGE column says", () => {
     ],
     [{ activity: "healing", absent: ["n/Service/a"] }, "Running", "Bringing back n/Service/a"],
     [{ activity: "healing", absent: [] }, "Running", "Bringing back missing objects"],
+    // A release whose objects nobody knows.
+    [
+      { unread: "a release record that is no JSON" },
+      "Invalid",
+      "Secret sh.helm.release.v1.m.v3: a release record that is no JSON; restore it, or delete it to have the release made from the one before",
+    ],
     // Something is owed.
     [{ configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
     [{ requestedToken: "t1" }, "Pending", "Waits for its turn"],

@@ -147,6 +147,13 @@ describe("applyPatch", () => {
   });
 });
 
+it("a patch of very many operations is refused", () => {
+  const text = (count: number): string => '{"op": "add", "path": "/m/l/0", "value": 1}\n'.repeat(count);
+  const rules = { kind: "module", valuesKey: "m" } as const;
+  expect(parsePatch(text(10_000), rules).operations).toHaveLength(10_000);
+  expect(() => parsePatch(text(10_001), rules)).toThrow("10001 operations, more than 10000");
+});
+
 describe("copies", () => {
   const double: PatchOperation = { op: "copy", from: "/m/d", path: "/m/d/0" };
 

@@ -30,7 +30,7 @@ async function lab(status = "deployed") {
   const asked: string[] = [];
   const warnings: string[] = [];
   const counted: string[] = [];
-  const made = { objects: [map("a"), map("b")], revision: 1, status, broken: false };
+  const made = { objects: [map("a"), map("b")], revision: 1, status, broken: undefined as Error | undefined };
   let changed: (module: string) => void = () => {};
   const base = {
     clock,
@@ -67,7 +67,7 @@ async function lab(status = "deployed") {
   });
   const releases = {
     get: release,
-    objects: () => (made.broken ? Promise.reject(new Error("no answer")) : Promise.resolve(made.objects)),
+    objects: () => (made.broken ? Promise.reject(made.broken) : Promise.resolve(made.objects)),
     store: { onChange: (listener: typeof changed) => void (changed = listener) },
   } as unknown as Releases;
   const metrics = {
@@ -112,6 +112,21 @@ const objectOf = (name: string): WatchedObject =>
   ({ metadata: { name, namespace: "home" } }) as WatchedObject;
 
 describe("objects of releases", () => {
+  test("that cannot be known are told for as long as their record is broken, not while the server is away", async () => {
+    const { clock, made, look, state } = await lab();
+    const unread = () => [...state.view.modules.values()].map((module) => module.unread);
+    made.broken = new Error("no answer");
+    await look();
+    expect(unread()).toEqual([undefined]);
+    made.broken = new SyntaxError("a release record that is no JSON");
+    await look();
+    expect(unread()).toEqual(["a release record that is no JSON"]);
+    made.broken = undefined;
+    await clock.advance(10_000);
+    await settle();
+    expect(unread()).toEqual([undefined]);
+  });
+
   test("that are gone are told, also while others wait for their run", async () => {
     const { there, look, listed, deleted, warnings, absent, counted } = await lab();
     there.add("a").add("b");
