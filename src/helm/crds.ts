@@ -12,6 +12,8 @@ export interface CrdTools {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
+  /** Who owns what is written; the operator, unless said otherwise. */
+  readonly fieldManager?: string;
 }
 
 const ESTABLISH_MS = 10_000;
@@ -60,12 +62,20 @@ function nameOf(object: JsonObject): string {
   return typeof metadata["name"] === "string" ? metadata["name"] : "";
 }
 
-async function applyOne({ file, crd }: CrdFile, { client, signal }: CrdTools): Promise<JsonObject> {
+async function applyOne(
+  { file, crd }: CrdFile,
+  { client, signal, fieldManager }: CrdTools,
+): Promise<JsonObject> {
   const { status: _, ...body } = crd;
   const { creationTimestamp: __, ...metadata } = isJsonObject(body["metadata"]) ? body["metadata"] : {};
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
   try {
-    return await applyPatch(client, target, { body: { ...body, metadata }, force: true, signal });
+    return await applyPatch(client, target, {
+      body: { ...body, metadata },
+      force: true,
+      signal,
+      ...(fieldManager && { fieldManager }),
+    });
   } catch (error) {
     if (error instanceof ApiError && REFUSED.has(error.status))
       throw problem(file, oneLine(error), "correct the definition");

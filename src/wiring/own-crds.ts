@@ -11,7 +11,8 @@ const NAMES = ["addonmodules.yaml", "addonoperators.yaml"];
 export async function applyOwnCrds({ settings, client, clock, logger }: Base): Promise<void> {
   if (!settings.manageCrds) return;
   try {
-    await ensureCrds(NAMES.map(fileOf), { client, clock, signal: undefined });
+    // helm installs the same definitions with the chart: of another owner it would refuse to change them.
+    await ensureCrds(NAMES.map(fileOf), { client, clock, signal: undefined, fieldManager: "helm" });
   } catch (error) {
     logger.warn("The CRDs of the operator could not be applied; statuses need them", {
       error: oneLine(error),

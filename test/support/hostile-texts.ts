@@ -1,17 +1,20 @@
 import { sample, stringMatching } from "fast-check";
 
-/** Texts of about `length` characters that a pattern with backtracking may choke on, made from the pattern itself. */
-export function* hostileTexts(pattern: RegExp, length: number): Generator<string> {
+/** Makes a text of about that many characters. */
+type TextMaker = (length: number) => string;
+
+/** Texts that a pattern with backtracking may choke on, made from the pattern itself. */
+export function* hostileTexts(pattern: RegExp): Generator<TextMaker> {
   const chars = charsOf(pattern);
   const heads = headsOf(pattern);
   const pairs = chars.flatMap((a) => chars.map((b) => a + b)).slice(0, 20);
   for (const unit of new Set([...chars, ...pairs, ...heads])) {
-    const text = unit.repeat(Math.ceil(length / unit.length));
-    yield text;
+    const repeated: TextMaker = (length) => unit.repeat(Math.ceil(length / unit.length));
+    yield repeated;
     // What almost matches, and fails at its end.
-    yield `${text}\u0000`;
+    yield (length) => `${repeated(length)}\u0000`;
   }
-  for (const head of heads) for (const char of chars) yield `${head}${char.repeat(length)}\u0000`;
+  for (const head of heads) for (const char of chars) yield (length) => `${head}${char.repeat(length)}\u0000`;
 }
 
 const PROBES = Array.from("aZ0_-. \n\t\"'\\/|=+:,;!$%&()*<>?@[]^`{}~#\r\u0000\u00e9");
