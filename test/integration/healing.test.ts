@@ -167,12 +167,16 @@ test("version and time of a release are told after an upgrade and after a restar
     expect(release?.lastDeployed).not.toBe(before?.lastDeployed);
   }, "the second revision is told");
   await ready();
-  const { release } = await status();
+  // Two renderings of this chart differ: its checksum may be that of the one that was compared.
+  const { revision, chartVersion, lastDeployed } = (await status()).release ?? {};
   await first.stop();
   const second = await start();
   await second.waitReady();
   await ready();
-  await eventually(async () => expect((await status()).release).toEqual(release), "it is told again");
+  await eventually(
+    async () => expect((await status()).release).toMatchObject({ revision, chartVersion, lastDeployed }),
+    "it is told again",
+  );
 });
 
 test("what a first release never had is told as such, until it can be created", async () => {
