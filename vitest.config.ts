@@ -7,11 +7,18 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/integration/**", "test/e2e/**"],
+          exclude: ["test/integration/**", "test/e2e/**", "test/patterns.test.ts"],
           testTimeout: 20_000,
           // Pure code for the most part: loading it anew for each file would take as long as the tests.
           isolate: false,
           maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          // Times every regular expression: as long as all unit tests together.
+          name: "patterns",
+          include: ["test/patterns.test.ts"],
         },
       },
       {

@@ -91,6 +91,7 @@ async function main() {
   await check("types", ["npm", "run", "--silent", "check:types"]);
   const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
   await vitest("unit tests", ["--project", "unit"]);
+  await vitest("patterns", ["--project", "patterns"]);
   if (!built) return;
   await vitest("integration tests, helm 4", ["--project", "integration"], { HELM: "helm" });
   const again = helmTests();
