@@ -1,6 +1,6 @@
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
-import { documentsOf } from "./manifest.ts";
+import { documentsOf, member } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -49,7 +49,7 @@ function expand(document: Json, faults: string[]): JsonObject[] {
 }
 
 function describe(object: JsonObject): string {
-  const { name, namespace } = child(object, "metadata");
+  const { name, namespace } = member(object, "metadata");
   const where = typeof namespace === "string" ? `${namespace}/` : "";
   return `${text(object["kind"])} ${where}${text(name)}`;
 }
@@ -59,19 +59,19 @@ function text(value: Json | undefined): string {
 }
 
 function objectFaults(object: JsonObject): string[] {
-  const { name, namespace, labels } = child(object, "metadata");
+  const { name, namespace, labels } = member(object, "metadata");
   return [
     ...nameFaults(object, name),
     ...(namespace === undefined || namespace === null || isLabel(namespace)
       ? []
       : [`"${printed(namespace)}" is no valid namespace`]),
     ...labelFaults(labels),
-    ...POD_SPECS.flatMap((path) => containerFaults(path.reduce(child, object))),
+    ...POD_SPECS.flatMap((path) => containerFaults(path.reduce(member, object))),
   ];
 }
 
 function nameFaults(object: JsonObject, name: Json | undefined): string[] {
-  if (name === undefined && child(object, "metadata")["generateName"] !== undefined) return [];
+  if (name === undefined && member(object, "metadata")["generateName"] !== undefined) return [];
   if (name === undefined || name === null || name === "") return ["it has no name"];
   if (typeof name !== "string") return [`its name is ${printed(name)}, which is no text: quote it`];
   return spellingFaults(object, name);
@@ -118,9 +118,4 @@ function isSubdomain(name: string): boolean {
 function printed(value: Json | undefined): string {
   const shown = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return shown.length > 80 ? `${shown.slice(0, 80)}…` : shown;
-}
-
-function child(object: JsonObject, key: string): JsonObject {
-  const value = object[key];
-  return isJsonObject(value) ? value : {};
 }

@@ -128,7 +128,8 @@ export function refOf(object: JsonObject): ObjectRef[] {
   return [{ apiVersion, kind, name, namespace: typeof namespace === "string" ? namespace : undefined }];
 }
 
-function member(object: JsonObject, key: string): JsonObject {
+/** The object under a key; an empty one where there is none. */
+export function member(object: JsonObject, key: string): JsonObject {
   const value = object[key];
   return isJsonObject(value) ? value : {};
 }

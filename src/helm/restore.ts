@@ -1,10 +1,9 @@
 import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { isJsonObject } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { RestoreError } from "./errors.ts";
-import { lastingBodies, nameOf, refOf } from "./manifest.ts";
+import { lastingBodies, member, nameOf, refOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 
@@ -107,22 +106,17 @@ async function putBack(tools: RestoreTools, { ref, body, applyMethod, signal }: 
 
 /** helm marks objects when it applies them: its record does not have the marks. */
 function marked(body: JsonObject, release: string, home: string): JsonObject {
-  const metadata = objectAt(body, "metadata");
+  const metadata = member(body, "metadata");
   return {
     ...body,
     metadata: {
       ...metadata,
-      labels: { ...objectAt(metadata, "labels"), "app.kubernetes.io/managed-by": "Helm" },
+      labels: { ...member(metadata, "labels"), "app.kubernetes.io/managed-by": "Helm" },
       annotations: {
-        ...objectAt(metadata, "annotations"),
+        ...member(metadata, "annotations"),
         "meta.helm.sh/release-name": release,
         "meta.helm.sh/release-namespace": home,
       },
     },
   };
-}
-
-function objectAt(object: JsonObject, key: string): JsonObject {
-  const value = object[key];
-  return isJsonObject(value) ? value : {};
 }
