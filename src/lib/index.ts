@@ -6,6 +6,7 @@ export * from "./duration.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";
 export * from "./hash.ts";
+export { IdleMemory } from "./idle-memory.ts";
 export * from "./limit.ts";
 export * from "./log.ts";
 export * from "./names.ts";

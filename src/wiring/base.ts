@@ -17,10 +17,10 @@ import {
 } from "../lib/index.ts";
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
+import { placesOf } from "../modules/index.ts";
+import type { Places } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { logSink } from "./log-sink.ts";
-import { placesOf } from "./places.ts";
-import type { Places } from "./places.ts";
 
 /** What everything else stands on: settings, log, clock, the way to the API server. */
 export interface Base {

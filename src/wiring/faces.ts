@@ -1,10 +1,11 @@
-import { servePublic, serveSocket, socketPlaces, dumpQueues, queueText } from "../debug/index.ts";
+import { QueueFile, dumpQueues, queueText, servePublic, serveSocket, socketPlaces } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import { manifestDiff } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
+import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
 import type { Json, Module, Task } from "../model/index.ts";
 import { explainBrake, explainModule } from "../plan/index.ts";
@@ -17,8 +18,6 @@ import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.t
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "./preview.ts";
-import { measure } from "./measure.ts";
-import { QueueFile } from "./queue-file.ts";
 
 /** What the faces show. */
 export interface Shown {
@@ -102,7 +101,7 @@ export class Faces {
     scope.add(() => server.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     await this.#openSocket();
-    measure(metrics, { base: this.#base, ...this.#shown });
+    measure(metrics, { ...this.#base, ...this.#shown });
   }
 
   /** Begins to mirror the state into AddonModules; only who holds the lease may. */

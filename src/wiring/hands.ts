@@ -2,8 +2,8 @@ import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { parseCrontab } from "../cron/index.ts";
 import { describeProblem } from "../model/index.ts";
 import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
-import { readTree } from "../modules/index.ts";
-import type { Queues } from "../queue/index.ts";
+import { readTree, tellTree } from "../modules/index.ts";
+import type { Queues, TaskWaits } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import { applyObjects } from "../tasks/index.ts";
 import type {
@@ -17,8 +17,6 @@ import type {
 } from "../tasks/index.ts";
 import type { HookMetricsPort } from "./metrics.ts";
 import type { Base } from "./base.ts";
-import type { TaskWaits } from "./await-task.ts";
-import { tellTree } from "./tell-tree.ts";
 
 /** Rooms that tasks reach through ports. */
 export interface Ports {

@@ -1,5 +1,6 @@
 import { ProblemError } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
+import { tellTree } from "../modules/index.ts";
 import { startsAsMeant } from "../process/index.ts";
 import type { State } from "../state/index.ts";
 import { checkSchemas, loadHooks } from "../tasks/index.ts";
@@ -7,7 +8,6 @@ import type { Hands } from "../tasks/index.ts";
 import type { ConfigMapSource } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 import { readModules } from "./hands.ts";
-import { tellTree } from "./tell-tree.ts";
 
 /**
  * Reads everything that must be right before anything runs: directories, global hooks, the ConfigMap. Throws

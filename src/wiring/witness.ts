@@ -1,11 +1,11 @@
 import type { HelmWitness, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
+import { activationOf } from "../metrics/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import type { State } from "../state/index.ts";
 import { enabledText } from "../status/index.ts";
 import type { EventReason, Happening } from "../status/index.ts";
 import type { Witness } from "../tasks/index.ts";
-import { activationOf } from "./activation.ts";
 
 type Announce = (event: Happening) => void;
 

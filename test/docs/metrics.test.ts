@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 
 import { parseMetrics } from "../../src/hooks/index.ts";
 import { SERIES } from "../../src/metrics/index.ts";
-import { ACTIVATIONS } from "../../src/wiring/activation.ts";
+import { ACTIVATIONS } from "../../src/metrics/activation.ts";
 
 const page = new URL("../../docs/METRICS.md", import.meta.url);
 const ROW = /^\| `addon_operator_(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$/gm;

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
 
-import { activationOf } from "../../src/wiring/activation.ts";
+import { activationOf } from "../../src/metrics/activation.ts";
 
 const page = readFileSync(new URL("../../docs/METRICS.md", import.meta.url), "utf8");
 

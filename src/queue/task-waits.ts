@@ -1,6 +1,6 @@
 import { queueOf } from "../model/index.ts";
 import type { HookTask, Task } from "../model/index.ts";
-import type { Queues } from "../queue/index.ts";
+import type { Queues } from "./queues.ts";
 
 /** What somebody waits for: that a task has left its queue, or has at least been tried. */
 type Until = "settled" | "tried";

@@ -1,4 +1,6 @@
-import type { HookMetricOwner, HookSample, Metrics } from "../metrics/index.ts";
+import type { HookMetricOwner } from "./hook-metrics.ts";
+import type { HookSample } from "./hook-recorder.ts";
+import type { Metrics } from "./metrics.ts";
 import { LIFECYCLE_BINDINGS, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";

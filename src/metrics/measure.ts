@@ -1,13 +1,12 @@
-import type { RequestReport } from "../kube/index.ts";
 import { apiVersionOf } from "../kube/index.ts";
-import type { Scope } from "../lib/index.ts";
-import type { Metrics } from "../metrics/index.ts";
+import type { KubeClient, RequestReport, WatchHub } from "../kube/index.ts";
+import type { Clock, Scope } from "../lib/index.ts";
+import type { Metrics } from "./metrics.ts";
 import { bindingName, moduleOf } from "../model/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
 import type { Queues, RunContext } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../triggers/index.ts";
-import type { Base } from "./base.ts";
 import { Inventory } from "./inventory.ts";
 
 const TICK_MS = 10_000;
@@ -15,7 +14,10 @@ const ERROR_TICK_MS = 5000;
 
 /** What is measured. */
 export interface Measured {
-  readonly base: Base;
+  readonly client: KubeClient;
+  readonly patchClient: KubeClient;
+  readonly hub: WatchHub;
+  readonly clock: Clock;
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly bindings: KubeBindings;
@@ -24,8 +26,8 @@ export interface Measured {
 
 /** Connects the series to what they count; gauges are filled in before each scrape. */
 export function measure(metrics: Metrics, measured: Measured): void {
-  const { base, scope } = measured;
-  const host = new URL(base.client.origin.server).host;
+  const { client, patchClient, hub, scope } = measured;
+  const host = new URL(client.origin.server).host;
   const count = (component: "main" | "object_patcher") => (report: RequestReport) =>
     metrics.kube.requested({
       code: report.code,
@@ -35,10 +37,10 @@ export function measure(metrics: Metrics, measured: Measured): void {
       component,
       seconds: report.seconds,
     });
-  scope.add(base.client.onRequest(count("main")));
-  scope.add(base.patchClient.onRequest(count("object_patcher")));
+  scope.add(client.onRequest(count("main")));
+  scope.add(patchClient.onRequest(count("object_patcher")));
   scope.add(
-    base.hub.onWatch({
+    hub.onWatch({
       failed: (type) => metrics.kube.watchFailed(type),
       relisted: ({ resource, namespace = "" }) =>
         metrics.kube.watchRestarted(`${apiVersionOf(resource)}/${resource.plural}`, namespace),
@@ -54,12 +56,12 @@ export function measure(metrics: Metrics, measured: Measured): void {
   });
 }
 
-function repeat({ base, scope }: Measured, ms: number, act: () => void): void {
-  let timer = base.clock.setTimer(ms, tick);
+function repeat({ clock, scope }: Measured, ms: number, act: () => void): void {
+  let timer = clock.setTimer(ms, tick);
   scope.add(() => timer.cancel());
   function tick(): void {
     act();
-    timer = base.clock.setTimer(ms, tick);
+    timer = clock.setTimer(ms, tick);
   }
 }
 

@@ -1,7 +1,13 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-import type { Settings } from "../config.ts";
+/** The settings that name directories. */
+interface DirectorySettings {
+  readonly workingDir?: string | undefined;
+  /** Several with colons between them. */
+  readonly modulesDir?: string | undefined;
+  readonly globalHooksDir?: string | undefined;
+}
 
 /** Where modules and global hooks are looked for. */
 export interface Places {
@@ -15,7 +21,10 @@ const FALLBACK = "/addons";
  * Directories by the settings: named ones, then `<working dir>/…`, then `/modules` and `/global-hooks`; where neither
  * of these exists, below `/addons` (README "Files on disk").
  */
-export function placesOf(settings: Settings, exists: (path: string) => boolean = existsSync): Places {
+export function placesOf(
+  settings: DirectorySettings,
+  exists: (path: string) => boolean = existsSync,
+): Places {
   const base = settings.workingDir ?? (["/modules", "/global-hooks"].some(exists) ? "/" : FALLBACK);
   return {
     modulesDirs: (settings.modulesDir ?? join(base, "modules")).split(":").filter(Boolean),

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createMetrics } from "../../src/metrics/index.ts";
 import type { Hook } from "../../src/model/index.ts";
 import type { State } from "../../src/state/index.ts";
-import { hasHook, Inventory } from "../../src/wiring/inventory.ts";
+import { hasHook, Inventory } from "../../src/metrics/inventory.ts";
 import { hookWith } from "../hooks/build.ts";
 
 const TEXT = `

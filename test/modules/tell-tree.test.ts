@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
 import { readTree } from "../../src/modules/index.ts";
-import { tellTree } from "../../src/wiring/tell-tree.ts";
+import { tellTree } from "../../src/modules/tell-tree.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
 
