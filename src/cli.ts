@@ -13,11 +13,10 @@ import {
 import type { Call } from "./debug/index.ts";
 import { environment } from "./environment.ts";
 import type { Environment } from "./environment.ts";
-import { createLogger, sleep, systemClock } from "./lib/index.ts";
+import { createLogger, logSink, sleep, systemClock } from "./lib/index.ts";
 import { ProblemError } from "./model/index.ts";
 import { usage } from "./usage.ts";
 import { VERSION } from "./version.ts";
-import { logSink } from "./wiring/log-sink.ts";
 
 const REFUSED = 1;
 const USAGE = 2;

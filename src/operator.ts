@@ -1,9 +1,8 @@
 import type { Environment, ParsedSettings } from "./config.ts";
 import { ApiError, ConnectionError } from "./kube/index.ts";
-import { Failures, Scope, createLogger, formatDuration, oneLine, systemClock } from "./lib/index.ts";
+import { Failures, Scope, createLogger, formatDuration, logSink, oneLine, systemClock } from "./lib/index.ts";
 import type { Timer } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
-import { logSink } from "./wiring/log-sink.ts";
 import { Operator } from "./wiring/operator.ts";
 
 const REFUSED = 1;

@@ -8,6 +8,7 @@ export { LABELS, managedByDigest } from "./labels.ts";
 export { documentsOf, lastingObjects, manifestChecksum, nameOf, type ObjectRef } from "./manifest.ts";
 export { manifestFaults } from "./manifest-faults.ts";
 export { ownerOf } from "./outliving.ts";
+export { applyOwnCrds } from "./own-crds.ts";
 export { purgeList, type PurgeInput, type PurgePolicy } from "./purge.ts";
 export { manifestDiff } from "./manifest-diff.ts";
 export { type Preview, renderOffline } from "./preview.ts";

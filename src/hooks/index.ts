@@ -2,6 +2,7 @@ export { allowsFailure, collapseGroups, hookTask } from "./combine.ts";
 export { parseHookConfig, type ConfigChecks, type HookKind, type ParsedHookConfig } from "./config.ts";
 export { renderContext, type ContextInput, type SnapshotSource } from "./context.ts";
 export { runEnabledScript, type EnabledAnswer, type EnabledScriptRun } from "./enabled-script.ts";
+export { hookEnvironment } from "./environment.ts";
 export type { JsonPatchItem } from "./json-patch.ts";
 export { LeftoverError } from "./json-stream.ts";
 export type { HookOutput } from "./leftovers.ts";

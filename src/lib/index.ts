@@ -9,6 +9,7 @@ export * from "./hash.ts";
 export { IdleMemory } from "./idle-memory.ts";
 export * from "./limit.ts";
 export * from "./log.ts";
+export { logSink } from "./log-sink.ts";
 export * from "./names.ts";
 export { looksSecret } from "./redact/key.ts";
 export * from "./redact/known.ts";

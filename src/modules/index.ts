@@ -1,5 +1,5 @@
 export { lintModulesDir } from "./lint.ts";
-export { placesOf, type Places } from "./places.ts";
+export { placesOf } from "./places.ts";
 export { readTree } from "./read-tree.ts";
 export type { ReadTreeOptions } from "./read-tree.ts";
 export { tellTree } from "./tell-tree.ts";

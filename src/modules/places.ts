@@ -10,7 +10,7 @@ interface DirectorySettings {
 }
 
 /** Where modules and global hooks are looked for. */
-export interface Places {
+interface Places {
   readonly modulesDirs: readonly string[];
   readonly globalHooksDir: string;
 }

@@ -1,9 +1,8 @@
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-
+import { overlayOf } from "../config.ts";
 import type { Environment } from "../config.ts";
 import type { Settings } from "../settings.ts";
 import { FilterEngine } from "../filter/index.ts";
+import { hookEnvironment } from "../hooks/index.ts";
 import type { RunSettings } from "../hooks/index.ts";
 import { Discovery, WatchHub, connect } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
@@ -13,20 +12,18 @@ import {
   createLogger,
   endingClock,
   guardedClock,
+  logSink,
   systemClock,
 } from "../lib/index.ts";
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
-import { placesOf } from "../modules/index.ts";
-import type { Places } from "../modules/index.ts";
+import type { Overlay } from "../model/index.ts";
 import { VERSION } from "../version.ts";
-import { logSink } from "./log-sink.ts";
 
 /** What everything else stands on: settings, log, clock, the way to the API server. */
 export interface Base {
   readonly settings: Settings;
   readonly env: Readonly<Record<string, string>>;
-  readonly places: Places;
   readonly clock: Clock;
   readonly sink: LogSink;
   /** Learned from values; taken out of everything that is shown. */
@@ -39,6 +36,8 @@ export interface Base {
   readonly hub: WatchHub;
   readonly filters: FilterEngine;
   readonly namespace: string;
+  /** Where hooks write to; undefined = into the ConfigMap itself. */
+  readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
 }
 
@@ -71,7 +70,6 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   return {
     settings,
     env,
-    places: placesOf(settings),
     clock,
     sink,
     secrets,
@@ -83,14 +81,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     hub,
     filters,
     namespace: namespaceOf(settings, client),
-    runs: {
-      env,
-      workingDir: settings.workingDir,
-      tmpDir: settings.tmpDir,
-      timeoutMs: settings.hookTimeoutMs,
-      keepFiles: settings.debugKeepTmpFiles,
-      proxyJson: settings.logProxyHookJson,
-    },
+    overlay: overlayOf(settings),
+    runs: runSettings(settings, env),
   };
 }
 
@@ -101,22 +93,14 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
   throw new ProblemError([{ file: client.origin.file, message: "the context names no namespace", remedy }]);
 }
 
-/** The environment of children; hooks find the shell library in SHELL_LIB_PATH unless somebody set it. */
-export function hookEnvironment(environment: Environment): Record<string, string> {
-  const defined = definedOf(environment);
-  const library = shellLibrary();
-  return library === undefined ? defined : { SHELL_LIB_PATH: library, ...defined };
-}
-
-/** Beside the bundle, or in the source tree. */
-function shellLibrary(): string | undefined {
-  return ["./shell/shell_lib.sh", "../../shell/shell_lib.sh"]
-    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
-    .find((path) => existsSync(path));
-}
-
-function definedOf(environment: Environment): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  );
+/** What all runs of hooks and enabled scripts share. */
+export function runSettings(settings: Settings, env: Readonly<Record<string, string>>): RunSettings {
+  return {
+    env,
+    workingDir: settings.workingDir,
+    tmpDir: settings.tmpDir,
+    timeoutMs: settings.hookTimeoutMs,
+    keepFiles: settings.debugKeepTmpFiles,
+    proxyJson: settings.logProxyHookJson,
+  };
 }

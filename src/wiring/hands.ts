@@ -2,7 +2,7 @@ import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { parseCrontab } from "../cron/index.ts";
 import { describeProblem } from "../model/index.ts";
 import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
-import { readTree, tellTree } from "../modules/index.ts";
+import { placesOf, readTree, tellTree } from "../modules/index.ts";
 import type { Queues, TaskWaits } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import { applyObjects } from "../tasks/index.ts";
@@ -93,10 +93,9 @@ async function readAgain(base: Base, previous: Tree): Promise<Tree> {
 
 /** Reads modules and global hooks; at start without a previous tree. */
 export function readModules(base: Base, previous?: Tree): Promise<Tree> {
-  const { places, settings, clock } = base;
+  const { settings, clock } = base;
   return readTree({
-    modulesDirs: places.modulesDirs,
-    globalHooksDir: places.globalHooksDir,
+    ...placesOf(settings),
     unnumberedOrder: settings.unnumberedOrder,
     strict: settings.strictValues,
     previous,

@@ -2,14 +2,14 @@ import { readFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
-import { hookFileAt, hookOffline } from "../hooks/index.ts";
+import { hookEnvironment, hookFileAt, hookOffline } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { camelCase, oneLine, parseYaml, toYaml } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Json } from "../model/index.ts";
 import { parsePatch } from "../values/index.ts";
 import type { PatchRules } from "../values/index.ts";
-import { hookEnvironment } from "./base.ts";
+import { runSettings } from "./base.ts";
 import { scoped, stderrLogger } from "./offline-base.ts";
 import type { Printed } from "./offline-base.ts";
 
@@ -37,14 +37,7 @@ export async function runHookOffline(
     context,
     values,
     configValues,
-    settings: {
-      env: hookEnvironment(env),
-      workingDir: settings.workingDir,
-      tmpDir: settings.tmpDir,
-      timeoutMs: settings.hookTimeoutMs,
-      keepFiles: settings.debugKeepTmpFiles,
-      proxyJson: settings.logProxyHookJson,
-    },
+    settings: runSettings(settings, hookEnvironment(env)),
     logger: stderrLogger(settings),
   };
   return scoped(() => runAndTell(request));

@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 
 import type { Environment, Settings } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
+import { hookEnvironment } from "../hooks/index.ts";
 import { parseYaml, silentLogger, systemClock } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
 import { compileSchemas, effective } from "../values/index.ts";
-import { hookEnvironment } from "./base.ts";
 
 /** Renders the charts of modules from files alone: values files, schema defaults, and what stands for a ConfigMap. */
 export class OfflineCharts {

@@ -1,10 +1,11 @@
 import { hookTask } from "../hooks/index.ts";
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
-import { firstContact } from "../kube/index.ts";
+import { applyOwnCrds } from "../helm/index.ts";
+import { Leadership, RedactionKey, firstContact, redactionSecretName, watchRights } from "../kube/index.ts";
 import { IdleMemory, breathe } from "../lib/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { overlayOf } from "../config.ts";
+import { LEASE_GRACE_MS } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
@@ -23,13 +24,13 @@ import type { Base } from "./base.ts";
 import { Faces } from "./faces.ts";
 import { FollowedReleases } from "./followed-releases.ts";
 import { makeHands } from "./hands.ts";
-import { CHILDREN_GRACE_MS, Leadership } from "./leadership.ts";
-import { applyOwnCrds } from "./own-crds.ts";
-import { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 import { makeReleases, releasesPort } from "./releases.ts";
-import { watchRights } from "./rights.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
 import { makeHelmWitness, makeWitness } from "./witness.ts";
+
+/** Who has lost the lease ends in order, its children first; what is left then ends without being asked. */
+const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
+const BITE_MS = LEASE_GRACE_MS - 500;
 
 export interface OperatorOptions {
   readonly settings: Settings;
@@ -76,7 +77,11 @@ export class Operator {
     this.#state = new State({ clock, secrets: this.#base.secrets, onChange: () => this.#changed() });
     this.#limits = new RateLimits(clock);
     this.#memory = new IdleMemory(clock);
-    this.#leadership = new Leadership(this.#base, { onLost: (reason) => this.#lost(reason) });
+    this.#leadership = new Leadership({
+      ...this.#base,
+      biteMs: BITE_MS,
+      onLost: (reason) => this.#lost(reason),
+    });
     options.scope.add(() => this.#memory.close());
     this.#queues = new Queues<Task>({
       clock,
@@ -134,7 +139,7 @@ export class Operator {
 
   async #start(): Promise<void> {
     const { scope, stop } = this.#options;
-    const { client, logger, settings, hub, clock, namespace } = this.#base;
+    const { client, logger, settings, hub, clock, namespace, overlay } = this.#base;
     await firstContact(client, stop.signal);
     logger.info("Connected", { server: client.origin.server, namespace });
     const config = new ConfigMapSource({
@@ -145,7 +150,7 @@ export class Operator {
       logger,
       namespace,
       name: settings.configMap,
-      overlay: overlayOf(settings),
+      overlay,
       onTrouble: (reason, message) => this.#faces?.configTrouble(reason, message),
     });
     scope.add(() => config.close());
@@ -168,7 +173,7 @@ export class Operator {
     await Promise.all([
       key.ensure(),
       loadEverything(this.#base, this.#state, hands),
-      applyOwnCrds(this.#base),
+      settings.manageCrds ? applyOwnCrds(this.#base) : undefined,
       releases.endOrphans(stop.signal).then(() => releases.ready()),
     ]);
     faces.mirror();

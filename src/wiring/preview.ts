@@ -1,4 +1,3 @@
-import { overlayOf } from "../config.ts";
 import { runEnabledScript } from "../hooks/index.ts";
 import { ForeignReleaseError } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -73,12 +72,12 @@ async function record(
   base: Base,
   running: State | undefined,
 ): Promise<Pick<Look, "state" | "tree" | "configFound">> {
-  const { clock, client, hub, logger, namespace, settings } = base;
+  const { clock, client, hub, logger, namespace, overlay, settings } = base;
   const state = new State({ clock, onChange: () => {} });
   const tree = await readModules(base);
   state.recordTree(tree);
   if (running !== undefined) lend(running, state);
-  const home = { client, hub, logger, namespace, overlay: overlayOf(settings) };
+  const home = { client, hub, logger, namespace, overlay };
   const source = new ConfigMapSource({
     ...home,
     overlay: await overlayInForce(home, home.overlay),

@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import type { NetworkInterfaceInfo } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 
-import { formatAddress, parseAddress, reachableIp } from "../../src/wiring/leader-address.ts";
-import { isOtherRevision, leaderMirror } from "../../src/wiring/leader-mirror.ts";
+import { formatAddress, parseAddress, reachableIp } from "../../src/kube/leader/address.ts";
+import { isOtherRevision, leaderMirror } from "../../src/kube/leader/mirror.ts";
 import { fake } from "../kube/fixture.ts";
 import { until } from "../support/until.ts";
 
@@ -88,10 +88,7 @@ async function scene(answer: Answer) {
   };
   const { port } = leader.address() as AddressInfo;
   publish(`127.0.0.1:${port}`);
-  const mirror = leaderMirror(
-    { client, clock, namespace: "ops", settings: { pod: "op-6f5d8c9b7d-abcde" } },
-    "guard",
-  );
+  const mirror = leaderMirror({ client, clock, namespace: "ops", pod: "op-6f5d8c9b7d-abcde" }, "guard");
   return { api, clock, asked, publish, port, mirror };
 }
 

@@ -1,9 +1,12 @@
 import { randomBytes } from "node:crypto";
 
-import { SECRETS, create, get, isAlreadyExists, isNotFound } from "../kube/index.ts";
+import type { KubeClient } from "./client.ts";
+import { SECRETS } from "./resources.ts";
+import { create, get } from "./verbs.ts";
+import { isAlreadyExists, isNotFound } from "./errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
+import type { Logger } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import type { Base } from "./base.ts";
 
 const KEY_BYTES = 32;
 
@@ -12,7 +15,10 @@ interface KeySecret extends JsonObject {
 }
 
 /** Where the key of an installation is, and how it is read and written. */
-export interface KeyPlace extends Pick<Base, "client" | "logger" | "namespace"> {
+export interface KeyPlace {
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  readonly namespace: string;
   readonly secret: string;
 }
 

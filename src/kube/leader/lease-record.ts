@@ -1,4 +1,4 @@
-import type { JsonObject } from "../model/index.ts";
+import type { JsonObject } from "../../model/index.ts";
 
 /** A `coordination.k8s.io/v1` Lease as far as it is used. */
 export interface LeaseObject {

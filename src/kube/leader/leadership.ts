@@ -1,26 +1,42 @@
 import { lookup } from "node:dns/promises";
 
-import { LEASES, Lease, mergePatch, ownIdentity } from "../kube/index.ts";
-import type { KubeClient } from "../kube/index.ts";
-import { createLogger, oneLine, wakeful } from "../lib/index.ts";
-import { startOnlyWhile, watchdog } from "../process/index.ts";
-import { LEASE_GRACE_MS } from "../config.ts";
-import type { Base } from "./base.ts";
-import { formatAddress, reachableIp } from "./leader-address.ts";
-import { ADDRESS_ANNOTATION, leaderMirror } from "./leader-mirror.ts";
-import type { Readiness } from "./leader-mirror.ts";
+import { LEASES } from "../resources.ts";
+import { Lease } from "./lease.ts";
+import { mergePatch } from "../verbs.ts";
+import { ownIdentity } from "./identity.ts";
+import type { KubeClient } from "../client.ts";
+import { createLogger, oneLine, wakeful } from "../../lib/index.ts";
+import type { Clock, LogSink, Logger } from "../../lib/index.ts";
+import { startOnlyWhile, watchdog } from "../../process/index.ts";
+import { formatAddress, reachableIp } from "./address.ts";
+import { ADDRESS_ANNOTATION, leaderMirror } from "./mirror.ts";
+import type { Readiness } from "./mirror.ts";
 
-/** Who has lost the lease ends in order, its children first; what is left then ends without being asked. */
-export const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
-const BITE_MS = LEASE_GRACE_MS - 500;
-
-export interface LeadershipEvents {
+interface LeadershipOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly sink: LogSink;
+  readonly namespace: string;
+  readonly settings: LeaseSettings;
+  /** So long after the lease is lost the process is killed, whatever still runs in it. */
+  readonly biteMs: number;
   readonly onLost: (reason: string) => void;
+}
+
+interface LeaseSettings {
+  readonly configMap: string;
+  readonly pod?: string | undefined;
+  readonly ha: boolean;
+  readonly listenAddress: string;
+  readonly leaseDurationMs: number;
+  readonly leaseRenewMs: number;
+  readonly leaseRetryMs: number;
 }
 
 /** The Lease that guards against a second operator on the same ConfigMap (README "Operation"). */
 export class Leadership {
-  readonly #base: Base;
+  readonly #options: LeadershipOptions;
   readonly #lease: Lease;
   readonly #name: string;
   readonly #client: KubeClient;
@@ -30,15 +46,15 @@ export class Leadership {
   /** Everything is read that can be read before it leads. */
   #waits = false;
 
-  constructor(base: Base, events: LeadershipEvents) {
-    const { settings, client, logger, namespace } = base;
-    this.#base = base;
+  constructor(options: LeadershipOptions) {
+    const { settings, client, clock, logger, namespace, biteMs } = options;
+    this.#options = options;
     this.#name = `addon-operator-${settings.configMap}`;
     this.#client = client.forLease();
-    this.#leader = leaderMirror(base, this.#name);
+    this.#leader = leaderMirror({ client, clock, namespace, pod: settings.pod }, this.#name);
     this.#lease = new Lease({
       client: this.#client,
-      clock: wakeful(base.clock),
+      clock: wakeful(clock),
       logger,
       namespace,
       name: this.#name,
@@ -49,10 +65,10 @@ export class Leadership {
         retryMs: settings.leaseRetryMs,
       },
       events: {
-        onHeld: (ms) => this.#biteAfter(ms + BITE_MS),
+        onHeld: (ms) => this.#biteAfter(ms + biteMs),
         onLost: (reason) => {
-          this.#biteAfter(BITE_MS);
-          events.onLost(reason);
+          this.#biteAfter(biteMs);
+          options.onLost(reason);
         },
         onWaiting: (holder) =>
           logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder }),
@@ -65,11 +81,11 @@ export class Leadership {
   async acquire(port: number, signal: AbortSignal): Promise<void> {
     this.#waits = true;
     if (this.#watchdog === undefined)
-      this.#base.logger.warn("There is no watchdog here: a busy operator may outlive its lease");
+      this.#options.logger.warn("There is no watchdog here: a busy operator may outlive its lease");
     await this.#lease.acquire(signal);
     this.#leads = true;
     startOnlyWhile(() => this.#lease.held);
-    if (this.#base.settings.ha) await this.#tellAddress(port);
+    if (this.#options.settings.ha) await this.#tellAddress(port);
   }
 
   /** False from the moment on from which another may work, even before `onLost` could be called. */
@@ -86,7 +102,7 @@ export class Leadership {
 
   /** Whatever the event loop is doing. */
   #biteAfter(ms: number): void {
-    const { sink, clock } = this.#base;
+    const { sink, clock } = this.#options;
     const at = { ...clock, now: () => clock.now() + ms };
     const write = (line: string): void => this.#watchdog?.biteAfter(ms, line.trimEnd());
     const lastWords = createLogger({ ...sink, clock: at, write });
@@ -95,12 +111,12 @@ export class Leadership {
 
   /** What a follower says to `/readyz`; undefined for the leader. */
   async mirrored(): Promise<Readiness | undefined> {
-    if (this.#leads || !this.#base.settings.ha) return undefined;
+    if (this.#leads || !this.#options.settings.ha) return undefined;
     return this.#waits ? this.#leader() : { status: 500, text: "Modules are being read\n" };
   }
 
   async #tellAddress(port: number): Promise<void> {
-    const { namespace, settings, logger } = this.#base;
+    const { namespace, settings, logger } = this.#options;
     try {
       const ip = reachableIp((await lookup(settings.listenAddress)).address);
       const body = { metadata: { annotations: { [ADDRESS_ANNOTATION]: formatAddress({ ip, port }) } } };

@@ -1,15 +1,21 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-import { ensureCrds } from "../helm/index.ts";
+import { ensureCrds } from "./crds.ts";
+import type { KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Base } from "./base.ts";
+import type { Clock, Logger } from "../lib/index.ts";
 
 const NAMES = ["addonmodules.yaml", "addonoperators.yaml"];
 
+interface OwnCrdTools {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 /** Creates or upgrades the operator's own CRDs; where it may not, it says so once and works on. */
-export async function applyOwnCrds({ settings, client, clock, logger }: Base): Promise<void> {
-  if (!settings.manageCrds) return;
+export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Promise<void> {
   try {
     // helm installs the same definitions with the chart: of another owner it would refuse to change them.
     await ensureCrds(NAMES.map(fileOf), { client, clock, signal: undefined, fieldManager: "helm" });

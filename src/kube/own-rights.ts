@@ -1,10 +1,9 @@
-import { describeRight, missingRights } from "../kube/index.ts";
-import type { Right } from "../kube/index.ts";
-import { overlayOf } from "../config.ts";
+import type { KubeClient } from "./client.ts";
+import { describeRight, missingRights } from "./rights.ts";
+import type { Right } from "./rights.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Scope, Timer } from "../lib/index.ts";
+import type { Clock, Logger, Scope, Timer } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
-import type { Base } from "./base.ts";
 
 const READ = ["get", "list", "watch"];
 
@@ -27,6 +26,14 @@ export function ownRights(namespace: string, overlay: Overlay["kind"] | undefine
   });
 }
 
+interface RightsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+  readonly overlay: Overlay | undefined;
+}
+
 /** While rights are missing it is asked again this often: somebody may be granting them. */
 const AGAIN_MS = 60_000;
 
@@ -35,11 +42,11 @@ const AGAIN_MS = 60_000;
  * `onFound` hears of the first answer and of every change. It goes on with what it may do. Never throws.
  */
 export async function watchRights(
-  base: Base,
+  options: RightsOptions,
   scope: Scope,
   onFound: (missing: readonly string[]) => void,
 ): Promise<void> {
-  const { clock } = base;
+  const { clock, logger } = options;
   let known: readonly string[] | undefined;
   let timer: Timer | undefined;
   let isOver = false;
@@ -48,13 +55,12 @@ export async function watchRights(
     timer?.cancel();
   });
   const look = async (): Promise<void> => {
-    const found = await findMissingRights(base);
+    const found = await findMissingRights(options);
     // An answer that comes after the end must not keep the process.
     if (isOver) return;
     if (found !== undefined && found.join() !== known?.join()) {
       known = found;
-      if (found.length > 0)
-        base.logger.warn("Rights are missing; what needs them will fail", { rights: found });
+      if (found.length > 0) logger.warn("Rights are missing; what needs them will fail", { rights: found });
       onFound(found);
     }
     if (found === undefined || found.length > 0) timer = clock.setTimer(AGAIN_MS, look);
@@ -63,14 +69,10 @@ export async function watchRights(
 }
 
 /** Undefined where that cannot be told now. */
-async function findMissingRights({
-  client,
-  namespace,
-  settings,
-  logger,
-}: Base): Promise<string[] | undefined> {
+async function findMissingRights(options: RightsOptions): Promise<string[] | undefined> {
+  const { client, namespace, overlay, logger } = options;
   try {
-    const missing = await missingRights(client, ownRights(namespace, overlayOf(settings)?.kind));
+    const missing = await missingRights(client, ownRights(namespace, overlay?.kind));
     return missing.map(describeRight);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });

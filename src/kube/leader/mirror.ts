@@ -1,12 +1,13 @@
 import { request } from "node:http";
 
-import { LEASES, get } from "../kube/index.ts";
-import { oneLine, shareAnswer } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
-import type { JsonObject } from "../model/index.ts";
-import type { Base } from "./base.ts";
-import { parseAddress } from "./leader-address.ts";
-import type { Address } from "./leader-address.ts";
+import type { KubeClient } from "../client.ts";
+import { LEASES } from "../resources.ts";
+import { get } from "../verbs.ts";
+import { oneLine, shareAnswer } from "../../lib/index.ts";
+import type { Clock } from "../../lib/index.ts";
+import type { JsonObject } from "../../model/index.ts";
+import { parseAddress } from "./address.ts";
+import type { Address } from "./address.ts";
 
 /** Annotation of the Lease: where its holder can be asked whether it is ready. */
 export const ADDRESS_ANNOTATION = "addon-operator.io/address";
@@ -21,7 +22,13 @@ export interface Readiness {
   readonly text: string;
 }
 
-type Reached = Pick<Base, "client" | "clock" | "namespace"> & { settings: Pick<Base["settings"], "pod"> };
+interface MirrorOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly namespace: string;
+  /** Name of this Pod. */
+  readonly pod?: string | undefined;
+}
 
 interface Held extends JsonObject {
   readonly metadata: { annotations?: Record<string, string> };
@@ -32,27 +39,27 @@ interface Held extends JsonObject {
  * What a follower says to `/readyz`: what its leader says. The trouble of a leader of an earlier revision is not its
  * own: else a rolling update could never replace a leader that is not ready.
  */
-export function leaderMirror(base: Reached, lease: string): () => Promise<Readiness> {
-  return shareAnswer(base.clock, GOOD_MS, async () => {
+export function leaderMirror(options: MirrorOptions, lease: string): () => Promise<Readiness> {
+  return shareAnswer(options.clock, GOOD_MS, async () => {
     try {
-      return await ask(base, lease);
+      return await ask(options, lease);
     } catch (error) {
       return { status: 500, text: `The leader cannot be asked: ${oneLine(error)}\n` };
     }
   });
 }
 
-async function ask(base: Reached, lease: string): Promise<Readiness> {
-  const { holder, address } = await leaderOf(base, lease);
-  if (isOtherRevision(base.settings.pod ?? "", holder))
+async function ask(options: MirrorOptions, lease: string): Promise<Readiness> {
+  const { holder, address } = await leaderOf(options, lease);
+  if (isOtherRevision(options.pod ?? "", holder))
     return { status: 200, text: "Waiting for the lease; the leader is of another revision\n" };
   if (address === undefined || holder === "") return { status: 500, text: "No leader is elected\n" };
-  return (await statusOf(address, base.clock)) === 200
+  return (await statusOf(address, options.clock)) === 200
     ? { status: 200, text: "Waiting for the lease; the leader is ready\n" }
     : { status: 500, text: "The leader is not ready\n" };
 }
 
-async function leaderOf({ client, namespace }: Reached, name: string) {
+async function leaderOf({ client, namespace }: MirrorOptions, name: string) {
   const target = { resource: LEASES, namespace, name };
   const { metadata, spec } = await get<Held>(client, target, { timeoutMs: LIMIT_MS });
   return {

@@ -1,13 +1,13 @@
-import type { Clock, Logger, Timer } from "../lib/index.ts";
-import { oneLine, sleep } from "../lib/index.ts";
-import type { KubeClient } from "./client.ts";
-import { isAlreadyExists, isConflict, isNotFound } from "./errors.ts";
+import type { Clock, Logger, Timer } from "../../lib/index.ts";
+import { oneLine, sleep } from "../../lib/index.ts";
+import type { KubeClient } from "../client.ts";
+import { isAlreadyExists, isConflict, isNotFound } from "../errors.ts";
 import type { Identity } from "./identity.ts";
 import { formatIdentity, isGone } from "./identity.ts";
 import type { LeaseObject } from "./lease-record.ts";
 import { freeSpec, heldSpec, Sighting } from "./lease-record.ts";
-import { LEASES } from "./resources.ts";
-import { create, get, replace } from "./verbs.ts";
+import { LEASES } from "../resources.ts";
+import { create, get, replace } from "../verbs.ts";
 
 /** What a Lease tells its owner. */
 export interface LeaseEvents {

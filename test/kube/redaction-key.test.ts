@@ -8,7 +8,7 @@ import {
   type LogFields,
   silentLogger,
 } from "../../src/lib/index.ts";
-import { RedactionKey } from "../../src/wiring/redaction-key.ts";
+import { RedactionKey } from "../../src/kube/redaction-key.ts";
 import { fake } from "../kube/fixture.ts";
 import { status } from "../support/fake-api.ts";
 
