@@ -1,6 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 import { describe, expect, test } from "vitest";
+
+import { isTest } from "./titles.ts";
 
 const docs = new URL("../../docs/", import.meta.url);
 const tests = new URL("../", import.meta.url);
@@ -24,15 +26,6 @@ function statements(page: string): Statement[] {
     });
 }
 
-/** Whether `engine/fuzz › name` is a test whose name begins so; `engine/fuzz` means the whole file. */
-function isShown(reference: string): boolean {
-  const [path = "", name = ""] = reference.split(" › ");
-  const file = new URL(`${path}.test.ts`, tests);
-  if (!existsSync(file)) return false;
-  const source = readFileSync(file, "utf8").replaceAll('\\"', '"');
-  return name === "" || ['"', "'", "`"].some((quote) => source.includes(`${quote}${name}`));
-}
-
 describe.each(["LIFECYCLE.md", "MODULES.md"])("docs/%s", (page) => {
   const all = statements(page);
 
@@ -42,7 +35,7 @@ describe.each(["LIFECYCLE.md", "MODULES.md"])("docs/%s", (page) => {
 
   test.each(all)("$text", ({ shownBy }) => {
     expect(shownBy.length).toBeGreaterThan(0);
-    expect(shownBy.filter((reference) => !isShown(reference))).toEqual([]);
+    expect(shownBy.filter((reference) => !isTest(reference))).toEqual([]);
   });
 });
 
