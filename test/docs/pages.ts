@@ -19,7 +19,7 @@ function rows(lines: readonly string[]): string[] {
 /** Sentences of paragraphs and items; a line that goes on belongs to the one before. */
 function sentences(lines: readonly string[]): string[] {
   const code: string[] = [];
-  const hidden = lines.join("\n").replaceAll(/`[^`]*`/g, (text) => `\u0000${code.push(text) - 1}\u0000`);
+  const hidden = lines.join("\n").replaceAll(/`[^`]*`/g, (text) => `\uE000${code.push(text) - 1}\uE000`);
   return hidden
     .split(/\n(?=\s*(?:[-*]|\d+\.) )/)
     .flatMap((item) =>
@@ -30,7 +30,7 @@ function sentences(lines: readonly string[]): string[] {
         .split(BETWEEN),
     )
     .map((text) =>
-      text.replaceAll(/\u0000(\d+)\u0000/g, (_, index: string) =>
+      text.replaceAll(/\uE000(\d+)\uE000/g, (_, index: string) =>
         (code[Number(index)] ?? "").replaceAll("\n", " "),
       ),
     );
@@ -43,7 +43,7 @@ export function statementsOf(page: string): Statement[] {
   const text = page
     .replaceAll(
       /^(```[^]*?\n)```$/gm,
-      (_, block: string) => `\n\u0001${blocks.push(block.split("\n")[0] ?? "") - 1}\n`,
+      (_, block: string) => `\n\uE001${blocks.push(block.split("\n")[0] ?? "") - 1}\n`,
     )
     .replaceAll(/^<!--.*-->$/gm, "");
   return text.split(/\n{2,}|\n(?=#)|(?<=^#.*)\n/m).flatMap((part) => {
@@ -51,7 +51,7 @@ export function statementsOf(page: string): Statement[] {
     const [first = ""] = lines;
     if (first.startsWith("#")) section = first.replace(/^#+ /, "");
     if (first === "" || first.startsWith("#")) return [];
-    if (first.startsWith("\u0001")) return [{ section, text: blocks[Number(first.slice(1))] ?? "" }];
+    if (first.startsWith("\uE001")) return [{ section, text: blocks[Number(first.slice(1))] ?? "" }];
     return (isRow(first) ? rows(lines) : sentences(lines)).map((each) => ({ section, text: each }));
   });
 }
