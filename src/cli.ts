@@ -50,7 +50,7 @@ async function main(args: readonly string[], env: Environment): Promise<number> 
 }
 
 async function offline(command: "hook" | "lint", args: readonly string[], env: Environment): Promise<number> {
-  const { runOffline } = await import("./offline.ts");
+  const { runOffline } = await import("./offline/index.ts");
   const { text, code } = await runOffline(command, args, env);
   print(text);
   return code;

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
 import { parseYaml } from "../src/lib/index.ts";
-import { runOffline } from "../src/offline.ts";
+import { runOffline } from "../src/offline/index.ts";
 
 // docs/DEBUG.md "Without a cluster": what lint finds in charts.
 

@@ -8,7 +8,7 @@ import { tools } from "../scripts/setup/tools.mjs";
 import { UsageError } from "../src/config.ts";
 import { serveSocket } from "../src/debug/index.ts";
 import { parseYaml } from "../src/lib/index.ts";
-import { runOffline } from "../src/offline.ts";
+import { runOffline } from "../src/offline/index.ts";
 
 const MAIN = join(import.meta.dirname, "../src/main.ts");
 let root: string;

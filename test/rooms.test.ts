@@ -10,7 +10,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["modules", "hooks", "helm", "filter"],
   ["state", "queue", "plan"],
   ["triggers", "tasks", "engine"],
-  ["status", "metrics", "debug"],
+  ["status", "metrics", "debug", "offline"],
   ["wiring"],
 ];
 const ROOMS = FLOORS.flat();
@@ -18,12 +18,11 @@ const ROOMS = FLOORS.flat();
 /** Files beside the rooms, and who may import them. */
 const ROOT_FILES: Readonly<Record<string, readonly string[]>> = {
   "version.ts": ["wiring", "cli.ts"],
-  "environment.ts": ["wiring", "main.ts", "cli.ts", "config.ts", "offline.ts", "operator.ts"],
+  "environment.ts": ["wiring", "main.ts", "cli.ts", "config.ts", "operator.ts"],
   "settings.ts": ["wiring", "config.ts", "usage.ts"],
-  "config.ts": ["wiring", "cli.ts", "offline.ts", "operator.ts", "usage.ts"],
+  "config.ts": ["offline", "wiring", "cli.ts", "operator.ts", "usage.ts"],
   "usage.ts": ["cli.ts"],
   "operator.ts": ["cli.ts"],
-  "offline.ts": ["cli.ts"],
   "cli.ts": ["main.ts"],
   "main.ts": [],
 };

@@ -1,6 +1,6 @@
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Module } from "../model/index.ts";
+import type { Module, Tree } from "../model/index.ts";
 import { mayAdopt, originOf } from "./adopt.ts";
 import type { AdoptPolicy, Origin } from "./adopt.ts";
 import { Capabilities } from "./capabilities.ts";
@@ -19,6 +19,7 @@ import { endAllHelms, endLiveHelms } from "./live-helms.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
+import { purgeList } from "./purge.ts";
 import type { PurgePolicy } from "./purge.ts";
 import { writeLabels, reconcileRelease } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
@@ -66,6 +67,12 @@ export interface ReleasesOptions extends HelmOptions {
   readonly hub: Watching;
   readonly purge: PurgePolicy;
   readonly adopt: AdoptPolicy;
+  /** Releases that no module has, and that are never deleted or purged. */
+  readonly reserved?: readonly string[];
+  /** The release that made the operator's ConfigMap: reserved too, unless it is a module's. */
+  readonly ownRelease?: () => string | undefined;
+  /** Hears that CRDs were applied. */
+  readonly onCrds?: () => void;
 }
 
 /** The releases of the modules: brought to their values, removed, looked at (README "Releases"). */
@@ -91,7 +98,7 @@ export class Releases {
       helm: this.helm,
       charts: new ChartReader(clock),
       capabilities: new Capabilities(client, clock),
-      isOurs: (release) => this.ownership(release) === "ours",
+      isOurs: (release) => this.#ownership(release) === "ours",
       adopting: (release) => this.#adopting(release),
       tookOver: (release, objects) => options.witness?.tookOver(release, objects),
       oweLabel: (release) => this.#lateLabels.owe(release),
@@ -179,8 +186,17 @@ export class Releases {
     };
   }
 
+  /** Whether no module may have a release of this name: it is the operator's own, or to be left alone. */
+  isReserved(name: string): boolean {
+    return this.#reserved().has(name);
+  }
+
   /** Whether a release of this name is ours to delete. */
   ownership(name: string): Ownership {
+    return this.isReserved(name) ? "absent" : this.#ownership(name);
+  }
+
+  #ownership(name: string): Ownership {
     const meta = this.store.get(name);
     if (meta === undefined) return "absent";
     return this.#isOurs(meta) ? "ours" : "foreign";
@@ -188,25 +204,30 @@ export class Releases {
 
   /** Names of releases of ours that are not uninstalled. */
   installed(): string[] {
+    const reserved = this.#reserved();
     const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#isOurs(meta);
     return this.store
       .all()
-      .filter(isInstalled)
+      .filter((meta) => isInstalled(meta) && !reserved.has(meta.name))
       .map((meta) => meta.name);
+  }
+
+  /** Releases that have no module in the tree, by the purge policy alone. */
+  withoutModule({ modules }: Pick<Tree, "modules">): string[] {
+    const { purge: policy, managedBy } = this.#options;
+    const never = this.#reserved();
+    return purgeList({
+      releases: this.store.all(),
+      tree: { modules, purgeHolds: [] },
+      policy,
+      managedBy,
+      never,
+    });
   }
 
   /** Whether any release of ours exists. */
   anyOurs(): boolean {
     return this.store.all().some((meta) => this.#isOurs(meta));
-  }
-
-  /** Names of releases that were uninstalled and whose hooks are still owed. */
-  recordsOwed(): string[] {
-    const owed = (meta: ReleaseMeta) => meta.status === "uninstalled" && this.#isOurs(meta);
-    return this.store
-      .all()
-      .filter(owed)
-      .map((meta) => meta.name);
   }
 
   /** The objects that a release should have at any time; undefined when there is no release. */
@@ -243,6 +264,7 @@ export class Releases {
   async ensureCrds(files: readonly string[], signal?: AbortSignal): Promise<void> {
     const { client, clock } = this.#options;
     await ensureCrds(files, { client, clock, signal });
+    this.#options.onCrds?.();
   }
 
   close(): void {
@@ -250,6 +272,12 @@ export class Releases {
     this.#installs.stop();
     this.#lateLabels.close();
     this.store.close();
+  }
+
+  #reserved(): ReadonlySet<string> {
+    const { reserved = [], ownRelease } = this.#options;
+    const own = ownRelease?.();
+    return new Set(own === undefined || this.#ownership(own) === "ours" ? reserved : [...reserved, own]);
   }
 
   #origin(meta: ReleaseMeta): Origin {

@@ -33,7 +33,7 @@ export async function runEnabledScript(request: EnabledScriptRun): Promise<Enabl
   const { settings, module } = request;
   let scratch: Scratch | undefined;
   try {
-    scratch = await Scratch.open(settings.tmpDir, `enabled-${module}`, { keep: settings.keepFiles });
+    scratch = await Scratch.open(settings.tmpDir, `enabled-${module}`, { keep: settings.debugKeepTmpFiles });
     return await ask(scratch, request);
   } catch (error) {
     return { failure: oneLine(error) };
@@ -45,14 +45,14 @@ export async function runEnabledScript(request: EnabledScriptRun): Promise<Enabl
 async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path } = request;
   const variables = await writeFiles(scratch, request);
-  const log = new OutputLog(logger.child({ module, script: "enabled" }), settings.proxyJson);
+  const log = new OutputLog(logger.child({ module, script: "enabled" }), settings.logProxyHookJson);
   let lastLine = "";
   const result = await run({
     file: path,
     args: [],
     cwd: dirname(path),
     env: { ...settings.env, WORKING_DIR: settings.workingDir ?? dirname(dirname(path)), ...variables },
-    timeoutMs: settings.timeoutMs,
+    timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
     onLine: (stream, line) => {
       if (stream === "stdout") lastLine = line;

@@ -6,17 +6,14 @@ import { renderContext, type SnapshotSource } from "./context.ts";
 import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./leftovers.ts";
 import { OutputLog } from "./output-log.ts";
 
-/** Settings that all runs share. */
+/** What all runs share: settings, and the environment of children. */
 export interface RunSettings {
-  /** The operator's own environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly workingDir: string | undefined;
   readonly tmpDir: string;
-  readonly timeoutMs?: number | undefined;
-  /** `--debug-keep-tmp-files`. */
-  readonly keepFiles: boolean;
-  /** `--log-proxy-hook-json`. */
-  readonly proxyJson: boolean;
+  readonly hookTimeoutMs?: number | undefined;
+  readonly debugKeepTmpFiles: boolean;
+  readonly logProxyHookJson: boolean;
 }
 
 /** One run of a hook. Values are JSON texts. */
@@ -73,7 +70,7 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   let result: RunResult | undefined;
   try {
     scratch = await Scratch.open(settings.tmpDir, `hook-${hook.id.toLowerCase()}`, {
-      keep: settings.keepFiles,
+      keep: settings.debugKeepTmpFiles,
     });
     result = await execute(request, await writeFiles(scratch, request));
     if (result.outcome !== "succeeded") return { result, failure: result.message };
@@ -101,11 +98,11 @@ async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<st
 
 async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal } = request;
-  const log = new OutputLog(logger.child(request.fields), settings.proxyJson);
+  const log = new OutputLog(logger.child(request.fields), settings.logProxyHookJson);
   const result = await run({
     ...(await commandOf(hook, [])),
     env: { ...settings.env, WORKING_DIR: workingDirOf(hook, settings.workingDir), ...variables },
-    timeoutMs: settings.timeoutMs,
+    timeoutMs: settings.hookTimeoutMs,
     signal,
     // The log has every line; of stdout nothing else is wanted.
     stdoutLimit: 0,

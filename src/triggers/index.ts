@@ -1,4 +1,5 @@
 export * from "./config-map.ts";
+export { FollowedReleases } from "./followed-releases.ts";
 export * from "./healing.ts";
 export { overlayInForce } from "./overlay-move.ts";
 export type { ReleaseObject } from "./release-object.ts";

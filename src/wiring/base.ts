@@ -17,7 +17,8 @@ import {
 } from "../lib/index.ts";
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
-import type { Overlay } from "../model/index.ts";
+import type { Overlay, Tree } from "../model/index.ts";
+import { placesOf, readTree } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 
 /** What everything else stands on: settings, log, clock, the way to the API server. */
@@ -39,6 +40,8 @@ export interface Base {
   /** Where hooks write to; undefined = into the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
+  /** Reads modules and global hooks; at start without a previous tree. */
+  readonly readTree: (previous?: Tree) => Promise<Tree>;
 }
 
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when it cannot be had. */
@@ -66,6 +69,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   scope.add(() => hub.close());
   const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger });
   scope.add(() => filters.close());
+  const { unnumberedOrder, strictValues: strict } = settings;
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
   return {
     settings,
@@ -82,7 +86,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     filters,
     namespace: namespaceOf(settings, client),
     overlay: overlayOf(settings),
-    runs: runSettings(settings, env),
+    runs: { ...settings, env },
+    readTree: (previous) => readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, clock }),
   };
 }
 
@@ -91,16 +96,4 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
   if (namespace !== undefined) return namespace;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
   throw new ProblemError([{ file: client.origin.file, message: "the context names no namespace", remedy }]);
-}
-
-/** What all runs of hooks and enabled scripts share. */
-export function runSettings(settings: Settings, env: Readonly<Record<string, string>>): RunSettings {
-  return {
-    env,
-    workingDir: settings.workingDir,
-    tmpDir: settings.tmpDir,
-    timeoutMs: settings.hookTimeoutMs,
-    keepFiles: settings.debugKeepTmpFiles,
-    proxyJson: settings.logProxyHookJson,
-  };
 }

@@ -17,7 +17,7 @@ import { helmValuesFile } from "../tasks/index.ts";
 import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
-import { previewStart } from "./preview.ts";
+import { previewStart } from "../offline/index.ts";
 
 /** What the faces show. */
 export interface Shown {

@@ -1,8 +1,9 @@
 import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { parseCrontab } from "../cron/index.ts";
+import type { HookMetricOwner, HookMetrics } from "../metrics/index.ts";
 import { describeProblem } from "../model/index.ts";
 import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
-import { placesOf, readTree, tellTree } from "../modules/index.ts";
+import { tellTree } from "../modules/index.ts";
 import type { Queues, TaskWaits } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import { applyObjects } from "../tasks/index.ts";
@@ -15,7 +16,6 @@ import type {
   SchedulesPort,
   Witness,
 } from "../tasks/index.ts";
-import type { HookMetricsPort } from "./metrics.ts";
 import type { Base } from "./base.ts";
 
 /** Rooms that tasks reach through ports. */
@@ -27,7 +27,7 @@ export interface Ports {
   readonly releases: ReleasesPort;
   readonly config: ConfigPort;
   readonly witness: Witness;
-  readonly hookMetrics: HookMetricsPort;
+  readonly hookMetrics: HookMetrics;
   readonly waits: TaskWaits;
 }
 
@@ -83,24 +83,12 @@ async function load(
 
 /** The directories again; what broke or vanished stays in force until it is mended or confirmed. */
 async function readAgain(base: Base, previous: Tree): Promise<Tree> {
-  const tree = await readModules(base, previous);
+  const tree = await base.readTree(previous);
   tellTree(base.logger, tree, previous);
   const known = new Set(previous.problems.map(describeProblem));
   for (const problem of tree.problems.filter((each) => !known.has(describeProblem(each))))
     base.logger.error("A common file is broken; its last good content stays in force", { ...problem });
   return tree;
-}
-
-/** Reads modules and global hooks; at start without a previous tree. */
-export function readModules(base: Base, previous?: Tree): Promise<Tree> {
-  const { settings, clock } = base;
-  return readTree({
-    ...placesOf(settings),
-    unnumberedOrder: settings.unnumberedOrder,
-    strict: settings.strictValues,
-    previous,
-    clock,
-  });
 }
 
 function hookRunner(base: Base, ports: Ports): HookRunPort {
@@ -115,11 +103,11 @@ function hookRunner(base: Base, ports: Ports): HookRunPort {
       configPatch: output?.configPatchText ?? "",
       valuesPatch: output?.valuesPatchText ?? "",
       applyObjects: () => applyObjects({ client, discovery, filters, clock }, output?.objects ?? []),
-      applyMetrics: () => ports.hookMetrics.apply(labelsOf(run.hook), output?.metrics ?? []),
+      applyMetrics: () => ports.hookMetrics.apply(output?.metrics ?? [], ownerOf(run.hook)),
     };
   };
 }
 
-function labelsOf(hook: Hook): { hook: string; module: string | undefined } {
+function ownerOf(hook: Hook): HookMetricOwner {
   return { hook: hook.name, module: hook.module };
 }

@@ -2,6 +2,7 @@ import { hookTask } from "../hooks/index.ts";
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
 import { applyOwnCrds } from "../helm/index.ts";
+import type { Releases } from "../helm/index.ts";
 import { Leadership, RedactionKey, firstContact, redactionSecretName, watchRights } from "../kube/index.ts";
 import { IdleMemory, breathe } from "../lib/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
@@ -18,13 +19,12 @@ import { State } from "../state/index.ts";
 import type { Happening } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Hands } from "../tasks/index.ts";
-import { ConfigMapSource, KubeBindings, Schedules } from "../triggers/index.ts";
+import { ConfigMapSource, FollowedReleases, KubeBindings, Schedules } from "../triggers/index.ts";
 import { makeBase } from "./base.ts";
 import type { Base } from "./base.ts";
 import { Faces } from "./faces.ts";
-import { FollowedReleases } from "./followed-releases.ts";
 import { makeHands } from "./hands.ts";
-import { makeReleases, releasesPort } from "./releases.ts";
+import { makeReleases } from "./releases.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
 import { makeHelmWitness, makeWitness } from "./witness.ts";
 
@@ -139,24 +139,23 @@ export class Operator {
 
   async #start(): Promise<void> {
     const { scope, stop } = this.#options;
-    const { client, logger, settings, hub, clock, namespace, overlay } = this.#base;
+    const { client, logger, settings, namespace } = this.#base;
     await firstContact(client, stop.signal);
     logger.info("Connected", { server: client.origin.server, namespace });
     const config = new ConfigMapSource({
-      client,
-      hub,
+      ...this.#base,
       state: this.#state,
-      clock,
-      logger,
-      namespace,
       name: settings.configMap,
-      overlay,
       onTrouble: (reason, message) => this.#faces?.configTrouble(reason, message),
     });
     scope.add(() => config.close());
     const announce = (event: Happening): void => this.#faces?.announce(event);
     const watched = { metrics: this.#metrics, state: this.#state, announce };
-    const releases = makeReleases(this.#base, makeHelmWitness(watched));
+    const releases = makeReleases(this.#base, {
+      witness: makeHelmWitness(watched),
+      ownRelease: () => config.release,
+      onCrds: () => this.#bindings.kindsChanged(),
+    });
     scope.add(() => releases.close());
     const hands = this.#makeHands(config, releases);
     const faces = this.#makeFaces(config, releases);
@@ -179,11 +178,12 @@ export class Operator {
     faces.mirror();
     await this.#loadConfig(config, hands);
     await config.watch();
-    this.#followed = new FollowedReleases(this.#base, {
+    this.#followed = new FollowedReleases({
+      ...this.#base,
       state: this.#state,
-      metrics: this.#metrics,
       releases,
       scope,
+      onAbsent: (module, object) => this.#metrics.modules.absent(module, object),
     });
     faces.setHealing(this.#followed.healing);
     if (this.#state.view.boot !== "waiting") this.#begin();
@@ -204,7 +204,7 @@ export class Operator {
     this.#queues.offer("main", { kind: "boot", key: "boot" });
   }
 
-  #makeFaces(config: ConfigMapSource, releases: ReturnType<typeof makeReleases>): Faces {
+  #makeFaces(config: ConfigMapSource, releases: Releases): Faces {
     const faces = new Faces(this.#base, {
       state: this.#state,
       queues: this.#queues,
@@ -220,7 +220,7 @@ export class Operator {
     return faces;
   }
 
-  #makeHands(config: ConfigMapSource, releases: ReturnType<typeof makeReleases>): Hands {
+  #makeHands(config: ConfigMapSource, releases: Releases): Hands {
     const { scope } = this.#options;
     const { clock, logger, env } = this.#base;
     scope.add(() => this.#bindings.close());
@@ -238,7 +238,7 @@ export class Operator {
       queues: this.#queues,
       bindings: this.#bindings,
       schedules,
-      releases: releasesPort(this.#base, releases, { bindings: this.#bindings, config }),
+      releases,
       config,
       witness: makeWitness({
         metrics: this.#metrics,
@@ -246,7 +246,7 @@ export class Operator {
         announce: (event) => this.#faces?.announce(event),
         logger,
       }),
-      hookMetrics: { apply: (from, operations) => this.#hookMetrics.apply(operations, from) },
+      hookMetrics: this.#hookMetrics,
       waits: this.#waits,
     });
     this.#hands = hands;

@@ -1,9 +1,8 @@
 import type { Environment, Settings } from "../config.ts";
 import { firstContact } from "../kube/index.ts";
 import { toYaml } from "../lib/index.ts";
+import { previewStart, scoped } from "../offline/index.ts";
 import { makeBase } from "./base.ts";
-import { scoped } from "./offline-base.ts";
-import { previewStart } from "./preview.ts";
 import { makeReleases } from "./releases.ts";
 
 /**

@@ -7,7 +7,6 @@ import { checkSchemas, loadHooks } from "../tasks/index.ts";
 import type { Hands } from "../tasks/index.ts";
 import type { ConfigMapSource } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
-import { readModules } from "./hands.ts";
 
 /**
  * Reads everything that must be right before anything runs: directories, global hooks, the ConfigMap. Throws
@@ -16,7 +15,7 @@ import { readModules } from "./hands.ts";
 export async function loadEverything(base: Base, state: State, hands: Hands): Promise<void> {
   if (!startsAsMeant())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
-  const tree = await readModules(base);
+  const tree = await base.readTree();
   tellTree(base.logger, tree);
   const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
   refuse([...tree.problems, ...problems]);
@@ -27,7 +26,7 @@ export async function loadEverything(base: Base, state: State, hands: Hands): Pr
 
 /** Reads files and asks all hooks for their configuration, so that the caches are full; problems are for later. */
 export async function warmUp(base: Base, hands: Hands): Promise<void> {
-  const tree = await readModules(base);
+  const tree = await base.readTree();
   await loadHooks(hands, tree.globalHookFiles, undefined);
   for (const module of tree.modules) await loadHooks(hands, module.hookFiles, module.name);
 }

@@ -74,7 +74,13 @@ describe("hooks", () => {
     const loader = new HookLoader({ env, workingDir: undefined, logger: silentLogger, checkCrontab });
     const loaded = await loader.load(hookFileAt(path), kind === "module" ? "web" : undefined);
     expect(loaded).toMatchObject({ hook: {}, warnings: [] });
-    const settings = { env, workingDir: undefined, tmpDir: dir, keepFiles: false, proxyJson: false };
+    const settings = {
+      env,
+      workingDir: undefined,
+      tmpDir: dir,
+      debugKeepTmpFiles: false,
+      logProxyHookJson: false,
+    };
     const { failure, output } = await hookOffline({
       path,
       context,

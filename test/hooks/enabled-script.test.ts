@@ -20,7 +20,14 @@ async function ask(script: string, timeoutMs?: number) {
   await writeFile(path, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
   const env = { PATH: process.env.PATH ?? "" };
   const tmpDir = join(dir, "tmp");
-  const settings = { env, workingDir: undefined, tmpDir, timeoutMs, keepFiles: false, proxyJson: false };
+  const settings = {
+    env,
+    workingDir: undefined,
+    tmpDir,
+    hookTimeoutMs: timeoutMs,
+    debugKeepTmpFiles: false,
+    logProxyHookJson: false,
+  };
   const values = '{"global":{"enabledModules":["a"]}}';
   const answer = await runEnabledScript({
     module: "m",

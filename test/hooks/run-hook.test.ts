@@ -67,8 +67,8 @@ function start({
       env: { PATH, ...env },
       workingDir: undefined,
       tmpDir,
-      keepFiles: false,
-      proxyJson: false,
+      debugKeepTmpFiles: false,
+      logProxyHookJson: false,
       ...settings,
     },
     logger: logger(),
@@ -220,7 +220,7 @@ describe("what a run leaves", () => {
   });
 
   test("files are kept when that is asked for", async () => {
-    await start({ hook: hookAt("leaves.sh"), settings: { keepFiles: true } });
+    await start({ hook: hookAt("leaves.sh"), settings: { debugKeepTmpFiles: true } });
     const [dir = ""] = await readdir(tmpDir);
     expect(dir).toMatch(/^hook-m-leaves-sh\./);
     expect((await readdir(join(tmpDir, dir))).sort()).toEqual([
@@ -248,7 +248,7 @@ describe("runs that go wrong", () => {
   });
 
   test("a time limit ends the whole group", async () => {
-    expect((await obey("sleep 60 & sleep 60", { settings: { timeoutMs: 100 } })).failure).toBe(
+    expect((await obey("sleep 60 & sleep 60", { settings: { hookTimeoutMs: 100 } })).failure).toBe(
       "timed out after 100ms",
     );
   });
@@ -290,7 +290,7 @@ echo 'at all'`;
   });
 
   test("becomes records of its own with --log-proxy-hook-json", async () => {
-    await obey(script, { settings: { proxyJson: true } });
+    await obey(script, { settings: { logProxyHookJson: true } });
     expect(records.map(({ level, message }) => [level, message])).toEqual([
       ["warn", "low"],
       ["info", "plain"],
@@ -310,7 +310,9 @@ echo 'at all'`;
   });
 
   test("that never ends does not hold back the rest", async () => {
-    await obey("echo '{'; for i in $(seq 250); do echo line $i; done", { settings: { proxyJson: true } });
+    await obey("echo '{'; for i in $(seq 250); do echo line $i; done", {
+      settings: { logProxyHookJson: true },
+    });
     expect(records).toHaveLength(251);
   });
 });
@@ -322,7 +324,13 @@ describe("offline", () => {
       context,
       values: "{}",
       configValues: "{}",
-      settings: { env: { PATH }, workingDir: undefined, tmpDir, keepFiles: false, proxyJson: false },
+      settings: {
+        env: { PATH },
+        workingDir: undefined,
+        tmpDir,
+        debugKeepTmpFiles: false,
+        logProxyHookJson: false,
+      },
       logger: logger(),
     });
 

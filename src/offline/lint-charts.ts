@@ -3,7 +3,7 @@ import { basename, join } from "node:path";
 import { HelmError, manifestFaults, unreadKeys } from "../helm/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Module, Problem, Tree } from "../model/index.ts";
-import type { OfflineCharts } from "./offline-charts.ts";
+import type { OfflineCharts } from "./charts.ts";
 
 /** What is wrong with a module's chart: values that nothing reads, what helm refuses, what any API server would. */
 export async function lintChart(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {

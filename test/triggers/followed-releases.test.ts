@@ -3,13 +3,16 @@ import type { ObjectRef, Release, Releases } from "../../src/helm/index.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES } from "../../src/kube/index.ts";
 import type { WatchConsumer, WatchedObject } from "../../src/kube/index.ts";
 import { Scope, silentLogger } from "../../src/lib/index.ts";
-import type { Metrics } from "../../src/metrics/index.ts";
-import type { Base } from "../../src/wiring/base.ts";
-import { FollowedReleases } from "../../src/wiring/followed-releases.ts";
+import { FollowedReleases } from "../../src/triggers/index.ts";
 import { settle } from "../support/clock.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
+
+type KubeParts = Omit<
+  ConstructorParameters<typeof FollowedReleases>[0],
+  "state" | "releases" | "scope" | "onAbsent"
+>;
 
 const map = (name: string): ObjectRef => ({
   apiVersion: "v1",
@@ -56,7 +59,7 @@ async function lab(status = "deployed") {
         return Promise.reject(new ApiError({ status: 404, reason: "NotFound", message: "gone" }));
       },
     },
-  } as unknown as Base;
+  } as unknown as KubeParts;
   const release = (): Release => ({
     name: "one",
     revision: made.revision,
@@ -70,11 +73,9 @@ async function lab(status = "deployed") {
     objects: () => (made.broken ? Promise.reject(made.broken) : Promise.resolve(made.objects)),
     store: { onChange: (listener: typeof changed) => void (changed = listener) },
   } as unknown as Releases;
-  const metrics = {
-    modules: { absent: (_module: string, name: string) => void counted.push(name) },
-  } as unknown as Metrics;
+  const onAbsent = (_module: string, name: string): void => void counted.push(name);
   const scope = new Scope();
-  const followed = new FollowedReleases(base, { state, metrics, releases, scope });
+  const followed = new FollowedReleases({ ...base, state, releases, scope, onAbsent });
   const listed = async (names: readonly string[]): Promise<void> => {
     await settle();
     const [consumer] = consumers;
@@ -225,14 +226,14 @@ test("a release that cannot be read keeps its watches, is told of once and read 
     namespace: "ops",
     hub: { subscribe: () => ({ synced: Promise.resolve(), close: () => {} }) },
     discovery: { resolve: () => Promise.resolve(undefined) },
-  } as unknown as Base;
+  } as unknown as KubeParts;
   const releases = {
     store: { onChange: () => {} },
     get: () => undefined,
     objects: () => answer(),
   } as unknown as Releases;
   const scope = new Scope();
-  const followed = new FollowedReleases(base, { state: lab.state, metrics: {} as never, releases, scope });
+  const followed = new FollowedReleases({ ...base, state: lab.state, releases, scope, onAbsent: () => {} });
   const look = async (): Promise<readonly string[] | undefined> => {
     followed.look("one");
     await lab.run();

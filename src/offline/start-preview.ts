@@ -1,17 +1,18 @@
-import { runEnabledScript } from "../hooks/index.ts";
+import type { Settings } from "../config.ts";
 import { ForeignReleaseError } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
+import { runEnabledScript } from "../hooks/index.ts";
+import type { RunSettings } from "../hooks/index.ts";
+import type { KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
+import type { Clock, KnownSecrets, Logger } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
-import type { Json, Module, Tree } from "../model/index.ts";
+import type { Json, Module, Overlay, Tree } from "../model/index.ts";
 import { brake, explainBrake } from "../plan/index.ts";
 import { GLOBAL, State, invalidValues } from "../state/index.ts";
 import { guardOf, helmValuesFile, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
 import { ConfigMapSource, overlayInForce } from "../triggers/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import type { Base } from "./base.ts";
-import { readModules } from "./hands.ts";
-import { releasesPort } from "./releases.ts";
 
 /** What would happen to one module, or to a release without one. */
 type Fate =
@@ -24,6 +25,20 @@ type Fate =
   | "suspended"
   | "invalid"
   | "disabled";
+
+/** What a start stands on. */
+interface Base {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly secrets: KnownSecrets;
+  readonly client: KubeClient;
+  readonly hub: WatchHub;
+  readonly namespace: string;
+  readonly overlay: Overlay | undefined;
+  readonly runs: RunSettings;
+  readonly readTree: () => Promise<Tree>;
+}
 
 /** Where the picture of a start comes from. */
 interface Look {
@@ -74,7 +89,7 @@ async function record(
 ): Promise<Pick<Look, "state" | "tree" | "configFound">> {
   const { clock, client, hub, logger, namespace, overlay, settings } = base;
   const state = new State({ clock, onChange: () => {} });
-  const tree = await readModules(base);
+  const tree = await base.readTree();
   state.recordTree(tree);
   if (running !== undefined) lend(running, state);
   const home = { client, hub, logger, namespace, overlay };
@@ -124,9 +139,9 @@ async function fatesOf(look: Look): Promise<Verdict[]> {
     if (!["disabled", "delete", "invalid"].includes(verdict[1])) enabled.push(module.name);
     verdicts.push(verdict);
   }
-  const { base, releases, state, tree } = look;
+  const { releases, state, tree } = look;
   if (tree.purgeHolds.length > 0) return verdicts;
-  const orphans = releasesPort(base, releases).withoutModule(tree);
+  const orphans = releases.withoutModule(tree);
   return [...verdicts, ...orphans.map((name) => purgeFate(state, name))];
 }
 
@@ -146,7 +161,7 @@ async function fateOf(look: Look, module: Module, enabled: readonly string[]): P
   if (script !== undefined) return script;
   if (values.isSuspended(module.valuesKey)) return [module.name, "suspended", "helm is left alone"];
   if (module.chart === "none") return [module.name, "hooksOnly", "it has no chart"];
-  if (releasesPort(look.base, look.releases).isReserved(module.name))
+  if (look.releases.isReserved(module.name))
     return [module.name, "invalid", "its release would overwrite one that is never touched"];
   return releaseFate(look, module);
 }

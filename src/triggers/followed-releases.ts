@@ -1,12 +1,11 @@
 import type { ObjectRef, Releases } from "../helm/index.ts";
 import { getMetadata, inParallel, isNotFound } from "../kube/index.ts";
+import type { Discovery, KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Scope, Timer } from "../lib/index.ts";
-import type { Metrics } from "../metrics/index.ts";
+import type { Clock, Logger, Scope, Timer } from "../lib/index.ts";
 import type { ReleaseView, State } from "../state/index.ts";
-import { Healing } from "../triggers/index.ts";
-import type { AbsentObject } from "../triggers/index.ts";
-import type { Base } from "./base.ts";
+import { Healing } from "./healing.ts";
+import type { AbsentObject } from "./healing.ts";
 
 /** A first reload that a failing module holds up keeps the others waiting for so long. */
 const LATEST_MS = 30_000;
@@ -19,18 +18,24 @@ const ANSWER_MS = 5000;
 /** Objects named in one line of the log. */
 const MOST_NAMED = 20;
 
-interface Parts {
+interface FollowedReleasesOptions {
+  readonly client: KubeClient;
+  readonly discovery: Discovery;
+  readonly hub: WatchHub;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
   readonly state: State;
-  readonly metrics: Metrics;
   readonly releases: Releases;
   readonly scope: Scope;
+  /** Hears of each object that went missing. */
+  readonly onAbsent: (module: string, object: string) => void;
 }
 
 /** What release Secrets say goes into the records of modules, and so do objects of releases that go missing. */
 export class FollowedReleases {
   readonly healing: Healing;
-  readonly #base: Base;
-  readonly #parts: Parts;
+  readonly #options: FollowedReleasesOptions;
   readonly #waiting = new Set<string>();
   /** The revision whose objects are watched, by module. */
   readonly #revisions = new Map<string, number | undefined>();
@@ -39,21 +44,20 @@ export class FollowedReleases {
   readonly #unread = new Set<string>();
   #again: Timer | undefined;
 
-  constructor(base: Base, parts: Parts) {
-    this.#base = base;
-    this.#parts = parts;
+  constructor(options: FollowedReleasesOptions) {
+    this.#options = options;
     this.healing = this.#makeHealing();
-    parts.scope.add(() => {
+    options.scope.add(() => {
       this.#timer?.cancel();
       this.#again?.cancel();
       this.healing.close();
     });
-    parts.releases.store.onChange((module) => this.look(module));
+    options.releases.store.onChange((module) => this.look(module));
   }
 
   /** Looks at a module's release, and watches its objects as they are now. */
   look(module: string): void {
-    const { state, releases } = this.#parts;
+    const { state, releases } = this.#options;
     state.recordRelease(module, releases.get(module));
     // While a run is under way its objects come and go; what counts is what it leaves.
     if (state.module(module)?.activity !== "none") return;
@@ -74,11 +78,11 @@ export class FollowedReleases {
   /** The records of all releases at once would hold up the first reload; until its end nothing could be healed anyhow. */
   #watchLater(module: string): void {
     this.#waiting.add(module);
-    this.#timer ??= this.#base.clock.setTimer(LATEST_MS, () => this.begin());
+    this.#timer ??= this.#options.clock.setTimer(LATEST_MS, () => this.begin());
   }
 
   async #watchObjects(module: string): Promise<void> {
-    const { state, releases } = this.#parts;
+    const { state, releases } = this.#options;
     const revision = releases.get(module)?.revision;
     try {
       const objects = (await releases.objects(module)) ?? [];
@@ -94,9 +98,9 @@ export class FollowedReleases {
   }
 
   #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
-    const { namespace: home } = this.#base;
+    const { namespace: home } = this.#options;
     // Its record, which tells more than its labels, was read only now.
-    this.#parts.state.recordRelease(module, release);
+    this.#options.state.recordRelease(module, release);
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
     this.healing.setObjects(
@@ -106,7 +110,7 @@ export class FollowedReleases {
   }
 
   #readAgain(module: string, error: unknown): void {
-    const { clock, logger } = this.#base;
+    const { clock, logger } = this.#options;
     if (!this.#unread.has(module))
       logger.warn("A release cannot be read; the objects known before stay watched", {
         module,
@@ -122,14 +126,13 @@ export class FollowedReleases {
   }
 
   #note(module: string, unread: string | undefined): void {
-    const { state } = this.#parts;
+    const { state } = this.#options;
     if (state.module(module)?.unread !== unread)
       state.update(module, (record) => void (record.unread = unread));
   }
 
   #makeHealing(): Healing {
-    const { hub, discovery, clock, logger, client } = this.#base;
-    const { state, releases } = this.#parts;
+    const { hub, discovery, clock, logger, client, state, releases } = this.#options;
     return new Healing({
       hub,
       resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
@@ -153,8 +156,7 @@ export class FollowedReleases {
   }
 
   #takeAbsent(module: string, absent: readonly AbsentObject[]): void {
-    const { state, releases, metrics } = this.#parts;
-    const { logger } = this.#base;
+    const { state, releases, logger, onAbsent } = this.#options;
     // A release is deployed only once all of its objects were made.
     const isWhole = releases.get(module)?.status === "deployed";
     const gone = absent.filter(({ existed }) => existed || isWhole).map(({ name }) => name);
@@ -162,7 +164,7 @@ export class FollowedReleases {
     if (never.length > 0)
       logger.warn("Objects of a release were never created", { module, ...shorten(never) });
     if (gone.length === 0) return;
-    for (const object of gone) metrics.modules.absent(module, object);
+    for (const object of gone) onAbsent(module, object);
     logger.warn("Objects of a release are gone", { module, ...shorten(gone) });
     // Those of which was told before may still wait for their run.
     state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])]));

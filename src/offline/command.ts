@@ -1,6 +1,8 @@
-import { UsageError, parseSettings } from "./config.ts";
-import type { Environment } from "./config.ts";
-import type { Printed } from "./wiring/offline-base.ts";
+import { UsageError, parseSettings } from "../config.ts";
+import type { Environment } from "../config.ts";
+import { runHookOffline } from "./hook-run.ts";
+import { lintDirs, rbacOf } from "./lint.ts";
+import type { Printed } from "./surroundings.ts";
 
 /**
  * Sub-commands that need no cluster: `hook run`, `lint` (design: Debug socket and CLI). Exit code 1 when the hook fails
@@ -24,7 +26,6 @@ async function hook(args: readonly string[], env: Environment): Promise<Printed>
   const context = files.get("--context");
   if (verb !== "run" || path === undefined || extra !== undefined || context === undefined)
     throw new UsageError([`usage: addon-operator ${HOOK_USAGE}`]);
-  const { runHookOffline } = await import("./wiring/hook-offline.ts");
   const given = { path, context, values: files.get("--values"), configValues: files.get("--config-values") };
   return runHookOffline(given, settings, env);
 }
@@ -51,7 +52,6 @@ async function lint(args: readonly string[], env: Environment): Promise<Printed>
   const { settings, rest } = parseSettings(args, env, ["--rbac", "--values"]);
   const { words, files } = split(rest.filter((arg) => arg !== "--rbac"));
   if (words.length === 0) throw new UsageError(["usage: addon-operator lint [--rbac] [--values FILE] DIR…"]);
-  const { lintDirs, rbacOf } = await import("./wiring/lint.ts");
   const request = { dirs: words, values: files.get("--values") };
   return rest.includes("--rbac") ? rbacOf(request, settings, env) : lintDirs(request, settings, env);
 }

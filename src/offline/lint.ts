@@ -9,9 +9,9 @@ import { compileSchemas } from "../values/index.ts";
 import { readLintDir } from "./lint-dirs.ts";
 import type { LintDir } from "./lint-dirs.ts";
 import { lintChart } from "./lint-charts.ts";
-import { askOptions, scoped } from "./offline-base.ts";
-import type { Printed } from "./offline-base.ts";
-import { OfflineCharts, readConfigValues } from "./offline-charts.ts";
+import { askOptions, scoped } from "./surroundings.ts";
+import type { Printed } from "./surroundings.ts";
+import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
 
 interface Findings {

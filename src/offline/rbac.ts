@@ -3,7 +3,7 @@ import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Hook, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
-import type { OfflineCharts } from "./offline-charts.ts";
+import type { OfflineCharts } from "./charts.ts";
 import { Kinds } from "./rbac-kinds.ts";
 
 const WATCHED = ["get", "list", "watch"];

@@ -9,9 +9,8 @@ import { ProblemError } from "../model/index.ts";
 import type { Json } from "../model/index.ts";
 import { parsePatch } from "../values/index.ts";
 import type { PatchRules } from "../values/index.ts";
-import { runSettings } from "./base.ts";
-import { scoped, stderrLogger } from "./offline-base.ts";
-import type { Printed } from "./offline-base.ts";
+import { scoped, stderrLogger } from "./surroundings.ts";
+import type { Printed } from "./surroundings.ts";
 
 /** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
 export interface HookFiles {
@@ -37,7 +36,7 @@ export async function runHookOffline(
     context,
     values,
     configValues,
-    settings: runSettings(settings, hookEnvironment(env)),
+    settings: { ...settings, env: hookEnvironment(env) },
     logger: stderrLogger(settings),
   };
   return scoped(() => runAndTell(request));

@@ -1,0 +1,3 @@
+export { runOffline } from "./command.ts";
+export { previewStart } from "./start-preview.ts";
+export { scoped } from "./surroundings.ts";
