@@ -37,7 +37,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   ),
 };
 
-/** Exit codes: 0 stopped on request, 1 refused to start or the call failed, 2 wrong usage (design: Running). */
+/** Exit codes: 0 stopped on request, 1 refused to start or the call failed, 2 wrong usage. */
 async function main(args: readonly string[], env: Environment): Promise<number> {
   if (args.includes("--help") || args.includes("-h")) return print(usage());
   if (args[0] === "--version") return print(`addon-operator ${VERSION}\n`);

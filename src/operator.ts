@@ -12,7 +12,7 @@ const LAST_RESORT_MS = 15_000;
 
 /**
  * Runs the operator until it is told to stop or loses its lease (exit code 0), or refuses to start (exit code 1, one
- * line for each problem) (design: Running). An uncaught error stops it in order (exit code 1).
+ * line for each problem). An uncaught error stops it in order (exit code 1).
  */
 export async function operate({ settings, warnings }: ParsedSettings, env: Environment): Promise<number> {
   const logger = createLogger(logSink(settings));

@@ -1,7 +1,7 @@
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
 import type { Limit, LogLevel, LogType } from "./lib/index.ts";
 
-/** One row of the settings table (design: "Settings"): flag > environment > default. */
+/** One row of the settings table: flag > environment > default. */
 export interface SettingRow {
   readonly key: string;
   /** Names without `--`, the documented one first. */

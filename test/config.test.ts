@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { UsageError, overlayOf, parseSettings } from "../src/config.ts";
 
-describe("settings (design: Settings)", () => {
+describe("settings", () => {
   it("takes flag over environment over default", () => {
     expect(parseSettings([], {}).settings.listenPort).toBe(9115);
     const env = { ADDON_OPERATOR_LISTEN_PORT: "9650" };

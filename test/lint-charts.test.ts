@@ -7,7 +7,7 @@ import { tools } from "../scripts/setup/tools.mjs";
 import { parseYaml } from "../src/lib/index.ts";
 import { runOffline } from "../src/offline/index.ts";
 
-// docs/DEBUG.md "Without a cluster": what lint finds in charts.
+// docs/DEBUG.md, "Without a cluster": what lint finds in charts.
 
 let root: string;
 

@@ -65,7 +65,7 @@ export function byDays(fields: Fields, wallMs: number): number | undefined {
   return undefined;
 }
 
-/** A star in either day field: both must match; none: either (hook-contract §1.6). */
+/** A star in either day field: both must match; none: either. */
 function dayMatches({ day, month, weekday }: Fields, dayMs: number): boolean {
   const date = new Date(dayMs);
   if (!month.values.has(date.getUTCMonth() + 1)) return false;

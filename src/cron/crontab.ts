@@ -4,7 +4,7 @@ import { type Fields, parseFields } from "./fields.ts";
 import { nextMoment } from "./schedule.ts";
 import { isTimeZone } from "./zone.ts";
 
-/** A schedule (hook-contract §1.6). */
+/** A schedule. */
 export interface Crontab {
   readonly line: string;
   /** What the line probably does not mean, for the log at load. */

@@ -63,7 +63,7 @@ function parseField(text: string, bounds: Bounds, line: string): Field {
   for (const part of parts) {
     const range = parseRange(part, bounds, line);
     star ||= range.star;
-    // Sunday is 7 in some lines and 0 in others (HOOKS "schedule").
+    // Sunday is 7 in some lines and 0 in others.
     for (let value = range.from; value <= range.to; value += range.step)
       values.add(value > bounds.last ? 0 : value);
   }

@@ -35,7 +35,7 @@ export const CLI_FLAGS = [
   "-t",
 ];
 
-/** Sub-commands that talk to a running operator (design: Debug socket and CLI). */
+/** Sub-commands that talk to a running operator. */
 export const DEBUG_COMMANDS = ["queue", "global", "module", "config", "raw", "plan"] as const;
 
 /** Which call a sub-command makes. Throws CliError. */

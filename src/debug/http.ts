@@ -38,7 +38,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/queue", queue],
 ]);
 
-/** Serves the public port (design: HTTP). Throws ProblemError when it cannot be had. */
+/** Serves the public port. Throws ProblemError when it cannot be had. */
 export function servePublic(
   { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
   sources: PublicSources,

@@ -3,7 +3,7 @@ import { MAIN_QUEUE, describeTask } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 
-/** JSON shape of `queue list` (operator-behaviour §1.4). */
+/** JSON shape of `queue list`. */
 export interface QueueDump {
   readonly active: readonly {
     readonly name: string;
@@ -46,7 +46,7 @@ export function dumpQueues(queues: readonly QueueView<Task>[], now: number, show
   };
 }
 
-/** The same as text for people (hook-contract §7.1). */
+/** The same as text for people. */
 export function queueText(dump: QueueDump): string {
   const blocks = dump.active.map(
     (queue) =>

@@ -8,7 +8,7 @@ const SETTLE_MS = 100;
 const OWNER_ONLY = 0o600;
 const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
 
-/** `/tmp/addon-operator-queue` (HOOKS "Debug"): the queues as text. Errors are ignored; one write follows the other. */
+/** `/tmp/addon-operator-queue`: the queues as text. Errors are ignored; one write follows the other. */
 export class QueueFile {
   readonly #path: string;
   readonly #clock: Clock;

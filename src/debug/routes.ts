@@ -57,7 +57,7 @@ type Handler = (sources: Answers, ask: Ask) => Answer | Promise<Answer>;
 const data = (value: Json): Answer => ({ status: 200, data: value });
 const failure = (status: number, text: string): Answer => ({ status, text: `${text}\n` });
 
-/** Routes of the debug socket (operator-behaviour §1.4 and ours beyond it). */
+/** Routes of the debug socket. */
 export async function answer(sources: Answers, ask: Ask): Promise<Answer> {
   const [room = "", ...rest] = ask.path;
   const handler = Object.hasOwn(ROOMS, room) ? ROOMS[room] : undefined;

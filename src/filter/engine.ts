@@ -39,7 +39,7 @@ const TIME_LIMIT_MS = 5000;
 const MAX_IDLE = 32;
 const MAX_CACHED = 1000;
 
-/** Compiles and runs jq filters (hook-contract §2.3): plain paths in JavaScript, all else in long-lived jq processes. */
+/** Compiles and runs jq filters: plain paths in JavaScript, all else in long-lived jq processes. */
 export class FilterEngine {
   readonly #options: FilterEngineOptions;
   /** Compiled filters by text, the latest used last. */

@@ -15,7 +15,7 @@ export interface Jq {
   /** As it tells itself, e.g. `jq-1.7.1` or `gojq 0.12.17`. */
   readonly version: string;
   readonly gojq: boolean;
-  /** The environment filters run in: no variables of the operator but its time zone (hook-contract §2.3). */
+  /** The environment filters run in: no variables of the operator but its time zone. */
   readonly env: Readonly<Record<string, string>>;
 }
 

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "../model/index.ts";
 
-/** No output → null, one → it, more → an array of them; object keys sorted at every level (hook-contract §2.3). */
+/** No output → null, one → it, more → an array of them; object keys sorted at every level. */
 export function resultOf(outputs: readonly Json[]): Json {
   return sortKeys(outputs.length === 1 ? (outputs[0] ?? null) : outputs.length === 0 ? null : [...outputs]);
 }

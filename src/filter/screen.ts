@@ -19,7 +19,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 /**
- * The tokens of a filter, after a look for what may not be in it (hook-contract §2.3). Undefined when the text cannot
+ * The tokens of a filter, after a look for what may not be in it. Undefined when the text cannot
  * be read here: then jq must say what is wrong with it. Throws FilterError.
  */
 export function screen(text: string): readonly Token[] | undefined {

@@ -15,7 +15,7 @@ export interface ChartFile {
   readonly changedAt: number;
 }
 
-/** Directories that a made chart leaves out (operator-behaviour §1.6). */
+/** Directories that a made chart leaves out. */
 export const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
 
 const STAMP_STEP_MS = 50;

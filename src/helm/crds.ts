@@ -22,7 +22,7 @@ const STEP_MS = 50;
 const REFUSED: ReadonlySet<number> = new Set([400, 422]);
 
 /**
- * Creates or updates the CustomResourceDefinitions in `files`; never deletes one (operator-behaviour §1.12). What others
+ * Creates or updates the CustomResourceDefinitions in `files`; never deletes one. What others
  * own stays: a conversion stanza that the file does not have, the status. Resolves with their names when the API serves
  * them all. Throws ProblemError for a file that is broken, holds anything else or is refused by the server; ApiError.
  */

@@ -1,7 +1,7 @@
 import { LABELS } from "./labels.ts";
 import type { ReleaseMeta } from "./release-store.ts";
 
-/** What a run has to do about a release (README "Releases"). */
+/** What a run has to do about a release. */
 export type Decision =
   | { readonly act: "nothing" }
   /** Straight to `helm upgrade --install`. */

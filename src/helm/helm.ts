@@ -153,7 +153,7 @@ export class Helm {
     return [manifestOf(release), ...hooks.map(manifestOf)];
   }
 
-  /** `helm upgrade --install` (README "Releases"). A first installation brings CRDs of sub-charts that are not there. */
+  /** `helm upgrade --install`. A first installation brings CRDs of sub-charts that are not there. */
   async upgradeInstall(call: UpgradeCall): Promise<void> {
     const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];

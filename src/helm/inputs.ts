@@ -5,7 +5,7 @@ import { mentionsLookup } from "./chart.ts";
 import type { Chart } from "./chart.ts";
 import { mentionsShared } from "./shared-kinds.ts";
 
-/** Everything a release is made from (design: "Labels on helm's release Secrets"). */
+/** Everything a release is made from. */
 export interface Inputs {
   readonly module: Pick<Module, "name" | "valuesKey">;
   readonly namespace: string;

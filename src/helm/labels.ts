@@ -1,6 +1,6 @@
 import { digest, DIGEST_SCHEME } from "../lib/index.ts";
 
-/** Our labels on helm's release Secrets (design: "Labels on helm's release Secrets"). */
+/** Our labels on helm's release Secrets. */
 export const LABELS = {
   managedBy: "addon-operator.io/managed-by",
   inputs: "addon-operator.io/inputs",

@@ -55,7 +55,7 @@ function withoutHeritage(document: Json): Json {
 }
 
 /**
- * The objects of a release that should be there at any time (README "Healing"): without helm hooks, objects with a
+ * The objects of a release that should be there at any time: without helm hooks, objects with a
  * delete policy, Jobs with a TTL.
  */
 export function lastingObjects(manifest: string): ObjectRef[] {

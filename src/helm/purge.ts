@@ -16,7 +16,7 @@ export interface PurgeInput {
 }
 
 /**
- * Releases that have no module directory (LIFECYCLE-STEPS 7, README "Purge"); none while anything about the directories
+ * Releases that have no module directory; none while anything about the directories
  * is unclear. Names are in order.
  */
 export function purgeList(input: PurgeInput): string[] {

@@ -80,7 +80,7 @@ export interface Step {
 }
 
 /**
- * Compares, and does the least that is owed (LIFECYCLE-STEPS 5 "helm", README "Releases"): nothing for equal inputs,
+ * Compares, and does the least that is owed: nothing for equal inputs,
  * new labels for an equal manifest, else an upgrade. What is gone of a release that stays is put back.
  */
 export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {

@@ -23,7 +23,7 @@ export interface HookRecord {
   readonly startedAt: number | undefined;
 }
 
-/** What helm stores in a release Secret, as far as we look into it (gitops-node-helm §8.1). */
+/** What helm stores in a release Secret, as far as we look into it. */
 export interface ReleaseRecord {
   readonly manifest: string;
   readonly hooks: readonly HookRecord[];

@@ -54,7 +54,7 @@ const TYPE_FIELD = "type=helm.sh/release.v1";
 
 /**
  * The releases of one namespace, from one metadata-only list and watch of helm's Secrets; a Secret's content is only
- * fetched when somebody asks for it (gitops-node-helm §8.1).
+ * fetched when somebody asks for it.
  */
 export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
@@ -214,7 +214,7 @@ export class ReleaseStore {
     this.#tell(meta.name);
   }
 
-  /** Marks a revision failed, label and record, as helm would have done (gitops-node-helm §8.4). */
+  /** Marks a revision failed, label and record, as helm would have done. */
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
     const release = await encodeFailed(await this.#data(meta, signal), description);
     await this.#rewrite(meta, { release, labels: { status: "failed" }, signal });

@@ -75,7 +75,7 @@ export interface ReleasesOptions extends HelmOptions {
   readonly onCrds?: () => void;
 }
 
-/** The releases of the modules: brought to their values, removed, looked at (README "Releases"). */
+/** The releases of the modules: brought to their values, removed, looked at. */
 export class Releases {
   readonly store: ReleaseStore;
   readonly helm: Helm;

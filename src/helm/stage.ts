@@ -34,7 +34,7 @@ export async function withChart<T>(
 
 /**
  * Makes a chart that helm accepts from one that it would not: links to everything in the module's directory beside a
- * Chart.yaml with the module's name (README "Releases"). Returns its path.
+ * Chart.yaml with the module's name. Returns its path.
  */
 export async function stageChart(
   module: Pick<Module, "name" | "dir" | "chart">,

@@ -47,7 +47,7 @@ const HARMLESS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "empty", "not"
 const OPENERS = new Set(["if", "with", "range", "define", "block"]);
 
 /**
- * Reads what a chart's templates can reach, without running them (design: "Labels on helm's release Secrets"). Errs on
+ * Reads what a chart's templates can reach, without running them. Errs on
  * the safe side: whatever cannot be followed makes `dynamic` true. Handing the root context to `include` is followed,
  * since the included templates are among `templates`.
  */

@@ -29,7 +29,7 @@ const TIMEOUT_MS = 60_000;
 const TAIL_LINES = 3;
 
 /**
- * Runs a hook with `--config` (HOOKS "How hooks are run"), in its own directory, and reads what it prints. Never
+ * Runs a hook with `--config`, in its own directory, and reads what it prints. Never
  * throws.
  */
 export async function askConfig(

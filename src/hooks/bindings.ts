@@ -36,7 +36,7 @@ export function groupsOf(kubernetes: readonly RawKubernetes[]): Groups {
   return groups;
 }
 
-/** The binding's own list, then the names of its group (hook-contract §1.4 "group"). */
+/** The binding's own list, then the names of its group. */
 function included(raw: { group?: string; includeSnapshotsFrom?: string[] }, groups: Groups): string[] {
   return [...new Set([...(raw.includeSnapshotsFrom ?? []), ...(groups.get(raw.group || "") ?? [])])];
 }
@@ -66,7 +66,7 @@ export function scheduleBinding(
   };
 }
 
-/** One `kubernetes` item (hook-contract §1.4). */
+/** One `kubernetes` item. */
 export function kubernetesBinding(
   raw: RawKubernetes,
   { index, groups }: { index: number; groups: Groups },
@@ -135,7 +135,7 @@ function checkKubernetes(raw: RawKubernetes, id: string, { complain, warn }: Fin
   }
 }
 
-/** One `onKubernetesEvent` item (hook-contract §1.5): no Synchronization, no snapshots, queue main. */
+/** One `onKubernetesEvent` item: no Synchronization, no snapshots, queue main. */
 export function eventBinding(
   raw: RawKubernetesEvent,
   index: number,

@@ -3,7 +3,7 @@ import type { Hook, HookTask, HookTrigger } from "../model/index.ts";
 /**
  * The task of one reason for a hook to run. What may be run together with its neighbours carries the hook as its
  * batch; a lifecycle binding and a Synchronization outside a group run alone, as version 0 always does
- * (hook-contract §2.7).
+ *.
  */
 export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id };
@@ -27,7 +27,7 @@ const FLOOD = 100;
 
 /**
  * What the hook is told of tasks that run together: of neighbours in the same group only the last, under a flood of
- * each group only the last (hook-contract §2.7).
+ * each group only the last.
  */
 export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] {
   const last = new Map(triggers.map((trigger, index) => [groupOf(trigger), index]));

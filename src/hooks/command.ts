@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 
 import type { HookFile } from "../model/index.ts";
 
-/** How a hook file is started; its own directory is the working directory in both phases (README "Hooks"). */
+/** How a hook file is started; its own directory is the working directory in both phases. */
 export interface HookCommand {
   readonly file: string;
   readonly args: readonly string[];

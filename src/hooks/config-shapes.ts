@@ -18,7 +18,7 @@ function items(of: Shape): Shape {
   return { kind: "array", of, min: 1 };
 }
 
-/** `operation` is HOOKS' spelling of `operator`; one of the two is asked for where selectors are read. */
+/** `operation` is an older spelling of `operator`; one of the two is asked for where selectors are read. */
 const LABEL_SELECTOR = object(
   {
     matchLabels: { kind: "map", of: STRING },
@@ -64,7 +64,7 @@ const EVENT_FIELDS = {
   includeSnapshotsFrom: SOME_STRINGS,
 } as const;
 
-/** hook-contract §1.4. */
+/** What a configuration of version 1 may hold. */
 export const V1 = object(
   {
     configVersion: STRING,
@@ -96,7 +96,7 @@ export const V1 = object(
   { min: 2 },
 );
 
-/** hook-contract §1.5 and HOOKS "Bindings"; unknown keys inside the items are tolerated. */
+/** Version 0 (docs/HOOKS.md, "The old configuration"); unknown keys inside the items are tolerated. */
 export const V0 = object(
   {
     ...LIFECYCLE,

@@ -41,8 +41,7 @@ const ELSEWHERE: Readonly<Record<HookKind, readonly LifecycleBinding[]>> = {
 const WEBHOOKS = ["kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion"];
 
 /**
- * Reads what a hook printed for `--config`: YAML or JSON, v0 or v1 (HOOKS "Hook configuration", hook-contract
- * §1.3–1.5). All that is wrong with it is reported together.
+ * Reads what a hook printed for `--config`: YAML or JSON, v0 or v1. All that is wrong with it is reported together.
  */
 export function parseHookConfig(text: string, kind: HookKind, checks: ConfigChecks = {}): ParsedHookConfig {
   if (text.trim() === "")

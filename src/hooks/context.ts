@@ -29,7 +29,7 @@ class JsonText {
 const PIECE = 64 * 1024;
 
 /**
- * The binding context as JSON text in pieces of about 64 KiB (hook-contract §2, HOOKS "Binding context"): an array,
+ * The binding context as JSON text in pieces of about 64 KiB: an array,
  * keys in alphabetical order, a line end. However large the snapshots are, no piece holds more than one item.
  */
 export function* renderContext(input: ContextInput): Generator<string> {
@@ -53,7 +53,7 @@ function* contextTexts({ config, triggers, snapshots }: ContextInput): Generator
   yield "]\n";
 }
 
-/** One run sees one state: the same name is the same array in every context (hook-contract §2.6). */
+/** One run sees one state: the same name is the same array in every context. */
 function onceEach(source: SnapshotSource): SnapshotSource {
   const seen = new Map<string, readonly SnapshotItem[]>();
   const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
@@ -69,7 +69,7 @@ function onceEach(source: SnapshotSource): SnapshotSource {
 
 const RESOURCE_EVENTS = { Added: "add", Modified: "update", Deleted: "delete" } as const;
 
-/** hook-contract §2.8. */
+/** A context of version 0 (docs/HOOKS.md, "The old configuration"). */
 function v0Members(trigger: HookTrigger): Member[] {
   if (trigger.type === "lifecycle") return [["binding", trigger.binding]];
   const members: Member[] = [["binding", trigger.binding.name]];
@@ -79,7 +79,7 @@ function v0Members(trigger: HookTrigger): Member[] {
   return [...members, ["resourceName", name], ["resourceNamespace", namespace]];
 }
 
-/** hook-contract §2.1, §2.2, §2.9; README "Hooks". */
+/** A context of version 1. */
 function v1Members(trigger: HookTrigger, config: HookConfig, source: SnapshotSource): Member[] {
   if (trigger.type === "lifecycle") return lifecycleMembers(trigger.binding, config, source);
   const { binding } = trigger;

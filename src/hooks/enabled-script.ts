@@ -26,7 +26,7 @@ const ANSWER_LIMIT = 64 * 1024;
 const REASON_LENGTH = 500;
 
 /**
- * Asks a module's `enabled` script (LIFECYCLE-STEPS 4, README "Values"): its answer is what it writes to
+ * Asks a module's `enabled` script: its answer is what it writes to
  * MODULE_ENABLED_RESULT or, when it leaves that empty, its last line on stdout. Never throws.
  */
 export async function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {

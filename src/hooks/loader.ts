@@ -13,8 +13,8 @@ export type LoadedHook =
 const AT_ONCE = 4;
 
 /**
- * Asks hooks for their configuration (`--config`, HOOKS "Hook configuration"), a few at a time. The answer is kept
- * for as long as the file's signature stays; a failure is asked for again.
+ * Asks hooks for their configuration (`--config`), a few at a time. The answer is kept for as long as the signature of
+ * the file stays the same; after a failure the hook is asked again.
  */
 export class HookLoader {
   readonly #options: HookLoaderOptions;

@@ -9,7 +9,7 @@ interface Series {
   readonly group: string | undefined;
 }
 
-/** One line of a metrics file (hook-contract §3.3). */
+/** One line of a metrics file. */
 export type MetricOperation =
   | (Series & { readonly action: "add" | "set" })
   | (Series & { readonly action: "observe"; readonly buckets: readonly number[] })

@@ -18,7 +18,7 @@ interface Patch extends ObjectTarget {
   readonly ignoreMissingObject: boolean;
 }
 
-/** One document of an object patch file (hook-contract §3.2), checked. */
+/** One document of an object patch file, checked. */
 export type ObjectOperation =
   | {
       readonly operation: "Create" | "CreateIfNotExists" | "CreateOrUpdate";

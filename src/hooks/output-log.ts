@@ -15,7 +15,7 @@ const MAX_JSON_LINES = 200;
 const MAX_PEM_LINES = 200;
 
 /**
- * Takes the output lines of one hook run into the log (hook-contract §3.7). With `proxyJson`, JSON objects, on one
+ * Takes the output lines of one hook run into the log. With `proxyJson`, JSON objects, on one
  * line or several, become records of their own: level, message and fields as the hook gave them.
  */
 export class OutputLog {

@@ -38,7 +38,7 @@ export interface HookRunResult {
 }
 
 /**
- * Runs a hook with its files (HOOKS "Event triggered execution", hook-contract §3.1) and reads what it left. Never
+ * Runs a hook with its files and reads what it left. Never
  * throws. Nothing is read unless the hook ended with exit code 0; nothing is applied here.
  */
 export async function runHook(request: HookRun): Promise<HookRunResult> {

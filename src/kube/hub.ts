@@ -38,7 +38,7 @@ export interface Subscription {
 }
 
 /**
- * One watch for each distinct spec, shared by all who want it (issue "One watch per (resource, namespace, selector)").
+ * One watch for each distinct spec, shared by all who want it.
  * The hub keeps no objects, only which version of each it has seen; consumers keep what they want.
  */
 export class WatchHub {

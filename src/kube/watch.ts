@@ -44,7 +44,7 @@ const SPREAD_S = 60;
 const GOOD_WATCH_MS = 10_000;
 
 /**
- * Lists and then watches for ever, over every fault (house: "For hook events the healer is the watch loop"):
+ * Lists and then watches for ever, over every fault:
  * a closed watch is opened again from the last version seen, an expired version is listed anew.
  */
 export class ResourceWatch {

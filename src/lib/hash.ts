@@ -5,7 +5,7 @@ import type { Json } from "../model/index.ts";
 /** Version of every digest scheme we write to the cluster; a new one re-labels, it never upgrades. */
 export const DIGEST_SCHEME = "v1";
 
-/** `v1-` and 40 hex digits of the SHA-256 of `parts`, in order (design: "Labels on helm's release Secrets"). */
+/** `v1-` and 40 hex digits of the SHA-256 of `parts`, in order. */
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
   const hash = createHash("sha256");
   for (const part of parts) {

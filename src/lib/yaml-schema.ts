@@ -20,7 +20,7 @@ const INTEGER = /^[-+]?(?:0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9]\
 const LOOSE_UNDERSCORE = /(?<!\d)_|_(?!\d)/;
 const OLD_OCTAL = /^0[0-7]+$/;
 
-/** Number of a plain scalar as Go reads it; undefined when it is none (reference "YAML as helm and kubectl read it"). */
+/** Number of a plain scalar as Go reads it; undefined when it is none. */
 function numberOf(source: string): number | undefined {
   if (!/^[-+.\d]/.test(source)) return undefined;
   if (source.startsWith(".") && LOOSE_UNDERSCORE.test(source)) return undefined;

@@ -46,7 +46,7 @@ export interface ParsedYaml {
 }
 
 /**
- * Reads the first document of `text` as helm and kubectl do (reference "YAML as helm and kubectl read it"):
+ * Reads the first document of `text` as helm and kubectl do (docs/VALUES.md, "YAML"):
  * YAML 1.1 booleans and octals, dates and `12:30` as strings; of the same key twice the last wins, with a
  * warning. `file` is named in warnings. Alias bombs and nesting deeper than 200 levels are errors.
  * Throws YamlError.

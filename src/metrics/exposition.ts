@@ -2,7 +2,7 @@ import type { HookFamily, HookSeries } from "./hook-metrics.ts";
 
 /**
  * Families in Prometheus' text format, by name. All series of a family have the same labels: those one of them lacks
- * are empty (hook-contract §3.3).
+ * are empty.
  */
 export function describeFamilies(families: Iterable<HookFamily>): string {
   const sorted = [...families].sort((a, b) => (a.name < b.name ? -1 : 1));

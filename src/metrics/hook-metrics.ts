@@ -1,6 +1,6 @@
 import { describeFamilies } from "./exposition.ts";
 
-/** One line of a hook's METRICS_PATH file, parsed (hook-contract §3.3). */
+/** One line of a hook's METRICS_PATH file, parsed. */
 export interface HookMetricOperation {
   readonly action: "add" | "set" | "observe" | "expire";
   /** Absent only with `expire`. */

@@ -26,7 +26,7 @@ function seconds(name: string, labels: readonly string[], help: string): SeriesD
   return { name, type: "histogram", labels, help, buckets: SECONDS };
 }
 
-/** Every series of the operator (operator-behaviour §1.5, README "Operation"), by the name the code knows it by. */
+/** Every series of the operator, by the name the code knows it by. */
 export const SERIES = {
   liveTicks: counter("live_ticks", [], "Grows by one every 10 s while the event loop is alive"),
   internalErrors: counter(

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "./json.ts";
 
-/** Bindings that run at a fixed place of the life cycle; their value is the ORDER (HOOKS "Bindings"). */
+/** Bindings that run at a fixed place of the life cycle; their value is the ORDER. */
 export const LIFECYCLE_BINDINGS = [
   "onStartup",
   "beforeAll",
@@ -22,7 +22,7 @@ interface EventBinding {
   readonly allowFailure: boolean;
   readonly queue: string;
   readonly group: string | undefined;
-  /** Effective list: the binding's own names, then those of its group (hook-contract §1.4 "group"). */
+  /** Effective list: the binding's own names, then those of its group. */
   readonly includeSnapshotsFrom: readonly string[];
 }
 
@@ -64,7 +64,7 @@ export interface KubernetesBinding extends EventBinding {
   readonly namespaceLabels: LabelSelector | undefined;
 }
 
-/** `settings` of a hook: a token bucket over its runs (hook-contract §1.4). */
+/** `settings` of a hook: a token bucket over its runs. */
 export interface HookSettings {
   readonly minIntervalMs: number;
   readonly burst: number;
@@ -118,7 +118,7 @@ export interface ObjectEvent {
   readonly item: SnapshotItem;
 }
 
-/** Why a hook runs: the kind of each element of its binding context file (hook-contract §2). */
+/** Why a hook runs: the kind of each element of its binding context file. */
 export type HookTrigger =
   | { readonly type: "lifecycle"; readonly binding: LifecycleBinding }
   | { readonly type: "schedule"; readonly binding: ScheduleBinding }

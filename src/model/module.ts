@@ -2,7 +2,7 @@ import type { HookFile } from "./binding.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Problem } from "./problem.ts";
 
-/** A section of values: a map or a list (VALUES "Values storage"). */
+/** A section of values: a map or a list. */
 export type Section = JsonObject | Json[];
 
 /** One OpenAPI schema file as read. */
@@ -29,7 +29,7 @@ export interface StaticValues {
 /** How the module's chart is had: its own Chart.yaml, a made one for bare `templates/`, or none at all. */
 export type ChartKind = "own" | "synthetic" | "none";
 
-/** One module directory as read from disk (MODULES "Structure of a module"). */
+/** One module directory as read from disk. */
 export interface Module {
   readonly name: string;
   /** Key of its section in every values source: the name in camelCase. */

@@ -11,12 +11,12 @@ interface Common {
   readonly group?: TaskGroup;
 }
 
-/** Start-up: global onStartup hooks, bindings, Synchronization, then the first reload (LIFECYCLE-STEPS 1–2). */
+/** Start-up: global onStartup hooks, bindings, Synchronization, then the first reload. */
 export interface BootTask extends Common {
   readonly kind: "boot";
 }
 
-/** Reload all modules (LIFECYCLE-STEPS 3–8): stays at the head while its steps run in front of it. */
+/** Reload all modules: stays at the head while its steps run in front of it. */
 export interface ConvergeTask extends Common {
   readonly kind: "converge";
   readonly cause: string;
@@ -29,20 +29,20 @@ export interface HookTask extends Common {
   readonly trigger: HookTrigger;
 }
 
-/** Module run (LIFECYCLE-STEPS 5). */
+/** Module run. */
 export interface RunModuleTask extends Common {
   readonly kind: "run-module";
   readonly module: string;
   readonly cause: string;
 }
 
-/** Module delete (LIFECYCLE-STEPS 6). */
+/** Module delete. */
 export interface DeleteModuleTask extends Common {
   readonly kind: "delete-module";
   readonly module: string;
 }
 
-/** Removal of a release that has no module directory (LIFECYCLE-STEPS 7). */
+/** Removal of a release that has no module directory. */
 export interface PurgeTask extends Common {
   readonly kind: "purge-release";
   readonly release: string;

@@ -16,7 +16,7 @@ export function findHookFiles(root: string): ReadonlyMap<string, Found> {
 }
 
 /**
- * The hooks among `files` (operator-behaviour §1.7 "Search"): the executable ones. `name` begins with `hooks/`
+ * The hooks among `files`: the executable ones. `name` begins with `hooks/`
  * where the root is called so.
  */
 export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): HookFile[] {

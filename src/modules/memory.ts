@@ -2,7 +2,7 @@ import type { HookFile, Module, SchemaFiles, StaticValues, Tree } from "../model
 import type { CommonValues } from "../values/index.ts";
 import type { DirScan } from "./scan-dir.ts";
 
-/** What vanished must have been missed for this long before a read believes it (README "Files on disk"). */
+/** What vanished must have been missed for this long before a read believes it. */
 export const CONFIRM_MS = 2000;
 
 /** A module as accepted by the last read. */

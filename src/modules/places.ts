@@ -19,7 +19,7 @@ const FALLBACK = "/addons";
 
 /**
  * Directories by the settings: named ones, then `<working dir>/…`, then `/modules` and `/global-hooks`; where neither
- * of these exists, below `/addons` (README "Files on disk").
+ * of these exists, below `/addons`.
  */
 export function placesOf(
   settings: DirectorySettings,

@@ -22,7 +22,7 @@ export interface ModuleSource {
 }
 
 /**
- * Reads the files of one module (MODULES "Structure of a module"). Never throws: what is broken is in `problem`,
+ * Reads the files of one module. Never throws: what is broken is in `problem`,
  * and the module says as much as its other files do.
  */
 export function readModule(source: ModuleSource, listing: Listing): Module {
@@ -125,7 +125,7 @@ function readOwnValues(source: ModuleSource, listing: Listing): ModuleValues {
   ]);
 }
 
-/** The name in Chart.yaml is of no concern, also when absent or invalid (README "Releases"). */
+/** The name in Chart.yaml is of no concern, also when absent or invalid. */
 function readChartVersion(file: Found | undefined): string | undefined {
   if (file === undefined) return undefined;
   const version = parseChart(file.path)["version"];

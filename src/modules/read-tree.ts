@@ -30,8 +30,7 @@ export interface ReadTreeOptions {
 const SLICE = 64;
 
 /**
- * Reads the modules directories and the global hooks directory (MODULES "Structure of a module", README "Files on
- * disk"). Only files that changed since `previous` are opened. Throws ProblemError when a modules directory cannot be
+ * Reads the modules directories and the global hooks directory. Only files that changed since `previous` are opened. Throws ProblemError when a modules directory cannot be
  * read and there is no `previous`; everything else that is wrong is told in the tree.
  */
 export async function readTree(options: ReadTreeOptions): Promise<Tree> {

@@ -50,7 +50,7 @@ export function scanDir(dir: string, unnumberedOrder: number): DirScan {
   return { dir, candidates: candidates.sort(byOrder), valuesFile, refused, warnings, holds };
 }
 
-/** By order, then by name (README "Files on disk"). */
+/** By order, then by name. */
 export function byOrder(a: Candidate, b: Candidate): number {
   return a.order - b.order || (a.name < b.name ? -1 : Number(a.name > b.name));
 }

@@ -5,7 +5,7 @@ import { lintDirs, rbacOf } from "./lint.ts";
 import type { Printed } from "./surroundings.ts";
 
 /**
- * Sub-commands that need no cluster: `hook run`, `lint` (design: Debug socket and CLI). Exit code 1 when the hook fails
+ * Sub-commands that need no cluster: `hook run`, `lint`. Exit code 1 when the hook fails
  * or lint finds something. Throws UsageError.
  */
 export function runOffline(

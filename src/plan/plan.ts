@@ -25,7 +25,7 @@ export interface Plan {
 const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
 
 /**
- * View in, tasks out; pure (LIFECYCLE-STEPS 9–16). Tasks are named by keys, so that planning twice is harmless:
+ * View in, tasks out; pure. Tasks are named by keys, so that planning twice is harmless:
  * what waits or runs already is not taken again.
  */
 export function plan(view: View): Plan {

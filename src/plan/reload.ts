@@ -1,7 +1,7 @@
 import type { Cause, Coverage, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
 
-/** Five reloads in a row that afterAll hooks asked for themselves are a livelock (README "Queues"). */
+/** Five reloads in a row that afterAll hooks asked for themselves are a livelock. */
 export const MAX_ROUNDS = 5;
 
 const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };

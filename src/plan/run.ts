@@ -12,7 +12,7 @@ const RULES: readonly Rule[] = [
   firstRunOwed,
 ];
 
-/** Why a module run is owed now (LIFECYCLE-STEPS 10, 12, 14, 15, 16); undefined when nothing is. */
+/** Why a module run is owed now; undefined when nothing is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (!module.enabled || module.problem !== undefined) return undefined;
   // Files of it are missing: the second look decides whether it runs without them or is gone.

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 
-/** Longest line handed on, in characters; the rest of a longer one is dropped (hook-contract §3.7). */
+/** Longest line handed on, in characters; the rest of a longer one is dropped. */
 export const MAX_LINE = 10_000;
 /** Ends a line that was cut. */
 export const TRUNCATED = ":truncated";

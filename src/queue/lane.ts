@@ -83,7 +83,7 @@ export class Lane<T extends QueueTask> {
   }
 
   /**
-   * Under a flood, all waiting tasks of one batch move to its first place (hook-contract §2.7), but not past one that
+   * Under a flood, all waiting tasks of one batch move to its first place, but not past one that
    * runs alone.
    */
   #compact(): void {

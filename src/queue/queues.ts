@@ -37,7 +37,7 @@ interface Run<T extends QueueTask> {
 }
 
 /**
- * Named FIFO queues with one worker each (LIFECYCLE "Task queues"). The head is retried with a growing delay and
+ * Named FIFO queues with one worker each. The head is retried with a growing delay and
  * blocks its queue; nothing polls: a worker wakes when a task is offered, a run ends or a delay is over.
  */
 export class Queues<T extends QueueTask> {

@@ -6,7 +6,7 @@ interface Bucket {
   at: number;
 }
 
-/** Token buckets over the runs of hooks that ask for it (`settings`, hook-contract §1.4). */
+/** Token buckets over the runs of hooks that ask for it (`settings`; docs/HOOKS.md, "Rate limits"). */
 export class RateLimits {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, Bucket>();

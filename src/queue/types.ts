@@ -2,14 +2,14 @@
 export interface QueueTask {
   /** Tasks with a key fold: a second one is not taken while the first waits or runs. */
   readonly key?: string;
-  /** Neighbours of the same batch are handed to the runner together (hook-contract §2.7). */
+  /** Neighbours of the same batch are handed to the runner together. */
   readonly batch?: string;
   /** Runs by itself all the same, and no task of its batch overtakes it. */
   readonly alone?: boolean;
 }
 
 /**
- * What became of a run (LIFECYCLE "Task queues"):
+ * What became of a run:
  * `done` leaves the queue; `expand` puts `tasks` in front and runs this one again after them;
  * `retry` stays at the head and backs off (`delayMs` replaces the growing delay); `cancelled` leaves silently.
  */

@@ -14,7 +14,7 @@ export interface Candidate {
 
 /**
  * Problems of new ConfigMap content: what does not parse, and sections of `global` and of modules switched on that
- * break their config schema (README "Validation"). Sections of modules that are off are not judged.
+ * break their config schema. Sections of modules that are off are not judged.
  */
 export function checkConfig(values: ValuesStore, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];

@@ -2,7 +2,7 @@ import type { EnabledBy, Problem } from "../model/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import type { ConfigCondition } from "./view.ts";
 
-/** A decision of modules discovery about one module (LIFECYCLE "Modules discovery"). */
+/** A decision of modules discovery about one module. */
 export interface Decision {
   readonly enabled: boolean;
   readonly by: EnabledBy;

@@ -1,6 +1,6 @@
 import type { Clock } from "../lib/index.ts";
 
-/** Since when releases have no module directory: one is purged only when it was missed twice (README "Releases"). */
+/** Since when releases have no module directory: one is purged only when it was missed twice. */
 export class Missing {
   readonly #clock: Clock;
   readonly #since = new Map<string, number>();

@@ -39,7 +39,7 @@ const NO_SCHEMAS = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
 /**
- * Raw layers of values and what is derived from them (README "Values"). Derived values are kept until one of
+ * Raw layers of values and what is derived from them. Derived values are kept until one of
  * their layers changes.
  */
 export class ValuesStore {
@@ -261,7 +261,7 @@ export class ValuesStore {
     return sectionIn(this.#shown, key);
   }
 
-  /** Merged flag of a module, and who had the last word (README "Values": Flags). */
+  /** Merged flag of a module, and who had the last word. */
   flag(module: Module, config = this.#config): { enabled: boolean; by: EnabledBy } {
     const opinions: readonly (readonly [EnabledBy, boolean | undefined])[] = [
       ["configmap", config?.flags.get(module.valuesKey)],
@@ -285,7 +285,7 @@ export class ValuesStore {
     return this.#config?.protected.has(key) ?? false;
   }
 
-  /** Digest of merged global values and merged flags (LIFECYCLE-STEPS 13). */
+  /** Digest of merged global values and merged flags. */
   globalsDigest(): string {
     return this.#digest("globals", () => [
       this.merged(GLOBAL).digest,
@@ -293,7 +293,7 @@ export class ValuesStore {
     ]);
   }
 
-  /** Digest of what a reload answers to: the `global` section and the flags of the ConfigMap in force (LIFECYCLE-STEPS 16). */
+  /** Digest of what a reload answers to: the `global` section and the flags of the ConfigMap in force. */
   globalConfigDigest(): string {
     return this.#digest("config", () => [
       this.#sectionDigest(GLOBAL),

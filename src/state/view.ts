@@ -1,9 +1,9 @@
 import type { EnabledBy, Json, LifecycleBinding, Module, Problem, Tree } from "../model/index.ts";
 
-/** How far start-up is (LIFECYCLE-STEPS 1–2); `converging` until the first reload has ended, then `running`. */
+/** How far start-up is; `converging` until the first reload has ended, then `running`. */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 
-/** Phase of *reload all modules* (LIFECYCLE-STEPS 3–8). */
+/** Phase of *reload all modules*. */
 export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
 
 /** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
@@ -34,7 +34,7 @@ export interface ConvergeView {
   readonly rounds: number;
 }
 
-/** Digests of everything a reload depends on (LIFECYCLE-STEPS 13, 16). */
+/** Digests of everything a reload depends on. */
 export interface Coverage {
   /** `global` section and flags as the ConfigMap has them. */
   readonly config: string;
@@ -72,7 +72,7 @@ export interface RetryView {
   readonly nextAt: number | undefined;
 }
 
-/** The last run of a module, for people (design: AddonModule `status.lastRun`). Times in ms since the epoch. */
+/** The last run of a module, for people. Times in ms since the epoch. */
 export interface LastRun {
   readonly trigger: string;
   readonly startedAt: number;
@@ -88,7 +88,7 @@ export interface LastRun {
   readonly attempts: number;
 }
 
-/** What the release Secrets say (design: AddonModule `status.release`). */
+/** What the release Secrets say. */
 export interface ReleaseView {
   readonly name: string;
   readonly revision: number;
@@ -154,7 +154,7 @@ export interface ModuleView {
   readonly hold: string | undefined;
 }
 
-/** More is to be removed than one change may: what a person is asked (RUNNING "The brake"). */
+/** More is to be removed than one change may: what a person is asked. */
 export interface BrakeView {
   /** What is to be removed: modules, and releases without one. */
   readonly modules: readonly string[];

@@ -24,7 +24,7 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Suspended: "True",
 };
 
-/** The one function that computes Ready, for modules and for the operator (design: table of states). */
+/** The one function that computes Ready, for modules and for the operator. */
 export function readyOf(judged: Judged): ConditionStatus {
   return judged.before ?? READY[judged.state];
 }

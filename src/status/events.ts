@@ -11,7 +11,7 @@ import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube
 import { line } from "./text.ts";
 import { API_VERSION } from "./types.ts";
 
-/** Everything that Events are written for (design: Events), with the Event's type. */
+/** Everything that Events are written for, with the Event's type. */
 export const EVENT_TYPES = {
   ReleaseInstalled: "Normal",
   ReleaseUpgraded: "Normal",

@@ -53,7 +53,7 @@ const UNDECIDED_MS = 2000;
 const PARALLEL = 6;
 
 /**
- * Keeps AddonModules and the AddonOperator as the view tells (design: Resources). Work never waits for it:
+ * Keeps AddonModules and the AddonOperator as the view tells. Work never waits for it:
  * `update` only remembers. Never throws; API errors are logged once and tried again with growing delays.
  */
 export class StatusMirror {

@@ -23,7 +23,7 @@ export interface ModuleFacts extends OperatorFacts {
 
 const MOST_ABSENT = 20;
 
-/** The AddonModule of one module: pure, every time and every text comes from the arguments (design: Resources). */
+/** The AddonModule of one module: pure, every time and every text comes from the arguments. */
 export function projectModule(view: ModuleView, facts: ModuleFacts): ModuleProjection {
   const verdict = judge(view, facts);
   return {

@@ -21,7 +21,7 @@ const MOST_RIGHTS = 100;
 
 /**
  * The AddonOperator: pure. Ready only when every enabled module is; Stalled on an invalid or missing ConfigMap,
- * and when nothing is under way any more but some module needs a person (design: Resources).
+ * and when nothing is under way any more but some module needs a person.
  */
 export function projectOperator(view: View, facts: { now: number; before: Transitions }): OperatorProjection {
   const verdicts = judgeAll(view, facts.now);

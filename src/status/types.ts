@@ -25,7 +25,7 @@ export interface Condition {
 export type ConditionType = "Ready" | "Reconciling" | "Stalled" | "Enabled" | "Suspended";
 export type ConditionStatus = "True" | "False" | "Unknown";
 
-/** `status.state` of an AddonModule (design: table of states). */
+/** `status.state` of an AddonModule. */
 export type ModuleState =
   | "Pending"
   | "Running"

@@ -20,7 +20,7 @@ export interface SecretMarks {
 export const VALUES_LIMIT = 32 * 1024;
 
 /**
- * The merged values as they may be shown (design: Resources, "Redaction"): in mode `redacted` without secrets,
+ * The merged values as they may be shown: in mode `redacted` without secrets,
  * in every mode but `none` cut to 32 KiB, with a note in place of what was cut.
  */
 export function showValues(values: Json, mode: StatusValues, marks: SecretMarks = {}): ShownValues {

@@ -3,7 +3,7 @@ import { describeHelmWait } from "../plan/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import type { ConditionStatus, ModuleState } from "./types.ts";
 
-/** A run younger than this is not announced as Running (design: Resources). */
+/** A run younger than this is not announced as Running. */
 export const ANNOUNCE_AFTER_MS = 1000;
 
 /** What all modules of one look share. */
@@ -31,7 +31,7 @@ export function isHidden(view: ModuleView, now: number): boolean {
   return now - run.startedAt < ANNOUNCE_AFTER_MS;
 }
 
-/** The state of a module: the first rule that fits (design: table of states). */
+/** The state of a module: the first rule that fits. */
 export function judge(view: ModuleView, facts: OperatorFacts): Verdict {
   for (const rule of RULES) {
     const verdict = rule(view, facts);

@@ -7,7 +7,7 @@ import { hooksOf } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
 
 /**
- * Start-up (LIFECYCLE-STEPS 1–2): global onStartup hooks by ORDER, then name; then the global hooks' watches and
+ * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' watches and
  * their Synchronization; then global schedules. The first reload follows from the plan.
  */
 export async function boot(hands: Hands, context: RunContext): Promise<Outcome<Task>> {

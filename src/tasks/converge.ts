@@ -12,7 +12,7 @@ import { synchronize } from "./synchronize.ts";
 import { unsynchronized } from "./synchronized.ts";
 
 /**
- * Reload all modules (LIFECYCLE-STEPS 3–8). The task stays at the head of `main`; each time it comes up, the steps
+ * Reload all modules. The task stays at the head of `main`; each time it comes up, the steps
  * of the phase before have run in front of it. A ConfigMap change may reset the phase to `idle` at any await.
  */
 export function converge(hands: Hands, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
@@ -56,7 +56,7 @@ async function start(hands: Hands, task: ConvergeTask, context: RunContext): Pro
   return { kind: "expand", tasks: globalHooks(hands, "beforeAll") };
 }
 
-/** Discovery; its errors are retried every five seconds, not with a growing delay (LIFECYCLE "Modules discovery"). */
+/** Discovery; its errors are retried every five seconds, not with a growing delay. */
 async function decide(hands: Hands, _task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = hands;
   state.setPhase("discovery");

@@ -8,7 +8,7 @@ import { HookFailure, failureText } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 
 /**
- * Module delete (LIFECYCLE-STEPS 6): beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks
+ * Module delete: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks
  * (which still get snapshots), then watches and the record go. Whatever was done is seen in the release's record, so
  * that a retry or a restart goes on where it stopped.
  */
@@ -45,7 +45,7 @@ export async function deleteModule(
   }
 }
 
-/** Whether nothing may be deleted or purged now (README "ConfigMap"). */
+/** Whether nothing may be deleted or purged now. */
 export function configIsMissing(hands: Hands): boolean {
   return hands.state.view.config.condition === "missing";
 }

@@ -12,7 +12,7 @@ import { removals } from "./removals.ts";
 class ScriptFailure extends Error {}
 
 /**
- * Modules discovery (LIFECYCLE-STEPS 4): flags, then `enabled` scripts with the modules enabled before; records the
+ * Modules discovery: flags, then `enabled` scripts with the modules enabled before; records the
  * decisions and returns what follows, in order: CRDs, deletes (reverse order), purges, module runs.
  */
 export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[]> {
@@ -102,7 +102,7 @@ async function script(
   throw new ScriptFailure(`enabled script of ${module.name} failed: ${answer.failure}`);
 }
 
-/** A module that goes on must have a valid section (README "Validation"). */
+/** A module that goes on must have a valid section. */
 function valid(hands: Hands, module: Module, decision: Decision): Decision {
   if (module.chart !== "none" && hands.releases.isReserved(module.name)) return reserved(module, decision);
   const problem = invalidValues(hands.state.values, module);

@@ -5,7 +5,7 @@ import type { ValuesStore } from "../state/index.ts";
 /** A JSON text in UTF-8, in pieces that are shared with other texts: a run of many hooks copies nothing. */
 export type Pieces = readonly Uint8Array[];
 
-/** VALUES_PATH of a global hook: merged global values only (VALUES "Using values in the hook"). */
+/** VALUES_PATH of a global hook: merged global values only. */
 export function globalValuesFile(values: ValuesStore): Pieces {
   return fileOf([[GLOBAL, piecesOf(values.merged(GLOBAL).values)]]);
 }

@@ -37,7 +37,7 @@ export function failureText(error: unknown): string {
 
 /**
  * Runs a hook and lets what it left take effect, in this order: everything is parsed and validated; object patches;
- * metrics; ConfigMap; memory (README "Hooks"). Throws HookFailure when any step fails; the run is then repeated whole.
+ * metrics; ConfigMap; memory. Throws HookFailure when any step fails; the run is then repeated whole.
  */
 export async function executeHook(hands: Hands, request: HookRunRequest): Promise<void> {
   const { hook, triggers, queue } = request;

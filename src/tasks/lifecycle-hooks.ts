@@ -2,7 +2,7 @@ import type { Hook, LifecycleBinding } from "../model/index.ts";
 import type { Hands } from "./hands.ts";
 import { executeHook } from "./hook-run.ts";
 
-/** Hooks with this binding, by ORDER, then name (LIFECYCLE-STEPS: "ordered by the ORDER value"). */
+/** Hooks with this binding, by ORDER, then name. */
 export function hooksOf(hooks: readonly Hook[], binding: LifecycleBinding): Hook[] {
   return hooks
     .filter((hook) => hook.config.lifecycle[binding] !== undefined)

@@ -5,7 +5,7 @@ import type { Hands } from "./hands.ts";
 import { forgetSynchronized } from "./synchronized.ts";
 
 /**
- * Reads the directories again and configures the hooks of the modules that may run (LIFECYCLE "Reload all modules").
+ * Reads the directories again and configures the hooks of the modules that may run.
  * A module whose files, schemas or hooks are broken keeps its place and what was in force; its problem is recorded.
  */
 export async function loadTree(hands: Hands): Promise<Tree> {

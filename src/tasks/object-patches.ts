@@ -30,7 +30,7 @@ const DELETE_LOOK_MS = 200;
 const DELETE_PATIENCE_MS = 20_000;
 
 /**
- * Applies the object operations of a hook run in order (hook-contract §3.2). Errors are collected and later operations
+ * Applies the object operations of a hook run in order. Errors are collected and later operations
  * still tried; any error fails the run, so operations are repeated and must bear it.
  */
 export async function applyObjects(

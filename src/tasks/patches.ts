@@ -16,7 +16,7 @@ export interface JudgedPatches {
 
 /**
  * Parses both patch files, applies them to copies, and validates the result: config patches against the config
- * schema, values patches against the values schema (VALUES "Validation"). Throws with one message when anything is
+ * schema, values patches against the values schema. Throws with one message when anything is
  * wrong; nothing has taken effect then.
  */
 export function judgePatches(

@@ -5,10 +5,10 @@ import type { ParsedConfig } from "../values/index.ts";
 import { configIsMissing } from "./delete-module.ts";
 import type { Hands } from "./hands.ts";
 
-/** A directory must be missed twice, this long apart, before its release is purged (README "Releases"). */
+/** A directory must be missed twice, this long apart, before its release is purged. */
 export const SECOND_LOOK_MS = 3000;
 
-/** Releases of ours without a module directory (LIFECYCLE-STEPS 7); tells of those that are guarded. */
+/** Releases of ours without a module directory; tells of those that are guarded. */
 export function orphans(hands: Hands): string[] {
   return hands.releases.withoutModule(hands.state.tree).filter((release) => !hold(hands, release));
 }
@@ -46,7 +46,7 @@ function purgeHolds(hands: Hands): readonly string[] {
   return configIsMissing(hands) ? ["the ConfigMap is missing", ...found] : found;
 }
 
-/** Module purge: the release and its records go; there are no hooks to run (HOOKS "afterDeleteHelm"). */
+/** Module purge: the release and its records go; there are no hooks to run. */
 export async function purgeRelease(
   hands: Hands,
   task: PurgeTask,

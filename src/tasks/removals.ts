@@ -7,7 +7,7 @@ import type { Hands } from "./hands.ts";
 import { orphans, purges } from "./purge.ts";
 
 /**
- * What follows from modules that are off or gone (LIFECYCLE-STEPS 6, 7): deletes in reverse order, then purges; less
+ * What follows from modules that are off or gone: deletes in reverse order, then purges; less
  * where something speaks against it.
  */
 export function removals(hands: Hands, modules: readonly Module[]): Task[] {

@@ -9,7 +9,7 @@ import { noteSynchronized } from "./synchronized.ts";
 
 /**
  * Runs the hook of a batch of tasks once, with the contexts of all of them in order; of neighbours of one group
- * only the last context stays (hook-contract §2.7).
+ * only the last context stays.
  */
 export async function runHookTask(
   hands: Hands,

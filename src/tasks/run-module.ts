@@ -28,7 +28,7 @@ interface Run {
 }
 
 /**
- * Module run (LIFECYCLE-STEPS 5): onStartup and Synchronization the first time, then beforeHelm, helm, afterHelm.
+ * Module run: onStartup and Synchronization the first time, then beforeHelm, helm, afterHelm.
  * A failure of the first run starts again from onStartup, a later one from beforeHelm.
  */
 export async function runModule(
@@ -165,7 +165,7 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   return outcome;
 }
 
-/** Validation before helm, with `x-required-for-helm` (VALUES "Required fields"). */
+/** Validation before helm, with `x-required-for-helm`. */
 function checkComplete(run: Run): void {
   const { values } = run.hands.state;
   const { valuesKey } = recordOf(run).module;

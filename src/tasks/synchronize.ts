@@ -16,7 +16,7 @@ interface SyncRun {
 }
 
 /**
- * Opens the watches of the hooks, in name order, and runs their Synchronization (LIFECYCLE-STEPS 2 and 5). Bindings
+ * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings
  * of `main` run here; those of named queues are offered there, and waited for unless `waitForSynchronization: false`.
  */
 export async function synchronize(hands: Hands, hooks: readonly Hook[], run: SyncRun): Promise<void> {
@@ -53,7 +53,7 @@ async function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promis
   }
 }
 
-/** Bindings of one group and queue are synchronized in one run; every other one alone (hook-contract §2.5). */
+/** Bindings of one group and queue are synchronized in one run; every other one alone. */
 function stepsOf(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
   const steps: KubernetesBinding[][] = [];
   for (const binding of bindings) {
@@ -96,7 +96,7 @@ async function synchronizeHere(hands: Hands, { hook, step, run }: Step): Promise
   );
 }
 
-/** Bindings that the hook wants to be run for; version 0 knows no Synchronization (hook-contract §2.8). */
+/** Bindings that the hook wants to be run for; version 0 knows no Synchronization. */
 function wanted(hook: Hook, step: readonly KubernetesBinding[]): KubernetesBinding[] {
   return hook.config.version === "v0" ? [] : step.filter((binding) => binding.executeOnSynchronization);
 }

@@ -18,7 +18,7 @@ export interface JudgeParts {
   readonly onTrouble: TellTrouble;
 }
 
-/** Decides what comes into force: valid content whole, else the whole last good content stays (README "Validation"). */
+/** Decides what comes into force: valid content whole, else the whole last good content stays. */
 export class ConfigJudge {
   readonly #parts: JudgeParts;
   /** Whether a ConfigMap is owed: at a first start there is none yet, which is no trouble. */

@@ -25,7 +25,7 @@ const BURST_MS = 10;
 const RESTORE_AGAIN_MS = 5000;
 
 /**
- * The ConfigMap as a source of configuration and as the place hooks write to (README "ConfigMap"). What was read is
+ * The ConfigMap as a source of configuration and as the place hooks write to. What was read is
  * recorded when it is valid; else the whole last good content stays in force.
  */
 export class ConfigMapSource {

@@ -33,7 +33,7 @@ interface Edit {
   readonly changed: boolean;
 }
 
-/** Saves what hooks patch: one write after the other, each to exactly one key (README "ConfigMap"). */
+/** Saves what hooks patch: one write after the other, each to exactly one key. */
 export class ConfigWriter {
   readonly #parts: WriterParts;
   #writing: Promise<unknown> = Promise.resolve();

@@ -43,7 +43,7 @@ interface Followed {
 }
 
 /**
- * Watches the metadata of every object that releases contain and tells which are gone (LIFECYCLE-STEPS 15). There is
+ * Watches the metadata of every object that releases contain and tells which are gone. There is
  * one look for all objects of a release; an object that keeps going is brought back less and less often, from 1 s to
  * 10 min. Objects of a kind that cannot be watched are asked for once a minute instead.
  */

@@ -20,7 +20,7 @@ export interface BindingCount {
   readonly objects: number;
 }
 
-/** One binding in the dump of the debug commands (hook-contract §7.1). */
+/** One binding in the dump of the debug commands. */
 export interface BindingDump {
   readonly snapshot: readonly JsonObject[];
   readonly operations: {

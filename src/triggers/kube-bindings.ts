@@ -51,7 +51,7 @@ interface Watched {
 }
 
 /**
- * The `kubernetes` bindings of all enabled hooks: snapshots and events (hook-contract §2.3–2.6, §6). Events of a
+ * The `kubernetes` bindings of all enabled hooks: snapshots and events. Events of a
  * binding wait from `enable` to `unlock`; who opens it runs its Synchronization in between.
  *
  * A binding whose kind does not exist, or that the API server refuses, holds nobody up: it is empty, says so in
@@ -146,7 +146,7 @@ export class KubeBindings {
     return this.#all().map(({ monitor }) => countOf(monitor));
   }
 
-  /** Snapshots and counters of a hook for the debug commands (hook-contract §7.1), by binding name. */
+  /** Snapshots and counters of a hook for the debug commands, by binding name. */
   dump(hookId: string): Record<string, BindingDump> {
     return Object.fromEntries(this.#of(hookId).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]));
   }

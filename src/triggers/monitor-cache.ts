@@ -56,7 +56,7 @@ export class EntryStore {
   }
 }
 
-/** Items of several stores, by namespace, then name (hook-contract §2.2). */
+/** Items of several stores, by namespace, then name. */
 export function sortedItems(stores: Iterable<EntryStore>): readonly SnapshotItem[] {
   const rows: { namespace: string; name: string; item: SnapshotItem }[] = [];
   for (const store of stores) {

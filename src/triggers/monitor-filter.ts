@@ -54,7 +54,7 @@ function isFinal(error: unknown): boolean {
 const LONGEST_PLAIN = 64;
 
 /**
- * Equal for equal states of an object, as a binding sees them (hook-contract §2.4): the filter's result, or without a
+ * Equal for equal states of an object, as a binding sees them: the filter's result, or without a
  * filter the version, which changes with every write.
  */
 export function checksumOf(object: WatchedObject, result: { readonly value: Json } | undefined): string {

@@ -1,6 +1,6 @@
 import type { ObjectEvent, WatchEvent } from "../model/index.ts";
 
-/** What happened to a binding's objects, for the debug dump (hook-contract §7.1). */
+/** What happened to a binding's objects, for the debug dump. */
 export interface Operations {
   added: number;
   modified: number;
@@ -13,7 +13,7 @@ const noOperations = (): Operations => ({ added: 0, modified: 0, deleted: 0, cle
 
 const COUNTERS = { Added: "added", Modified: "modified", Deleted: "deleted" } as const;
 
-/** Events of one binding on their way to the hook: counted, chosen, and kept back until `unlock` (hook-contract §2.5). */
+/** Events of one binding on their way to the hook: counted, chosen, and kept back until `unlock`. */
 export class Outbox {
   readonly sinceStart: Operations = noOperations();
   sinceLastExecution: Operations = noOperations();

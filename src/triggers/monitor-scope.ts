@@ -8,7 +8,7 @@ export interface ScopeOptions {
   readonly keepManagedFields: boolean;
 }
 
-/** One watch for each name (hook-contract §6) in `namespace`; undefined = everywhere. */
+/** One watch for each name in `namespace`; undefined = everywhere. */
 export function specsIn(
   namespace: string | undefined,
   binding: KubernetesBinding,

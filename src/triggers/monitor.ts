@@ -39,7 +39,7 @@ export interface MonitorOptions {
 
 /**
  * The objects of one `kubernetes` binding: opens its watches, says when all are listed, shows the snapshot
- * (hook-contract §2.4, §6). Events wait in `outbox` until it is unlocked (§2.5).
+ *. Events wait in `outbox` until it is unlocked.
  */
 export class Monitor {
   readonly hook: Hook;
@@ -86,7 +86,7 @@ export class Monitor {
     for (const namespace of fixedNamespaces(this.binding, resource)) open(namespace);
   }
 
-  /** The snapshot, by namespace and name. Of a locked binding it makes the events it already shows void (§2.5). */
+  /** The snapshot, by namespace and name. Of a locked binding it makes the events it already shows void. */
   items(): readonly SnapshotItem[] {
     this.outbox.seen();
     return this.peek();

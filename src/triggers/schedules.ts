@@ -5,7 +5,7 @@ import type { Hook, HookTrigger } from "../model/index.ts";
 export type Tick = (hook: Hook, trigger: HookTrigger & { type: "schedule" }) => void;
 
 /**
- * Schedule bindings of hooks (HOOKS "schedule"). Hooks that share a line fire in alphabetical order: each line has
+ * Schedule bindings of hooks. Hooks that share a line fire in alphabetical order: each line has
  * one subscription here, and its hooks are told sorted.
  */
 export class Schedules {

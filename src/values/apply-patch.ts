@@ -30,8 +30,7 @@ export function applyPatch(
 
 /**
  * Stored patches over fresh layers, tolerantly: an operation that no longer fits is left out, `test` is not
- * looked at again, `replace` of what is gone adds it, and a removed section is an empty one (README "Values":
- * Patches). Undefined only when there is neither a section nor a patch.
+ * looked at again, `replace` of what is gone adds it, and a removed section is an empty one. Undefined only when there is neither a section nor a patch.
  */
 export function replay(
   section: Section | undefined,

@@ -4,12 +4,12 @@ import { isAtOrBelow } from "./pointer.ts";
 
 type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 
-/** More stored operations of one section than this deserve a warning (README "Values": Patches). */
+/** More stored operations of one section than this deserve a warning. */
 export const MANY_OPERATIONS = 1000;
 
 /**
  * Fewer operations with the same effect: `replay(base, compact(x))` equals `replay(base, x)` for every base
- * (README "Values": Patches). What is overwritten or removed later goes; what changes the inside of a value
+ *. What is overwritten or removed later goes; what changes the inside of a value
  * that was added earlier becomes part of that value, appends to lists too. `move` and `copy` read what is there,
  * so nothing is folded across them.
  */

@@ -9,7 +9,7 @@ export const GLOBAL_KEY = "global";
 /** The one value of `<camel>Maintenance`: helm is left alone. */
 export const NO_RECONCILIATION = "NoResourceReconciliation";
 
-/** The content of a ConfigMap, read (README "ConfigMap"). Nulls inside sections are kept. */
+/** The content of a ConfigMap, read. Nulls inside sections are kept. */
 export interface ParsedConfig {
   readonly global: JsonObject | undefined;
   /** By values key; an empty text is an empty map. */
@@ -203,7 +203,7 @@ function same(before: Json | undefined, after: Json | undefined): boolean {
 
 /**
  * The ConfigMap with its overlay on top, leaf by leaf; of the overlay only `global` and sections count
- * (README "Values": Overlay). This is what CONFIG_VALUES_PATH shows.
+ *. This is what CONFIG_VALUES_PATH shows.
  */
 export function withOverlay(config: ParsedConfig, overlay: ParsedConfig | undefined): ParsedConfig {
   if (overlay === undefined) return config;

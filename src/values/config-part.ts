@@ -26,7 +26,7 @@ interface Roots {
 
 /**
  * `value` without members that files set, the config schema forbids as unknown and the values schema knows: such a
- * key is no error (README "Validation"). What the ConfigMap itself writes always stays.
+ * key is no error. What the ConfigMap itself writes always stays.
  */
 export function configPart(pair: SchemaPair, value: Json, written: Json | undefined): Json {
   const { config, values } = pair;

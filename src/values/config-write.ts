@@ -39,8 +39,7 @@ export function sectionYaml(section: Section): string {
 }
 
 /**
- * What one key of a ConfigMap becomes when `operations` are applied to its present content (VALUES "Update
- * values"). Throws ProblemError when the key cannot be read, or when the ConfigMap would grow beyond 1 MiB (key
+ * What one key of a ConfigMap becomes when `operations` are applied to its present content. Throws ProblemError when the key cannot be read, or when the ConfigMap would grow beyond 1 MiB (key
  * and sizes named), PatchError when the patch does not fit.
  */
 export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
@@ -98,7 +97,7 @@ export function checkDataSize(file: string, data: Readonly<Record<string, string
 
 /**
  * The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for what went
- * (README "Values": Overlay). Undefined when nothing differs.
+ *. Undefined when nothing differs.
  */
 export function overlayFor(below: Section, wanted: Section | undefined): Section | undefined {
   return difference(below, wanted ?? {}) as Section | undefined;

@@ -13,7 +13,7 @@ export class EndlessDefaultsError extends Error {}
 export type Filler = (value: Json) => Json;
 
 /**
- * The `default`s of a schema, at any depth, items included (VALUES "Defaults"). They only fill what is absent: a
+ * The `default`s of a schema, at any depth, items included. They only fill what is absent: a
  * null counts as present. Throws EndlessDefaultsError.
  */
 export function fillerOf(root: JsonObject): Filler {

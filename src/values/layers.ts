@@ -4,7 +4,7 @@ import { merge, mergeLayers, withNullsOf, withoutNulls } from "./merge.ts";
 import type { PatchOperation } from "./patch.ts";
 import type { Schemas } from "./schemas.ts";
 
-/** The layers of one section, weakest first (README "Values"). Every layer may be missing. */
+/** The layers of one section, weakest first. Every layer may be missing. */
 export interface SectionInput {
   readonly schemas: Schemas;
   /** From `modules/values.yaml`. */
@@ -33,7 +33,7 @@ export interface Effective {
 }
 
 /**
- * Merges the layers of `global` or of a module (README "Values"): defaults of the config schema, files, ConfigMap,
+ * Merges the layers of `global` or of a module: defaults of the config schema, files, ConfigMap,
  * overlay, defaults of the values schema, patches. Pure; parts that a layer did not touch are shared, nothing is
  * changed in place.
  */

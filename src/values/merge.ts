@@ -13,7 +13,7 @@ export function member(value: JsonObject, key: string): Json | undefined {
 }
 
 /**
- * `upper` over `lower`: maps merge, everything else is replaced, lists and null included (README "Values").
+ * `upper` over `lower`: maps merge, everything else is replaced, lists and null included.
  * Neither is changed; what did not change is shared.
  */
 export function merge(lower: Json | undefined, upper: Json | undefined): Json | undefined {
@@ -51,7 +51,7 @@ export function withoutNulls(value: Json): Json {
 
 /**
  * `value` with the nulls of `source` put in where `value` has nothing, so that helm drops the chart's own
- * defaults too (README "Values").
+ * defaults too.
  */
 export function withNullsOf(value: Json, source: Json | undefined): Json {
   if (!isJsonObject(value) || !isJsonObject(source)) return value;

@@ -12,8 +12,8 @@ const FORBIDDEN_SEGMENTS = new Set(["__proto__"]);
 const MOST_OPERATIONS = 10_000;
 
 /**
- * Reads a patch file: one operation, an array, or a stream of both (VALUES "Update values"). Every operation is
- * checked against `rules`; MODULES' dotted path without slash is accepted with a warning.
+ * Reads a patch file: one operation, an array, or a stream of both. Every operation is
+ * checked against `rules`; a path with dots in place of slashes is accepted with a warning.
  * Throws PatchError, which never quotes values.
  */
 export function parsePatch(text: string, rules: PatchRules): ParsedPatch {

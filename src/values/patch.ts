@@ -10,7 +10,7 @@ export type PatchOperation = (
   | { readonly op: "move" | "copy"; readonly path: string; readonly from: string }
 ) & { readonly maps?: true };
 
-/** Who left the patch, and so what it may touch (README "Values": Patches). */
+/** Who left the patch, and so what it may touch. */
 export type PatchRules =
   | { readonly kind: "global" }
   | { readonly kind: "module"; readonly valuesKey: string };

@@ -7,7 +7,7 @@ const EXTENDED_MAPS = ["definitions", "properties", "patternProperties"];
 const EXTENDED_TEXTS = ["title", "description"];
 
 /**
- * `values` with the fields of `config` that `x-extend` promises (VALUES "Extending"): definitions, required,
+ * `values` with the fields of `config` that `x-extend` promises: definitions, required,
  * properties, patternProperties, title, description and every `x-*`; own entries win.
  */
 export function extend(values: JsonObject, config: JsonObject): JsonObject {
@@ -25,7 +25,7 @@ export function extend(values: JsonObject, config: JsonObject): JsonObject {
   return extended;
 }
 
-/** `x-required-for-helm` (a name or a list, at any depth) merged into `required` (VALUES "Required fields"). */
+/** `x-required-for-helm` (a name or a list, at any depth) merged into `required`. */
 export function forHelm(schema: JsonObject): JsonObject {
   return mapSchemas(schema, (each) => {
     const wanted = each["x-required-for-helm"];
@@ -38,7 +38,7 @@ function union(...lists: readonly (Json | undefined)[]): Json[] {
   return [...new Set(all)];
 }
 
-/** An OpenAPI 3.0 schema as JSON Schema draft 7, with the levels closed that say nothing (README "Validation"). */
+/** An OpenAPI 3.0 schema as JSON Schema draft 7, with the levels closed that say nothing. */
 export function toJsonSchema(schema: JsonObject): JsonObject {
   const open = openPointers(schema);
   return mapSchemas(schema, (each, pointer) => {

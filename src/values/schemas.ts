@@ -15,14 +15,14 @@ import type { Validator } from "./validator.ts";
 
 export type { Violation } from "./ajv.ts";
 
-/** The compiled schemas of `global` or of a module (VALUES "Validation"). What has no file accepts everything. */
+/** The compiled schemas of `global` or of a module. What has no file accepts everything. */
 export interface Schemas {
   /** Fills in defaults of the config schema; nulls count as present. Nothing is changed in place. */
   configDefaults(value: Section): Section;
   valuesDefaults(value: Section): Section;
   /**
    * The part of `value` that the config schema judges: without keys that only files set (not `written`) and only
-   * the values schema knows (README "Validation").
+   * the values schema knows.
    */
   configPart(value: Section, written: Section | undefined): Section;
   validateConfig(value: Json): readonly Violation[];

@@ -61,7 +61,7 @@ export function yamlProblem(error: YamlError, file: string, key?: string): Probl
 }
 
 /**
- * A module's own `values.yaml` (VALUES "`values.yaml`"): only the section and the flag under the module's key
+ * A module's own `values.yaml`: only the section and the flag under the module's key
  * count. Throws ProblemError.
  */
 export function parseModuleValues(
@@ -78,7 +78,7 @@ export function parseModuleValues(
   };
 }
 
-/** A `modules/values.yaml` (VALUES "`values.yaml`"): `global`, sections and flags. Throws ProblemError. */
+/** A `modules/values.yaml`: `global`, sections and flags. Throws ProblemError. */
 export function parseCommonValues(text: string, file: string): CommonValues {
   const { value, warnings } = parseMap(text, file);
   const problems: Problem[] = [];
@@ -97,7 +97,7 @@ function placesIn(text: string, file: string): PlaceOf {
   };
 }
 
-/** The section and flag a map says about `valuesKey`; a scalar `false` section is the flag (README "Values"). */
+/** The section and flag a map says about `valuesKey`; a scalar `false` section is the flag. */
 function sectionAndFlag(value: JsonObject, valuesKey: string, file: string): SectionAndFlag {
   const said = readSection(value[valuesKey], file, valuesKey);
   const flag = value[`${valuesKey}${FLAG_SUFFIX}`];

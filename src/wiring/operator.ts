@@ -41,7 +41,7 @@ export interface OperatorOptions {
   readonly stop: AbortController;
 }
 
-/** The rooms, built by hand and started in order (house-style §6 "Start", "Stop"). */
+/** The rooms, built by hand and started in order. */
 export class Operator {
   readonly #options: OperatorOptions;
   readonly #base: Base;
@@ -128,7 +128,7 @@ export class Operator {
     });
   }
 
-  /** No new triggers, what runs may end under the time-out, then status and lease (design: Running). */
+  /** No new triggers, what runs may end under the time-out, then status and lease. */
   async stop(): Promise<void> {
     this.#engine.stop();
     await this.#queues.stop(this.#graceMs);

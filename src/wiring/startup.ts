@@ -10,7 +10,7 @@ import type { Base } from "./base.ts";
 
 /**
  * Reads everything that must be right before anything runs: directories, global hooks, the ConfigMap. Throws
- * ProblemError with every problem found (README "Validation": Start).
+ * ProblemError with every problem found.
  */
 export async function loadEverything(base: Base, state: State, hands: Hands): Promise<void> {
   if (!startsAsMeant())

@@ -15,7 +15,7 @@ function ticks(line: string, after: string, { zone = "UTC", count = 1 } = {}): s
   return found;
 }
 
-describe("next tick (hook-contract §1.6)", () => {
+describe("next tick", () => {
   // 2026-01-01 is a Thursday.
   test.each([
     ["* * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"],

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { CliError, NoOperatorError, callOf, callSocket } from "../../src/debug/index.ts";
 
-describe("which call a sub-command makes (operator-behaviour §1.4)", () => {
+describe("which call a sub-command makes", () => {
   it.each([
     ["queue list", "/queue/list.text"],
     ["queue", "/queue/list.text"],

@@ -69,7 +69,7 @@ it("a port that is taken is one line with a remedy", async () => {
   );
 });
 
-describe("the HTTP port (operator-behaviour §1.3)", () => {
+describe("the HTTP port", () => {
   it.each([
     ["/healthz", 200, ""],
     ["/metrics", 200, "own 1\n"],

@@ -23,7 +23,7 @@ const queue = (name: string, ...tasks: TaskView<Task>[]): QueueView<Task> => ({
   tasks,
 });
 
-describe("a queue and its head in words (operator-behaviour §1.4)", () => {
+describe("a queue and its head in words", () => {
   it.each([
     [{ running: true }, "run first task", "run-module web: ConfigMap section changed"],
     [

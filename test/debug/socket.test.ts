@@ -99,7 +99,7 @@ afterEach(async () => {
 const ask = (line: string) => callSocket(path, callOf(line.split(" ")));
 const json = async (line: string): Promise<unknown> => JSON.parse((await ask(`${line} -o json`)).body);
 
-describe("debug socket (operator-behaviour §1.4)", () => {
+describe("debug socket", () => {
   it("is for its owner only", () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });

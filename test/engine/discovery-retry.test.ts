@@ -6,7 +6,7 @@ const broken = (): boolean => {
   throw new Error("no such file");
 };
 
-describe("a discovery that is tried again (LIFECYCLE-STEPS 4)", () => {
+describe("a discovery that is tried again", () => {
   it("reads the directories again, but does not repeat beforeAll", async () => {
     const lab = new EngineLab({
       globalHooks: [{ name: "g", lifecycle: { beforeAll: 1 } }],

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 
-describe("an edit of the ConfigMap while a module fails (LIFECYCLE-STEPS 16)", () => {
+describe("an edit of the ConfigMap while a module fails", () => {
   it("reloads at once, although a hook's change of globals waits for a reload already", async () => {
     let broken = false;
     const lab = new EngineLab({

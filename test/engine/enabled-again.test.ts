@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 
-describe("a module that is switched on again (LIFECYCLE-STEPS 4)", () => {
+describe("a module that is switched on again", () => {
   it("gets onStartup and Synchronization although its delete was not finished", async () => {
     let broken = false;
     const hook = {

@@ -4,7 +4,7 @@ import { EngineLab } from "../support/engine-lab.ts";
 
 const flag = (value: boolean) => ({ values: [{ op: "add", path: "/oneEnabled", value }] });
 
-describe("a module that a global hook's flag switches on (LIFECYCLE-STEPS 4)", () => {
+describe("a module that a global hook's flag switches on", () => {
   it("runs with its hooks, although nobody had asked for them when the directories were read", async () => {
     const lab = new EngineLab({
       globalHooks: [{ name: "g", lifecycle: { beforeAll: 1 }, act: () => flag(true) }],

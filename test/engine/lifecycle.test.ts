@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 
-describe("start-up and reload (LIFECYCLE-STEPS 1–8)", () => {
+describe("start-up and reload", () => {
   it("1–8: runs everything in the documented order", async () => {
     const lab = new EngineLab({
       globalHooks: [
@@ -185,7 +185,7 @@ describe("start-up and reload (LIFECYCLE-STEPS 1–8)", () => {
 const changing = (binding: string, path: string) => (triggers: readonly { type: string }[], run: number) =>
   triggers[0]?.type === binding ? { values: { op: "add", path, value: run } } : {};
 
-describe("reactions (LIFECYCLE-STEPS 9–16)", () => {
+describe("reactions", () => {
   it.each([
     ["9: kubernetes event, global hook", "event", true],
     ["11: schedule, global hook", "schedule", true],
@@ -352,7 +352,7 @@ describe("reactions (LIFECYCLE-STEPS 9–16)", () => {
   });
 });
 
-describe("failures (README: Queues, retry, reactions)", () => {
+describe("failures", () => {
   it("a first run that fails starts again from onStartup; Synchronization is not repeated", async () => {
     const hooks = [
       {

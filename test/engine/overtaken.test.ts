@@ -16,7 +16,7 @@ async function readyLab(): Promise<EngineLab> {
   return lab;
 }
 
-describe("runs that an edit overtakes (README: Queues, retry, reactions)", () => {
+describe("runs that an edit overtakes", () => {
   it("a short run ends by itself and runs once more", async () => {
     const lab = await readyLab();
     lab.helmTakes = 1000;

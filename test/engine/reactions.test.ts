@@ -85,7 +85,7 @@ function fire(lab: EngineLab, hook: string, type: string): void {
   else lab.tick(hook);
 }
 
-describe("which change leads to what (operator-behaviour §2.7, LIFECYCLE-STEPS 1–16)", () => {
+describe("which change leads to what", () => {
   it.each<readonly [string, Patch, Reaction]>([
     ["onStartup", values("/global/x"), START],
     ["onStartup", values("/otherEnabled", false), START],

@@ -10,7 +10,7 @@ const ALL_BINDINGS: HookSpec = {
   schedules: [{}],
 };
 
-describe("6 to 8: deletes, purges and the end of a reload (LIFECYCLE-STEPS)", () => {
+describe("6 to 8: deletes, purges and the end of a reload", () => {
   it("6: schedules and queued runs of a module go at once, its watches after its afterDeleteHelm hooks", async () => {
     const watched: boolean[] = [];
     const lab: EngineLab = new EngineLab({

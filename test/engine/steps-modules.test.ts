@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
 
-describe("4: discovery (LIFECYCLE-STEPS)", () => {
+describe("4: discovery", () => {
   it("4: three lists: modules to enable, to delete and to purge", async () => {
     const lab = new EngineLab({
       modules: [
@@ -78,7 +78,7 @@ const ALL_BINDINGS: HookSpec = {
   schedules: [{}],
 };
 
-describe("5: module run (LIFECYCLE-STEPS)", () => {
+describe("5: module run", () => {
   it("5: every binding sees files, ConfigMap, earlier patches and the enabled modules; helm all but the last", async () => {
     let count = 0;
     const lab = new EngineLab({

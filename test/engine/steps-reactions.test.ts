@@ -39,7 +39,7 @@ async function started(hooks: { global?: HookSpec; own?: HookSpec } = {}): Promi
 const RUN = ["hook one/h: beforeHelm", "helm one", "release one v2", "hook one/h: afterHelm"];
 const RELOAD = ["hook g: beforeAll", ...RUN, "hook g: afterAll", "converged"];
 
-describe("9 to 12: a hook is run for an event (LIFECYCLE-STEPS)", () => {
+describe("9 to 12: a hook is run for an event", () => {
   it.each([
     ["9: kubernetes event, global hook", "g", "pods"],
     ["10: kubernetes event, module hook", "one/h", "nodes"],
@@ -110,7 +110,7 @@ describe("9 to 12: a hook is run for an event (LIFECYCLE-STEPS)", () => {
   });
 });
 
-describe("13 to 16: what the changes start (LIFECYCLE-STEPS)", () => {
+describe("13 to 16: what the changes start", () => {
   it("13: global values changed: steps 3 to 8 in main, modules without onStartup and Synchronization", async () => {
     const lab = await started({ global: changing(GLOBAL, "/global/x") });
     lab.event("g");

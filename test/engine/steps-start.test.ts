@@ -18,7 +18,7 @@ function patching(binding: string): NonNullable<HookSpec["act"]> {
 const FILES = { fromFile: 1, both: "file" };
 const CONFIG = { global: "{ fromConfig: 2, both: config }" };
 
-describe("1 to 3: global hooks before the modules (LIFECYCLE-STEPS)", () => {
+describe("1 to 3: global hooks before the modules", () => {
   it("1: global onStartup hooks run first, by ORDER and then by name", async () => {
     const lab = new EngineLab({
       globalHooks: [

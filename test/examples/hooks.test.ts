@@ -34,7 +34,7 @@ describe("every hook answers --config", () => {
   });
 });
 
-test.each(modules)("%s says in its README what it does", (name) => {
+test.each(modules)("%s says in its README.md what it does", (name) => {
   const text = readFileSync(join(root, "modules", name, "README.md"), "utf8");
   expect(text).toMatch(new RegExp(`^# ${name.replace(/^\d+-/, "")}\n`));
   expect(text.split("\n").length).toBeLessThan(20);

@@ -12,7 +12,7 @@ const labels = (managedBy: string, inputs = "v1-now"): Record<string, string> =>
   [LABELS.inputs]: inputs,
 });
 
-describe("decide (README 'Releases')", () => {
+describe("decide", () => {
   const deployed = { status: "deployed", labels: labels(OURS) };
   test.each<[string, Partial<Evidence>, string]>([
     ["no release", { release: undefined }, "install: there is no release"],
@@ -101,7 +101,7 @@ test.each<[AdoptPolicy, Origin[]]>([
   expect(all.filter((origin) => mayAdopt(policy, origin))).toEqual(origins);
 });
 
-describe("purgeList (LIFECYCLE-STEPS 7, README 'Purge')", () => {
+describe("purgeList", () => {
   const releases = [
     { name: "gone", labels: labels(OURS) },
     { name: "here", labels: labels(OURS) },

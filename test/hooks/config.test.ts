@@ -319,7 +319,7 @@ test.each([
   expect(config(V1 + text).settings).toEqual(settings);
 });
 
-describe("HOOKS, literally", () => {
+describe("documented configurations, literally", () => {
   test("the labels hook", () => {
     const text = `{
   "onKubernetesEvent": [

@@ -138,7 +138,7 @@ describe("v1", () => {
   });
 });
 
-describe("v0, as in HOOKS", () => {
+describe("contexts of version 0", () => {
   const hook = hookWith(
     '{"onStartup": 1, "beforeHelm": 2, "schedule": [{"name": "incremental", "crontab": "* 2 */3 * * *"}, {"crontab": "* 59 23 * * *"}], "onKubernetesEvent": [{"kind": "pod"}]}',
   );

@@ -4,7 +4,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// RUNNING "The brake": one change never removes more modules than --delete-brake allows without a person's word.
+// docs/RUNNING.md, "The brake": one change never removes more modules than --delete-brake allows without a person's word.
 
 interface Operator {
   readonly metadata: { readonly annotations?: Record<string, string> };

@@ -43,7 +43,7 @@ function tree(): string {
   return root;
 }
 
-test("the command line asks a running operator (DEBUG)", { timeout: 120_000 }, async () => {
+test("the command line asks a running operator", { timeout: 120_000 }, async () => {
   const root = tree();
   const namespace = await freshNamespace("cli");
   const places = { namespace, modulesDir: join(root, "modules"), globalHooksDir: join(root, "hooks") };

@@ -60,7 +60,7 @@ const get = (path: string): Promise<string> =>
 const propertiesNow = (): Promise<string> =>
   get(".spec.versions[0].schema.openAPIV3Schema.properties.spec.properties");
 
-describe("crds/ of modules (operator-behaviour §1.12)", () => {
+describe("crds/ of modules", () => {
   test("are created, several in a file, and served when the call returns", async () => {
     const names = await apply(
       `# wheels and things\n---\n${crd("things", "size")}---\n${crd("wheels", "width")}`,

@@ -5,7 +5,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// MODULES "Chart and release": the control plane has no nodes, so that a Job goes on until the test ends it.
+// The control plane has no nodes, so that a Job goes on until the test ends it.
 
 const JOB = `apiVersion: batch/v1
 kind: Job

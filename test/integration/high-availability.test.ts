@@ -8,7 +8,7 @@ import { FaultProxy } from "../support/fault-proxy.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { LEASE, Stage } from "../support/replicas.ts";
 
-// contract "HA", README "Operation": one of two replicas works, the other is warm; they never work at once.
+// docs/RUNNING.md, "Two replicas": one of two replicas works, the other is warm; they never work at once.
 
 /** A lease that two busy processors can keep, and whose end a test can wait for. */
 const QUICK = ["--lease-duration=8s", "--lease-renew-deadline=3s", "--lease-retry-period=1s"];

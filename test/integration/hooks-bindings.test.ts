@@ -7,7 +7,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// HOOKS "onKubernetesEvent" and hook-contract §1.4: each option of a kubernetes binding, against the real API server.
+// docs/HOOKS.md, "Kubernetes events": each option of a kubernetes binding, against the real API server.
 
 const ENV = { RETRY_DELAY_MIN: "50ms", RETRY_DELAY_MAX: "300ms", LOG_TYPE: "text" };
 
@@ -276,7 +276,7 @@ describe("binding options", () => {
     await kubectl(["delete", "crd", `gadgets.${ns}.example.com`, "--wait=false"]);
   });
 
-  test("v0: the labels hook of HOOKS, and events without Synchronization", async () => {
+  test("v0: the labels hook, and events without Synchronization", async () => {
     await made("v0", { labels: { v0: "yes" } });
     await eventually(() => expect(lab.contexts("all-v0")).toHaveLength(1), "add");
     await made("v0", { labels: { v0: "yes" }, data: { a: "b" } });

@@ -7,7 +7,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// HOOKS "Event triggered execution", hook-contract §3: what a run leaves, in the cluster and in the operator.
+// docs/HOOKS.md, "What takes effect when": what a run leaves, in the cluster and in the operator.
 
 interface Made {
   readonly data?: Record<string, string>;
@@ -252,7 +252,7 @@ END`,
     expect(await page()).not.toContain("lab_never");
   });
 
-  test("schedules: v1 and the two-schedule hook of HOOKS, each run with one context there; a rate limit holds", async () => {
+  test("schedules: v1 and the two-schedule hook, each run with one context there; a rate limit holds", async () => {
     await is(() => expect(lab.runs("each-second").length).toBeGreaterThanOrEqual(2), "two ticks");
     expect(lab.runs("each-second")[0]).toEqual([{ binding: "tick", type: "Schedule" }]);
     await is(() => expect(lab.runs("each-second-v0").length).toBeGreaterThanOrEqual(2), "both schedules");

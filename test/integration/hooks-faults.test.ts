@@ -10,7 +10,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// What hooks and jq may do wrong (issue "Bad input, faults"), against the whole operator and the real API server.
+// What hooks and jq may do wrong, against the whole operator and the real API server.
 
 const { kubectl, apply } = cluster();
 

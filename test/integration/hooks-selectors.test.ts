@@ -8,9 +8,9 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// hook-contract §1.4 and §1.5, HOOKS "onKubernetesEvent": what the selectors select on the real API server.
+// docs/HOOKS.md, "Kubernetes events": what the selectors select on the real API server.
 
-/** The example of HOOKS, letter by letter. */
+/** The documented example, letter by letter. */
 const LABELS_HOOK = `{
   "onKubernetesEvent": [
     {
@@ -174,7 +174,7 @@ describe("selectors", () => {
     );
   });
 
-  test("v0: the labels hook of HOOKS, letter by letter", async () => {
+  test("v0: the labels hook, letter by letter", async () => {
     const pod = {
       apiVersion: "v1",
       kind: "Pod",

@@ -10,7 +10,7 @@ import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// INSTALL "Leaving", README "CRDs": a control plane of its own, since CRDs are everybody's.
+// docs/INSTALL.md, "Leaving": a control plane of its own, since CRDs are everybody's.
 
 const NS = "addons";
 const MODULES = ["one", "two", "three", "four"];

@@ -25,7 +25,7 @@ function write(path: string, text: string, mode = 0o644): void {
   chmodSync(path, mode);
 }
 
-test("the operator's series: at zero from the start, then what helm did and why (METRICS)", async () => {
+test("the operator's series: at zero from the start, then what helm did and why", async () => {
   const root = mkdtempSync(join(tmpdir(), "metrics-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const module = join(root, "modules/010-web");

@@ -13,7 +13,7 @@ import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } f
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// LIFECYCLE "What is never deleted": an object goes with the release that its marks name, and with no other.
+// docs/RUNNING.md, "What outlives a release": an object goes with the release that its marks name, and with no other.
 
 interface Lab {
   readonly namespace: string;

@@ -7,7 +7,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// README "Releases": a protected module is never deleted or purged. INSTALL "Leaving": what goes and what stays.
+// docs/RUNNING.md, "Protection": a protected module is never deleted or purged. docs/INSTALL.md, "Leaving": what goes and what stays.
 
 interface Condition {
   readonly type: string;

@@ -11,7 +11,7 @@ import { startOperator } from "../support/operator.ts";
 /** Other operators of this machine write the same file: a name of its own tells this one's picture. */
 const HOOK = `stuck-${randomBytes(4).toString("hex")}`;
 
-test("the queue is on the HTTP port, in /tmp/addon-operator-queue and in the dump (HOOKS: Debug)", async () => {
+test("the queue is on the HTTP port, in /tmp/addon-operator-queue and in the dump", async () => {
   const root = mkdtempSync(join(tmpdir(), "queue-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   mkdirSync(join(root, "modules/010-web/templates"), { recursive: true });

@@ -11,14 +11,14 @@ import { startOperator } from "../support/operator.ts";
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 
-/** The blocks of README's "Five minutes", as they are printed. */
+/** The blocks of README.md, "Five minutes", as they are printed. */
 function blocks(): string[] {
   const text = readFileSync(join(root, "README.md"), "utf8");
   const [, section = ""] = /^## Five minutes\n([^]*?)^## /m.exec(text) ?? [];
   return [...section.matchAll(/(?:^ {4}.+\n)+/gm)].map(([block]) => block);
 }
 
-test("README's five minutes, typed block by block as fast as can be", { timeout: 120_000 }, async () => {
+test("the five minutes of README.md, typed block by block as fast as can be", { timeout: 120_000 }, async () => {
   const namespace = await freshNamespace("readme");
   const operator = await startOperator({
     namespace,

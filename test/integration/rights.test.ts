@@ -11,7 +11,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// README "RBAC", contract "rights": the operator names what it may not do and goes on with the rest.
+// docs/RUNNING.md, "Rights": the operator names what it may not do and goes on with the rest.
 
 const { kubectl, apply, json } = cluster();
 const ALL = { apiGroups: ["*"], resources: ["*"] };

@@ -9,7 +9,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import { watchStatuses } from "../support/statuses.ts";
 
-// design "Redaction": nothing that looks like a secret reaches a status, an Event, the log, a series or a queue.
+// docs/STATUS.md, "Values and secrets": nothing that looks like a secret reaches a status, an Event, the log, a series or a queue.
 
 const KEYS = ["password", "dbPasswd", "client_secret", "apiToken", "tls.key", "caCert", "credentials", "DSN"];
 const secret = (i: number): string => `s3cr3t-${i}-zzz`;

@@ -7,7 +7,7 @@ import { cluster, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/STATUS.md "Values and secrets": the same stand-ins and digests after a restart, and no guess is confirmed by them.
+// docs/STATUS.md, "Values and secrets": the same stand-ins and digests after a restart, and no guess is confirmed by them.
 
 interface Shown {
   readonly metadata: { readonly generation: number; readonly resourceVersion: string };

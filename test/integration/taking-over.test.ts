@@ -8,7 +8,7 @@ import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/c
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// RUNNING "Taking over": which releases that are there already modules, deletes and purges may touch.
+// docs/RUNNING.md, "Taking over": which releases that are there already modules, deletes and purges may touch.
 
 const { kubectl, json, kubeconfig } = cluster();
 const run = promisify(execFile);

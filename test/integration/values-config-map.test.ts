@@ -9,7 +9,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// VALUES and README "Validation", "ConfigMap": the consequences of invalid values, and two writers of one ConfigMap.
+// docs/VALUES.md, "Schemas": the consequences of invalid values, and two writers of one ConfigMap.
 
 interface Made {
   readonly metadata: {

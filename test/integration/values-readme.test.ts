@@ -11,7 +11,7 @@ const page = readFileSync(join(root, "README.md"), "utf8");
 const tour = page.slice(page.indexOf("## Five minutes"), page.indexOf("## On your own cluster"));
 const commands = [...tour.matchAll(/^ {4}(kubectl .+)$/gm)].map(([, command = ""]) => command);
 
-describe("README", () => {
+describe("README.md", () => {
   test.each([...page.matchAll(/\]\(([^)#:]+)\)/g)].map(([, path = ""]) => path))("%s exists", (path) => {
     expect(existsSync(join(root, path))).toBe(true);
   });

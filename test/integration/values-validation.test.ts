@@ -5,7 +5,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// README "Validation": what follows from invalid values at start, at a change, and from a hook. The rest of the
+// docs/VALUES.md, "Schemas": what follows from invalid values at start, at a change, and from a hook. The rest of the
 // consequences, which need a running operator only, is in values-config-map.test.ts.
 
 const SCHEMA = "type: object\nproperties: {size: {type: integer}, password: {type: string, minLength: 3}}\n";

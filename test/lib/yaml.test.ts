@@ -16,7 +16,7 @@ function failure(text: string): YamlError {
   throw new Error(`was read: ${text.slice(0, 60)}`);
 }
 
-/** reference "YAML as helm and kubectl read it", row by row. */
+/** Plain scalars as helm and kubectl read them. */
 const SCALARS: readonly (readonly [readonly string[], Json])[] = [
   [["yes", "Yes", "YES", "on", "On", "ON", "y", "Y", "true", "True", "TRUE"], true],
   [["no", "No", "NO", "off", "Off", "OFF", "n", "N", "false", "False", "FALSE"], false],

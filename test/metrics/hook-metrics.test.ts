@@ -33,7 +33,7 @@ function set(name: string, value: number, more: Partial<HookMetricOperation> = {
   return { action: "set", name, value, ...more };
 }
 
-describe("metrics made by hooks (hook-contract §3.3)", () => {
+describe("metrics made by hooks", () => {
   test("ungrouped ones accumulate over runs", () => {
     metrics.apply([add("jobs", 2), set("level", 5)], HOOK);
     metrics.apply([add("jobs", 0.5), set("level", 3)], HOOK);

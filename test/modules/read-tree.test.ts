@@ -37,7 +37,7 @@ function read(options: { dirs?: string[]; previous?: Tree; strict?: boolean } = 
 
 const CHART = "apiVersion: v2\nname: x\nversion: 1.2.3\n";
 
-describe("layout (MODULES 'Structure of a module')", () => {
+describe("layout", () => {
   test("reads everything a module has", async () => {
     await put("m/010-ingress-nginx/Chart.yaml", CHART);
     await put("m/010-ingress-nginx/values.yaml", "ingressNginx: {a: 1}\ningressNginxEnabled: true\n");
@@ -192,7 +192,7 @@ describe("bad input", () => {
   });
 });
 
-describe("reload (README 'Files on disk')", () => {
+describe("reload", () => {
   test("a file that broke keeps its last good content, and says so", async () => {
     await put("m/x/values.yaml", "x: {a: 1}\n");
     await put("m/x/hooks/a.sh", "", 0o755);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ManualClock } from "../support/clock.ts";
 import { Directories, directories } from "./directories.ts";
 
-describe("a further read of the directories (README 'Files on disk')", () => {
+describe("a further read of the directories", () => {
   it("keeps modules whose files and common values did not change", async () => {
     const on = await directories();
     await on.put("m/x/values.yaml", "x: {}\n");

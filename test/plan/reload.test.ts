@@ -21,7 +21,7 @@ function world(change: Partial<View> = {}, modules: readonly Partial<ModuleView>
 
 const moved = (what: Partial<typeof NOW>): Partial<View> => ({ coverage: { ...NOW, ...what } });
 
-describe("whether a reload of all modules is owed, and why (LIFECYCLE-STEPS 9, 11, 13, 16)", () => {
+describe("whether a reload of all modules is owed, and why", () => {
   it.each<readonly [string, View, string | undefined]>([
     ["nothing happened", world(), undefined],
     ["no reload was yet", { ...world(), converge: viewOf([]).converge }, "front: start-up"],

@@ -14,7 +14,7 @@ const AFTER_HELM: Cause = { text: "afterHelm hooks changed values", place: "fron
 const ABSENT = { absent: ["ns/Service/x", "ns/Secret/y"] };
 const MOVED = { releaseMoved: true };
 
-describe("whether a module run is owed, and why (LIFECYCLE-STEPS 10, 12, 14, 15, 16)", () => {
+describe("whether a module run is owed, and why", () => {
   it.each<readonly [string, Partial<ModuleView>, string | undefined]>([
     ["nothing happened", {}, undefined],
     ["a token asks", ASKED, "front: requested"],

@@ -35,7 +35,7 @@ function lab(bounds = { minMs: 5000, maxMs: 30_000 }) {
   return { clock, started, contexts, queues, end };
 }
 
-describe("named FIFO queues (LIFECYCLE: Task queues)", () => {
+describe("named FIFO queues", () => {
   it("runs one task at a time in the order offered", async () => {
     const { queues, started, end } = lab();
     queues.offer("main", job("a"));

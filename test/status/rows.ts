@@ -1,7 +1,7 @@
 import type { ModuleView } from "../../src/state/index.ts";
 import { T0, underWay } from "./views.ts";
 
-/** One row of the table of states (design: Resources; docs/STATUS.md). */
+/** One row of the table of states. */
 export interface Row {
   readonly name: string;
   readonly view: Partial<ModuleView>;

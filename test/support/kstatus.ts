@@ -25,7 +25,7 @@ export interface SeenObject {
   };
 }
 
-/** The rules of kstatus for a custom resource, first hit wins (gitops-node-helm §1.2). */
+/** The rules of kstatus for a custom resource, first hit wins. */
 export function kstatus(object: SeenObject): Kstatus {
   const { metadata, status = {} } = object;
   if (metadata.deletionTimestamp !== undefined) return "Terminating";
@@ -99,7 +99,7 @@ export function violations(object: SeenObject): string[] {
   return broken(ALWAYS, object);
 }
 
-/** Flux's conformance checks, for a status at rest: Ready, Disabled, Invalid (gitops-node-helm §1.2). */
+/** Flux's conformance checks, for a status at rest: Ready, Disabled, Invalid. */
 export function conformance(object: SeenObject): string[] {
   return broken(AT_REST_RULES, object);
 }

@@ -117,7 +117,7 @@ async function runsOf(words: string): Promise<Run[]> {
   return runs;
 }
 
-describe("combining (hook-contract §2.7)", () => {
+describe("combining", () => {
   test.each([
     ["h1:E h1:E h1:S h1:E h2:E h1:E", "E E S E", 3],
     ["h1:E h2:E h3:S", "E", 3],

@@ -22,7 +22,7 @@ const ok: Answer = { json: object({}) };
 const conflict = status(409, "Conflict");
 const exists = status(409, "AlreadyExists");
 
-// hook-contract §3.2
+// docs/HOOKS.md, "Objects"
 describe("object patches", () => {
   let api: FakeApi;
   let client: KubeClient;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 
-test("a group in a named queue has one start-up run, as in main (hook-contract §2.5)", async () => {
+test("a group in a named queue has one start-up run, as in main", async () => {
   const grouped = (queue: string) => [
     { name: "pods", group: "g", queue },
     { name: "nodes", group: "g", queue },
@@ -32,7 +32,7 @@ test.each([
   [true, ["hook g: sync pods", "hook g: sync pods", "hook g: beforeAll"]],
   [false, ["hook g: sync pods", "hook g: beforeAll", "hook g: sync pods"]],
 ])(
-  "main waits for the Synchronization of a named queue: %s (README “Hooks”)",
+  "main waits for the Synchronization of a named queue: %s",
   async (waitForSynchronization, order) => {
     const lab = new EngineLab({
       globalHooks: [

@@ -84,7 +84,7 @@ describe("schedules", () => {
   });
 });
 
-test("HOOKS, letter by letter: the hook with two schedules and its contexts", async () => {
+test("the documented example, letter by letter: the hook with two schedules and its contexts", async () => {
   const text = `{
   "schedule": [
     {
@@ -109,7 +109,7 @@ test("HOOKS, letter by letter: the hook with two schedules and its contexts", as
   });
   schedules.enable(documented);
   await clock.advance(4 * MINUTE);
-  // Six fields: each second of the minute (README "Cron").
+  // Six fields: each second of the minute.
   expect([runs[0], runs.length, runs.at(-1)]).toEqual([
     '12:02:00 [{"binding":"incremental"}]',
     60,

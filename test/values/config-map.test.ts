@@ -66,7 +66,7 @@ describe("parseConfigMap", () => {
     expect(parsed.global).toEqual({});
   });
 
-  it.each(["false", '"false"', "no", "off"])("takes a section that is %s for the flag (VALUES)", (text) => {
+  it.each(["false", '"false"', "no", "off"])("takes a section that is %s for the flag", (text) => {
     const parsed = parse({ one: text });
     expect(parsed.flags.get("one")).toBe(false);
     expect(parsed.sections.has("one")).toBe(false);

@@ -68,7 +68,7 @@ class Example {
   }
 }
 
-describe('VALUES "values.yaml" and "ConfigMap/addon-operator"', () => {
+describe("layers", () => {
   const example = new Example("simpleModule");
   example.common = "global:\n  param1: value1\n  param2: value2\nsimpleModule:\n  modParam1: value3\n";
   example.own = "simpleModule:\n  modParam1: value1\n  modParam2: value2\n";
@@ -97,7 +97,7 @@ describe('VALUES "values.yaml" and "ConfigMap/addon-operator"', () => {
   });
 });
 
-describe('VALUES "Example"', () => {
+describe("an example with hooks", () => {
   const example = new Example("someModule");
   example.common = 'global:\n  param1: 100\n  param2: "Yes"\n';
   example.own = 'someModule:\n  param1: "String"\n';
@@ -151,7 +151,7 @@ properties:
     type: object
 `;
 
-describe('VALUES "Validation"', () => {
+describe("validation", () => {
   const schemas = compileSchemas({ config: { file: "/global/openapi/config-values.yaml", text: PROJECT } });
   const judge = (value: Json): string[] =>
     schemas.validateConfig(value).map(({ path, rule }) => `${path} ${rule}`);
@@ -172,7 +172,7 @@ describe('VALUES "Validation"', () => {
   });
 });
 
-describe('VALUES "Extending"', () => {
+describe("x-extend", () => {
   const config = PROJECT.replace("minProperties: 2\n", "").replace("  discovery:\n    type: object\n", "");
   const values = `
 x-extend:
@@ -228,7 +228,7 @@ properties:
   });
 });
 
-describe('VALUES "Defaults" and "Required fields"', () => {
+describe("defaults and required fields", () => {
   it("adds discovery where no layer has it", () => {
     const schemas = compileSchemas({
       config: { file: "config-values.yaml", text: "type: object\nproperties: {project: {type: string}}" },
@@ -283,7 +283,7 @@ properties:
   });
 });
 
-describe('MODULES "Values example"', () => {
+describe("values of a module", () => {
   const example = new Example("simpleOneModule");
   example.own = "# values.yaml\nsimpleOneModule:\n  param1: value_1\n  param2: value_2\n";
   example.data = {
@@ -307,7 +307,7 @@ describe('MODULES "Values example"', () => {
   });
 });
 
-describe('MODULES "Structure of a module"', () => {
+describe("flags and sections in files", () => {
   const read = (text: string) => parseModuleValues(text, "values.yaml", { valuesKey: "simpleOneModule" });
 
   it.each([

@@ -32,7 +32,7 @@ describe("parsePatch", () => {
     ]);
   });
 
-  it("takes a dotted path without slash, with a warning (MODULES)", () => {
+  it("takes a dotted path without slash, with a warning", () => {
     const parsed = parsePatch('{"op":"replace","path":"m.param2","value":"x"}', MODULE);
     expect(parsed.operations).toEqual([{ op: "replace", path: "/m/param2", value: "x" }]);
     expect(parsed.warnings).toHaveLength(1);

@@ -34,7 +34,7 @@ interface LeaseSettings {
   readonly leaseRetryMs: number;
 }
 
-/** The Lease that guards against a second operator on the same ConfigMap (README "Operation"). */
+/** The Lease that guards against a second operator on the same ConfigMap. */
 export class Leadership {
   readonly #options: LeadershipOptions;
   readonly #lease: Lease;

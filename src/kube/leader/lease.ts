@@ -39,7 +39,7 @@ export interface LeaseOptions {
   readonly events: LeaseEvents;
 }
 
-/** README "Operation": 35 s, 30 s, 10 s. */
+/** The defaults of `--lease-duration`, `--lease-renew-deadline` and `--lease-retry-period`. */
 export const LEASE_TIMES: LeaseTimes = { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 };
 
 /** A waiting process looks this often, so that a lease that was given back is taken within two seconds. */
