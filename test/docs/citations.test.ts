@@ -3,6 +3,8 @@ import { basename, dirname, join, relative } from "node:path";
 import { parseSync } from "oxc-parser";
 import { describe, expect, test } from "vitest";
 
+import { titlesIn } from "./titles.ts";
+
 // What comments, titles of tests and pages refer to is in this repository. Pages are cited
 // as docs/HOOKS.md, "Queues": the heading, or the bold words that begin an item.
 
@@ -44,11 +46,10 @@ function prose(path: string): string[] {
     else comments.push(words);
     end = comment.end;
   }
-  const titles = [...text.matchAll(/\b(?:describe|test|it)(?:\.each)?\b[^"'`\n]*\(\s*(["'`])(.*?)\1[,)]/gs)];
-  return [...comments, ...titles.map(([, , title = ""]) => title)];
+  return [...comments, ...titlesIn(text)];
 }
 
-const PAGE = /(?<![\w/.-])((?:[\w.-]+\/)*[\w-]+\.md)\b(?:`?, "([^"]+)")?/g;
+const PAGE = /(?<![\w/.%-])((?:[\w.-]+\/)*[\w-]+\.md)\b(?:`?, "([^"]+)")?/g;
 const FILE = /(?<![\w/.-])[\w-]+(?:\.test)?\.(?:ts|mjs)\b/g;
 const pageNames = globSync("*.md", { cwd: join(root, "docs") }).map((name) => basename(name, ".md"));
 const PAGE_NAME = new RegExp(

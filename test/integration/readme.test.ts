@@ -18,33 +18,37 @@ function blocks(): string[] {
   return [...section.matchAll(/(?:^ {4}.+\n)+/gm)].map(([block]) => block);
 }
 
-test("the five minutes of README.md, typed block by block as fast as can be", { timeout: 120_000 }, async () => {
-  const namespace = await freshNamespace("readme");
-  const operator = await startOperator({
-    namespace,
-    modulesDir: join(root, "examples", "modules"),
-    globalHooksDir: join(root, "examples", "global-hooks"),
-  });
-  await operator.waitReady();
-  const dir = mkdtempSync(join(tmpdir(), "readme-"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  const kubeconfig = join(dir, "config");
-  cpSync(cluster().kubeconfig, kubeconfig);
-  const env = {
-    HOME: dir,
-    KUBECONFIG: kubeconfig,
-    PATH: [dirname(cluster().bin.kubectl), process.env["PATH"]].join(delimiter),
-  };
-  const type = async (block: string): Promise<string> => {
-    const own = block.replace("--namespace=addon-operator", `--namespace=${namespace}`);
-    return (await run("bash", ["-e", "-c", own], { env })).stdout;
-  };
+test(
+  "the five minutes of README.md, typed block by block as fast as can be",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("readme");
+    const operator = await startOperator({
+      namespace,
+      modulesDir: join(root, "examples", "modules"),
+      globalHooksDir: join(root, "examples", "global-hooks"),
+    });
+    await operator.waitReady();
+    const dir = mkdtempSync(join(tmpdir(), "readme-"));
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    const kubeconfig = join(dir, "config");
+    cpSync(cluster().kubeconfig, kubeconfig);
+    const env = {
+      HOME: dir,
+      KUBECONFIG: kubeconfig,
+      PATH: [dirname(cluster().bin.kubectl), process.env["PATH"]].join(delimiter),
+    };
+    const type = async (block: string): Promise<string> => {
+      const own = block.replace("--namespace=addon-operator", `--namespace=${namespace}`);
+      return (await run("bash", ["-e", "-c", own], { env })).stdout;
+    };
 
-  const shown: string[] = [];
-  for (const block of blocks()) shown.push(await type(block));
-  expect(shown).toHaveLength(5);
-  expect(shown[0]).toMatch(/^priority-classes +true /m);
-  expect(shown[1]).toMatch(/"result":"Succeeded".*"trigger":"ConfigMap section changed"/);
-  expect(shown[2]).toContain("priorityClasses/classes: must be object");
-  expect(shown[3]).toMatch(/namespace-census +false .* Disabled/);
-});
+    const shown: string[] = [];
+    for (const block of blocks()) shown.push(await type(block));
+    expect(shown).toHaveLength(5);
+    expect(shown[0]).toMatch(/^priority-classes +true /m);
+    expect(shown[1]).toMatch(/"result":"Succeeded".*"trigger":"ConfigMap section changed"/);
+    expect(shown[2]).toContain("priorityClasses/classes: must be object");
+    expect(shown[3]).toMatch(/namespace-census +false .* Disabled/);
+  },
+);

@@ -31,24 +31,21 @@ test("a group in a named queue has one start-up run, as in main", async () => {
 test.each([
   [true, ["hook g: sync pods", "hook g: sync pods", "hook g: beforeAll"]],
   [false, ["hook g: sync pods", "hook g: beforeAll", "hook g: sync pods"]],
-])(
-  "main waits for the Synchronization of a named queue: %s",
-  async (waitForSynchronization, order) => {
-    const lab = new EngineLab({
-      globalHooks: [
-        {
-          name: "g",
-          lifecycle: { beforeAll: 1 },
-          kubernetes: [{ name: "pods", queue: "side", waitForSynchronization }],
-          act: (triggers, run) =>
-            triggers[0]?.type === "synchronization" && run < 2 ? { fail: "not yet" } : {},
-        },
-      ],
-    });
-    await lab.start();
-    expect(lab.unlocked).toEqual([]);
-    await lab.run(5000);
-    expect(lab.linesOf("hook")).toEqual(order);
-    expect(lab.unlocked).toEqual(["g/k0"]);
-  },
-);
+])("main waits for the Synchronization of a named queue: %s", async (waitForSynchronization, order) => {
+  const lab = new EngineLab({
+    globalHooks: [
+      {
+        name: "g",
+        lifecycle: { beforeAll: 1 },
+        kubernetes: [{ name: "pods", queue: "side", waitForSynchronization }],
+        act: (triggers, run) =>
+          triggers[0]?.type === "synchronization" && run < 2 ? { fail: "not yet" } : {},
+      },
+    ],
+  });
+  await lab.start();
+  expect(lab.unlocked).toEqual([]);
+  await lab.run(5000);
+  expect(lab.linesOf("hook")).toEqual(order);
+  expect(lab.unlocked).toEqual(["g/k0"]);
+});
