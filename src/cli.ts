@@ -1,3 +1,5 @@
+/** The command line: chooses the sub-command, runs it, and turns its outcome into an exit code. */
+
 import { writeSync } from "node:fs";
 
 import { UsageError, parseSettings } from "./config.ts";
@@ -21,7 +23,7 @@ import { VERSION } from "./version.ts";
 const REFUSED = 1;
 const USAGE = 2;
 const WATCH_MS = 1000;
-/** Cursor home, rest of the screen away. */
+/** Terminal codes: cursor home, clear the rest of the screen. */
 const CLEAR = "\u001b[H\u001b[J";
 
 type Command = (args: readonly string[], env: Environment) => number | Promise<number>;
@@ -60,13 +62,13 @@ async function start(args: readonly string[], env: Environment): Promise<number>
   const parsed = parseSettings(args, env);
   const extra = parsed.rest[0];
   if (extra !== undefined) throw new UsageError([`"${extra}" is not understood; see addon-operator --help`]);
-  // Before the rest is loaded: a slow start shows where the time goes.
+  // Loaded only now, so that the log shows early where a slow start spends its time.
   createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
   const { operate } = await import("./operator.ts");
   return operate(parsed, env);
 }
 
-/** Asks the running operator over its debug socket; `plan` looks for itself where none runs. */
+/** Asks the running operator over its debug socket. `plan` does the work itself where no operator runs. */
 async function debug(args: readonly string[], env: Environment): Promise<number> {
   const { settings, rest } = parseSettings(args, env, CLI_FLAGS);
   const call = callOf(rest);
@@ -86,7 +88,7 @@ function show({ status, body }: { status: number; body: string }): number {
   return status < 400 ? 0 : REFUSED;
 }
 
-/** Shows the same again each second, over the same place of the screen, until it is interrupted. */
+/** Prints the answer again each second in the same place of the screen, until it is interrupted. */
 async function watch(places: readonly string[], call: Call): Promise<number> {
   for (;;) {
     const { status, body } = await callOperator(places, call);
@@ -108,7 +110,10 @@ try {
   writeSync(2, `${(error as Error).message}\n`);
 }
 
-/** Anything but a mistake of the caller or of the surroundings is ours, and ends with its trace. */
+/**
+ * Turns an error into an exit code. What is no mistake of the user or the environment is a bug and is printed with
+ * its stack.
+ */
 function codeOf(error: unknown): number {
   if (error instanceof UsageError || error instanceof CliError) return USAGE;
   if (error instanceof NoOperatorError || error instanceof ProblemError) return REFUSED;

@@ -1,3 +1,5 @@
+/** Reads the settings from flags and environment variables; the table of settings is in settings.ts. */
+
 import { resolve } from "node:path";
 
 import type { Environment } from "./environment.ts";
@@ -77,10 +79,10 @@ function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
   return [`HELM_DRIVER: "${driver}" is not supported; only "secret" is, unset it`];
 }
 
-/** What ends with a lost lease has three seconds to do so before another may begin. */
+/** Children get three seconds to end after a lost lease, before another operator may begin. */
 export const LEASE_GRACE_MS = 3000;
 
-/** Where hooks write to; undefined = into the ConfigMap itself. */
+/** Where hooks write config values to; undefined = into the ConfigMap itself. */
 export function overlayOf({ configOverlay }: Settings): Overlay | undefined {
   return configOverlay === undefined ? undefined : parseOverlay(configOverlay);
 }
@@ -163,7 +165,7 @@ function lookUp(
   return { name: `--${setting.flags[0]}`, text: setting.default };
 }
 
-/** Names without a prefix that are too common to be taken for ours. */
+/** Names without a prefix that are too common to be read as settings of this program. */
 const PREFIX_ONLY = new Set([
   "WORKING_DIR",
   "TMP_DIR",
@@ -212,7 +214,7 @@ function convert(setting: SettingRow, value: string): unknown {
   return parsed === undefined ? new Error(`"${value}" is not accepted; use ${accepted(setting)}`) : parsed;
 }
 
-/** Of a list with colons, each path. */
+/** Each path of a list that is separated by colons. */
 function absolute(value: string): string {
   const paths = value.split(":").filter(Boolean);
   return paths.map((path) => resolve(path)).join(":");

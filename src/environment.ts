@@ -2,13 +2,16 @@
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * What the C library reads when a process begins, and only then: all threads share one arena, and freed memory goes
- * back to the system. An operator at rest is 10 MB smaller for it. Hooks and helm do not get them from us.
+ * What the C library reads only when a process begins: all threads share one arena, and freed memory goes back to
+ * the system. It saves an idle operator 10 MB. Hooks and helm do not get these variables.
  */
 const SMALL: Environment = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" };
-/** Room for new objects, in MB: with more, V8 lets garbage of a busy start grow by a quarter for no less work. */
+/**
+ * Size of the young generation, in MB. With more, V8 lets the garbage of a busy start grow by a quarter and saves
+ * no work.
+ */
 const FLAGS = ["--max-semi-space-size=16"];
-/** Names the variables that the operator has set for itself. */
+/** Lists the variables that the operator has set for itself, so that children do not get them. */
 const OWN = "ADDON_OPERATOR_OWN_VARIABLES";
 
 /** The environment that the operator was given. */
@@ -20,8 +23,8 @@ export function environment(): Environment {
 }
 
 /**
- * Replaces this process by the same one with a small memory footprint, in 50 ms; pid and files stay. Does nothing
- * where that is done already (the image starts it so) or cannot be done.
+ * Executes the same program again with settings for a small memory footprint (50 ms); pid and open files stay. Does
+ * nothing where they are set already, as in the image, or cannot be set.
  */
 export function becomeSmall(): void {
   const missing = Object.entries(SMALL).filter(([name]) => process.env[name] === undefined);

@@ -1,6 +1,8 @@
+/** The entry point: prepares the process, then loads the command line. */
+
 import { becomeSmall } from "./environment.ts";
 
 const [command] = process.argv.slice(2);
 if (command === undefined || command === "start" || command.startsWith("-")) becomeSmall();
-// Only now: what is loaded before is loaded twice.
+// Loaded only now: whatever is loaded before the process is replaced is loaded twice.
 await import("./cli.ts");

@@ -1,3 +1,5 @@
+/** Runs the operator as a process: signals, uncaught errors, exit code. */
+
 import type { Environment, ParsedSettings } from "./config.ts";
 import { ApiError, ConnectionError } from "./kube/index.ts";
 import { Failures, Scope, createLogger, formatDuration, logSink, oneLine, systemClock } from "./lib/index.ts";
@@ -7,7 +9,7 @@ import { Operator } from "./wiring/operator.ts";
 
 const REFUSED = 1;
 
-/** An orderly end after an uncaught error takes no longer than the shutdown time-out and this. */
+/** After an uncaught error an orderly stop may take the shutdown time-out and this much longer. */
 const LAST_RESORT_MS = 15_000;
 
 /**
@@ -46,21 +48,21 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
   }
 }
 
-/** Whoever sets one closes it: a process that has nothing to do must not wait for it. */
+/** Whoever sets a timer clears it: a process that has nothing left to do must not wait for one. */
 function tellTimers(tell: (count: number) => void): void {
   const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
   if (timers.length > 0) tell(timers.length);
 }
 
 function report(error: unknown, write: (line: string) => void): void {
-  // A refused call speaks for itself; anything else is ours, and ends with its trace.
+  // The API server's refusals explain themselves; anything else is a bug and is logged with its stack.
   if (error instanceof ApiError || error instanceof ConnectionError)
     return write(`the API server: ${oneLine(error)}`);
   if (!(error instanceof ProblemError)) throw error;
   for (const problem of error.problems) write(describeProblem(problem));
 }
 
-/** The first signal asks to stop, the second ends the process at once. */
+/** The first signal asks to stop, the second one ends the process at once. */
 function watchSignals(stop: AbortController, tell: (signal: string) => void): () => void {
   const signals = ["SIGTERM", "SIGINT"] as const;
   const handle = (signal: NodeJS.Signals): void => {
@@ -74,7 +76,9 @@ function watchSignals(stop: AbortController, tell: (signal: string) => void): ()
   };
 }
 
-/** The last resort: an error that nothing caught is told, and stops the operator in order, or by force in the end. */
+/**
+ * The last resort: an error that nothing caught is logged and stops the operator, in order or in the end by force.
+ */
 function watchUncaught(
   stop: AbortController,
   { tell, mayTakeMs }: { tell: (error: unknown) => void; mayTakeMs: number },
@@ -87,7 +91,7 @@ function watchUncaught(
   };
   process.on("uncaughtException", handle);
   process.on("unhandledRejection", handle);
-  // Whoever read the log has left: it goes on without one.
+  // Nobody reads the log any more: the operator goes on without it.
   process.stdout.on("error", () => {});
   return {
     code: () => (force === undefined ? 0 : REFUSED),

@@ -1,10 +1,12 @@
+/** The table of settings: flags, environment variables, types, defaults and help. */
+
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
 import type { Limit, LogLevel, LogType } from "./lib/index.ts";
 
-/** One row of the settings table: flag > environment > default. */
+/** One row of the table of settings. */
 export interface SettingRow {
   readonly key: string;
-  /** Names without `--`, the documented one first. */
+  /** Names without `--`; the documented one first. */
   readonly flags: readonly string[];
   /** Environment variables in order of precedence; each also answers to `ADDON_OPERATOR_<NAME>`. */
   readonly env: readonly string[];
@@ -38,13 +40,13 @@ const row = (
 const text = (fallback: string | undefined, help: string): Omit<SettingRow, "key" | "flags" | "env"> =>
   fallback === undefined ? { kind: "string", help } : { kind: "string", default: fallback, help };
 
-/** Files and directories; relative ones are meant from where the operator was started, not from where a child runs. */
+/** Files and directories; relative ones start where the operator was started, not where a child process runs. */
 const path = (fallback: string | undefined, help: string): Omit<SettingRow, "key" | "flags" | "env"> => ({
   ...text(fallback, help),
   kind: "path",
 });
 
-/** Every setting, in the order of the documents. */
+/** Every setting, in the order of docs/SETTINGS.md. */
 export const SETTINGS: readonly SettingRow[] = [
   row(
     "modulesDir",
@@ -311,7 +313,7 @@ export const SETTINGS: readonly SettingRow[] = [
   ),
 ];
 
-/** Settings of the Go operator that mean nothing here: accepted with a warning. */
+/** Settings of the Go operator that have no meaning here: accepted with a warning. */
 export const IGNORED_SETTINGS: readonly string[] = [
   "shell-chroot-dir",
   "applied-module-extenders",
@@ -324,7 +326,7 @@ export const IGNORED_SETTINGS: readonly string[] = [
   "admission-server-listen-port",
   "admission-server-certs-dir",
 ];
-/** Environment variables of the Go operator that mean nothing here. */
+/** Environment variables of the Go operator that have no meaning here. */
 export const IGNORED_ENV: readonly string[] = [
   "ADDON_OPERATOR_SHELL_CHROOT_DIR",
   "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
@@ -338,7 +340,7 @@ export const IGNORED_ENV: readonly string[] = [
   "QUEUE_ACTIONS_METRICS",
 ];
 
-/** All settings, typed. Durations in milliseconds; `undefined` = not set. */
+/** All settings, typed. Durations are in milliseconds; `undefined` = not set. */
 export interface Settings {
   readonly modulesDir: string | undefined;
   readonly globalHooksDir: string | undefined;

@@ -1,3 +1,5 @@
+/** The text of `--help`. */
+
 import { environmentNames } from "./config.ts";
 import { SETTINGS } from "./settings.ts";
 import type { SettingRow } from "./settings.ts";

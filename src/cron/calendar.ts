@@ -1,3 +1,5 @@
+/** Finds the next wall-clock time that the fields of a crontab line allow. */
+
 import { CronExpressionParser } from "cron-parser";
 
 import type { Field, Fields } from "./fields.ts";
@@ -6,21 +8,21 @@ const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
 const MONTH_DAYS = 31;
 const WEEK_DAYS = 7;
-/** Leap days can be eight years apart, and have to meet a weekday. */
+/** Leap days can be eight years apart, and may also have to fall on a certain weekday. */
 const SEARCH_DAYS = 41 * 366;
 const LONGEST_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /**
  * The first wall time after `wallMs` that the fields allow; undefined when there is none (30 February). Wall times
- * are milliseconds as if the clock on the wall showed UTC, so that no zone is involved.
+ * are milliseconds as if the wall clock showed UTC, so that no zone is involved.
  */
 export function nextWall(fields: Fields, wallMs: number): number | undefined {
   return isCommon(fields) ? byCronParser(fields, wallMs) : byDays(fields, wallMs);
 }
 
 /**
- * Where cron-parser means the same: not where a star with a step in one day field meets a restriction of the other
- * (it takes either, the contract both), and not for days no month has (it refuses them).
+ * Whether cron-parser means the same by this line. It does not where a star with a step in one day field meets a
+ * restricted other one (there it matches either; here both must match), and it refuses days that no month has.
  */
 export function isCommon({ day, month, weekday }: Fields): boolean {
   const both = day.star || weekday.star;
@@ -31,7 +33,8 @@ export function isCommon({ day, month, weekday }: Fields): boolean {
 
 function byCronParser(fields: Fields, wallMs: number): number {
   const { second, minute, hour, day, month, weekday } = fields;
-  // Where both day fields must match, a whole one says nothing; else it is what makes every day match.
+  // Where both day fields must match, a field with all days is left out; else a field with all days would match
+  // every day.
   const both = day.star || weekday.star;
   const days = both && day.values.size === MONTH_DAYS ? "*" : listOf(day);
   const weekdays = both && weekday.values.size === WEEK_DAYS ? "*" : listOf(weekday);
@@ -54,7 +57,7 @@ function isWhole({ star, values }: Field): boolean {
   return star && values.size > 1 && values.size === Math.max(...values) - Math.min(...values) + 1;
 }
 
-/** Day by day, for every kind of line. */
+/** Looks day by day; works for every line. */
 export function byDays(fields: Fields, wallMs: number): number | undefined {
   const from = Math.floor(wallMs / SECOND_MS) * SECOND_MS + SECOND_MS;
   let dayMs = Math.floor(from / DAY_MS) * DAY_MS;
@@ -65,7 +68,7 @@ export function byDays(fields: Fields, wallMs: number): number | undefined {
   return undefined;
 }
 
-/** A star in either day field: both must match; none: either. */
+/** With a star in either day field both must match; without one, either. */
 function dayMatches({ day, month, weekday }: Fields, dayMs: number): boolean {
   const date = new Date(dayMs);
   if (!month.values.has(date.getUTCMonth() + 1)) return false;

@@ -1,13 +1,15 @@
+/** Reads a crontab line into a schedule that knows its next tick (docs/HOOKS.md, "Schedules"). */
+
 import { parseDuration } from "../lib/index.ts";
 import { CrontabError } from "./errors.ts";
 import { type Fields, parseFields } from "./fields.ts";
 import { nextMoment } from "./schedule.ts";
 import { isTimeZone } from "./zone.ts";
 
-/** A schedule. */
+/** A schedule: tells when it fires next. */
 export interface Crontab {
   readonly line: string;
-  /** What the line probably does not mean, for the log at load. */
+  /** What the line probably does not mean; logged when the hook is loaded. */
   readonly warning?: string;
   /** Set for `@every`: milliseconds between ticks, counted from when the line was added. */
   readonly periodMs?: number;
@@ -70,7 +72,7 @@ function every(text: string, line: string): Crontab {
   return { line, periodMs, next: (afterMs) => Math.floor(afterMs / SECOND_MS) * SECOND_MS + periodMs };
 }
 
-/** Six fields with a star first look like five fields with something before them. */
+/** Lines with six fields that begin with a star are often meant as five fields. */
 function warningOf({ second, minute, hour }: Fields, text: string): string | undefined {
   const everySecond = second.star && second.values.size === 60;
   if (!everySecond || (minute.values.size > 1 && hour.values.size > 1)) return undefined;

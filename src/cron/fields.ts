@@ -1,3 +1,5 @@
+/** Reads the five or six fields of a crontab line into sets of values. */
+
 import { CrontabError } from "./errors.ts";
 
 /** The values a field allows. `star`: it was `*` or `?`, with or without a step. */
@@ -21,7 +23,7 @@ interface Bounds {
   readonly name: string;
   readonly min: number;
   readonly max: number;
-  /** Highest value of a star and of `N/n`; differs from `max` where 7 is another word for 0. */
+  /** Highest value of a star and of `N/n`; differs from `max` only for days of the week, where 7 is Sunday too. */
   readonly last: number;
   readonly names?: readonly string[];
 }
@@ -94,7 +96,7 @@ function parseRange(text: string, bounds: Bounds, line: string): Range {
   return { from, to, step, star: false };
 }
 
-/** `N/n` goes on to the field's end, a lone `N` does not. */
+/** `N/n` runs to the end of the field's range, a lone `N` does not. */
 function openEnd(from: number, stepText: string | undefined, bounds: Bounds): number {
   return stepText === undefined ? from : Math.max(from, bounds.last);
 }

@@ -1,14 +1,16 @@
+/** Turns wall-clock times into moments: what a daily job does when the clocks change. */
+
 import { nextWall } from "./calendar.ts";
 import type { Fields } from "./fields.ts";
 import { nextTransition, offsetAt, type Transition } from "./zone.ts";
 
-/** How far back a change of offset can still shift what fires now: the longest gap ever was a day. */
+/** How far back a change of the zone's offset can still matter: the largest change ever was a day. */
 const LOOK_BACK_MS = 2 * 86_400_000;
 
 /**
- * The first moment after `afterMs` at which the fields match the zone's wall clock. Where the hour is a star, the
- * wall clock counts as it is: an hour that is repeated fires again, one that is left out does not. Other lines (a
- * daily job) fire once a day: at a time that the wall clock leaves out, as much later as it jumped; at a time it shows
+ * The first moment after `afterMs` at which the fields match the zone's wall clock. Lines with a star in the hour
+ * follow the wall clock as it is: an hour that is repeated fires again, one that is skipped does not fire. Other
+ * lines (a daily job) fire once a day: where the time is skipped, later by the size of the jump; where it comes
  * twice, the first time.
  */
 export function nextMoment(fields: Fields, afterMs: number, zone: string): number | undefined {
@@ -25,7 +27,7 @@ interface Search {
   readonly daily: boolean;
 }
 
-/** Goes from one stretch of constant offset to the next; `last` is the change before `afterMs`, if it is recent. */
+/** Goes from one stretch of constant offset to the next. `last` is the change before `afterMs`, if it is recent. */
 function search(spec: Search, afterMs: number, last: Transition | undefined): number | undefined {
   let change = last;
   let from = afterMs;
@@ -50,7 +52,7 @@ interface Stretch {
 function within({ fields, daily }: Search, { from, offset, change }: Stretch): number | undefined {
   if (!daily || change === undefined) return onWall(fields, from, offset);
   const jump = change.after - change.before;
-  // Shown for the second time: done already.
+  // The time is shown for the second time: it has fired already.
   if (jump < 0) return onWall(fields, Math.max(from, change.at - jump - 1), offset);
   const regular = onWall(fields, from, offset);
   const shifted = onWall(fields, Math.max(from, change.at - 1), change.before);

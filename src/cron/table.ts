@@ -1,3 +1,5 @@
+/** Fires subscribers at the ticks of their crontab lines; equal lines share one timer. */
+
 import type { Clock, Timer } from "../lib/index.ts";
 import { type Crontab, parseCrontab } from "./crontab.ts";
 
@@ -11,19 +13,19 @@ interface Entry {
   readonly crontab: Crontab;
   readonly subscribers: Set<{ readonly fire: () => void }>;
   due: number | undefined;
-  /** The last tick that was fired or left out. */
+  /** The last tick that fired or was skipped. */
   passed: number;
   timer: Timer | undefined;
 }
 
-/** The wall clock is looked at again this often, as it may be set or the machine may sleep. */
+/** The wall clock is read again this often: it may have been set, or the machine may have slept. */
 const LOOK_MS = 60_000;
-/** A tick found later than this was missed; there is no catching up. */
+/** A tick found later than this counts as missed; missed ticks are not made up for. */
 const LATE_MS = 30_000;
-/** A clock set back by less repeats nothing; set back by more, it was wrong before. */
+/** A clock set back by less than this repeats no tick; set back by more, it was wrong before. */
 const SET_BACK_MS = 3 * 3_600_000;
 
-/** Fires subscribers at the ticks of crontab lines; one timer for equal lines. */
+/** Fires subscribers at the ticks of crontab lines. */
 export class CronTable {
   readonly #clock: Clock;
   readonly #zone: string;
@@ -35,8 +37,8 @@ export class CronTable {
   }
 
   /**
-   * Calls `fire` at each tick of the line, after those added before for an equal line. It must not throw. Returns what
-   * ends the subscription. Throws CrontabError.
+   * Calls `fire` at each tick of the line, in the order of subscription. `fire` must not throw. Returns a function
+   * that ends the subscription. Throws CrontabError.
    */
   add(line: string, fire: () => void): () => void {
     const entry = this.#entries.get(line) ?? this.#open(line);
@@ -86,12 +88,12 @@ export class CronTable {
     if (late < 0 || late > LATE_MS) return;
     const called = Array.from(entry.subscribers);
     for (const subscriber of called) {
-      // One that was removed by another one's work is not called any more.
+      // A subscriber that another one removed during this tick is not called any more.
       if (entry.subscribers.has(subscriber)) subscriber.fire();
     }
   }
 
-  /** Goes on to the first tick after now; `@every` keeps its phase. */
+  /** Sets the timer for the first tick after now; `@every` keeps its phase. */
   #pass(entry: Entry, now: number): void {
     const { crontab, due = now } = entry;
     entry.passed = due;

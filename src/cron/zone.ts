@@ -1,7 +1,9 @@
+/** Time zones: whether a name is known, and when the offset from UTC changes. */
+
 const DAY_MS = 86_400_000;
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** Whether the name is one of the time zone database (or UTC). */
+/** Whether the name is in the time zone database (or UTC). */
 export function isTimeZone(zone: string): boolean {
   try {
     formatOf(zone);

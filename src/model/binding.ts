@@ -1,6 +1,8 @@
+/** Hooks and their bindings, as configured, and the reasons for which a hook runs. */
+
 import type { Json, JsonObject } from "./json.ts";
 
-/** Bindings that run at a fixed place of the life cycle; their value is the ORDER. */
+/** Bindings that run at a fixed point of the lifecycle; their value is the ORDER among hooks. */
 export const LIFECYCLE_BINDINGS = [
   "onStartup",
   "beforeAll",
@@ -12,7 +14,7 @@ export const LIFECYCLE_BINDINGS = [
 ] as const;
 export type LifecycleBinding = (typeof LIFECYCLE_BINDINGS)[number];
 
-/** Name of the queue that everything runs in which does not name another one. */
+/** The queue of everything that names no other one. */
 export const MAIN_QUEUE = "main";
 
 /** What both event bindings share. `id` is unique within the hook; `name` is what the hook sees as `binding`. */
@@ -98,13 +100,13 @@ export interface Hook extends HookFile {
   readonly config: HookConfig;
 }
 
-/** One item of snapshots or of a Synchronization: what a binding kept of an object. */
+/** One item of a snapshot or of a Synchronization: what a binding keeps of an object. */
 export interface SnapshotItem {
   readonly object?: JsonObject;
   readonly filterResult?: Json;
   /**
-   * `object` as JSON text in UTF-8, where it is kept like that: write this instead of stringifying `object`, which is
-   * then parsed anew at each access.
+   * `object` as JSON text in UTF-8, where it is kept as text: write this in place of stringifying `object`, which
+   * would parse it again at each access.
    */
   readonly objectText?: Uint8Array;
 }
@@ -118,7 +120,10 @@ export interface ObjectEvent {
   readonly item: SnapshotItem;
 }
 
-/** Why a hook runs: the kind of each element of its binding context file. */
+/**
+ * Why a hook runs; each is one element of the binding context file (docs/HOOKS.md, "Running: what a hook is
+ * given").
+ */
 export type HookTrigger =
   | { readonly type: "lifecycle"; readonly binding: LifecycleBinding }
   | { readonly type: "schedule"; readonly binding: ScheduleBinding }

@@ -1,3 +1,5 @@
+/** Modules as they are on disk, and the tree of everything that the directories hold. */
+
 import type { HookFile } from "./binding.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Problem } from "./problem.ts";
@@ -22,11 +24,13 @@ export interface StaticValues {
   readonly file: string;
   readonly section: Section | undefined;
   readonly enabled: boolean | undefined;
-  /** File and line of a key, by JSON pointer that begins with the section's key. */
+  /** File and line of each key, by a JSON pointer that begins with the section's key. */
   readonly placeOf?: (pointer: string) => string | undefined;
 }
 
-/** How the module's chart is had: its own Chart.yaml, a made one for bare `templates/`, or none at all. */
+/**
+ * Where the module's chart comes from: its own Chart.yaml, a generated one for bare `templates/`, or there is none.
+ */
 export type ChartKind = "own" | "synthetic" | "none";
 
 /** One module directory as read from disk. */
@@ -46,14 +50,17 @@ export interface Module {
   /** From the module's own `values.yaml`. */
   readonly own: StaticValues;
   readonly schemas: SchemaFiles;
-  /** Set when a file of the module is broken; it is then Invalid: neither run, deleted nor purged. */
+  /** Set when a file of the module is broken: the module is Invalid, and is neither run, deleted nor purged. */
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
-  /** Set while files of the module, or the whole directory, are missing and no second read has confirmed it. */
+  /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
   readonly vanished?: Vanished;
 }
 
-/** What was there at the last read and is not now; the previous content stays in force until confirmed. */
+/**
+ * What the last read saw and this one does not; the previous content stays in force until a second read confirms
+ * it.
+ */
 export interface Vanished {
   /** When it was first missed, in ms since the epoch. */
   readonly since: number;
@@ -61,13 +68,13 @@ export interface Vanished {
   readonly what: readonly string[];
 }
 
-/** Everything the modules directories and the global hooks directory say. */
+/** Everything that the modules directories and the global hooks directory say. */
 export interface Tree {
   /** By order, then name. Broken ones included. */
   readonly modules: readonly Module[];
-  /** `global` of all `modules/values.yaml` merged, the first directory's leaf wins. */
+  /** `global` of all `modules/values.yaml` merged; for each leaf the first directory wins. */
   readonly globalValues: JsonObject | undefined;
-  /** File and line of a key of them, by JSON pointer that begins with `/global`. */
+  /** File and line of its keys, by a JSON pointer that begins with `/global`. */
   readonly globalPlaceOf?: (pointer: string) => string | undefined;
   readonly globalSchemas: SchemaFiles;
   readonly globalHookFiles: readonly HookFile[];
@@ -75,13 +82,13 @@ export interface Tree {
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
   /**
-   * Why nothing may be purged now: a directory yields no module, cannot be read, or holds a dangling or
-   * invalid entry. Empty when purging is safe.
+   * Why nothing may be purged now: a directory yields no module, cannot be read, or holds a dangling or invalid
+   * entry. Empty when purging is safe.
    */
   readonly purgeHolds: readonly string[];
-  /** Directories that are no module because of their name; each also is a warning and a purge hold. */
+  /** Directories whose name cannot be a module's; each is also a warning and a reason not to purge. */
   readonly refused?: readonly Problem[];
-  /** When a further read would confirm what vanished, in ms since the epoch; undefined when nothing did. */
+  /** When a further read could confirm what is missing, in ms since the epoch; undefined when nothing is missing. */
   readonly recheckAt?: number;
 }
 

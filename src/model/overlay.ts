@@ -7,7 +7,7 @@ export interface Overlay {
 const KINDS: Readonly<Record<string, Overlay["kind"]>> = { configmap: "ConfigMap", secret: "Secret" };
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
-/** Reads `NAME`, `configmap/NAME` or `secret/NAME`; undefined = it is none of them. */
+/** Reads `NAME`, `configmap/NAME` or `secret/NAME`; undefined when it is none of these. */
 export function parseOverlay(text: string): Overlay | undefined {
   const slash = text.indexOf("/");
   const kind = slash < 0 ? "ConfigMap" : KINDS[text.slice(0, slash)];
@@ -15,7 +15,7 @@ export function parseOverlay(text: string): Overlay | undefined {
   return kind !== undefined && NAME.test(name) ? { kind, name } : undefined;
 }
 
-/** `Secret addon-operator-state`. */
+/** Kind and name for messages, e.g. `Secret addon-operator-state`. */
 export function describeOverlay({ kind, name }: Overlay): string {
   return `${kind} ${name}`;
 }

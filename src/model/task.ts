@@ -1,7 +1,9 @@
+/** Tasks: the units of work that wait in queues (docs/LIFECYCLE.md, "Queues"). */
+
 import { MAIN_QUEUE } from "./binding.ts";
 import type { Hook, HookTrigger } from "./binding.ts";
 
-/** Parts of a reload carry this mark: a ConfigMap change may replace those that wait. */
+/** Parts of a reload carry this mark: a change of the ConfigMap may replace those that wait. */
 export type TaskGroup = "boot" | "converge";
 
 interface Common {
@@ -16,27 +18,27 @@ export interface BootTask extends Common {
   readonly kind: "boot";
 }
 
-/** Reload all modules: stays at the head while its steps run in front of it. */
+/** Reload of all modules: stays at the head of its queue while its steps run in front of it. */
 export interface ConvergeTask extends Common {
   readonly kind: "converge";
   readonly cause: string;
 }
 
-/** One reason for one hook to run; neighbours of the same hook run together. */
+/** One reason for one hook to run; reasons of one hook that follow each other run together. */
 export interface HookTask extends Common {
   readonly kind: "hook";
   readonly hook: Hook;
   readonly trigger: HookTrigger;
 }
 
-/** Module run. */
+/** A run of one module: hooks, helm, hooks. */
 export interface RunModuleTask extends Common {
   readonly kind: "run-module";
   readonly module: string;
   readonly cause: string;
 }
 
-/** Module delete. */
+/** The removal of a module that is disabled: hooks, uninstall, hooks. */
 export interface DeleteModuleTask extends Common {
   readonly kind: "delete-module";
   readonly module: string;
@@ -48,7 +50,7 @@ export interface PurgeTask extends Common {
   readonly release: string;
 }
 
-/** Creates and upgrades the CRDs of modules about to run. */
+/** Creates and upgrades the CRDs of the modules that are about to run. */
 export interface EnsureCrdsTask extends Common {
   readonly kind: "ensure-crds";
   readonly modules: readonly string[];

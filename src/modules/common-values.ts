@@ -1,3 +1,5 @@
+/** The `modules/values.yaml` of all modules directories, merged. */
+
 import { join } from "node:path";
 
 import { ProblemError } from "../model/index.ts";
@@ -10,15 +12,15 @@ import { confirmGone, isSettled } from "./reading.ts";
 import type { Reading } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";
 
-/** One `modules/values.yaml` in force. */
+/** One `modules/values.yaml` that counts. */
 export interface CommonFile {
   readonly file: string;
   readonly values: CommonValues;
 }
 
 /**
- * The `modules/values.yaml` of every directory, in order. A broken or vanished one is a problem, or held over from
- * the last read.
+ * The `modules/values.yaml` of every directory, in order. One that is broken or missing is a problem, or keeps the
+ * content of the last read.
  */
 export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): CommonFile[] {
   return scans.flatMap((scan) => {
@@ -31,12 +33,12 @@ export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): Co
   });
 }
 
-/** The `global` of all files merged; the first directory's leaf wins. */
+/** The `global` of all files merged; for each leaf the first directory wins. */
 export function mergeGlobals(files: readonly CommonFile[]): JsonObject | undefined {
   return mergeLayers(files.map(({ values }) => values.global).reverse()) as JsonObject | undefined;
 }
 
-/** What all files together say of one module. The same object as last time where nothing changed. */
+/** What all files together say about one module. Returns the same object as last time where nothing changed. */
 export function commonOf(reading: Reading, files: readonly CommonFile[], valuesKey: string): StaticValues {
   const unchanged = files.every(({ file, values }) => reading.before.values.get(file)?.values === values);
   const known = reading.before.commons.get(valuesKey);
@@ -46,7 +48,7 @@ export function commonOf(reading: Reading, files: readonly CommonFile[], valuesK
   return common;
 }
 
-/** Where the first of the files that has a key has it. */
+/** Position of each key in the first file that has it. */
 export function placeIn(files: readonly CommonFile[], pointer: string): string | undefined {
   for (const { values } of files) {
     const place = values.placeOf(pointer);

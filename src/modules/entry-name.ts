@@ -1,3 +1,5 @@
+/** What the name of a directory says: order and name of a module, and whether it can be one. */
+
 import { camelCase } from "../lib/index.ts";
 
 /** Order and name of a module, taken from the name of its directory or symlink. */
@@ -10,7 +12,7 @@ const PREFIXED = /^(\d+)-(.+)$/;
 const RELEASE_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const LONGEST_RELEASE_NAME = 53;
 
-/** Suffixes of the flags that stand beside a module's section in the ConfigMap, in kebab case. */
+/** Suffixes of the keys that stand beside a module's section in the ConfigMap, in kebab case. */
 const FLAG_SUFFIXES = ["-enabled", "-maintenance", "-protected"] as const;
 
 /** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
@@ -20,7 +22,10 @@ export function splitEntryName(entry: string, unnumberedOrder: number): EntryNam
   return { order: Number(match[1]), name: match[2] ?? "" };
 }
 
-/** Why `name` cannot be a module's name; undefined when it can (it becomes a release and a values key). */
+/**
+ * Why `name` cannot be a module's name; undefined when it can. It becomes the name of a release and a key of
+ * values.
+ */
 export function refuseName(name: string): string | undefined {
   if (name === "global") return `"global" is the section of values that all modules share`;
   if (!RELEASE_NAME.test(name)) {
@@ -34,7 +39,7 @@ export function refuseName(name: string): string | undefined {
   return `"${name}" cannot be told from "${kebabCase(key)}" by its values key "${key}"`;
 }
 
-/** The module beside which `name` would be read as a flag (`foo` for `foo-enabled`), if there is one. */
+/** The module that `name` would be read as a flag of (`foo` for `foo-enabled`), if there is one. */
 export function flagCollision(name: string, names: ReadonlySet<string>): string | undefined {
   for (const suffix of FLAG_SUFFIXES) {
     const other = name.slice(0, -suffix.length);

@@ -1,3 +1,5 @@
+/** Finds the hooks below a directory. */
+
 import { readdirSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 
@@ -16,8 +18,8 @@ export function findHookFiles(root: string): ReadonlyMap<string, Found> {
 }
 
 /**
- * The hooks among `files`: the executable ones. `name` begins with `hooks/`
- * where the root is called so.
+ * The hooks among `files`: those that are executable. Their `name` begins with `hooks/` where the root is called
+ * so.
  */
 export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): HookFile[] {
   const prefix = basename(root) === "hooks" ? "hooks/" : "";
@@ -34,7 +36,7 @@ export function idleHooks(files: ReadonlyMap<string, Found>): Found[] {
 interface Walk {
   readonly root: string;
   readonly files: [string, Found][];
-  /** Directories already entered, so that a symlink to a parent ends. */
+  /** Directories entered so far, so that a symlink to a parent ends. */
   readonly seen: Set<string>;
 }
 

@@ -1,10 +1,12 @@
+/** Checks the layout of modules directories for the sub-command `lint`. */
+
 import { ProblemError } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
 import { readTree } from "./read-tree.ts";
 
 /**
- * What is wrong with the layout of one modules directory, for `lint DIR`: broken files with their line, refused
- * names, dangling links, files that would run if they were executable. Never throws; needs no cluster.
+ * What is wrong with the layout of one modules directory: broken files with their line, refused names, dangling
+ * links, files that would run if they were executable. Never throws; needs no cluster.
  */
 export async function lintModulesDir(dir: string): Promise<Problem[]> {
   try {

@@ -1,3 +1,5 @@
+/** Lists the files of a module's directory without reading them. */
+
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
@@ -5,14 +7,14 @@ import { findHookFiles } from "./hook-files.ts";
 import { found, stat } from "./signature.ts";
 import type { Found } from "./signature.ts";
 
-/** What lies in a module's directory and matters to us, without a byte of it read. */
+/** The files of a module's directory that matter, without their content. */
 export interface Listing {
   readonly dir: string;
   /** `Chart.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
   readonly files: ReadonlyMap<string, Found>;
-  /** By path below `hooks/`. */
+  /** Files of hooks, by path below `hooks/`. */
   readonly hooks: ReadonlyMap<string, Found>;
-  /** Equal as long as nothing listed changed. */
+  /** The same as before when nothing listed has changed. */
   readonly fingerprint: string;
   /** The latest change of anything listed, in ms since the epoch. */
   readonly changedAt: number;
@@ -35,7 +37,7 @@ export function listModule(dir: string): Listing {
   return { dir, files, hooks, ...summary([...files, ...hooks]) };
 }
 
-/** Every listed path, for telling what vanished. */
+/** Every listed path, to find out what is missing later. */
 export function listedPaths(listing: Listing): string[] {
   return [...listing.files.keys(), ...[...listing.hooks.keys()].map((rel) => `hooks/${rel}`)];
 }
@@ -53,7 +55,7 @@ function addFile(files: Map<string, Found>, dir: string, rel: string): void {
   if (stats?.isFile()) files.set(rel, found(path, stats));
 }
 
-/** Of `templates` only the existence counts here: its content is the business of the chart's digest. */
+/** Only whether `templates` exists matters here: its content is covered by the digest of the chart. */
 function addDirectory(files: Map<string, Found>, dir: string, rel: string): void {
   const path = join(dir, rel);
   if (!stat(path)?.isDirectory()) return;

@@ -1,8 +1,10 @@
+/** What a read of the directories remembers for the next one. */
+
 import type { HookFile, Module, SchemaFiles, StaticValues, Tree } from "../model/index.ts";
 import type { CommonValues } from "../values/index.ts";
 import type { DirScan } from "./scan-dir.ts";
 
-/** What vanished must have been missed for this long before a read believes it. */
+/** What is missing must have been missing for this long before a read believes it. */
 export const CONFIRM_MS = 2000;
 
 /** A module as accepted by the last read. */
@@ -12,7 +14,7 @@ export interface RememberedModule {
   readonly good: Module | undefined;
   readonly paths: readonly string[];
   readonly fingerprint: string;
-  /** False when a file had changed so shortly before the read that another change could look the same. */
+  /** False when a file had changed so shortly before the read that a later change could leave the same time stamp. */
   readonly settled: boolean;
 }
 
@@ -23,21 +25,21 @@ export interface RememberedValues {
   readonly values: CommonValues;
 }
 
-/** What the global hooks directory held. */
+/** What the global hooks directory held at the last read. */
 export interface RememberedGlobal {
   readonly hookFiles: readonly HookFile[];
   readonly schemas: SchemaFiles;
   readonly paths: readonly string[];
 }
 
-/** Everything a read leaves for the next one, so that only changed files are opened. */
+/** Everything that a read leaves for the next one, so that only changed files are opened. */
 export interface Memory {
   readonly scans: Map<string, DirScan>;
   readonly values: Map<string, RememberedValues>;
   readonly commons: Map<string, StaticValues>;
   readonly modules: Map<string, RememberedModule>;
   global: RememberedGlobal | undefined;
-  /** When a path was first missed, in ms since the epoch. */
+  /** When a path was first found missing, in ms since the epoch. */
   readonly missed: Map<string, number>;
 }
 
@@ -55,13 +57,13 @@ export function emptyMemory(): Memory {
   };
 }
 
-/** Keeps `memory` for as long as `tree` lives. */
+/** Keeps `memory` for as long as `tree` is in use. */
 export function remember(tree: Tree, memory: Memory): Tree {
   memories.set(tree, memory);
   return tree;
 }
 
-/** What the read that made `tree` left behind. */
+/** The memory of the read that made `tree`. */
 export function recall(tree: Tree | undefined): Memory {
   return (tree && memories.get(tree)) ?? emptyMemory();
 }

@@ -1,10 +1,12 @@
+/** Where modules and global hooks are looked for (docs/SETTINGS.md, "Settings"). */
+
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 /** The settings that name directories. */
 interface DirectorySettings {
   readonly workingDir?: string | undefined;
-  /** Several with colons between them. */
+  /** Several directories, separated by colons. */
   readonly modulesDir?: string | undefined;
   readonly globalHooksDir?: string | undefined;
 }
@@ -18,8 +20,8 @@ interface Places {
 const FALLBACK = "/addons";
 
 /**
- * Directories by the settings: named ones, then `<working dir>/…`, then `/modules` and `/global-hooks`; where neither
- * of these exists, below `/addons`.
+ * The directories that the settings name; else those below the working directory; else `/modules` and
+ * `/global-hooks`, or, where neither exists, those below `/addons`.
  */
 export function placesOf(
   settings: DirectorySettings,

@@ -1,3 +1,5 @@
+/** Reads the global hooks directory: hooks and schemas. */
+
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
@@ -16,8 +18,8 @@ import type { Found } from "./signature.ts";
 const NOTHING: RememberedGlobal = { hookFiles: [], schemas: {}, paths: [] };
 
 /**
- * Hooks and schemas of the global hooks directory: hooks in its `hooks/` where that exists, else in itself. A missing
- * directory is a warning; a broken one is a problem and keeps what was read last.
+ * Hooks and schemas of the global hooks directory: hooks in its `hooks/` where that exists, else in the directory
+ * itself. A missing directory is a warning; a broken one is a problem and keeps the content of the last read.
  */
 export function readGlobal(reading: Reading, dir: string | undefined): RememberedGlobal {
   const before = reading.before.global;
@@ -54,7 +56,7 @@ function read(reading: Reading, dir: string): RememberedGlobal {
   };
 }
 
-/** Schemas that cannot be used are a problem, and those of the last read stay. */
+/** Schemas that cannot be used are a problem; those of the last read stay in force. */
 function goodSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
   try {
     compileSchemas(files);

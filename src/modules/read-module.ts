@@ -1,3 +1,5 @@
+/** Reads the files of one module (docs/MODULES.md, "The directories"). */
+
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -11,7 +13,7 @@ import { SCHEMA_FILES } from "./listing.ts";
 import type { Listing } from "./listing.ts";
 import type { Found } from "./signature.ts";
 
-/** A module directory that is to be read, and what stands about it elsewhere. */
+/** A module directory to read, and what other files say about the module. */
 export interface ModuleSource {
   readonly name: string;
   readonly order: number;
@@ -22,8 +24,8 @@ export interface ModuleSource {
 }
 
 /**
- * Reads the files of one module. Never throws: what is broken is in `problem`,
- * and the module says as much as its other files do.
+ * Reads the files of one module. Never throws: what is broken is in `problem`, and the rest of the module is read
+ * as far as possible.
  */
 export function readModule(source: ModuleSource, listing: Listing): Module {
   const faults: Problem[] = [];
@@ -57,7 +59,7 @@ export function readModule(source: ModuleSource, listing: Listing): Module {
   };
 }
 
-/** What stands for a module whose directory cannot even be listed. */
+/** The module of a directory that cannot even be listed. */
 export function unreadableModule(source: ModuleSource, error: unknown): Module {
   const empty: Listing = {
     dir: source.dir,
@@ -69,7 +71,7 @@ export function unreadableModule(source: ModuleSource, error: unknown): Module {
   return { ...readModule({ ...source, strict: false }, empty), problem: fileProblem(source.dir, error) };
 }
 
-/** The problem of a file or directory that the file system refuses. */
+/** The problem of a file or directory that the file system refuses to read. */
 export function fileProblem(file: string, error: unknown): Problem {
   return {
     file,
@@ -78,7 +80,7 @@ export function fileProblem(file: string, error: unknown): Problem {
   };
 }
 
-/** Reads the OpenAPI schemas among `files`; their text is checked where they are compiled. */
+/** Reads the OpenAPI schemas among `files`; their content is checked where they are compiled. */
 export function readSchemas(files: ReadonlyMap<string, Found>): SchemaFiles {
   const read = (rel: string) => {
     const file = files.get(rel);
@@ -125,7 +127,7 @@ function readOwnValues(source: ModuleSource, listing: Listing): ModuleValues {
   ]);
 }
 
-/** The name in Chart.yaml is of no concern, also when absent or invalid. */
+/** The name in Chart.yaml is not used, and may be absent or invalid. */
 function readChartVersion(file: Found | undefined): string | undefined {
   if (file === undefined) return undefined;
   const version = parseChart(file.path)["version"];

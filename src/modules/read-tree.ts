@@ -1,3 +1,5 @@
+/** Reads the modules directories and the global hooks directory into a tree. */
+
 import { breathe, camelCase, systemClock } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { describeProblem, ProblemError } from "../model/index.ts";
@@ -15,14 +17,14 @@ import { byOrder, scanDir } from "./scan-dir.ts";
 import type { Candidate, DirScan } from "./scan-dir.ts";
 
 export interface ReadTreeOptions {
-  /** Absolute paths; the first one wins where two say the same. */
+  /** Absolute paths; where two directories have a module of one name, the first wins. */
   readonly modulesDirs: readonly string[];
   readonly globalHooksDir: string | undefined;
   /** Order of modules without a number. */
   readonly unnumberedOrder: number;
   /** A missing values.yaml, in a modules directory or a module, is an error. */
   readonly strict: boolean;
-  /** What the last read found: its content is held over where something broke or vanished. */
+  /** The last read: its content stays in force where something is broken or missing now. */
   readonly previous?: Tree | undefined;
   readonly clock?: Clock;
 }
@@ -30,8 +32,9 @@ export interface ReadTreeOptions {
 const SLICE = 64;
 
 /**
- * Reads the modules directories and the global hooks directory. Only files that changed since `previous` are opened. Throws ProblemError when a modules directory cannot be
- * read and there is no `previous`; everything else that is wrong is told in the tree.
+ * Reads the modules directories and the global hooks directory. Only files that changed since `previous` are
+ * opened. Throws ProblemError when a modules directory cannot be read and there is no `previous`; everything else
+ * that is wrong is in the tree.
  */
 export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   const reading = beginReading({
@@ -69,7 +72,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
 
 interface Scanned {
   readonly scan: DirScan;
-  /** The directory could be read now; else `scan` is what the last read saw. */
+  /** The directory can be read now; otherwise `scan` is what the last read saw. */
   readonly readable: boolean;
 }
 

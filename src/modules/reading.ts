@@ -1,14 +1,16 @@
+/** One read of the directories that is under way. */
+
 import type { Problem } from "../model/index.ts";
 import { CONFIRM_MS, emptyMemory } from "./memory.ts";
 import type { Memory } from "./memory.ts";
 import { STAMP_STEP_MS } from "./signature.ts";
 
-/** One read of the directories under way: what the last one left, and what this one finds. */
+/** One read under way: what the last one left, and what this one finds. */
 export interface Reading {
   readonly now: number;
   readonly unnumberedOrder: number;
   readonly strict: boolean;
-  /** There is no earlier read: what is missing or broken cannot be held over. */
+  /** There is no earlier read whose content could stay in force. */
   readonly first: boolean;
   readonly before: Memory;
   readonly after: Memory;
@@ -25,25 +27,27 @@ export function beginReading(start: ReadingStart): Reading {
   return { ...start, after: emptyMemory(), problems: [], refused: [], warnings: [], holds: [] };
 }
 
-/** Notes that each of `paths` is missed; true when all have been for long enough, in a read before this one. */
+/** Notes that each of `paths` is missing; true when all of them have been for long enough, in an earlier read too. */
 export function confirmGone(reading: Reading, paths: readonly string[]): boolean {
   for (const path of paths) reading.after.missed.set(path, missedSince(reading, path));
   return paths.every((path) => reading.now - missedSince(reading, path) >= CONFIRM_MS);
 }
 
-/** When `path` was first missed: now, if the last read still saw it. */
+/** When `path` was first missing: now, if the last read still saw it. */
 export function missedSince(reading: Reading, path: string): number {
   return reading.before.missed.get(path) ?? reading.now;
 }
 
-/** When another read would confirm what is missed now; undefined when nothing is. */
+/** When another read could confirm what is missing now; undefined when nothing is. */
 export function recheckAt(reading: Reading): number | undefined {
   const due = [...reading.after.missed.values()].map((since) => since + CONFIRM_MS);
   const open = due.filter((at) => at > reading.now);
   return open.length === 0 ? undefined : Math.min(...open);
 }
 
-/** False when something changed so shortly before this read that a further change could leave the same stamps. */
+/**
+ * False when something changed so shortly before this read that a further change could leave the same time stamps.
+ */
 export function isSettled(reading: Reading, changedAt: number): boolean {
   return changedAt < reading.now - STAMP_STEP_MS;
 }

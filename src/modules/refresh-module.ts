@@ -1,3 +1,5 @@
+/** Decides what of a module is read again, and what of the last read stays in force. */
+
 import { join } from "node:path";
 
 import type { Module } from "../model/index.ts";
@@ -9,7 +11,10 @@ import type { ModuleSource } from "./read-module.ts";
 import { confirmGone, isSettled, missedSince } from "./reading.ts";
 import type { Reading } from "./reading.ts";
 
-/** One module as it counts now: read again where something changed, held over where it broke or files vanished. */
+/**
+ * One module as it counts now: read again where something changed; with its last content where it is broken or
+ * files are missing.
+ */
 export function refreshModule(reading: Reading, source: ModuleSource): Module {
   const before = remembered(reading, source);
   const listing = tryList(source.dir);
@@ -24,7 +29,7 @@ export function refreshModule(reading: Reading, source: ModuleSource): Module {
   return keep(reading, readAgain({ reading, before, source, listing: listing.value, paths }));
 }
 
-/** A module whose directory is gone: held over until confirmed, then undefined. */
+/** A module whose directory is gone: its last content until that is confirmed, then undefined. */
 export function vanishedModule(reading: Reading, before: RememberedModule): Module | undefined {
   return confirmGone(reading, [before.module.dir]) ? undefined : holdOver(reading, before, ["."]);
 }

@@ -1,3 +1,5 @@
+/** Reads the entries of one modules directory. */
+
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 
@@ -8,7 +10,7 @@ import { refuseName, splitEntryName } from "./entry-name.ts";
 import { found } from "./signature.ts";
 import type { Found } from "./signature.ts";
 
-/** A sub-directory (or symlink to one) with a name that a module can have. */
+/** A sub-directory (or a symlink to one) whose name a module can have. */
 export interface Candidate {
   readonly name: string;
   readonly order: number;
@@ -22,7 +24,7 @@ export interface DirScan {
   readonly valuesFile: Found | undefined;
   readonly refused: readonly Problem[];
   readonly warnings: readonly string[];
-  /** Why this directory forbids purging. */
+  /** Why nothing may be purged because of this directory. */
   readonly holds: readonly string[];
 }
 

@@ -1,21 +1,26 @@
+/** Tells whether a file has changed, without reading it. */
+
 import { statSync } from "node:fs";
 import type { Stats } from "node:fs";
 
-/** A file or directory that was found, with what tells a changed one apart. */
+/** A file or directory that was found, and what changes when it does. */
 export interface Found {
   readonly path: string;
   readonly signature: string;
   readonly executable: boolean;
-  /** ms since the epoch of the last change; a file changed just before it was read may change again unseen. */
+  /**
+   * Time of the last change, in ms since the epoch; a file that changed just before it was read may change again
+   * with the same time.
+   */
   readonly changedAt: number;
 }
 
-/** Follows symlinks; undefined where nothing is there (a dangling link too). Throws on other errors. */
+/** Follows symlinks; undefined where nothing is there, as with a dangling link. Throws on other errors. */
 export function stat(path: string): Stats | undefined {
   return statSync(path, { throwIfNoEntry: false });
 }
 
-/** Describes what `stats` says of `path`. */
+/** The signature of `path`, from its `stats`. */
 export function found(path: string, stats: Stats): Found {
   return {
     path,
@@ -25,5 +30,7 @@ export function found(path: string, stats: Stats): Found {
   };
 }
 
-/** Time stamps of file systems move in steps of some milliseconds: what changed within this is read again. */
+/**
+ * Time stamps of file systems have a resolution of some milliseconds: what changed within this time is read again.
+ */
 export const STAMP_STEP_MS = 50;

@@ -1,8 +1,10 @@
+/** Logs what is wrong in the directories. */
+
 import type { Logger } from "../lib/index.ts";
 import { describeProblem } from "../model/index.ts";
 import type { Module, Tree } from "../model/index.ts";
 
-/** Logs what is to be known of the directories and of each module, unless `previous` had it already. */
+/** Logs warnings and problems of the directories and of each module, unless `previous` had them already. */
 export function tellTree(logger: Logger, tree: Tree, previous?: Tree): void {
   for (const warning of fresh(tree.warnings, previous?.warnings)) logger.warn(warning);
   const before = new Map(previous?.modules.map((module) => [module.name, module]));
