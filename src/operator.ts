@@ -3,7 +3,7 @@
 import type { Environment, ParsedSettings } from "./config.ts";
 import { ApiError, ConnectionError } from "./kube/index.ts";
 import { Failures, Scope, createLogger, formatDuration, logSink, oneLine, systemClock } from "./lib/index.ts";
-import type { Timer } from "./lib/index.ts";
+import type { Logger, Timer } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
 import { Operator } from "./wiring/operator.ts";
 
@@ -21,11 +21,13 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
   for (const warning of warnings) logger.warn(warning);
   const scope = new Scope();
   const stop = new AbortController();
-  const end = watchSignals(stop, (signal) =>
-    logger.info("Asked to stop", { signal, mayTake: formatDuration(settings.shutdownTimeoutMs) }),
-  );
-  scope.add(end);
   let operator: Operator | undefined;
+  const end = watchSignals(stop, (signal) => {
+    const mayTake = formatDuration(settings.shutdownTimeoutMs);
+    logger.info("Asked to stop", { signal, ...operator?.owed(), mayTake });
+    tellEnd(logger);
+  });
+  scope.add(end);
   const uncaught = watchUncaught(stop, {
     tell: (error) => (operator?.failures ?? new Failures(logger)).report("uncaught", error),
     mayTakeMs: settings.shutdownTimeoutMs + LAST_RESORT_MS,
@@ -46,6 +48,12 @@ export async function operate({ settings, warnings }: ParsedSettings, env: Envir
     uncaught.end();
     tellTimers((count) => logger.warn("Timers hold up the end", { count }));
   }
+}
+
+/** The very last line: whatever still holds up the process counts. */
+function tellEnd(logger: Logger): void {
+  const askedAt = systemClock.monotonic();
+  process.once("exit", () => logger.info("Stopped", { ms: Math.round(systemClock.monotonic() - askedAt) }));
 }
 
 /** Whoever sets a timer clears it: a process that has nothing left to do must not wait for one. */

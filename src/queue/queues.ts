@@ -102,6 +102,11 @@ export class Queues<T extends QueueTask> {
     return [...this.#workers.values()].flatMap((worker) => worker.lane.failures(key) ?? [])[0];
   }
 
+  /** How many queues are at work. */
+  get running(): number {
+    return [...this.#workers.values()].filter((worker) => worker.lane.head?.running === true).length;
+  }
+
   /** The queues as they stand, `main` first, the others by name. */
   views(): readonly QueueView<T>[] {
     this.#views ??= this.#makeViews();
@@ -118,7 +123,7 @@ export class Queues<T extends QueueTask> {
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     for (const worker of this.#workers.values()) worker.timer?.cancel();
-    if (this.#running() === 0) return;
+    if (this.running === 0) return;
     const idle = new Promise<void>((resolve) => {
       this.#idle.push(resolve);
     });
@@ -144,10 +149,6 @@ export class Queues<T extends QueueTask> {
       this.#workers.set(queue, worker);
     }
     return worker;
-  }
-
-  #running(): number {
-    return [...this.#workers.values()].filter((worker) => worker.lane.head?.running === true).length;
   }
 
   #changed(queue: string): void {
@@ -209,7 +210,7 @@ export class Queues<T extends QueueTask> {
     this.#views = undefined;
     this.#options.onSettled?.(batch, outcome, context);
     this.#changed(context.queue);
-    if (this.#stopped && this.#running() === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    if (this.#stopped && this.running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     this.#wake(context.queue, worker);
   }
 

@@ -123,6 +123,11 @@ export class StatusMirror {
     return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.known?.uid;
   }
 
+  /** How many objects are not as they should be yet. */
+  get unwritten(): number {
+    return this.#writer.unwritten;
+  }
+
   /** Writes everything that is not written yet, now; resolves when that is done or has failed once. */
   async flush(): Promise<void> {
     if (this.#closed || this.#view === undefined) return;

@@ -93,6 +93,11 @@ export class Writer {
     this.consider(entry);
   }
 
+  /** How many entries have something to be written. */
+  get unwritten(): number {
+    return this.entries().filter((entry) => entry.busy || this.#needOf(entry) !== "none").length;
+  }
+
   /** Writes everything that differs without waiting for its turn; resolves when all of it is done or has failed. */
   async drain(): Promise<void> {
     for (const entry of this.entries()) {

@@ -3,7 +3,7 @@ import type { Sources } from "../debug/index.ts";
 import { manifestDiff } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
-import { oneLine } from "../lib/index.ts";
+import { oneLine, sleep } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
@@ -32,6 +32,9 @@ export interface Shown {
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
   readonly scope: Scope;
 }
+
+/** How long the last statuses and Events hold up the end. */
+const LAST_WRITES_MS = 2000;
 
 const QUEUE_FILE = "/tmp/addon-operator-queue";
 
@@ -141,12 +144,28 @@ export class Faces {
 
   #told = new Set<string>();
 
-  /** Writes what is not written yet, unless another writes by now (`leads` false), and ends the mirror. */
+  /** How many statuses are not written yet. */
+  get unwritten(): number {
+    return this.#mirroring ? this.#mirror.unwritten : 0;
+  }
+
+  /**
+   * Writes what is not written yet, unless another writes by now (`leads` false), and ends the mirror. Whoever leads next
+   * writes what did not get through in time.
+   */
   async flush(leads = true): Promise<void> {
-    if (this.#mirroring && leads) await this.#mirror.flush();
-    if (leads) await this.#events.flush();
+    const over = new AbortController();
+    const patience = sleep(this.#base.clock, LAST_WRITES_MS, over.signal);
+    if (leads) await Promise.race([this.#write(), patience]);
+    over.abort();
     this.#mirror.close();
     this.#events.close();
+    await patience;
+  }
+
+  async #write(): Promise<void> {
+    if (this.#mirroring) await this.#mirror.flush();
+    await this.#events.flush();
   }
 
   announce(event: Happening): void {

@@ -117,6 +117,11 @@ export class Operator {
     return this.#base.failures;
   }
 
+  /** What the end waits for: queues at work, and statuses that are not written yet. */
+  owed(): { running: number; unwritten: number } {
+    return { running: this.#queues.running, unwritten: this.#faces?.unwritten ?? 0 };
+  }
+
   /** Starts, works, and resolves when asked to stop or the lease is lost. Throws ProblemError when it refuses. */
   async run(): Promise<void> {
     const { stop } = this.#options;

@@ -1,7 +1,8 @@
+import { availableParallelism, loadavg } from "node:os";
 import { onTestFinished } from "vitest";
 import { startOperator as start } from "../../scripts/operator.mjs";
 import type { OperatorOptions, OperatorProcess } from "../../scripts/operator.mjs";
-import { cluster } from "./cluster.ts";
+import { cluster, eventually } from "./cluster.ts";
 import { watchStatuses } from "./statuses.ts";
 
 export type { OperatorProcess };
@@ -9,18 +10,54 @@ export type { OperatorProcess };
 export interface TestOptions extends Partial<OperatorOptions> {
   /** Who may read statuses, where the operator does not run against the shared control plane. */
   readonly admin?: string;
+  /** Killed at the end, not asked to stop: the test broke something that it needs, or leaves it much to write. */
+  readonly killed?: boolean;
 }
 
 /**
- * Starts the operator as a child process against the shared control plane (or `kubeconfig`), killed when the test ends.
- * It runs src/main.ts, or dist/main.js when OPERATOR_BUNDLE is set. Retry delays are short unless `env` says otherwise.
+ * Starts the operator as a child process against the shared control plane (or `kubeconfig`), asked to stop when the test ends:
+ * with nothing running it is gone as soon as it promises. It runs src/main.ts, or dist/main.js when OPERATOR_BUNDLE is set. Retry delays are short unless `env` says otherwise.
  */
 export async function startOperator(options: TestOptions): Promise<OperatorProcess> {
   const operator = await launchOperator(options);
   onTestFinished(async () => {
+    if (options.killed !== true) await leave(operator);
     await operator.kill9();
   });
   return operator;
+}
+
+/** Milliseconds from SIGTERM to the end with nothing running and nothing to write (RUNNING "Stopping"), as the operator tells them. */
+const PROMISED_MS = 300;
+/** What the last statuses and Events get beside that. */
+const LAST_WRITES_MS = 2000;
+/** One that does not stop by itself is killed. */
+const PATIENCE_MS = 10_000;
+
+/** Asks the operator to stop; returns when it is gone, or when it waits for something that runs. */
+async function leave(operator: OperatorProcess): Promise<void> {
+  let isOver = false;
+  void operator.exit.then(() => (isOver = true));
+  const asked = (field: string): number | undefined => told(operator, "Asked to stop", field);
+  // One turn of the loop tells what is over already.
+  await new Promise((done) => setImmediate(done));
+  if (isOver || asked("running") !== undefined) return;
+  process.kill(operator.pid ?? 0, "SIGTERM");
+  const isSettled = (): boolean => isOver || (asked("running") ?? 0) > 0;
+  await eventually(isSettled, "it stops", { timeoutMs: PATIENCE_MS }).catch(() => {});
+  if (asked("running") !== 0) return;
+  const ms = told(operator, "Stopped", "ms") ?? Infinity;
+  // On a machine with more to do than processors everything takes longer.
+  const load = Math.max(1, (loadavg()[0] ?? 0) / availableParallelism());
+  const most = PROMISED_MS * load + (asked("unwritten") === 0 ? 0 : LAST_WRITES_MS);
+  if (ms > most) throw new Error(`it stopped in ${ms} ms, not ${most}:\n${operator.log().slice(-2000)}`);
+}
+
+/** A number in the last line with that message, in text or JSON. */
+function told(operator: OperatorProcess, message: string, field: string): number | undefined {
+  const line = operator.lines.findLast((each) => each.includes(message));
+  const number = line === undefined ? undefined : new RegExp(`\\b${field}"?[=:](\\d+)`).exec(line)?.[1];
+  return number === undefined ? undefined : Number(number);
 }
 
 /**
