@@ -34,16 +34,11 @@ export function watchdog(): Watchdog | undefined {
   };
 }
 
-/** Children are told by their parent, wherever they come from. */
+/** Children are told by their parent, wherever they come from; where the kernel keeps no list of them, all are asked. */
 function script(pid: number, lastWords: string): string {
   return `printf '%s\\n' '${lastWords.replaceAll("'", `'\\''`)}'
-for status in /proc/[0-9]*/status; do
-  while read -r key value; do
-    case $key in
-      Pid:) child=$value ;;
-      PPid:) [ "$value" = ${pid} ] && kill -9 "-$child"; break ;;
-    esac
-  done <"$status"
-done
+if [ -r /proc/${pid}/task/${pid}/children ]; then children=$(cat /proc/${pid}/task/*/children)
+else children=$(grep -l '^PPid:[[:space:]]*${pid}$' /proc/[0-9]*/status 2>/dev/null | cut -d / -f 3); fi
+for child in $children; do kill -9 "-$child"; done
 kill -9 ${pid}`;
 }

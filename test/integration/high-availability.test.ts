@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -6,6 +7,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { hookLab } from "../support/hook-files.ts";
+import type { OperatorProcess } from "../support/operator.ts";
 import { LEASE, Stage } from "../support/replicas.ts";
 
 // docs/RUNNING.md, "Two replicas": one of two replicas works, the other is warm; they never work at once.
@@ -69,6 +71,17 @@ async function gone(pid: number): Promise<number> {
   return Date.now();
 }
 
+/** Gives the operator work that never ends, through its debugger. */
+async function keepBusy(operator: OperatorProcess): Promise<void> {
+  process.kill(operator.pid ?? 0, "SIGUSR1");
+  const address = (): string | undefined => /ws:\/\/\S+/.exec(operator.log())?.[0];
+  await eventually(() => address() !== undefined, "the debugger listens");
+  const socket = new WebSocket(address() ?? "");
+  onTestFinished(() => socket.close());
+  await once(socket, "open");
+  socket.send(JSON.stringify({ id: 1, method: "Runtime.evaluate", params: { expression: "for (;;);" } }));
+}
+
 /** Every holder that the Lease has, in order, from now on. */
 function holders(namespace: string): string[] {
   const seen: string[] = [];
@@ -89,7 +102,7 @@ describe.each(["refused", "silent"])("a leader cut off from the API server, its 
     const scene = await stage();
     const proxy = await FaultProxy.open(cluster().kubeconfig);
     onTestFinished(() => proxy.close());
-    const a = await scene.replica("a", QUICK, proxy.kubeconfig);
+    const a = await scene.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
     await a.waitReady();
     const b = await scene.replica("b", QUICK);
     await b.waitReady();
@@ -151,7 +164,7 @@ test("a leader that was frozen as a hook ended writes nothing of it", { timeout:
     { kubernetes: [on] },
     `echo '${patch}' >"$CONFIG_VALUES_JSON_PATCH_PATH"; [ "$REPLICA" != a ] || kill -STOP $PPID`,
   );
-  const a = await scene.replica("a", QUICK, proxy.kubeconfig);
+  const a = await scene.replica("a", QUICK, { KUBECONFIG: proxy.kubeconfig });
   await a.waitReady();
   const b = await scene.replica("b", QUICK);
   await b.waitReady();
@@ -185,6 +198,27 @@ test("a leader that was frozen leaves no child behind", { timeout: 90_000 }, asy
   await Promise.all([a.exit, gone(stuck)]);
   expect(isAlive(stuck)).toBe(false);
 });
+
+test(
+  "a leader whose event loop is busy is gone, its children too, before another works",
+  { timeout: 90_000 },
+  async () => {
+    const scene = await stage();
+    const a = await scene.replica("a", QUICK, { NODE_OPTIONS: "--inspect-port=0" });
+    await a.waitReady();
+    const b = await scene.replica("b", QUICK);
+    await b.waitReady();
+    const stuck = await getStuck(scene);
+
+    await keepBusy(a);
+    const before = scene.marks("b").length;
+    const end = a.exit.then((result) => ({ ...result, before: scene.marks("b").length }));
+    expect(await end).toEqual({ ...KILLED, before });
+    await Promise.all([gone(stuck), scene.sees("b", "end", "tick")]);
+    expect(a.log()).toContain("killing what is left, and myself");
+    expect(scene.overlaps()).toEqual([]);
+  },
+);
 
 test("a stop gives the lease back after the last hook", { timeout: 90_000 }, async () => {
   const scene = await stage();
@@ -283,7 +317,7 @@ describe.each([
       spec: { holderIdentity: "elsewhere", leaseDurationSeconds: 2, renewTime, acquireTime: renewTime },
     });
     const looks = (): number => proxy.seen.filter(({ path }) => path.endsWith(`/leases/${LEASE}`)).length;
-    const b = await scene.replica("b", ["--lease-retry-period=500ms"], proxy.kubeconfig);
+    const b = await scene.replica("b", ["--lease-retry-period=500ms"], { KUBECONFIG: proxy.kubeconfig });
     // Twelve looks, half a second apart, are three times the lease's duration.
     for (let round = 1; round <= 12; round++) {
       await eventually(() => looks() >= round, "another look");

@@ -95,15 +95,18 @@ mark end "$me"
       .map(({ who }) => who);
   }
 
-  async replica(name: string, lease: readonly string[], kubeconfig?: string): Promise<OperatorProcess> {
+  async replica(
+    name: string,
+    lease: readonly string[],
+    env: Record<string, string> = {},
+  ): Promise<OperatorProcess> {
     return startOperator({
       namespace: this.namespace,
       modulesDir: this.lab.modulesDir,
       globalHooksDir: this.lab.globalHooksDir,
       helm: this.#helm,
       args: ["--ha", ...lease],
-      env: { REPLICA: name, ADDON_OPERATOR_POD: name },
-      ...(kubeconfig === undefined ? {} : { kubeconfig }),
+      env: { REPLICA: name, ADDON_OPERATOR_POD: name, ...env },
     });
   }
 
