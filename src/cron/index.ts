@@ -1,4 +1,3 @@
-export { type Crontab, parseCrontab } from "./crontab.ts";
+export { parseCrontab } from "./crontab.ts";
 export { CrontabError } from "./errors.ts";
-export { CronTable, type CronTableOptions } from "./table.ts";
-export { isTimeZone } from "./zone.ts";
+export { CronTable } from "./table.ts";

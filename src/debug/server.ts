@@ -59,7 +59,7 @@ function split(path: string): { words: string[] | undefined; format: string | un
 }
 
 /** Text for people, or the data as YAML or JSON. */
-export function render(given: Answer, format: string | undefined): string {
+function render(given: Answer, format: string | undefined): string {
   if ("text" in given) return given.text;
   if ("queues" in given && (format ?? "text") === "text") return queueText(given.queues);
   const value = "queues" in given ? (given.queues as unknown as Json) : given.data;

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../model/index.ts";
 import { FilterError } from "./errors.ts";
 import { compileSubset } from "./evaluate.ts";
 import { findJq, type Jq } from "./jq.ts";
-import { checkSyntax, runOnce } from "./once.ts";
+import { checkSyntax } from "./syntax.ts";
 import { dependsOnOrder } from "./order.ts";
 import { resultOf } from "./outputs.ts";
 import { parseSubset } from "./parser.ts";
@@ -65,14 +65,6 @@ export class FilterEngine {
       filter.catch(() => this.#forget(text, filter));
     }
     return filter;
-  }
-
-  /** Evaluates a filter once, in a process of its own where it needs jq (JQPatch). Rejects with FilterError. */
-  async evaluateOnce(text: string, value: Json): Promise<Json> {
-    const subset = subsetOf(text);
-    if (subset !== undefined) return resultOf(subset(value));
-    const timeLimitMs = this.#options.timeLimitMs ?? TIME_LIMIT_MS;
-    return resultOf(await runOnce(await this.#findJq(), { text, value, timeLimitMs }));
   }
 
   /** Ends every jq process; evaluations under way fail. */

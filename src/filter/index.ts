@@ -1,2 +1,2 @@
-export { FilterEngine, type Filter, type FilterEngineOptions } from "./engine.ts";
-export { FilterError, type FilterFailure } from "./errors.ts";
+export { FilterEngine, type FilterEngineOptions } from "./engine.ts";
+export { FilterError } from "./errors.ts";

@@ -1,4 +1,4 @@
-export type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "sign";
+type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "sign";
 
 /** A token of jq's language. `nested` are the tokens inside a string's `\(…)`. */
 export interface Token {

@@ -6,7 +6,7 @@ export function resultOf(outputs: readonly Json[]): Json {
 }
 
 /** The value itself where its keys are in order already, so that nothing is copied needlessly. */
-export function sortKeys(value: Json): Json {
+function sortKeys(value: Json): Json {
   if (value === null || typeof value !== "object") return value;
   return Array.isArray(value) ? sortItems(value) : sortMembers(value);
 }

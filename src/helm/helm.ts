@@ -23,7 +23,7 @@ export interface HelmWitness {
   reconciled(release: string, seconds: number): void;
 }
 
-export type HelmOperation = "template" | "check-upgrade" | "upgrade" | "uninstall";
+type HelmOperation = "template" | "check-upgrade" | "upgrade" | "uninstall";
 
 export interface HelmOptions {
   /** A path, or a name on PATH (`--helm-bin`). */

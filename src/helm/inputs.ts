@@ -34,7 +34,7 @@ export async function inputsDigest(inputs: Inputs): Promise<string> {
 }
 
 /** The part of `global` that the chart's templates can reach: by literal path, or all of it. */
-export function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
+function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
   if (chart.reach.dynamic) return global ?? null;
   const reached: JsonObject = {};
   for (const path of [...chart.reach.globals].sort()) reached[path] = at(global, path.split(".")) ?? null;

@@ -1,5 +1,5 @@
 import type { Clock } from "../lib/index.ts";
-import { endStrays, strays } from "../process/index.ts";
+import { endStrays } from "../process/index.ts";
 import type { Fits } from "../process/index.ts";
 
 /** Environment variable that marks every helm of ours with its release. */
@@ -9,11 +9,6 @@ const GRACE_MS = 20_000;
 
 function worksOn(mark: string): Fits {
   return (environment) => environment.includes(`${MARK}=${mark}`);
-}
-
-/** Pids of helm processes that an operator with the same mark started and that outlived it. */
-export function liveHelms(mark: string): Promise<number[]> {
-  return strays(worksOn(mark));
 }
 
 /** Ends helm processes left over: politely, so that they can mark their release, then hard. */

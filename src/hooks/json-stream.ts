@@ -17,7 +17,7 @@ export interface StreamItem {
 }
 
 /** Objects of one file: each is looked at without a pause, in which nothing else happens. */
-export const MOST_ITEMS = 50_000;
+const MOST_ITEMS = 50_000;
 
 /** Reads JSON objects that follow one another, with or without line ends between them. Throws LeftoverError. */
 export function parseJsonStream(text: string): StreamItem[] {

@@ -24,7 +24,7 @@ export const OUTPUT_FILES = {
 type OutputVariable = keyof typeof OUTPUT_FILES;
 
 /** A file larger than this fails the hook, in bytes. */
-export const MAX_OUTPUT = 64 * 1024 * 1024;
+const MAX_OUTPUT = 64 * 1024 * 1024;
 
 /** Reads and checks all that a hook left; throws LeftoverError, which names the variable of the bad file. */
 export async function readLeftovers(scratch: Scratch): Promise<HookOutput> {

@@ -4,7 +4,7 @@ import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.t
 import { type JsonPatchItem, jsonPatchItems } from "./json-patch.ts";
 
 /** Where an operation aims. An empty apiVersion means the kind's preferred one. */
-export interface ObjectTarget {
+interface ObjectTarget {
   readonly apiVersion: string | undefined;
   readonly kind: string;
   readonly namespace: string | undefined;

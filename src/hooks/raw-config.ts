@@ -1,7 +1,7 @@
 import type { WatchEvent } from "../model/index.ts";
 
 /** Configurations that fit the shapes of `config-shapes.ts`, as types. */
-export type LabelOperator = "In" | "NotIn" | "Exists" | "DoesNotExist";
+type LabelOperator = "In" | "NotIn" | "Exists" | "DoesNotExist";
 
 export interface RawLabelSelector {
   matchLabels?: Record<string, string>;

@@ -15,7 +15,7 @@ import type { ApiRequest, Method } from "./request.ts";
 import { bodyOf, headersOf, nameOf, queryOf } from "./request.ts";
 import { retryOf } from "./retry.ts";
 
-export type { ApiRequest, Method } from "./request.ts";
+export type { ApiRequest } from "./request.ts";
 
 /** What a finished request looked like; `code` is the HTTP status or the connection error's code. */
 export interface RequestReport {

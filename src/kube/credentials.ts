@@ -21,7 +21,7 @@ export interface Access {
 }
 
 /** TLS settings as `tls.connect` takes them. */
-export interface TlsSettings {
+interface TlsSettings {
   readonly ca?: string | Buffer;
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;

@@ -9,13 +9,6 @@ import type { CoreVersions, GroupList } from "./discovery-walk.ts";
 import { walk } from "./discovery-walk.ts";
 import type { Resource } from "./resources.ts";
 
-/** Answer of `/version`; `gitVersion` is what helm calls the Kubernetes version. */
-export interface ServerVersion {
-  readonly major: string;
-  readonly minor: string;
-  readonly gitVersion: string;
-}
-
 /** A kind that is not there is looked for again, but not more often than this. */
 const LOOK_AGAIN_MS = 2000;
 
@@ -33,7 +26,6 @@ export class Discovery {
   readonly #client: KubeClient;
   readonly #clock: Clock;
   #reading: Reading | undefined;
-  #version: Promise<ServerVersion> | undefined;
   #last: Catalog | undefined;
 
   constructor(client: KubeClient, clock: Clock = systemClock) {
@@ -54,15 +46,6 @@ export class Discovery {
   /** The next question reads anew: a CRD or APIService came, changed or went. */
   invalidate(): void {
     this.#reading = undefined;
-    this.#version = undefined;
-  }
-
-  /** The server's version. */
-  serverVersion(): Promise<ServerVersion> {
-    this.#version ??= this.#forget(this.#client.json<ServerVersion>({ path: "/version" }), () => {
-      this.#version = undefined;
-    });
-    return this.#version;
   }
 
   /** `group/version` and `group/version/Kind` of everything served, as helm's `.Capabilities.APIVersions`; sorted. */
@@ -82,18 +65,13 @@ export class Discovery {
 
   #read(): Reading {
     if (this.#reading !== undefined) return this.#reading;
-    const catalog = this.#forget(this.#ask(), () => {
+    const reading: Reading = { at: this.#clock.monotonic(), catalog: this.#ask() };
+    this.#reading = reading;
+    // The next question tries again.
+    reading.catalog.catch(() => {
       if (this.#reading === reading) this.#reading = undefined;
     });
-    const reading: Reading = { at: this.#clock.monotonic(), catalog };
-    this.#reading = reading;
     return reading;
-  }
-
-  /** Calls `undo` when `promise` fails, so that the next question tries again. */
-  #forget<T>(promise: Promise<T>, undo: () => void): Promise<T> {
-    promise.catch(undo);
-    return promise;
   }
 
   async #ask(): Promise<Catalog> {

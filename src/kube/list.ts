@@ -31,8 +31,7 @@ export interface ListPage<T = JsonObject> {
 }
 
 /** `Accept` for metadata only; servers that cannot answer so send whole objects. */
-export const METADATA_LIST =
-  "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /** The same for watch events and single objects. */
 export const METADATA_OBJECT =
   "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -91,14 +90,6 @@ async function read<T>(
     if (at.token === undefined || !isGone(error) || at.restarts >= MOST_RESTARTS) throw error;
     return undefined;
   }
-}
-
-/** All objects at once: for short lists. */
-export async function listAll<T = JsonObject>(client: KubeClient, spec: ListSpec): Promise<T[]> {
-  let all: T[] = [];
-  for await (const page of listPages<T>(client, spec))
-    all = page.restart ? [...page.items] : all.concat(page.items);
-  return all;
 }
 
 function request(

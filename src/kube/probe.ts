@@ -1,7 +1,6 @@
 import { oneLine } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
-import type { ServerVersion } from "./discovery.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "./errors.ts";
 
 const PATIENCE_MS = 10_000;
@@ -10,9 +9,9 @@ const PATIENCE_MS = 10_000;
  * Asks the server for its version: the first contact at start. Throws one ProblemError that names the file of the
  * credentials, the server's address and the remedy; other errors are passed on.
  */
-export async function firstContact(client: KubeClient, signal?: AbortSignal): Promise<ServerVersion> {
+export async function firstContact(client: KubeClient, signal?: AbortSignal): Promise<void> {
   try {
-    return await client.json<ServerVersion>({ path: "/version", timeoutMs: PATIENCE_MS, signal });
+    await client.json({ path: "/version", timeoutMs: PATIENCE_MS, signal });
   } catch (error) {
     throw explain(error, client.origin);
   }

@@ -7,7 +7,7 @@ import type { Place, ResourceType } from "./resources.ts";
 import { pathOf } from "./resources.ts";
 
 /** Field manager of everything the operator writes on its own account. */
-export const FIELD_MANAGER = "addon-operator";
+const FIELD_MANAGER = "addon-operator";
 
 /** Which object. Errors of all verbs: ApiError, ConnectionError. */
 export interface Target extends Place {

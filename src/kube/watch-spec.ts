@@ -26,7 +26,7 @@ export interface WatchedObject extends JsonObject {
 }
 
 /** The part of an object's metadata that identifies one version of it. */
-export interface WatchedMeta extends JsonObject {
+interface WatchedMeta extends JsonObject {
   name: string;
   namespace?: string;
   uid?: string;

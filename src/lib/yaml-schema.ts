@@ -37,7 +37,7 @@ function integerOf(text: string): number {
 }
 
 /** What a plain scalar is when it is not a string. */
-export function resolvePlain(source: string): null | boolean | number | undefined {
+function resolvePlain(source: string): null | boolean | number | undefined {
   if (TRUE.has(source)) return true;
   if (FALSE.has(source)) return false;
   if (NULL.has(source)) return null;

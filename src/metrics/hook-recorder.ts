@@ -3,7 +3,7 @@ import type { SeriesName } from "./series.ts";
 import type { Labels, SeriesRegistry } from "./registry.ts";
 
 /** Which run of which hook; `module` is undefined for a global hook. */
-export interface HookLabels {
+interface HookLabels {
   readonly module: string | undefined;
   readonly hook: string;
   readonly binding: string;
@@ -12,7 +12,7 @@ export interface HookLabels {
 }
 
 /** A finished run. `allowed`: failed, with allowFailure. */
-export interface HookRunSample extends HookLabels {
+interface HookRunSample extends HookLabels {
   readonly outcome: "success" | "failed" | "allowed";
   readonly seconds: number;
   /** Undefined where it is not had. */

@@ -1,7 +1,7 @@
 import type { Labels, SeriesRegistry } from "./registry.ts";
 
 /** Which binding of which hook; `module` is undefined for a global hook. */
-export interface KubeLabels {
+interface KubeLabels {
   readonly module: string | undefined;
   readonly hook: string;
   readonly binding: string;
@@ -10,7 +10,7 @@ export interface KubeLabels {
 }
 
 /** A finished request. `code` is the HTTP status, or `<error>`; `url` has no names in it. */
-export interface RequestSample {
+interface RequestSample {
   readonly code: string;
   readonly method: string;
   readonly host: string;

@@ -4,11 +4,6 @@ import { moduleRecorder, type ModuleRecorder } from "./module-recorder.ts";
 import { queueRecorder, type QueueRecorder } from "./queue-recorder.ts";
 import { SeriesRegistry } from "./registry.ts";
 
-export type { HookLabels, HookRunSample, HookSample } from "./hook-recorder.ts";
-export type { KubeLabels, RequestSample } from "./kube-recorder.ts";
-export type { ModuleSample } from "./module-recorder.ts";
-export type { QueueSample } from "./queue-recorder.ts";
-
 /** The series at `/metrics`; times are in seconds. */
 export interface Metrics {
   readonly contentType: string;

@@ -1,7 +1,7 @@
 import type { SeriesRegistry } from "./registry.ts";
 
 /** How a module stands. */
-export interface ModuleSample {
+interface ModuleSample {
   readonly module: string;
   readonly enabled: boolean;
   /** Of its chart. */

@@ -1,7 +1,7 @@
 import type { SeriesRegistry } from "./registry.ts";
 
 /** A queue as it is now. */
-export interface QueueSample {
+interface QueueSample {
   readonly queue: string;
   readonly length: number;
   readonly head?:

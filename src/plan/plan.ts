@@ -92,7 +92,7 @@ function offerRun(module: ModuleView, view: View): Offer | undefined {
 }
 
 /** The task of a module run; folds with one that waits. */
-export function runModuleTask(module: string, cause: string): Task {
+function runModuleTask(module: string, cause: string): Task {
   return { kind: "run-module", key: runModuleKey(module), module, cause };
 }
 

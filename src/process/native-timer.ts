@@ -13,7 +13,7 @@ const STDOUT = 1;
 const TEXT_BYTES = 4096;
 
 /** A timer that needs no event loop; unset at first. */
-export interface NativeTimer {
+interface NativeTimer {
   /** To go off after `ms`, also of a machine that sleeps; what was set before is forgotten. */
   set(ms: number): void;
   unset(): void;

@@ -248,12 +248,6 @@ export class State {
     else this.update(name, (record) => void (record.requestedToken = token));
   }
 
-  /** Takes back what was handled before a restart, so that an old token does not start a run. */
-  recordHandledToken(name: string | undefined, token: string | undefined): void {
-    if (name === undefined) this.#note({ handledToken: token });
-    else this.update(name, (record) => void (record.handledToken = token));
-  }
-
   /** A second look at the directories is due: what was missed once may now be gone for good. */
   recordSecondLook(): void {
     this.#note({ secondLook: true });

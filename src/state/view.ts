@@ -9,7 +9,7 @@ export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "af
 /** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
 export type ConfigCondition = "ok" | "invalid" | "missing";
 
-export interface ConfigView {
+interface ConfigView {
   readonly condition: ConfigCondition;
   readonly problems: readonly Problem[];
   /** resourceVersion of the ConfigMap last looked at. */

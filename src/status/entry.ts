@@ -6,7 +6,7 @@ import type { AddonObject } from "./resources.ts";
 import type { ModuleSpec, ModuleStatus, OperatorStatus } from "./types.ts";
 
 /** Least time between two writes of one object that are no moved digest, and of words only, in milliseconds. */
-export const WRITE_EVERY_MS = 1000;
+const WRITE_EVERY_MS = 1000;
 const WORDS_EVERY_MS = 30_000;
 
 /** Which object an entry stands for. */

@@ -54,7 +54,7 @@ export function isEcho(known: Known, object: AddonObject): boolean {
 const NUMBER = /^\d+$/;
 
 /** Order of two resourceVersions of one kind; what is no number counts as newer, to be on the safe side. */
-export function isNewer(a: string, b: string): boolean {
+function isNewer(a: string, b: string): boolean {
   if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
   return a.length === b.length ? a > b : a.length > b.length;
 }

@@ -230,6 +230,6 @@ function isShared(error: unknown): boolean {
 }
 
 /** 404 for the kind, not for an object of it: that answer names no object. */
-export function isMissingKind(error: ApiError): boolean {
+function isMissingKind(error: ApiError): boolean {
   return error.status === 404 && error.details?.["name"] === undefined;
 }

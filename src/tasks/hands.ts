@@ -52,7 +52,7 @@ export interface HookLeftovers {
   applyMetrics(): void;
 }
 
-export type ScriptAnswer =
+type ScriptAnswer =
   | { readonly enabled: boolean; readonly reason: string | undefined }
   | { readonly failure: string };
 

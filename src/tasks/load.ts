@@ -107,7 +107,7 @@ function retireHooks(hands: Hands, name: string): void {
 }
 
 /** Ends schedules, watches and waiting runs of a hook; if it comes back, its Synchronization is owed again. */
-export function deactivate(hands: Hands, hook: Hook): void {
+function deactivate(hands: Hands, hook: Hook): void {
   hands.schedules.disable(hook);
   hands.bindings.disable(hook);
   hands.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);

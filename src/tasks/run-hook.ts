@@ -43,7 +43,7 @@ function isOwed(hands: Hands, { hook }: HookTask): boolean {
 }
 
 /** The hook has seen the objects: buffered events of these bindings may go on. */
-export function unlockSynchronized(hands: Hands, batch: readonly HookTask[]): void {
+function unlockSynchronized(hands: Hands, batch: readonly HookTask[]): void {
   for (const { hook, trigger } of batch) {
     if (trigger.type === "synchronization") noteSynchronized(hands, hook, trigger.binding);
   }

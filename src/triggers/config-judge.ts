@@ -8,7 +8,7 @@ import type { ParsedConfig } from "../values/index.ts";
 import type { ConfigObject } from "./config-objects.ts";
 
 /** Told when new content was refused, or the ConfigMap went. */
-export type TellTrouble = (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
+type TellTrouble = (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
 
 export interface JudgeParts {
   readonly state: State;

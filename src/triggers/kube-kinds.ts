@@ -17,7 +17,7 @@ interface Wanted {
 }
 
 /** The server has no such kind (yet). */
-export class MissingKindError extends Error {
+class MissingKindError extends Error {
   constructor(kind: string, apiVersion: string | undefined) {
     const what = apiVersion === undefined ? kind : `${kind} of ${apiVersion}`;
     super(`the cluster does not know the kind ${what}; waiting for it to appear`);

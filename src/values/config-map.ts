@@ -7,7 +7,7 @@ import { collect, readFlag, readSection, yamlProblem } from "./static-values.ts"
 /** Key of the global section in every source. */
 export const GLOBAL_KEY = "global";
 /** The one value of `<camel>Maintenance`: helm is left alone. */
-export const NO_RECONCILIATION = "NoResourceReconciliation";
+const NO_RECONCILIATION = "NoResourceReconciliation";
 
 /** The content of a ConfigMap, read. Nulls inside sections are kept. */
 export interface ParsedConfig {

@@ -34,7 +34,7 @@ export interface ConfigWrite {
 }
 
 /** The text of a section as it stands in a ConfigMap key. */
-export function sectionYaml(section: Section): string {
+function sectionYaml(section: Section): string {
   return toYaml(section);
 }
 
@@ -87,7 +87,7 @@ function readText(text: string, file: string, key: string): Json {
 }
 
 /** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server takes. */
-export function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
+function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
   const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (size <= CONFIG_MAP_LIMIT) return;
   const message = `would have ${Buffer.byteLength(own(data, key) ?? "")} bytes, and the whole ${file.split(" ")[0]} ${size} of at most ${CONFIG_MAP_LIMIT}`;

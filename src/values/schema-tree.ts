@@ -7,7 +7,7 @@ import { pointerOf, segmentsOf } from "./pointer.ts";
  * How a sub-schema hangs below its parent: `part` describes a member or an item of the value, `same` the very
  * value the parent describes (allOf and friends), `definition` nothing until it is referred to.
  */
-export type Relation = "part" | "same" | "definition";
+type Relation = "part" | "same" | "definition";
 
 export interface SubSchema {
   readonly path: readonly string[];

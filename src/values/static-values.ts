@@ -41,7 +41,7 @@ export function parseMap(text: string, file: string): { value: JsonObject; warni
 }
 
 /** As parseYaml; YAML errors become a ProblemError with `line N, column N`. */
-export function parseDocument(text: string, file: string): { value: Json; warnings: readonly string[] } {
+function parseDocument(text: string, file: string): { value: Json; warnings: readonly string[] } {
   try {
     return parseYaml(text, file);
   } catch (error) {

@@ -8,7 +8,7 @@ import { afterEach, beforeAll, describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError, type FilterEngineOptions } from "../../src/filter/index.ts";
 import { findJq } from "../../src/filter/jq.ts";
-import { checkSyntax, tidy } from "../../src/filter/once.ts";
+import { checkSyntax, tidy } from "../../src/filter/syntax.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 
@@ -193,28 +193,6 @@ describe("filters refused at load", () => {
   });
 });
 
-describe("one-off evaluation (JQPatch)", () => {
-  test.each([
-    [".a.b", 1],
-    [".a.b + 1", 2],
-    ["empty", null],
-    ["-.a.b, 5", [-1, 5]],
-    [".a.z = 1 | .a", { b: 1, z: 1 }],
-  ])("%s", async (text, want) => {
-    expect(await open().evaluateOnce(text, { a: { b: 1 } })).toEqual(want);
-  });
-
-  test("failures are told apart", async () => {
-    const engine = open({ timeLimitMs: 500 });
-    expect(await failure(engine.evaluateOnce("repeat(1) | empty", {}))).toBe(
-      "timeout: the filter timed out after 500ms",
-    );
-    expect(await failure(engine.evaluateOnce("map(", {}))).toMatch(/^syntax: /);
-    expect(await failure(engine.evaluateOnce('error("no")', {}))).toBe("runtime: no");
-    expect(await failure(engine.evaluateOnce("input", {}))).toMatch(/^refused: /);
-  });
-});
-
 describe("node-jq", () => {
   let jqFile = "";
   beforeAll(async () => {
@@ -261,12 +239,11 @@ describe("messages in one line", () => {
 describe("a result that is nested too deep", () => {
   const TEXT = "reduce range(210) as $level (1; [.])";
 
-  test.each([
-    ["of a filter", (engine: FilterEngine) => evaluate(engine, TEXT, {})],
-    ["of one that runs once", (engine: FilterEngine) => engine.evaluateOnce(TEXT, {})],
-  ])("%s is an error", async (_what, use) => {
+  test("is an error", async () => {
     const engine = open();
-    expect(await failure(use(engine))).toBe("runtime: the filter's result is nested deeper than 200 levels");
+    expect(await failure(evaluate(engine, TEXT, {}))).toBe(
+      "runtime: the filter's result is nested deeper than 200 levels",
+    );
     expect(await evaluate(engine, "reduce range(100) as $level (1; [.]) | tojson | length", {})).toBe(201);
   });
 });

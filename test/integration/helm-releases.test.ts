@@ -4,12 +4,14 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
+import { MARK } from "../../src/helm/live-helms.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { ChartKind } from "../../src/model/index.ts";
+import { strays } from "../../src/process/strays.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 
 interface Lab {
@@ -844,8 +846,8 @@ function run(bin: string, args: readonly string[]): Promise<void> {
 
 /** Kills the helm that works in `namespace`, as the kernel would. */
 async function kill(namespace: string, signal: NodeJS.Signals): Promise<void> {
-  const { liveHelms } = await import("../../src/helm/live-helms.ts");
-  const pids = await liveHelms(`${managedByDigest(namespace, "addon-operator")}/m`);
+  const mark = `${MARK}=${managedByDigest(namespace, "addon-operator")}/m`;
+  const pids = await strays((environment) => environment.includes(mark));
   expect(pids).toHaveLength(1);
   for (const pid of pids) process.kill(pid, signal);
 }

@@ -18,6 +18,13 @@ const configMap = (name: string, data: object = {}): object => ({
   data,
 });
 
+/** All objects of a list. */
+async function listed<T>(api: kube.KubeClient, spec: Parameters<typeof kube.listPages>[1]): Promise<T[]> {
+  const items: T[] = [];
+  for await (const page of kube.listPages<T>(api, spec)) items.push(...page.items);
+  return items;
+}
+
 interface Written {
   readonly data?: Readonly<Record<string, string>>;
   readonly metadata: {
@@ -63,7 +70,7 @@ describe("verbs", () => {
     await Promise.all(names.map((name) => kube.create(api, at, { body: configMap(name, { a: "1" }) })));
     const spec = { ...at, pageSize: 3, fieldSelector: "metadata.name!=kube-root-ca.crt" };
     for (const metadataOnly of [false, true]) {
-      const items = await kube.listAll<Written>(api, { ...spec, metadataOnly });
+      const items = await listed<Written>(api, { ...spec, metadataOnly });
       expect(items.map(({ metadata }) => metadata.name)).toEqual(names);
       expect(items.some(({ data }) => data !== undefined)).toBe(!metadataOnly);
     }
@@ -72,7 +79,6 @@ describe("verbs", () => {
 
 test("discovery knows what kubectl knows, and a CRD once it is there", async () => {
   const discovery = new kube.Discovery(client());
-  expect((await discovery.serverVersion()).gitVersion).toMatch(/^v1\./);
   expect(await discovery.apiVersions()).toEqual(
     expect.arrayContaining(["v1", "apps/v1", "apps/v1/Deployment"]),
   );
@@ -108,9 +114,7 @@ test("a service account without rights: what is missing is named", async () => {
   const right: kube.Right = { verb: "list", group: "", resource: "secrets", namespace };
   expect(await kube.missingRights(limited, [right])).toEqual([right]);
   expect(await kube.missingRights(client(), [right])).toEqual([]);
-  const refused: unknown = await kube
-    .listAll(limited, { resource: kube.SECRETS })
-    .catch((error: unknown) => error);
+  const refused: unknown = await listed(limited, { resource: kube.SECRETS }).catch((error: unknown) => error);
   expect(kube.isForbidden(refused)).toBe(true);
 });
 

@@ -294,23 +294,20 @@ describe("the record", () => {
     expect(web?.handledConfigDigest).toBe(web?.configDigest);
   });
 
-  it("keeps what others tell it of releases, rights, tokens and removals", async () => {
+  it("keeps what others tell it of releases, rights and removals", async () => {
     const { state, changes } = lab("web");
     const release = { name: "web", revision: 3, status: "deployed" } as never;
     state.recordRelease("web", release);
     state.recordMissingRights(["list pods"]);
-    state.recordHandledToken(undefined, "t1");
-    state.recordHandledToken("web", "t2");
     state.addHold("a");
     state.addHold("b");
     state.recordConfirmation("yes");
     expect(state.view).toMatchObject({
       missingRights: ["list pods"],
-      handledToken: "t1",
       holds: ["a", "b"],
       confirmation: "yes",
     });
-    expect(state.view.modules.get("web")).toMatchObject({ release, handledToken: "t2" });
+    expect(state.view.modules.get("web")).toMatchObject({ release });
     state.clearHolds();
     expect(state.view.holds).toEqual([]);
     await changes();

@@ -24,7 +24,7 @@ function patchesOf(leaves: Leaves): string {
   return writes.join("\n").replaceAll("NAMESPACE", "$ADDON_OPERATOR_NAMESPACE");
 }
 
-export const patch = (path: string, value: unknown): object => ({ op: "add", path, value });
+const patch = (path: string, value: unknown): object => ({ op: "add", path, value });
 
 /** The ConfigMap that a hook leaves in the cluster, so that its run can be seen. */
 export function mark(name: string, data: object = {}): object {
@@ -32,12 +32,12 @@ export function mark(name: string, data: object = {}): object {
   return { operation: "CreateOrUpdate", object: { apiVersion: "v1", kind: "ConfigMap", metadata, data } };
 }
 
-export function unmark(name: string): object {
+function unmark(name: string): object {
   return { operation: "Delete", apiVersion: "v1", kind: "ConfigMap", namespace: "NAMESPACE", name };
 }
 
 /** A chart with one ConfigMap; `data` are lines of YAML templates. */
-export function chart(scene: Scene, dir: string, data: readonly string[]): void {
+function chart(scene: Scene, dir: string, data: readonly string[]): void {
   scene.file(`${dir}/Chart.yaml`, "apiVersion: v2\nname: any\nversion: 1.0.0\n");
   const lines = data.map((line) => `  ${line}\n`).join("");
   const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata:\n";
@@ -45,7 +45,7 @@ export function chart(scene: Scene, dir: string, data: readonly string[]): void 
 }
 
 /** A watch of the ConfigMap `seed`. */
-export const SEED = {
+const SEED = {
   kubernetes: [
     {
       name: "seed",
@@ -78,7 +78,7 @@ export function base(scene: Scene, dir = "modules/030-base"): void {
 }
 
 /** A module with hooks for every binding of modules. */
-export function app(scene: Scene, dir = "modules/020-app"): void {
+function app(scene: Scene, dir = "modules/020-app"): void {
   const values = ["size", "started", "seen", "prepared", "kept"].map(
     (key) => `${key}: "{{ .Values.app.${key} }}"`,
   );

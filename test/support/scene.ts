@@ -23,7 +23,7 @@ import { startOperator } from "./operator.ts";
 import type { OperatorProcess } from "./operator.ts";
 
 /** A place in a hook, script or helm wrapper where the next process that comes by stays until it is let go or killed. */
-export interface Gate {
+interface Gate {
   /** Resolves when a process has come to the gate; it waits there. */
   readonly reached: () => Promise<void>;
   /** Lets it go on; harmless when it is gone. */

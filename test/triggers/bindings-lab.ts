@@ -54,7 +54,7 @@ export const hook = (
 });
 
 /** `hook Added name`, or `hook sync binding`. */
-export function triggerText(of: Hook, trigger: HookTrigger): string {
+function triggerText(of: Hook, trigger: HookTrigger): string {
   if (trigger.type === "synchronization") return `${of.name} sync ${trigger.binding.name}`;
   if (trigger.type !== "event") return trigger.type;
   return `${of.name} ${trigger.event.watchEvent} ${trigger.event.namespace}/${trigger.event.name}`;

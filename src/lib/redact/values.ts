@@ -154,7 +154,7 @@ function saysOf(key: string, { says, key: parent }: Place, named: string | undef
 }
 
 /** Paths of a member: those that begin with its key, or with `*`. */
-export function membersBelow(paths: Paths, key: string): Paths {
+function membersBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
   const name = key.replaceAll("~", "~0").replaceAll("/", "~1");
   return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));

@@ -1,15 +1,11 @@
-import { DepthError, canonicalJson, oneLine, parseJson } from "../lib/index.ts";
-import type { Json } from "../model/index.ts";
-import { run, type RunResult } from "../process/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { run } from "../process/index.ts";
 import { FilterError } from "./errors.ts";
 import { type Jq, nodeJqFile } from "./jq.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
 const CHECK_TIMEOUT_MS = 30_000;
-const OUTPUT_LIMIT = 64 * 1024 * 1024;
-/** jq's exit code for a program that does not compile. */
-const NOT_COMPILED = 3;
 const MESSAGE_LIMIT = 300;
 
 /**
@@ -68,50 +64,6 @@ async function askNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefin
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
-}
-
-/** One evaluation in a process of its own: all outputs. For rare filters (JQPatch); node-jq could not be stopped. */
-export async function runOnce(jq: Jq, request: OnceRequest): Promise<Json[]> {
-  const { file, env } = jq;
-  const input = canonicalJson(request.value);
-  const args = ["-c", asArgument(request.text)];
-  const result = await run({
-    file,
-    args,
-    cwd: "/",
-    env,
-    input,
-    timeoutMs: request.timeLimitMs,
-    stdoutLimit: OUTPUT_LIMIT,
-  });
-  if (result.outcome !== "succeeded") throw failureOf(result);
-  if (result.stdoutTruncated) throw new FilterError("runtime", "the filter's output is over 64 MiB");
-  return result.stdout
-    .split("\n")
-    .filter((line) => line !== "")
-    .map(readOutput);
-}
-
-function readOutput(line: string): Json {
-  try {
-    return parseJson(line);
-  } catch (error) {
-    const what = error instanceof DepthError ? error.message : "no JSON";
-    throw new FilterError("runtime", `the filter's result is ${what}`);
-  }
-}
-
-export interface OnceRequest {
-  readonly text: string;
-  readonly value: Json;
-  readonly timeLimitMs: number;
-}
-
-function failureOf(result: RunResult): FilterError {
-  if (result.outcome === "timedOut") return new FilterError("timeout", `the filter ${result.message}`);
-  if (result.exitCode === NOT_COMPILED) return new FilterError("syntax", tidy(result.stderr));
-  if (result.exitCode === undefined) return new FilterError("engine", `jq: ${result.message}`);
-  return new FilterError("runtime", tidy(result.stderr));
 }
 
 /** jq's and gojq's messages over several lines (with the program between) as one line. */
