@@ -61,7 +61,7 @@ export interface Module {
  * What the last read saw and this one does not; the previous content stays in force until a second read confirms
  * it.
  */
-export interface Vanished {
+interface Vanished {
   /** When it was first missed, in ms since the epoch. */
   readonly since: number;
   /** Paths below the module's directory; `.` is the directory itself. */

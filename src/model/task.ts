@@ -4,7 +4,7 @@ import { MAIN_QUEUE } from "./binding.ts";
 import type { Hook, HookTrigger } from "./binding.ts";
 
 /** Parts of a reload carry this mark: a change of the ConfigMap may replace those that wait. */
-export type TaskGroup = "boot" | "converge";
+type TaskGroup = "boot" | "converge";
 
 interface Common {
   readonly key?: string;
@@ -14,7 +14,7 @@ interface Common {
 }
 
 /** Start-up: global onStartup hooks, bindings, Synchronization, then the first reload. */
-export interface BootTask extends Common {
+interface BootTask extends Common {
   readonly kind: "boot";
 }
 

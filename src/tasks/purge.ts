@@ -6,7 +6,7 @@ import { configIsMissing } from "./delete-module.ts";
 import type { Hands } from "./hands.ts";
 
 /** A directory must be missed twice, this long apart, before its release is purged. */
-export const SECOND_LOOK_MS = 3000;
+const SECOND_LOOK_MS = 3000;
 
 /** Releases of ours without a module directory; tells of those that are guarded. */
 export function orphans(hands: Hands): string[] {

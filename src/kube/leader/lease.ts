@@ -10,7 +10,7 @@ import { LEASES } from "../resources.ts";
 import { create, get, replace } from "../verbs.ts";
 
 /** What a Lease tells its owner. */
-export interface LeaseEvents {
+interface LeaseEvents {
   readonly onAcquired?: () => void;
   /** It is ours for `ms` from now on, and lost then unless this is called again. */
   readonly onHeld?: (ms: number) => void;
@@ -40,7 +40,7 @@ export interface LeaseOptions {
 }
 
 /** The defaults of `--lease-duration`, `--lease-renew-deadline` and `--lease-retry-period`. */
-export const LEASE_TIMES: LeaseTimes = { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 };
+const LEASE_TIMES: LeaseTimes = { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 };
 
 /** A waiting process looks this often, so that a lease that was given back is taken within two seconds. */
 const LOOK_MS = 1500;
