@@ -1,3 +1,5 @@
+/** The loop that turns the state into tasks: look at the view, plan, offer to the queues. */
+
 import type { Task } from "../model/index.ts";
 import { moduleOf } from "../model/index.ts";
 import { CONVERGE_KEY, converge, plan } from "../plan/index.ts";
@@ -6,12 +8,15 @@ import type { Queues } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 
 const MAIN = "main";
-/** A run that configuration has overtaken may still end by itself; a longer one (a helm wait) is ended. */
+/**
+ * A run whose configuration has changed meanwhile may end by itself within this time; a longer one (helm that
+ * waits) is interrupted.
+ */
 const PATIENCE_MS = 3000;
 
 /**
- * The loop: whatever was recorded or ended, look at the whole, plan, offer. It acts on nothing but the view, so
- * that looking once more is always harmless and a lost wake-up is healed by the next one.
+ * The loop: whenever something was recorded or ended, look at the whole view, plan, and offer tasks. It depends on
+ * nothing but the view, so an extra look does no harm and the next look makes up for a missed one.
  */
 export class Engine {
   readonly #state: State;
@@ -23,7 +28,7 @@ export class Engine {
     this.#queues = queues;
   }
 
-  /** Looks at the world and offers what follows. */
+  /** Looks at the view and offers what follows from it. */
   look(): void {
     if (this.#stopped) return;
     const planned = plan(this.#state.view);
@@ -32,12 +37,12 @@ export class Engine {
     this.#hurry(planned);
   }
 
-  /** Plans nothing more. */
+  /** Stops planning. */
   stop(): void {
     this.#stopped = true;
   }
 
-  /** A configuration change moves what already waits to the front; everything else folds. */
+  /** A change of configuration moves waiting tasks to the front; all other tasks fold into the ones that wait. */
   #offer(task: Task, place: "front" | "back"): void {
     if (place === "front" && task.key === CONVERGE_KEY) {
       this.#queues.remove((waiting) => waiting.key === CONVERGE_KEY, MAIN);

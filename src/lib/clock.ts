@@ -1,3 +1,5 @@
+/** The only source of time in the program, so that tests can set the time. */
+
 import { uptime } from "node:os";
 
 /** A running timer. `cancel` is idempotent. */
@@ -6,8 +8,8 @@ export interface Timer {
 }
 
 /**
- * The only source of time in the program: tests hand in a clock they turn by hand.
- * `now` is wall-clock milliseconds since the epoch, `monotonic` never goes backwards.
+ * Time and timers; tests use a clock that they advance by hand. `now` is wall-clock milliseconds since the epoch,
+ * `monotonic` never goes backwards.
  */
 export interface Clock {
   now(): number;
@@ -28,7 +30,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** The same clock, but `monotonic` goes on while the machine sleeps, as the clocks of others do. */
+/** The same clock, but `monotonic` counts while the machine sleeps too, as the clocks of other machines do. */
 export function wakeful(clock: Clock): Clock {
   return {
     now: () => clock.now(),
@@ -37,7 +39,7 @@ export function wakeful(clock: Clock): Clock {
   };
 }
 
-/** A clock whose timers end with it: none outlives `close`, and none is set after it. */
+/** A clock that can be closed: `close` cancels its timers, and none can be set after it. */
 export function endingClock(clock: Clock): Clock & { close(): void } {
   const running = new Set<Timer>();
   let closed = false;
@@ -77,7 +79,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Lets I/O callbacks run before going on: for long loops that must not block the event loop. */
+/** Lets I/O callbacks run; for long loops that must not block the event loop. */
 export function breathe(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);

@@ -1,8 +1,11 @@
+/** Limits the depth of data from outside. */
+
 import type { Json } from "../model/index.ts";
 
 /**
- * Levels of maps and lists that anything from outside may have: objects of the API, ConfigMaps, what hooks and jq
- * answer, files. Far more than any object has; what goes through values from here on may call itself for each level.
+ * Levels of maps and lists that data from outside may have: objects of the API, ConfigMaps, what hooks and jq
+ * answer, files. It is far more than real objects have, and low enough for functions that call themselves for each
+ * level.
  */
 export const MAX_DEPTH = 200;
 
@@ -26,7 +29,7 @@ export function isTooDeep(value: unknown): boolean {
   return isContainer(value) && isDeeper(value, MAX_DEPTH);
 }
 
-/** Takes away what lies deeper in an object of the API, so that nobody has to fear it; `isCut` tells whom. */
+/** Cuts off what lies deeper in an object of the API; `isCut` tells whether something was cut. */
 export function cutDeep<T>(value: T): T {
   if (!isContainer(value) || !isTooDeep(value)) return value;
   cutBelow(value, MAX_DEPTH);
@@ -34,7 +37,7 @@ export function cutDeep<T>(value: T): T {
   return value;
 }
 
-/** Whether `cutDeep` took something from this very value: it must not be written back, or judged. */
+/** Whether `cutDeep` cut something off this object: such an object must be neither written back nor judged. */
 export function isCut(value: object): boolean {
   return cut.has(value);
 }

@@ -1,4 +1,6 @@
-/** Coerces anything thrown to an Error. */
+/** Turns anything thrown into an Error or a message. */
+
+/** Converts anything thrown to an Error. */
 export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }

@@ -1,28 +1,33 @@
+/** Reports errors that no caller can catch, such as those of timers. */
+
 import type { Clock } from "./clock.ts";
 import { oneLine } from "./errors.ts";
 import type { Logger } from "./log.ts";
 
-/** Frames of a trace that are logged. */
+/** Lines of a stack trace that are logged. */
 const FRAMES = 3;
 const LONGEST_FRAMES = 1000;
 
-/** Errors that nobody waits for, such as those of a timer's callback: each is logged and counted, and ends nothing. */
+/**
+ * Errors that nobody waits for, such as those of a timer's callback: each is logged and counted, and the operator
+ * goes on.
+ */
 export class Failures {
   readonly #logger: Logger;
-  /** Called for each. */
+  /** Called for each error. */
   onFailure: (place: string) => void = () => {};
 
   constructor(logger: Logger) {
     this.#logger = logger;
   }
 
-  /** `place` is what called back, such as `timer`. */
+  /** `place` says what called back, such as `timer`. */
   report(place: string, error: unknown): void {
     this.onFailure(place);
     this.#logger.error("An internal error", { place, error: oneLine(error), at: framesOf(error) });
   }
 
-  /** Calls `fn`; reports what it throws, also later where it promises something. */
+  /** Calls `fn` and reports what it throws, or what the promise it returns is rejected with. */
   guard(place: string, fn: () => unknown): void {
     const failed = (error: unknown): void => this.report(place, error);
     try {
@@ -40,7 +45,7 @@ function framesOf(error: unknown): string {
   return oneLine(frames.slice(0, FRAMES).join(" "), LONGEST_FRAMES);
 }
 
-/** A clock whose timers report what their callbacks throw, also later as promises. */
+/** A clock that reports errors of its timers' callbacks, and rejections of promises that these return. */
 export function guardedClock(clock: Clock, failures: Failures): Clock {
   return {
     now: () => clock.now(),

@@ -1,8 +1,13 @@
+/** Digests of texts and JSON values. */
+
 import { createHash } from "node:crypto";
 
 import type { Json } from "../model/index.ts";
 
-/** Version of every digest scheme we write to the cluster; a new one re-labels, it never upgrades. */
+/**
+ * Version of the scheme of all digests written to the cluster. A new version writes new labels; it upgrades no
+ * release.
+ */
 export const DIGEST_SCHEME = "v1";
 
 /** `v1-` and 40 hex digits of the SHA-256 of `parts`, in order. */

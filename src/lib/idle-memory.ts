@@ -1,3 +1,5 @@
+/** Gives memory back to the system when the operator becomes idle. */
+
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
@@ -5,14 +7,14 @@ import type { Clock, Timer } from "./clock.ts";
 
 type Collect = (options: { type: "major"; execution: "sync"; flavor: "last-resort" }) => void;
 
-/** Quiet for so long: what the last work left behind may go. */
+/** After this long without work, garbage of the last work is collected. */
 const QUIET_MS = 2000;
-/** A larger heap would hold up the event loop for too long; V8 collects it in its own time. */
+/** A larger heap would block the event loop for too long; V8 collects it in its own time. */
 const LARGEST_HEAP = 64 * 1024 * 1024;
 
 /**
- * Gives memory back after work: V8 collects garbage when it needs room, which an operator at rest does not for
- * hours. One collection after each burst of work, 20–100 ms once everything is quiet.
+ * Gives memory back after work: V8 collects garbage only when it needs room, which an idle operator does not for
+ * hours. One collection after each burst of work, 20–100 ms, once everything is quiet.
  */
 export class IdleMemory {
   readonly #clock: Clock;
@@ -26,7 +28,7 @@ export class IdleMemory {
     this.#collect = runInNewContext("gc") as Collect;
   }
 
-  /** Something was done: the quiet begins anew. */
+  /** Notes that something was done: the quiet time begins anew. */
   touch(): void {
     this.#touchedAt = this.#clock.monotonic();
     this.#timer ??= this.#clock.setTimer(QUIET_MS, () => this.#look());
@@ -36,7 +38,7 @@ export class IdleMemory {
     this.#timer?.cancel();
   }
 
-  /** One timer that looks back, instead of a new one for each change of a queue. */
+  /** One timer that checks when the last work was, in place of a new timer for each change of a queue. */
   #look(): void {
     const left = this.#touchedAt + QUIET_MS - this.#clock.monotonic();
     this.#timer = left > 0 ? this.#clock.setTimer(left, () => this.#look()) : undefined;

@@ -1,4 +1,9 @@
-/** How much may be too much: a number, a share of the whole in percent, or both, of which both must be exceeded. */
+/** A limit as `--delete-brake` takes it. */
+
+/**
+ * The most that is allowed: a number, a share of the whole in percent, or both; with both, only what exceeds both
+ * is too much.
+ */
 export interface Limit {
   readonly count: number | undefined;
   readonly percent: number | undefined;
@@ -6,7 +11,7 @@ export interface Limit {
 
 const PART = /^(\d{1,6})(%?)$/;
 
-/** `3`, `50%`, `3,50%`, or `off`, which nothing exceeds; undefined when `text` is none of them. */
+/** Reads `3`, `50%`, `3,50%`, or `off` (no limit); undefined when `text` is none of them. */
 export function parseLimit(text: string): Limit | undefined {
   if (text === "off") return { count: undefined, percent: undefined };
   const parts = text.split(",").map((part) => PART.exec(part.trim()));

@@ -1,3 +1,5 @@
+/** Where log lines go, and in which form. */
+
 import { KnownSecrets } from "./redact/known.ts";
 import { systemClock } from "./clock.ts";
 import type { LogLevel, LogSink, LogType } from "./log.ts";

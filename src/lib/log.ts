@@ -1,3 +1,5 @@
+/** The logger: a sentence and fields in each line, without secrets. */
+
 import type { Clock } from "./clock.ts";
 import type { KnownSecrets } from "./redact/known.ts";
 

@@ -1,3 +1,5 @@
+/** Releases resources in the reverse order of their acquisition. */
+
 type Release = () => void | Promise<void>;
 
 /**

@@ -1,9 +1,11 @@
+/** Finds the line of a key in a YAML text. */
+
 import { EVENT_ID, getScalarValue, parseEvents } from "js-yaml";
 
 type Event = ReturnType<typeof parseEvents>[number];
 type ScalarEvent = Parameters<typeof getScalarValue>[1];
 
-/** A mapping, a sequence or the document, and which of its members is being read. */
+/** A mapping, a sequence or the document, and the member that is being read. */
 interface Frame {
   readonly type: Event["type"];
   expectsKey: boolean;
@@ -22,7 +24,7 @@ export function lineOf(text: string, path: readonly string[]): number | undefine
       continue;
     }
     const key = enter(frames.at(-1), event, text);
-    // Of the same key twice the last one counts.
+    // When a key stands twice, the last one counts.
     if (key !== undefined && isAt(frames, path)) start = key.valueStart;
     if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS)
       frames.push({ type: event.type, expectsKey: true, member: undefined, index: -1 });
@@ -30,7 +32,7 @@ export function lineOf(text: string, path: readonly string[]): number | undefine
   return start === undefined ? undefined : text.slice(0, start).split("\n").length;
 }
 
-/** Moves on to the member that the event begins; the event itself where it is a key. */
+/** Moves on to the member that the event begins, or stays where the event is a key. */
 function enter(frame: Frame | undefined, event: Event, text: string): ScalarEvent | undefined {
   if (frame?.type === EVENT_ID.SEQUENCE) frame.member = String(++frame.index);
   if (frame?.type !== EVENT_ID.MAPPING) return undefined;

@@ -1,3 +1,5 @@
+/** How plain words and numbers of YAML are read: as helm and kubectl read them. */
+
 import {
   DUMP_SCHEMA,
   NOT_RESOLVED,
@@ -12,7 +14,7 @@ import {
 const TRUE = new Set(["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"]);
 const FALSE = new Set(["n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"]);
 const NULL = new Set(["", "~", "null", "Null", "NULL"]);
-/** Plain scalars that YAML takes for numbers and JSON cannot write. */
+/** Plain scalars that are numbers in YAML and cannot be written in JSON. */
 export const NOT_IN_JSON = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
 const FLOAT = /^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$/;
 const INTEGER = /^[-+]?(?:0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9]\d*)$/;
@@ -55,7 +57,7 @@ function scalar<T>(
   });
 }
 
-/** One resolver for every plain scalar: the rules of Go's reader depend on each other's order. */
+/** One resolver for all plain scalars, since Go's rules depend on their order. */
 const plainTag = defineScalarTag<null | boolean | number>("tag:addon-operator.io,2026:plain", {
   implicit: true,
   resolve: (source) => {
@@ -86,7 +88,7 @@ function setOwn(target: Record<string, unknown>, key: string, value: unknown): v
   else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** Called with each key that was already there: the only sign of a duplicate the constructor gives. */
+/** Called with each key that is there already: the only way to learn of duplicates from the parser. */
 export interface OverwriteCounter {
   count: number;
 }
@@ -124,13 +126,13 @@ function listTag(name: string, byPrefix: boolean): ReturnType<typeof defineSeque
   }) as ReturnType<typeof defineSequenceTag>;
 }
 
-/** Tags of applications (`!foo`) and of YAML types we do not know are ignored. */
+/** Tags of applications (`!foo`) and unknown YAML types are ignored. */
 const FOREIGN = ["!", "tag:"];
 
-/** Overwritten keys of the parse under way; parsing is synchronous, so one counter is enough. */
+/** Keys that were overwritten in the parse under way; parsing is synchronous, so one list is enough. */
 export const overwrites: OverwriteCounter = { count: 0 };
 
-/** The schema helm and kubectl read with. */
+/** The schema that helm and kubectl read YAML with. */
 export const KUBERNETES_SCHEMA = new Schema([
   strTag,
   plainTag,
@@ -153,7 +155,7 @@ export const KUBERNETES_SCHEMA = new Schema([
   ]),
 ]);
 
-/** Quotes every string that any of the readers around would take for something else. */
+/** Quotes every string that helm, kubectl or this program would read as something else. */
 export const WRITING_SCHEMA = DUMP_SCHEMA.withTags(
   defineScalarTag<string>("tag:addon-operator.io,2026:taken", {
     implicit: true,

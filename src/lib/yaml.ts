@@ -1,3 +1,5 @@
+/** Reads and writes YAML as helm and kubectl do. */
+
 import {
   EVENT_ID,
   SCALAR_STYLE,
@@ -17,7 +19,7 @@ type Event = ReturnType<typeof parseEvents>[number];
 type ScalarEvent = Parameters<typeof getScalarValue>[1];
 
 const MAX_MERGED_KEYS = 100_000;
-/** Characters that a document may grow to when its aliases are written out. */
+/** Most characters that a document may have when its aliases are written out. */
 const MAX_EXPANDED = 16 * 1024 * 1024;
 
 /** A place in a text; both count from 1. */
@@ -26,7 +28,7 @@ export interface Position {
   readonly column: number;
 }
 
-/** A text that is no YAML, or too much of it. `message` never quotes values. */
+/** A text that is not YAML, or too large. `message` never quotes values. */
 export class YamlError extends Error {
   readonly line: number;
   readonly column: number;
@@ -39,7 +41,7 @@ export class YamlError extends Error {
   }
 }
 
-/** A value read from YAML, and what a person should know of it. */
+/** A value read from YAML, with warnings for people. */
 export interface ParsedYaml {
   readonly value: Json;
   readonly warnings: string[];
@@ -72,7 +74,7 @@ export function parseYaml(text: string, file: string): ParsedYaml {
 }
 
 /**
- * YAML text that every reader around (helm, kubectl, ours) takes for exactly `value`: strings that look like
+ * YAML text that every reader (helm, kubectl, this program) takes for exactly `value`: strings that look like
  * something else are quoted; nothing is folded, and nothing is written as an alias.
  */
 export function toYaml(value: Json): string {
@@ -90,14 +92,14 @@ function toYamlError(error: unknown, events: readonly Event[], text: string): Ya
   });
 }
 
-/** A password that begins with `*` or `!` is an alias or a tag to YAML; its name is not to be told. */
+/** A password that begins with `*` or `!` is an alias or a tag to YAML; its name must not be quoted in messages. */
 function unquoted(reason: string): string {
   const [, trouble] =
     /^(unidentified alias|unknown \w+ tag|undeclared tag handle|tag name cannot contain)/.exec(reason) ?? [];
   return trouble === undefined ? reason : `${trouble} (a text that begins with * or ! must be quoted)`;
 }
 
-/** Where the first plain scalar stands that JSON has no place for. */
+/** Where the first plain scalar stands that JSON cannot express. */
 function positionOfMisfit(events: readonly Event[], text: string): Position {
   const misfit = events.find((event) => event.type === EVENT_ID.SCALAR && isMisfit(event, text));
   const before = text.slice(0, misfit?.type === EVENT_ID.SCALAR ? misfit.valueStart : 0).split("\n");
@@ -118,7 +120,7 @@ interface Weight {
   readonly height: number;
 }
 
-/** Size of a value with its aliases written out; each shared part is looked at once. */
+/** Size of a value with its aliases written out; shared parts are measured once. */
 function expand(value: Json, seen: Map<object, Weight | undefined>, depth: number): Weight {
   if (value === null || typeof value !== "object") {
     return { size: typeof value === "string" ? value.length + 1 : 1, height: 0 };
@@ -155,7 +157,7 @@ interface Frame {
   expectsKey: boolean;
 }
 
-/** A walk over the events that knows the line it is in; positions only grow. */
+/** Walks over the parser's events and tracks the line; positions only grow. */
 class KeyWalk {
   readonly #text: string;
   readonly #frames: Frame[] = [];
@@ -166,7 +168,7 @@ class KeyWalk {
     this.#text = text;
   }
 
-  /** Takes one event; says what is wrong when it is a key that was there before. */
+  /** Takes one event; returns what is wrong when it is a key that was there before. */
   visit(event: Event): string | undefined {
     if (event.type === EVENT_ID.POP) {
       this.#frames.pop();

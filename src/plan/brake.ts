@@ -1,18 +1,20 @@
+/** The brake: whether a change removes too many modules at once (docs/RUNNING.md, "The brake"). */
+
 import { exceeds } from "../lib/index.ts";
 import type { Limit } from "../lib/index.ts";
 import type { BrakeView, View } from "../state/index.ts";
 
-/** What a reload is about to take away. */
+/** What a reload is about to remove. */
 export interface Removals {
-  /** Modules and releases without one that are to be removed, in order. */
+  /** Modules, and releases without a module, that are to be removed, in order. */
   readonly names: readonly string[];
-  /** How many modules are installed or on, those to be removed included. */
+  /** How many modules are installed or enabled, those to be removed included. */
   readonly installed: number;
 }
 
 /**
- * More is to be removed than `--delete-brake` allows: what is asked of a person, and whether the answer is there.
- * Decided from what is installed and what is wanted alone, so that neither a restart nor another reload gets round it.
+ * A removal of more than `--delete-brake` allows: what a person has to confirm, and whether that has happened.
+ * Decided only from what is installed and what is wanted, so neither a restart nor another reload gets round it.
  */
 export function brake(
   limit: Limit,
@@ -21,7 +23,7 @@ export function brake(
 ): BrakeView | undefined {
   if (!exceeds(limit, names.length, installed)) return undefined;
   const asked = view.brake;
-  // A hook's own write to the ConfigMap must not void the question that a person is about to answer.
+  // A hook's own write to the ConfigMap must not invalidate the version that a person is about to confirm.
   const isAsked = asked !== undefined && names.every((name) => asked.modules.includes(name));
   const resourceVersion = isAsked ? asked.resourceVersion : (view.config.resourceVersion ?? "");
   const question = { modules: names, installed, resourceVersion };
@@ -36,12 +38,12 @@ function isAnswered(
   return confirmation === resourceVersion || confirmation === config.resourceVersion;
 }
 
-/** Whether a removal that is held was confirmed since. */
+/** Whether a held removal has been confirmed since. */
 export function isConfirmedNow(view: View): boolean {
   return view.brake !== undefined && !view.brake.confirmed && isAnswered(view.brake, view);
 }
 
-/** Annotation of the AddonOperator by which a person confirms a removal. */
+/** Annotation of the AddonOperator that confirms a removal. */
 export const CONFIRM_DELETE = "addon-operator.io/confirm-delete";
 
 const MOST_NAMED = 20;

@@ -1,17 +1,19 @@
+/** Explains in words why a module does not run now. */
+
 import { bindingName, describeTask, moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
 
-/** What the explanations are made from. */
+/** What the explanations are based on. */
 export interface Evidence {
   readonly view: View;
   readonly queues: readonly QueueView<Task>[];
 }
 
 /**
- * Why a module does not run now, in words; undefined when nothing is owed, e.g. *waits for cert-manager (failed 5
- * times)*: what that failed of is said where it failed, not by each that waits.
+ * Why a module does not run now, in words; undefined when it need not run. E.g. *waits for cert-manager (failed 5
+ * times)*: the error itself is told with cert-manager, not with each module that waits for it.
  */
 export function explainHold(module: ModuleView, evidence: Evidence): string | undefined {
   if (module.problem !== undefined || module.activity !== "none") return undefined;
@@ -20,7 +22,7 @@ export function explainHold(module: ModuleView, evidence: Evidence): string | un
   return waitsForStart(module, evidence.view) ?? waitsForConfig(evidence.view);
 }
 
-/** The task that has to end before anything of the module runs: the head of `main`, its own or another's. */
+/** The task that has to end before the module runs: the head of `main`, which may be the module's own. */
 function waitingFor(module: ModuleView, { queues, view }: Evidence): TaskView<Task> | undefined {
   const main = queues.find((queue) => queue.name === "main")?.tasks ?? [];
   const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
@@ -38,7 +40,7 @@ function describeWait({ name }: ModuleView, { task, failures }: TaskView<Task>):
   return failures === 0 ? what : `${what} (failed ${times(failures)})`;
 }
 
-/** What the task that is waited for failed of, and when it is tried next (UTC). */
+/** The last error of the task that is waited for, and when it is tried next (UTC). */
 function describeFailure(module: ModuleView, evidence: Evidence): string | undefined {
   if (explainHold(module, evidence) === undefined) return undefined;
   const head = waitingFor(module, evidence);
@@ -72,7 +74,7 @@ function waitsForConfig(view: View): string | undefined {
     : "a new ConfigMap content is invalid; the last good one is in force";
 }
 
-/** What a helm under way waits for, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
+/** What helm waits for at the moment, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
 export function describeHelmWait(run: LastRun | undefined): string | undefined {
   if (run?.hook === undefined || run.hookSince === undefined || run.finishedAt !== undefined)
     return undefined;
@@ -83,7 +85,7 @@ function describeActivity({ activity, lastRun }: ModuleView): readonly (string |
   return activity === "none" ? [] : [`${activity}: step ${lastRun?.step ?? ""}`, describeHelmWait(lastRun)];
 }
 
-/** Everything that can be said of why a module is as it is, one sentence each (`module why`). */
+/** Everything that can be said about the module's state, one sentence each (`module why`). */
 export function explainModule(module: ModuleView, evidence: Evidence): string[] {
   const { problem, retry, absent } = module;
   const facts: readonly (string | undefined | false)[] = [

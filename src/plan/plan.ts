@@ -1,32 +1,37 @@
+/** Decides which tasks are owed, from one view of the state (docs/LIFECYCLE.md, "What leads to what"). */
+
 import { runModuleKey } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { Cause, ModuleView, View } from "../state/index.ts";
 import { configOvertaken, reloadOwed, restartOwed } from "./reload.ts";
 import { runOwed } from "./run.ts";
 
-/** Key of the reload task: there is one at most. */
+/** Key of the reload task: there is at most one. */
 export const CONVERGE_KEY = "converge";
 
-/** A task to put into `main`. */
+/** A task to offer to `main`. */
 export interface Offer {
   readonly task: Task;
   readonly place: Cause["place"];
 }
 
-/** What follows from a view of the world. */
+/** What follows from a view. */
 export interface Plan {
   readonly offers: readonly Offer[];
-  /** The reload under way can no longer be right: its waiting steps go, a fresh one comes. */
+  /** The reload under way is out of date: its waiting steps are dropped and a new reload is put in front. */
   readonly restart: Cause | undefined;
-  /** Modules whose configuration moved since their run began: its back-off ends, a long step of it too. */
+  /**
+   * Modules whose configuration changed since their run began: their back-off ends, and so does a long step of the
+   * run.
+   */
   readonly hurry: readonly string[];
 }
 
 const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
 
 /**
- * View in, tasks out; pure. Tasks are named by keys, so that planning twice is harmless:
- * what waits or runs already is not taken again.
+ * View in, tasks out; pure. Tasks have keys, so planning twice does no harm: what waits or runs already is not
+ * taken again.
  */
 export function plan(view: View): Plan {
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
@@ -37,7 +42,7 @@ export function plan(view: View): Plan {
   return {
     offers: reload === undefined ? runs : besides(reload, runs),
     restart: undefined,
-    // An edit of globals or flags concerns any run: its module may be off by now.
+    // An edit of globals or flags concerns every run, since its module may be disabled now.
     hurry: configOvertaken(view) ? [...view.modules.keys()] : outdated,
   };
 }
@@ -54,20 +59,20 @@ function lookAtModules(view: View): { runs: Offer[]; outdated: string[] } {
 }
 
 /**
- * What a reload is about to run is left to it: all of it when the ConfigMap asks for the reload (the same edit may
- * switch modules off), else what can wait.
+ * Leaves module runs to the coming reload: all of them when the ConfigMap asks for it (the same edit may disable
+ * modules), otherwise those that can wait.
  */
 function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
   if (reload.place === "front") return [converge(reload)];
   return [...runs.filter((run) => run.place === "front"), converge(reload)];
 }
 
-/** The offer of a reload. */
+/** The reload task. */
 export function converge(cause: Cause): Offer {
   return { task: { kind: "converge", key: CONVERGE_KEY, cause: cause.text }, place: cause.place };
 }
 
-/** What follows from one module's view, which mostly is the one of the last look. */
+/** What follows from one module; kept with the module's view, which is mostly the same as at the last look. */
 interface Known {
   readonly idle: boolean;
   readonly offer: Offer | undefined;
@@ -91,12 +96,12 @@ function offerRun(module: ModuleView, view: View): Offer | undefined {
   return { task: runModuleTask(module.name, cause.text), place: cause.place };
 }
 
-/** The task of a module run; folds with one that waits. */
+/** The task of a module run; folds into one that waits. */
 function runModuleTask(module: string, cause: string): Task {
   return { kind: "run-module", key: runModuleKey(module), module, cause };
 }
 
-/** A run began with configuration that is no longer in force. */
+/** A run began with configuration that is not in force any more. */
 function outdatedAttempt(module: ModuleView): boolean {
   return (
     module.enabled &&

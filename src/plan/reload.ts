@@ -1,7 +1,9 @@
+/** Decides whether a reload of all modules is owed, and whether the one under way is out of date. */
+
 import type { Cause, Coverage, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
 
-/** Five reloads in a row that afterAll hooks asked for themselves are a livelock. */
+/** After this many reloads in a row that afterAll hooks caused themselves, the reload backs off. */
 export const MAX_ROUNDS = 5;
 
 const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };
@@ -9,15 +11,15 @@ const GLOBALS: Cause = { text: "global values changed", place: "back" };
 const REQUESTED: Cause = { text: "requested", place: "front" };
 const CONFIRMED: Cause = { text: "a removal was confirmed", place: "front" };
 
-/** Whether globals or flags of the ConfigMap are no longer those that the last reload took into account. */
+/** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
 export function configOvertaken(view: View): boolean {
   const { covered } = view.converge;
   return covered !== undefined && covered.config !== view.coverage.config;
 }
 
 /**
- * Whether the reload under way is void: it took a ConfigMap into account that is no longer in force, or it does not
- * get on and somebody asks for another one, having mended something.
+ * Whether the reload under way is out of date: the ConfigMap that it used is not in force any more, or it makes no
+ * progress and somebody asks for another one, having mended something.
  */
 export function restartOwed(view: View): Cause | undefined {
   if (view.converge.phase === "idle") return undefined;
@@ -31,7 +33,7 @@ function isHeldUp({ modules }: View): boolean {
   return [...modules.values()].some((each) => each.retry !== undefined);
 }
 
-/** Whether a reload is owed while none runs: rules 9, 11, 13 and 16, and a request by token. */
+/** Whether a reload is owed while none runs: rules 9, 11, 13 and 16 of docs/LIFECYCLE.md, and requests by token. */
 export function reloadOwed(view: View): Cause | undefined {
   const { covered } = view.converge;
   if (covered === undefined) return { text: "start-up", place: "front" };
@@ -45,7 +47,7 @@ export function reloadOwed(view: View): Cause | undefined {
   );
 }
 
-/** The reload that is owed takes the confirmed removal up. */
+/** The reload that carries out the confirmed removal. */
 function confirmed(view: View): Cause | undefined {
   return isConfirmedNow(view) ? CONFIRMED : undefined;
 }
@@ -54,7 +56,7 @@ function secondLook(view: View): Cause | undefined {
   return view.secondLook ? { text: "second look at the directories", place: "back" } : undefined;
 }
 
-/** Modules that are off or need a person have nothing to run: a request to them is answered by discovery. */
+/** Modules that are disabled or Invalid have nothing to run: discovery answers their requests. */
 function requested(view: View): Cause | undefined {
   const resting = [...view.modules.values()].filter((each) => !each.enabled || each.problem !== undefined);
   return [view, ...resting].some(isAsked) ? REQUESTED : undefined;
@@ -65,7 +67,7 @@ function isAsked({ requestedToken, handledToken }: Pick<View, "requestedToken" |
   return requestedToken !== undefined && requestedToken !== handledToken;
 }
 
-/** The section of a module that needs a person was edited: it may be right now. */
+/** The section of an Invalid module was edited: it may be valid now. */
 function problemMoved(view: View): Cause | undefined {
   const moved = [...view.modules.values()].some(
     (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handledSectionDigest,
@@ -73,7 +75,7 @@ function problemMoved(view: View): Cause | undefined {
   return moved ? CONFIG : undefined;
 }
 
-/** Always at the front, whatever hooks changed since: a failing head must not keep an edit waiting. */
+/** Always at the front, whatever hooks changed since: an edit must not wait behind a failing task. */
 function configMoved(view: View): Cause | undefined {
   return configOvertaken(view) ? CONFIG : undefined;
 }

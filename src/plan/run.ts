@@ -1,8 +1,10 @@
+/** Decides whether a module has to run, and why (docs/LIFECYCLE.md, "What leads to what"). */
+
 import type { Cause, ModuleView, View } from "../state/index.ts";
 
 type Rule = (module: ModuleView, view: View) => Cause | undefined;
 
-/** In the order in which they are told to people; the first that fires gives the reason. */
+/** In the order in which they are told to people: the first rule that applies gives the reason. */
 const RULES: readonly Rule[] = [
   requested,
   configMoved,
@@ -12,10 +14,10 @@ const RULES: readonly Rule[] = [
   firstRunOwed,
 ];
 
-/** Why a module run is owed now; undefined when nothing is. */
+/** Why a module run is owed now (rules 10, 12, 14, 15 and 16 of docs/LIFECYCLE.md); undefined when none is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (!module.enabled || module.problem !== undefined) return undefined;
-  // Files of it are missing: the second look decides whether it runs without them or is gone.
+  // Files of the module are missing: a second read decides whether it runs without them or is gone.
   if (module.module.vanished !== undefined) return undefined;
   for (const rule of RULES) {
     const cause = rule(module, view);
@@ -49,7 +51,7 @@ function releaseMoved(module: ModuleView): Cause | undefined {
   return { text: `release is ${module.release?.status ?? "gone"}`, place: "back" };
 }
 
-/** A first run that was cut short; while a reload runs it is the reload's business. */
+/** A first run that was interrupted. During a reload, the reload sees to it. */
 function firstRunOwed(module: ModuleView, view: View): Cause | undefined {
   if (module.phase === "ready" || view.converge.phase !== "idle") return undefined;
   return { text: "first run", place: "back" };

@@ -1,3 +1,5 @@
+/** Starts a child process in a process group of its own, and tells how it ended. */
+
 import type { Readable, Writable } from "node:stream";
 
 import { toError } from "../lib/index.ts";
@@ -12,7 +14,7 @@ export interface LaunchSpec {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Text for stdin, maybe later; `"pipe"` leaves it open for the caller; undefined = /dev/null. */
+  /** Text for stdin, now or later; `"pipe"` leaves it open for the caller; undefined = /dev/null. */
   readonly stdin?: { readonly text: string | Uint8Array | Promise<string> } | "pipe" | undefined;
 }
 
@@ -26,13 +28,13 @@ export type Exit =
     }
   | { readonly kind: "notStarted"; readonly error: NodeJS.ErrnoException };
 
-/** A started (or not started) child, leader of its own process group. */
+/** A child that was started (or could not be), leader of its own process group. */
 export interface Child {
   readonly pid: number | undefined;
   readonly stdin: Writable | undefined;
   readonly stdout: Readable | undefined;
   readonly stderr: Readable | undefined;
-  /** When the leader ended; its streams may be held open longer by what it left behind. Never rejects. */
+  /** Resolves when the leader has ended; processes it left behind may hold its streams open longer. Never rejects. */
   readonly exit: Promise<Exit>;
 }
 
@@ -40,7 +42,7 @@ type Start = (spec: LaunchSpec) => Child;
 
 let best: Start | undefined;
 
-/** By the C library where that can be had (see LibcSpawner). */
+/** Starts through the C library where possible (see LibcSpawner). */
 function bestStart(): Start {
   const library = libc();
   if (library === undefined) return startByExeca;
@@ -48,7 +50,7 @@ function bestStart(): Start {
   return (spec) => spawner.start(spec);
 }
 
-/** Starts a child in a process group of its own. Never throws: a failed start is an `Exit` like any other. */
+/** Starts a child in a process group of its own. Never throws: a failed start is an `Exit` too. */
 export function launch(spec: LaunchSpec): Child {
   try {
     best ??= bestStart();
@@ -62,7 +64,7 @@ export function launch(spec: LaunchSpec): Child {
 }
 
 function feed(stdin: Writable | undefined, text: string | Uint8Array | Promise<string>): void {
-  // A child that does not read all of its input is no error: its exit code tells.
+  // A child that does not read all of its input is no error: its exit code counts.
   stdin?.on("error", () => {});
   if (text instanceof Promise) void text.then((known) => stdin?.end(known));
   else stdin?.end(text);

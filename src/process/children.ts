@@ -1,3 +1,5 @@
+/** Keeps track of all living children, so that they can be ended with the operator. */
+
 import { Failures, silentLogger } from "../lib/index.ts";
 
 /** A child that is still alive. */
@@ -11,8 +13,8 @@ const living = new Set<Living>();
 let mayStart: () => boolean = () => true;
 
 /**
- * From now on `run` starts a child only while `allowed` says so, and cancels it otherwise: a process that was frozen
- * wakes up with work that was due before it can notice that another has taken its place.
+ * From now on `run` starts a child only while `allowed` returns true, and cancels it otherwise: a process that was
+ * frozen wakes up with work that was due before it can learn that another operator has taken over.
  */
 export function startOnlyWhile(allowed: () => boolean): void {
   mayStart = allowed;
@@ -25,17 +27,17 @@ export function startsAllowed(): boolean {
 
 let failures = new Failures(silentLogger);
 
-/** From now on `to` hears of errors in what children call: who reads their lines. */
+/** From now on errors of callbacks (readers of output lines) are reported to `to`. */
 export function reportChildren(to: Failures): void {
   failures = to;
 }
 
-/** Calls back on behalf of a child; a mistake there ends neither the operator nor the reading. */
+/** Calls back on behalf of a child; an error there ends neither the operator nor the reading. */
 export function callBack(fn: () => void): void {
   failures.guard("child", fn);
 }
 
-/** Remembers a child until it has ended. */
+/** Keeps a child in the list until it has ended. */
 export function remember(child: Living): void {
   living.add(child);
   void child.ended.then(() => living.delete(child));

@@ -1,3 +1,5 @@
+/** A long-lived helper process that answers lines with lines. */
+
 import { systemClock } from "../lib/index.ts";
 import { launch, type Child, type Exit } from "./child.ts";
 import { callBack, remember } from "./children.ts";
@@ -6,7 +8,7 @@ import { Tail } from "./kept.ts";
 import { LineSplitter } from "./lines.ts";
 import { explainStart } from "./start-problem.ts";
 
-/** A helper program that lives long and answers lines with lines. */
+/** What to start, and who takes its answers. */
 export interface CoprocessOptions {
   readonly file: string;
   readonly args: readonly string[];
@@ -64,7 +66,7 @@ export class Coprocess {
     return this.#child.pid;
   }
 
-  /** Bytes of requests that the child has not taken yet. */
+  /** Bytes of requests that the child has not read yet. */
   get pendingBytes(): number {
     return this.#child.stdin?.writableLength ?? 0;
   }
@@ -76,7 +78,7 @@ export class Coprocess {
     this.#child.stdin?.write("\n");
   }
 
-  /** Closes stdin: a well-behaved child answers what it has and ends. */
+  /** Closes stdin: a well-behaved child answers what it has read and ends. */
   close(): void {
     this.#child.stdin?.end();
   }
@@ -90,7 +92,7 @@ export class Coprocess {
     const { stdin, stdout, stderr } = this.#child;
     stdout?.on("data", (chunk: Buffer) => lines.push(chunk));
     stderr?.on("data", (chunk: Buffer) => this.#stderr.push(chunk));
-    // EPIPE and the like: the exit says the same, with the reason.
+    // EPIPE and the like: the exit gives the reason.
     for (const stream of [stdin, stdout, stderr]) stream?.on("error", () => {});
   }
 

@@ -1,15 +1,17 @@
+/** Decides when the output of a child is complete. */
+
 import type { Readable } from "node:stream";
 
 import type { Clock, Timer } from "../lib/index.ts";
 
 /** After the leader's end, its output counts as complete when nothing came for this long. */
 const QUIET_MS = 100;
-/** A daemon that goes on writing is not listened to any longer than this. */
+/** A daemon that goes on writing is read for no longer than this. */
 const LONGEST_MS = 1000;
 
 /**
- * Resolves when both streams have ended, or, where a daemon holds them open, when they have been quiet for a
- * moment or talk for too long. Then they are closed.
+ * Resolves when both streams have ended; or, where a daemon holds them open, when they have been quiet for a moment
+ * or have gone on for too long. Then they are closed.
  */
 export async function drain(streams: readonly Readable[], clock: Clock): Promise<void> {
   const deadline = clock.monotonic() + LONGEST_MS;

@@ -1,14 +1,16 @@
+/** Ends a process group: SIGTERM, then SIGKILL. */
+
 import { type Clock, sleep, type Timer } from "../lib/index.ts";
 
 const POLL_MS = 20;
-/** How long we look for the end of a group that was sent SIGKILL; zombies that nobody reaps look alive. */
+/** How long to wait for the end of a group that was sent SIGKILL; zombies that nobody reaps look alive. */
 const KILLED_MS = 200;
 
 export type EndReason = "timedOut" | "cancelled";
 
 /**
- * The one way a child is ended from outside: SIGTERM to its whole process group, SIGKILL after the grace time.
- * The first reason wins; a later, shorter grace time is honoured.
+ * The one way a child is ended from outside: SIGTERM to its whole process group, SIGKILL after the grace time. The
+ * first reason counts; a later call can shorten the grace time.
  */
 export class Ending {
   readonly #pid: number;
@@ -36,7 +38,7 @@ export class Ending {
     this.#timer = this.#clock.setTimer(graceMs, () => signalGroup(this.#pid, "SIGKILL"));
   }
 
-  /** After the leader's end: waits until what is left of an ended group is gone too, or was killed. */
+  /** After the leader's end: waits until the rest of the group is gone too, or was killed. */
   async finish(): Promise<void> {
     const patience = this.#killAt + KILLED_MS;
     while (this.#reason !== undefined && groupAlive(this.#pid) && this.#clock.monotonic() < patience) {
@@ -51,7 +53,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // ESRCH: already gone. EPERM: a set-uid member, which we may not touch anyway.
+    // ESRCH: already gone. EPERM: a set-uid member, which may not be signalled.
   }
 }
 

@@ -1,4 +1,6 @@
-/** Keeps the first `limit` bytes of a stream; `truncated` tells that there were more. */
+/** Keeps the beginning or the end of a stream, in bounded memory. */
+
+/** Keeps the first `limit` bytes of a stream; `truncated` says whether there were more. */
 export class Head {
   readonly #limit: number;
   readonly #chunks: Buffer[] = [];

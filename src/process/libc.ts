@@ -1,12 +1,14 @@
+/** Calls functions of the C library on Linux. */
+
 import { createRequire } from "node:module";
 import { isMainThread } from "node:worker_threads";
 
 import type koffiType from "koffi";
 
-/** Memory that C fills in or reads, whatever its shape: longer than any of the structures named here. */
+/** Size of the memory handed to C: more than any of the structures named here needs. */
 export const STRUCT_BYTES = 512;
 
-/** What starting a child takes of the C library; each as in its manual page. */
+/** The functions of the C library that start a child; each as in its manual page. */
 export interface Libc {
   pipe2(fds: [number, number], flags: number): number;
   close(fd: number): number;
@@ -60,7 +62,7 @@ const PROTOTYPES = {
 let known: Libc | false | undefined;
 
 /**
- * The C library of a Linux; undefined elsewhere, in worker threads (they hear no SIGCHLD), and where its bridge is not
+ * The C library on Linux; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not
  * installed.
  */
 export function libc(): Libc | undefined {
@@ -68,7 +70,7 @@ export function libc(): Libc | undefined {
   return known === false ? undefined : known;
 }
 
-/** False on a Linux whose C library cannot be reached: children start slower, with sockets for output. */
+/** False on Linux where the C library cannot be called: children start slower, with sockets for output. */
 export function startsAsMeant(): boolean {
   return process.platform !== "linux" || libc() !== undefined;
 }

@@ -1,6 +1,8 @@
+/** Cuts a stream of bytes into lines of bounded length. */
+
 import { StringDecoder } from "node:string_decoder";
 
-/** Longest line handed on, in characters; the rest of a longer one is dropped. */
+/** Longest line in characters; the rest of a longer one is dropped. */
 export const MAX_LINE = 10_000;
 /** Ends a line that was cut. */
 export const TRUNCATED = ":truncated";
@@ -25,7 +27,7 @@ export class LineSplitter {
     this.#take(this.#decoder.write(chunk));
   }
 
-  /** Emits what has no line end yet. */
+  /** Emits the last line, which has no line end. */
   flush(): void {
     this.#append(this.#decoder.end());
     this.#end();

@@ -1,3 +1,5 @@
+/** Timers of the C library, which work while the event loop is blocked. */
+
 import { createRequire } from "node:module";
 
 import type koffiType from "koffi";
@@ -9,25 +11,25 @@ const CLOCK_BOOTTIME = 7;
 const SIGEV_THREAD = 2;
 const F_SETFD = 2;
 const STDOUT = 1;
-/** The longest command, with the null character at its end. */
+/** The longest command, including the null character at its end. */
 const TEXT_BYTES = 4096;
 
-/** A timer that needs no event loop; unset at first. */
+/** A timer that needs no event loop; not set at first. */
 interface NativeTimer {
-  /** To go off after `ms`, also of a machine that sleeps; what was set before is forgotten. */
+  /** Sets it to `ms` from now; time counts while the machine sleeps, too. Replaces what was set before. */
   set(ms: number): void;
   unset(): void;
 }
 
-/** Timers by the C library, which has a thread of its own for them. */
+/** Timers of the C library, which run in a thread of their own. */
 export interface NativeTimers {
-  /** Runs a shell command (system(3)) that writes to our stdout; the text is that of `setText`. */
+  /** Runs a shell command (system(3)) that writes to stdout; its text is that of `setText`. */
   shell(): NativeTimer & { setText(text: string): void };
   /** Ends this process at once (_exit(2)). */
   exit(): NativeTimer;
 }
 
-/** Undefined where the C library cannot be reached. */
+/** Undefined where the C library cannot be called. */
 export function nativeTimers(): NativeTimers | undefined {
   if (process.platform !== "linux") return undefined;
   try {
@@ -53,11 +55,11 @@ function load(): NativeTimers {
     const set = (ms: number): void => void settime(id.readBigUInt64LE(), 0, specOf(ms), null);
     return { set: (ms) => set(Math.max(ms, 1)), unset: () => set(0) };
   };
-  // Node keeps its streams from all that is not started by it.
+  // Node closes its files in all children that it did not start itself.
   fcntl(STDOUT, F_SETFD, 0);
   return {
     shell() {
-      // Never freed: what is collected as garbage must not be run as a command.
+      // Never freed: memory that was collected as garbage must not be run as a command.
       const memory: unknown = calloc(1, TEXT_BYTES);
       const setText = (text: string): void => {
         const bytes = Buffer.alloc(TEXT_BYTES);
@@ -71,7 +73,7 @@ function load(): NativeTimers {
   };
 }
 
-/** struct sigevent: the argument, no signal, a thread, and what it calls. */
+/** struct sigevent: the argument, no signal, a thread, and the function it calls. */
 function eventOf(address: bigint, argument: bigint): Buffer {
   const event = Buffer.alloc(STRUCT_BYTES);
   event.writeBigUInt64LE(argument, 0);

@@ -1,28 +1,30 @@
+/** Collects children that were started through the C library, with their CPU time and memory. */
+
 import { constants } from "node:os";
 
 import { systemClock, type Timer } from "../lib/index.ts";
 import { STRUCT_BYTES, type Libc } from "./libc.ts";
 
-/** How a child ended, and what it took. */
+/** How a child ended, and what it used. */
 export interface Reaped {
   readonly code: number | undefined;
   readonly signal: string | undefined;
   readonly usage: Usage | undefined;
 }
 
-/** What a process and the children it waited for took (getrusage). */
+/** What a process and the children it waited for used (getrusage). */
 export interface Usage {
   readonly userSeconds: number;
   readonly systemSeconds: number;
-  /** Undefined where it is less than what this process had when the child was one with it. */
+  /** Undefined where it is less than the operator's own, which the child had before it executed its program. */
   readonly maxRssBytes: number | undefined;
 }
 
 const WNOHANG = 1;
-/** Ends are told by a signal; this look between is for the event loop, which a signal does not keep going. */
+/** A signal tells of ends; this regular look is needed since a signal alone does not keep the event loop alive. */
 const LOOK_MS = 1000;
 
-/** Collects children that were started past Node's own child_process. */
+/** Collects children that were not started by Node's child_process. */
 export class Reaper {
   readonly #libc: Libc;
   readonly #living = new Map<number, (end: Reaped) => void>();
@@ -33,13 +35,13 @@ export class Reaper {
     process.on("SIGCHLD", () => this.#look());
   }
 
-  /** Resolves when the child has ended. To be called in the same turn as its start. */
+  /** Resolves when the child has ended. Call it in the same turn as its start. */
   ended(pid: number): Promise<Reaped> {
     this.#looking ??= systemClock.setTimer(LOOK_MS, () => this.#lookAgain());
     return new Promise((resolve) => this.#living.set(pid, resolve));
   }
 
-  /** One signal may stand for many ends. */
+  /** One signal may stand for several children. */
   #look(): void {
     for (const [pid, tell] of this.#living) {
       const end = this.#wait(pid);

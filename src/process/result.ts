@@ -1,3 +1,5 @@
+/** The result of a child process. */
+
 import { formatDuration } from "../lib/index.ts";
 import type { Exit } from "./child.ts";
 import type { EndReason } from "./group.ts";
@@ -6,10 +8,10 @@ import type { Usage } from "./reaper.ts";
 export type Stream = "stdout" | "stderr";
 export type RunOutcome = "succeeded" | "failed" | "timedOut" | "cancelled" | "notStarted";
 
-/** How a run ended; success and every kind of failure have this one shape. */
+/** How a run ended; success and every kind of failure have this one form. */
 export interface RunResult {
   readonly outcome: RunOutcome;
-  /** Undefined when a signal ended it, or it never began. */
+  /** Undefined when a signal ended it, or it was never started. */
   readonly exitCode?: number;
   /** E.g. `SIGKILL`. */
   readonly signal?: string;
@@ -20,7 +22,7 @@ export interface RunResult {
   readonly stderr: string;
   /** Wall time from the start to the end of the leading process and its output. */
   readonly durationMs: number;
-  /** CPU time and peak memory, where they are had. */
+  /** CPU time and peak memory, where they are known. */
   readonly usage?: Usage;
   /** One line for people: `succeeded`, `exit code 3: <last line of stderr>`, `timed out after 5s` … */
   readonly message: string;
@@ -35,13 +37,13 @@ export interface Ended {
   readonly stdout: string;
   readonly stdoutTruncated: boolean;
   readonly stderr: string;
-  /** Why it never began, for people. */
+  /** Why it was never started, for people. */
   readonly startProblem: string | undefined;
 }
 
 const MESSAGE_LIMIT = 300;
 
-/** The one builder of results. */
+/** The only place that makes results. */
 export function toResult(ended: Ended): RunResult {
   const { exit, stdout, stdoutTruncated, stderr, durationMs } = ended;
   return {

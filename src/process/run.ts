@@ -1,3 +1,5 @@
+/** Runs a child process from start to end: time limit, output, result. */
+
 import type { Readable } from "node:stream";
 
 import { type Clock, systemClock } from "../lib/index.ts";
@@ -10,7 +12,7 @@ import { LineSplitter } from "./lines.ts";
 import { toResult, type RunResult, type Stream } from "./result.ts";
 import { explainStart } from "./start-problem.ts";
 
-/** One child process, from start to end. */
+/** A child process to run. */
 export interface RunRequest {
   /** A path, or a name that is looked up on PATH. */
   readonly file: string;
@@ -28,7 +30,7 @@ export interface RunRequest {
   readonly stdoutLimit?: number | undefined;
   /** Bytes kept of stderr (its end); default 64 KiB. */
   readonly stderrLimit?: number | undefined;
-  /** Text for stdin, at once or as soon as it is known; /dev/null without it. */
+  /** Text for stdin, now or as soon as it is known; /dev/null without it. */
   readonly input?: string | Uint8Array | Promise<string> | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -39,8 +41,8 @@ const GRACE_MS = 3000;
 
 /**
  * Runs a child in its own process group and resolves when it has ended; never throws. A time-out or an abort ends
- * the whole group. What the child left running in the background does not hold up the result, and its output is
- * bounded in memory however much there is.
+ * the whole group. Processes that the child left in the background do not delay the result, and output takes
+ * bounded memory however long it is.
  */
 export async function run(request: RunRequest): Promise<RunResult> {
   const clock = request.clock ?? systemClock;
@@ -106,7 +108,7 @@ function listen({ readable, kept, name }: Source, onLine: RunRequest["onLine"]):
     kept.push(chunk);
     lines?.push(chunk);
   });
-  // A read error means the same as the end: there is no more output.
+  // A read error has the same meaning as the end: there is no more output.
   readable?.on("error", () => {});
   return () => lines?.flush();
 }

@@ -1,3 +1,5 @@
+/** Private temporary directories and files. */
+
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, open, readdir, readFile, rm, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -6,14 +8,14 @@ import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { endStrays } from "./strays.ts";
 
-/** What may be written to a scratch file; iterables are written piece by piece, each waited for. */
+/** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
   | string
   | Uint8Array
   | Iterable<string | Uint8Array>
   | AsyncIterable<string | Uint8Array>;
 
-/** The temp directory cannot be used: full, read-only, not ours. Names the directory and the setting. */
+/** The temp directory cannot be used: full, read-only, or somebody else's. Names the directory and the setting. */
 export class ScratchError extends Error {
   readonly dir: string;
 
@@ -46,10 +48,10 @@ function codeOf(error: unknown): string {
 
 const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
-/** What a dead operator's hook has to end in. */
+/** Time in which a hook of an operator that is gone has to end. */
 const GRACE_MS = 3000;
 const SMALL = 2 * 1024 * 1024;
-/** `<prefix>.<pid>-<start time>.<random>`: tells whether its process still lives. */
+/** `<prefix>.<pid>-<start time>.<random>`: shows whether its process is still alive. */
 const NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
 
 /** A private directory (0700) with private files (0600) that goes away with `dispose`. */
@@ -65,7 +67,7 @@ export class Scratch {
     this.#keep = keep;
   }
 
-  /** Makes the directory under `tmpDir`, which is made as well where it is missing. Throws ScratchError. */
+  /** Makes the directory under `tmpDir`, and that one too where it is missing. Throws ScratchError. */
   static async open(tmpDir: string, prefix: string, options: { keep?: boolean } = {}): Promise<Scratch> {
     const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
     const start = join(tmpDir, `${safe}.${process.pid}-${await ownStart}.`);
@@ -81,15 +83,15 @@ export class Scratch {
   }
 
   /**
-   * Removes what processes that are gone have left under `tmpDir`, and first ends the children of theirs that still
-   * work there; says how many directories. Never throws.
+   * Removes the directories of processes that are gone under `tmpDir`, and first ends their children that still
+   * run; returns the number of directories. Never throws.
    */
   static async cleanStale(tmpDir: string, clock: Clock): Promise<number> {
     const names = await readdir(tmpDir).catch((): string[] => []);
     const stale = (await Promise.all(names.map(isStale))).flatMap((is, at) => (is ? (names[at] ?? []) : []));
     if (stale.length === 0) return 0;
     const dirs = stale.map((name) => join(tmpDir, name));
-    // A hook that outlived its operator would work beside its own second run.
+    // A hook that outlived its operator would run beside its own second run.
     await endStrays(
       (environment) => environment.some((each) => dirs.some((dir) => each.includes(`${dir}/`))),
       {
@@ -105,7 +107,7 @@ export class Scratch {
     return join(this.dir, name);
   }
 
-  /** Writes a file and returns its path. Throws ScratchError when the disk says no. */
+  /** Writes a file and returns its path. Throws ScratchError when that fails. */
   async write(name: string, data: ScratchData): Promise<string> {
     const path = this.path(name);
     this.#written.push(path);
@@ -122,7 +124,7 @@ export class Scratch {
   /** Removes the directory and everything in it, unless it is to be kept. Never throws. */
   async dispose(): Promise<void> {
     if (this.#keep) return;
-    // What we know of goes quickly; the slow walk is only for what a child added.
+    // Known files are removed quickly; the slow walk finds what a child added.
     await Promise.all(this.#written.splice(0).map((path) => unlink(path).catch(() => {})));
     await rmdir(this.dir).catch(() =>
       rm(this.dir, { recursive: true, force: true, maxRetries: 2 }).catch(() => {}),
@@ -134,8 +136,8 @@ type Piece = string | Uint8Array;
 type Pieces = Iterable<Piece> | AsyncIterable<Piece>;
 
 /**
- * What can be had at once, and what follows, if anything. A small file is in the page cache sooner than threads of the
- * pool would take it: a third of a run's own cost.
+ * Writes at once what can be written at once, and the rest later. A small file is in the page cache sooner than a
+ * thread of the pool would take it over, which saves a third of the time of a run's own overhead.
  */
 function beginning(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
   if (typeof data === "string" || data instanceof Uint8Array) return { pieces: [data], rest: undefined };
@@ -176,8 +178,8 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
 }
 
 /**
- * Makes what is missing; whether it worked shows when it is used. Not `recursive: true`, which spins for ever where
- * the path leads through a dangling link or into /proc.
+ * Makes missing directories; whether that worked shows when they are used. Without `recursive: true`, which loops
+ * for ever where the path leads through a dangling link or into /proc.
  */
 async function makeDirs(dir: string): Promise<void> {
   const made = await mkdir(dir, DIR_MODE).then(() => "made", codeOf);
@@ -201,7 +203,7 @@ function tryRemove(dir: string): Promise<boolean> {
 /** Start time of a process in ticks since boot (proc(5), field 22); `0` where it does not exist or has no /proc. */
 async function startOf(pid: number): Promise<string> {
   const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  // The command in the second field may hold spaces and brackets.
+  // The command in the second field may contain spaces and brackets.
   return text.slice(text.lastIndexOf(")") + 2).split(" ")[19] ?? "0";
 }
 

@@ -1,3 +1,5 @@
+/** Starts children with execa, where the C library cannot be called. */
+
 import { execa } from "execa";
 
 import { toError } from "../lib/index.ts";
@@ -6,15 +8,15 @@ import type { Child, Exit, LaunchSpec } from "./child.ts";
 const STREAMS = {
   stdout: "pipe",
   stderr: "pipe",
-  // Bytes are read here, bounded; execa neither keeps nor decodes them.
+  // The output is read here, with a limit; execa neither keeps nor decodes it.
   buffer: false,
   encoding: "buffer",
   stripFinalNewline: false,
 } as const;
-/** Failure is a result; the group is ours to end; and the operator's own end waits for nobody (see endChildren). */
+/** A failure is a result; the group is ended here; and the operator's own end waits for nobody (see endChildren). */
 const MANNERS = { reject: false, detached: true, cleanup: false, extendEnv: false } as const;
 
-/** A child that leads a process group of its own, started in Node's own way. Throws where it can tell at once. */
+/** Starts a child that leads a process group of its own. Throws errors that are known at once. */
 export function startByExeca(spec: LaunchSpec): Child {
   const { file, args, cwd, env } = spec;
   const stdin = spec.stdin === undefined ? ("ignore" as const) : ("pipe" as const);
@@ -39,7 +41,7 @@ interface ExecaEnd {
   readonly shortMessage?: string | undefined;
 }
 
-/** Without an `exit` event the child never began. */
+/** Without an `exit` event the child was never started. */
 function lateExit(result: ExecaEnd): Exit {
   if (result.exitCode !== undefined || result.signal !== undefined) {
     return exited(result.exitCode ?? null, result.signal ?? null);

@@ -1,3 +1,5 @@
+/** Starts children with posix_spawn of the C library. */
+
 import { accessSync, constants } from "node:fs";
 import { Socket } from "node:net";
 import { delimiter, join } from "node:path";
@@ -16,13 +18,12 @@ const SETSID = 0x80;
 
 const SHELL = "/bin/sh";
 
-/** Ends of pipes for stdin, stdout and stderr; undefined where there is no pipe. */
+/** The ends of the pipes for stdin, stdout and stderr; undefined where there is no pipe. */
 type Fds = (number | undefined)[];
 
 /**
- * Starts children with posix_spawn. Beside Node's own way, which forks the whole address space, this holds up the
- * event loop for a tenth of the time; and output goes through pipes, not sockets, so that a hook may write to
- * `/dev/stderr`.
+ * Starts children with posix_spawn. Node forks the whole address space; this blocks the event loop for a tenth of
+ * that time. Output goes through pipes, not sockets, so that a hook may write to `/dev/stderr`.
  */
 export class LibcSpawner {
   readonly #libc: Libc;
@@ -35,7 +36,7 @@ export class LibcSpawner {
     this.#attributes = newSession(libc);
   }
 
-  /** A child that leads a session of its own. Throws an ErrnoException when it cannot be started. */
+  /** Starts a child that leads a session of its own. Throws an ErrnoException when that fails. */
   start(spec: LaunchSpec): Child {
     const theirs: Fds = [];
     const ours: Fds = [];
@@ -54,7 +55,7 @@ export class LibcSpawner {
     }
   }
 
-  /** Adds a pipe's end to each of the two who read and write it. */
+  /** Gives the two ends of a pipe to the one that reads and the one that writes. */
   #pipe(reader: Fds, writer: Fds): void {
     const fds: [number, number] = [-1, -1];
     if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw errnoException(this.#libc.errno(), "pipe2");
@@ -66,7 +67,7 @@ export class LibcSpawner {
     for (const fd of fds) if (fd !== undefined) this.#libc.close(fd);
   }
 
-  /** Starts the file, or, like execvp(3), the shell with it where it has no "#!" line. */
+  /** Starts the file; like execvp(3), with the shell where it has no "#!" line. */
   #spawn({ file, args, cwd, env }: LaunchSpec, fds: Readonly<Fds>): number {
     const path = locate(file, env["PATH"]);
     const actions = this.#actions(cwd, fds);

@@ -1,7 +1,9 @@
+/** Explains why a child could not be started. */
+
 import { stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 
-/** Why a child could not be started, in words that tell what to mend. */
+/** Why a child could not be started, with the remedy. */
 export async function explainStart(
   spec: { file: string; cwd: string },
   error: NodeJS.ErrnoException,

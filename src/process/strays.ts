@@ -1,3 +1,5 @@
+/** Finds and ends children that outlived the operator that started them. */
+
 import { readdir, readFile } from "node:fs/promises";
 
 import { sleep } from "../lib/index.ts";
@@ -5,7 +7,10 @@ import type { Clock } from "../lib/index.ts";
 
 const STEP_MS = 50;
 
-/** Tells a stray by its environment, as `NAME=value` each: neither a crash nor a pid used twice can falsify it. */
+/**
+ * Identifies a stray by variables in its environment, each as `NAME=value`: these stay right after a crash and when
+ * a pid is used again.
+ */
 export type Fits = (environment: readonly string[]) => boolean;
 
 /** How strays are ended. */
@@ -16,7 +21,10 @@ export interface StrayOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Pids of processes that a former life of ours has left, told by what it gave them. Empty where there is no /proc. */
+/**
+ * Pids of processes that an earlier operator process left, found by the variables it gave them. Empty where there
+ * is no /proc.
+ */
 export async function strays(fits: Fits): Promise<number[]> {
   const pids = (await readdir("/proc").catch(() => [])).filter((name) => /^\d+$/.test(name)).map(Number);
   const fitting = await Promise.all(
@@ -29,7 +37,7 @@ export async function strays(fits: Fits): Promise<number[]> {
   return pids.filter((_, at) => fitting[at] === true);
 }
 
-/** Ends all that fit, and resolves when none is left. */
+/** Ends all that match, and resolves when none is left. */
 export async function endStrays(fits: Fits, { clock, graceMs, signal }: StrayOptions): Promise<void> {
   const start = clock.monotonic();
   let told = false;
@@ -46,6 +54,6 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It ended meanwhile, or is not ours to end.
+    // It has ended meanwhile, or belongs to somebody else.
   }
 }

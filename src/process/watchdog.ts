@@ -1,19 +1,22 @@
+/** Ends the process when the event loop does not answer in time. */
+
 import { nativeTimers } from "./native-timer.ts";
 
-/** A process without an init above it cannot be killed from inside: it has to end itself, after its children. */
+/** Without an init above it a process cannot be killed from inside: it has to exit by itself, after its children. */
 const LATER_MS = 400;
 
-/** Ends this process and its children when it is not held off in time. */
+/** Ends this process and its children unless it is held off in time. */
 export interface Watchdog {
-  /** Bites after `ms`, with these last words on stdout; what was said before is forgotten. */
+  /** Ends them after `ms`, with these last words on stdout; replaces what was set before. */
   biteAfter(ms: number, lastWords: string): void;
-  /** Never bites again, unless told. */
+  /** Switches the watchdog off until it is set again. */
   calm(): void;
 }
 
 /**
- * A watchdog outside the event loop, which may be busy, and as cheap as a timer of the system. It bites with SIGKILL
- * for the process group of each child, and then for this process. Undefined where there is no such timer (beside Linux).
+ * A watchdog outside the event loop, which may be blocked; it costs no more than a timer of the system. It sends
+ * SIGKILL to the process group of each child, and then ends this process. Undefined where there is no such timer
+ * (outside Linux).
  */
 export function watchdog(): Watchdog | undefined {
   const timers = nativeTimers();
@@ -34,7 +37,7 @@ export function watchdog(): Watchdog | undefined {
   };
 }
 
-/** Children are told by their parent, wherever they come from; where the kernel keeps no list of them, all are asked. */
+/** Children are found by their parent, however they were started. */
 function script(pid: number, lastWords: string): string {
   return `printf '%s\\n' '${lastWords.replaceAll("'", `'\\''`)}'
 if [ -r /proc/${pid}/task/${pid}/children ]; then children=$(cat /proc/${pid}/task/*/children)

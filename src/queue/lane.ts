@@ -1,6 +1,8 @@
+/** The content of one named queue. */
+
 import type { QueueTask } from "./types.ts";
 
-/** One place in a queue: usually one task, more where neighbours of the same batch were folded together. */
+/** An item of a queue: one task, or several of one batch that were folded together. */
 export interface Entry<T extends QueueTask> {
   tasks: T[];
   readonly enqueuedAt: number;
@@ -9,16 +11,16 @@ export interface Entry<T extends QueueTask> {
   /** Not to be run before this time (back-off or rate limit); 0 = at once. */
   notBefore: number;
   running: boolean;
-  /** Was put to the front while another one ran there. */
+  /** Was put to the front while another task ran there. */
   overtakes: boolean;
   /** When the run under way began, in ms since the epoch. */
   startedAt: number;
 }
 
-/** A queue that is longer than this is searched for tasks that can be folded although they are no neighbours. */
+/** In a queue longer than this, tasks of one batch are folded wherever they stand. */
 const FLOOD = 100;
 
-/** The ordered content of one named queue. The running entry, if any, is always the first. */
+/** The ordered content of one named queue. The running entry, if any, is the first. */
 export class Lane<T extends QueueTask> {
   entries: Entry<T>[] = [];
 
@@ -45,7 +47,10 @@ export class Lane<T extends QueueTask> {
     if (this.entries.length > FLOOD && this.entries.length % FLOOD === 0) this.#compact();
   }
 
-  /** Puts tasks before everything that is not running, in the order given; what waits under the same keys goes. */
+  /**
+   * Puts tasks before everything that is not running, in the order given; waiting tasks with the same keys are
+   * dropped.
+   */
   prepend(tasks: readonly T[], now: number): void {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
@@ -54,7 +59,7 @@ export class Lane<T extends QueueTask> {
     this.entries.splice(at, 0, ...entries);
   }
 
-  /** A head that failed goes behind what was put to the front while it ran. */
+  /** Moves a head that failed behind what was put to the front while it ran. */
   yieldHead(): void {
     const [head, ...rest] = this.entries;
     if (head === undefined) return;
@@ -72,7 +77,7 @@ export class Lane<T extends QueueTask> {
     for (const { tasks } of joined) head.tasks.push(...tasks);
   }
 
-  /** Takes waiting tasks out; a running entry stays. Returns whether there were any. */
+  /** Removes waiting tasks; a running one stays. Returns whether there were any. */
   remove(match: (task: T) => boolean): boolean {
     const before = this.length;
     for (const entry of this.entries) {
@@ -83,8 +88,8 @@ export class Lane<T extends QueueTask> {
   }
 
   /**
-   * Under a flood, all waiting tasks of one batch move to its first place, but not past one that
-   * runs alone.
+   * In a long queue, moves all waiting tasks of one batch to the first one's place, but not past one that runs
+   * alone.
    */
   #compact(): void {
     const first = new Map<string, Entry<T>>();

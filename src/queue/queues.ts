@@ -1,3 +1,5 @@
+/** Named queues of tasks, and the one place that retries (docs/LIFECYCLE.md, "Queues"). */
+
 import { retryDelay, sleep, toError } from "../lib/index.ts";
 import type { Clock, RetryBounds, Timer } from "../lib/index.ts";
 import { Lane } from "./lane.ts";
@@ -13,11 +15,11 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly run: (batch: readonly T[], context: RunContext) => Promise<Outcome<T>>;
   /** Milliseconds the head must still wait before it may start (rate limits); 0 = none. */
   readonly delay?: (task: T) => number;
-  /** Told after every change of any queue, in the same turn. */
+  /** Called after every change of any queue, in the same turn. */
   readonly onChange?: (queue: string) => void;
-  /** Told when a run has ended, before the next one starts. */
+  /** Called when a run has ended, before the next one starts. */
   readonly onSettled?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
-  /** Told how long work on a queue itself took. */
+  /** Called with the time that work on a queue itself took. */
   readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
 }
 
@@ -25,7 +27,7 @@ interface Worker<T extends QueueTask> {
   readonly lane: Lane<T>;
   timer: Timer | undefined;
   abort: AbortController | undefined;
-  /** Ends the patience with an interrupted run. */
+  /** Cancels the timer that ends an interrupted run. */
   patience: Timer | undefined;
 }
 
@@ -37,15 +39,15 @@ interface Run<T extends QueueTask> {
 }
 
 /**
- * Named FIFO queues with one worker each. The head is retried with a growing delay and
- * blocks its queue; nothing polls: a worker wakes when a task is offered, a run ends or a delay is over.
+ * Named FIFO queues with one worker each. The head is retried with a growing delay and blocks its queue. Nothing
+ * polls: a worker wakes up when a task is offered, a run ends or a delay is over.
  */
 export class Queues<T extends QueueTask> {
   readonly #options: QueuesOptions<T>;
   readonly #workers = new Map<string, Worker<T>>();
   #stopped = false;
   #idle: (() => void)[] = [];
-  /** Asked for far more often than anything changes. */
+  /** Cached: it is read far more often than it changes. */
   #views: readonly QueueView<T>[] | undefined;
 
   constructor(options: QueuesOptions<T>) {
@@ -64,7 +66,7 @@ export class Queues<T extends QueueTask> {
     return true;
   }
 
-  /** Takes waiting tasks out of all queues (or of one); running ones are left. */
+  /** Removes waiting tasks from all queues (or from one); running ones stay. */
   remove(match: (task: T) => boolean, queue?: string): void {
     for (const [name, worker] of this.#workers) {
       if ((queue !== undefined && queue !== name) || worker.lane.head === undefined) continue;
@@ -85,7 +87,7 @@ export class Queues<T extends QueueTask> {
     }
   }
 
-  /** Aborts the signal of running batches that match, once they have run for `afterMs`: short ones end by themselves. */
+  /** Aborts the signal of matching runs once they have taken `afterMs`; short ones end by themselves. */
   interrupt(match: (task: T) => boolean, afterMs = 0): void {
     const { clock } = this.#options;
     for (const worker of this.#workers.values()) {
@@ -171,7 +173,7 @@ export class Queues<T extends QueueTask> {
   #waitMs(head: Entry<T>): number {
     const backoff = head.notBefore - this.#options.clock.now();
     const first = head.tasks[0];
-    // Asking takes a token of the rate limit, so only who may start now asks.
+    // Asking takes a token of the rate limit, so only a task that may start now asks.
     if (backoff > 0 || first === undefined) return backoff;
     return this.#options.delay?.(first) ?? 0;
   }

@@ -1,3 +1,5 @@
+/** Rate limits of hooks (docs/HOOKS.md, "Rate limits"). */
+
 import type { Clock } from "../lib/index.ts";
 import type { Hook, Task } from "../model/index.ts";
 
@@ -6,7 +8,7 @@ interface Bucket {
   at: number;
 }
 
-/** Token buckets over the runs of hooks that ask for it (`settings`; docs/HOOKS.md, "Rate limits"). */
+/** Token buckets over the runs of hooks that have `settings`. */
 export class RateLimits {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, Bucket>();

@@ -1,8 +1,10 @@
+/** Waits until a task has left its queue. */
+
 import { queueOf } from "../model/index.ts";
 import type { HookTask, Task } from "../model/index.ts";
 import type { Queues } from "./queues.ts";
 
-/** What somebody waits for: that a task has left its queue, or has at least been tried. */
+/** What a waiter waits for: the task has left its queue, or has at least been tried. */
 type Until = "settled" | "tried";
 
 interface Wait {
@@ -10,7 +12,7 @@ interface Wait {
   readonly resolve: () => void;
 }
 
-/** Waits for tasks to leave their queues, for whatever reason: done, cancelled, or taken out. */
+/** Waits for tasks to leave their queues for any reason: done, cancelled, or removed. */
 export class TaskWaits {
   readonly #queues: Queues<Task>;
   #waits: (Wait & { readonly key: string })[] = [];
@@ -19,7 +21,7 @@ export class TaskWaits {
     this.#queues = queues;
   }
 
-  /** Offers a task with a key to its binding's queue and resolves when it is not there any more, or has failed. */
+  /** Offers a task with a key to its binding's queue; resolves when it is gone from the queue, or has failed. */
   offer(task: HookTask, until: Until): Promise<void> {
     const key = task.key ?? "";
     return new Promise((resolve) => {
@@ -29,7 +31,7 @@ export class TaskWaits {
     });
   }
 
-  /** To be called after every change of the queues. */
+  /** Call it after every change of the queues. */
   look(): void {
     if (this.#waits.length === 0) return;
     const over = new Set(this.#waits.filter(({ key, until }) => this.#isOver(key, until)));

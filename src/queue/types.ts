@@ -1,17 +1,18 @@
-/** What the queues need to know of a task; they have never heard of modules. */
+/** What the queues need to know of a task; they know nothing of modules and hooks. */
+
+/** A task in a queue. */
 export interface QueueTask {
   /** Tasks with a key fold: a second one is not taken while the first waits or runs. */
   readonly key?: string;
-  /** Neighbours of the same batch are handed to the runner together. */
+  /** Tasks of one batch that follow each other are run together. */
   readonly batch?: string;
-  /** Runs by itself all the same, and no task of its batch overtakes it. */
+  /** Runs by itself all the same, and no other task of its batch overtakes it. */
   readonly alone?: boolean;
 }
 
 /**
- * What became of a run:
- * `done` leaves the queue; `expand` puts `tasks` in front and runs this one again after them;
- * `retry` stays at the head and backs off (`delayMs` replaces the growing delay); `cancelled` leaves silently.
+ * What became of a run. `done` leaves the queue. `expand` puts `tasks` in front and runs this one again after them.
+ * `retry` stays at the head and backs off (`delayMs` replaces the growing delay). `cancelled` leaves silently.
  */
 export type Outcome<T> =
   | { readonly kind: "done" }
@@ -23,8 +24,8 @@ export type Outcome<T> =
 export type Place = "back" | "front";
 
 /**
- * Work on a queue itself, by the names of the Go operator: a task was put in front or behind, the head was taken to be
- * run together with what joins it, it left, waiting tasks were looked through to be taken out.
+ * Work on a queue itself, with the names of the Go operator's metrics: a task was added in front or behind, the
+ * head was taken to be run with the tasks that join it, it left, waiting tasks were searched.
  */
 export type QueueAction = "AddFirst" | "AddLast" | "GetFirst" | "RemoveFirst" | "Filter";
 
@@ -33,7 +34,7 @@ export interface RunContext {
   readonly queue: string;
   /** Failures in a row before this run. */
   readonly failures: number;
-  /** Milliseconds the oldest task of the batch has waited. */
+  /** How long the oldest task of the batch has waited, in milliseconds. */
   readonly waitedMs: number;
   readonly signal: AbortSignal;
 }
@@ -44,7 +45,7 @@ export interface TaskView<T> {
   readonly count: number;
   readonly failures: number;
   readonly message: string | undefined;
-  /** Milliseconds since the epoch of the next try; undefined when it waits for its turn or runs. */
+  /** Time of the next try in milliseconds since the epoch; undefined when it waits for its turn or runs. */
   readonly nextAt: number | undefined;
   readonly running: boolean;
 }
