@@ -1,7 +1,6 @@
 import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { parseCrontab } from "../cron/index.ts";
 import type { HookMetricOwner, HookMetrics } from "../metrics/index.ts";
-import { describeProblem } from "../model/index.ts";
 import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
 import type { Queues, TaskWaits } from "../queue/index.ts";
@@ -85,9 +84,6 @@ async function load(
 async function readAgain(base: Base, previous: Tree): Promise<Tree> {
   const tree = await base.readTree(previous);
   tellTree(base.logger, tree, previous);
-  const known = new Set(previous.problems.map(describeProblem));
-  for (const problem of tree.problems.filter((each) => !known.has(describeProblem(each))))
-    base.logger.error("A common file is broken; its last good content stays in force", { ...problem });
   return tree;
 }
 

@@ -10,9 +10,13 @@ import {
   parseHookConfig,
   parseMetrics,
   parseObjectOperations,
+  renderContext,
 } from "../../src/hooks/index.ts";
 import type { HookOutput } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
+import { LIFECYCLE_BINDINGS } from "../../src/model/index.ts";
+import type { LifecycleBinding } from "../../src/model/index.ts";
+import { event, hookWith, sync, tick } from "../hooks/build.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const page = readFileSync(join(root, "docs", "HOOKS.md"), "utf8");
@@ -35,6 +39,152 @@ describe("configurations", () => {
     const parsed = parseHookConfig(text, kindOf(kind.split(" ")[0]), { checkCrontab });
     expect(parsed).toMatchObject({ config: {}, warnings: [] });
   });
+});
+
+/** Rows of the table whose head begins so, as cells. */
+function table(head: string): string[][] {
+  const from = page.indexOf(`| ${head} |`);
+  const rows = page.slice(from, page.indexOf("\n\n", from)).trim().split("\n").slice(2);
+  return rows.map((row) =>
+    row
+      .slice(2, -2)
+      .split(" | ")
+      .map((cell) => cell.trim()),
+  );
+}
+
+/** Names between back quotes. */
+const codes = (cell = ""): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
+
+test("the table of lifecycle bindings says who may have which", () => {
+  const rows = table("binding | global | module | runs").map((row) => row.join(" | ").split("|"));
+  expect(rows.map(([binding]) => codes(binding)[0])).toEqual(LIFECYCLE_BINDINGS);
+  for (const [binding = "", global = "", module = ""] of rows) {
+    const [name = ""] = codes(binding);
+    for (const [kind, says] of [
+      ["global", global],
+      ["module", module],
+    ] as const) {
+      const parsed = parseHookConfig(`configVersion: v1\n${name}: 7`, kind);
+      const order = "config" in parsed ? parsed.config.lifecycle[name as LifecycleBinding] : undefined;
+      expect([name, kind, order]).toEqual([name, kind, says.trim() === "yes" ? 7 : undefined]);
+    }
+  }
+});
+
+/** What is between `kind` alone and a binding with this field; its default where that is a value. */
+const FIELDS: Readonly<Record<string, readonly [given: string, is: object, fallback: unknown]>> = {
+  name: ["pods", { name: "pods" }, "kubernetes"],
+  apiVersion: ["apps/v1", { apiVersion: "apps/v1" }, undefined],
+  "nameSelector.matchNames": ["[a]", { names: ["a"] }, undefined],
+  labelSelector: ["{matchLabels: {a: b}}", { labelSelector: { matchLabels: { a: "b" } } }, undefined],
+  "fieldSelector.matchExpressions": [
+    "[{field: a.b, operator: NotEquals, value: c}]",
+    { fieldSelector: "a.b!=c" },
+    undefined,
+  ],
+  "namespace.nameSelector": ["{matchNames: [a]}", { namespaces: ["a"] }, undefined],
+  "namespace.labelSelector": [
+    "{matchLabels: {a: b}}",
+    { namespaceLabels: { matchLabels: { a: "b" } } },
+    undefined,
+  ],
+  executeHookOnEvent: ["[]", { events: [] }, ["Added", "Modified", "Deleted"]],
+  executeHookOnSynchronization: ["false", { executeOnSynchronization: false }, true],
+  waitForSynchronization: ["false, queue: side", { waitForSynchronization: false }, true],
+  keepFullObjectsInMemory: ["false", { keepFullObjects: false }, true],
+  jqFilter: [".a", { jqFilter: ".a" }, undefined],
+  allowFailure: ["true", { allowFailure: true }, false],
+  queue: ["side", { queue: "side" }, "main"],
+  includeSnapshotsFrom: ["[other]", { includeSnapshotsFrom: ["other"] }, []],
+  group: ["g", { group: "g" }, undefined],
+};
+
+describe("the table of fields of a kubernetes binding", () => {
+  const rows = table("field | meaning | default").map(([field, , fallback]) => ({
+    fields: codes(field),
+    fallback,
+  }));
+  test("lists them all", () => {
+    expect(rows.flatMap(({ fields }) => fields).toSorted()).toEqual(
+      ["kind", ...Object.keys(FIELDS)].toSorted(),
+    );
+    expect(parseHookConfig("configVersion: v1\nkubernetes: [{name: x}]", "global")).toEqual({
+      errors: ["kubernetes[0].kind is required"],
+    });
+  });
+
+  test.each(Object.entries(FIELDS))(
+    "%s is read as told, and has the default that is told",
+    (field, [given, is, fallback]) => {
+      const bindings = (extra: string): readonly object[] => {
+        const text = `configVersion: v1\nkubernetes:\n- {kind: Pod, name: other}\n- {kind: Pod${extra}}`;
+        const parsed = parseHookConfig(text, "global");
+        expect(parsed).toHaveProperty("config");
+        return "config" in parsed ? parsed.config.kubernetes : [];
+      };
+      const [outer = "", inner] = field.split(".");
+      const written = inner === undefined ? `${outer}: ${given}` : `${outer}: {${inner}: ${given}}`;
+      expect(bindings(`, ${written}`)[1]).toMatchObject(is);
+      const [member = ""] = Object.keys(is);
+      expect(bindings("")[1]).toHaveProperty(member, fallback);
+      const told = rows.find(({ fields }) => fields.includes(field))?.fallback ?? "";
+      const said = /^`(.*)`$/.exec(told)?.[1] ?? { "all three": "Added,Modified,Deleted" }[told] ?? "";
+      expect(said).toBe(fallback === undefined ? "" : String(fallback));
+    },
+  );
+});
+
+const TRIGGERS: Readonly<Record<string, string>> = {
+  onStartup: "onStartup: 1",
+  "other lifecycle bindings": "beforeAll: 1",
+  "a schedule": 'schedule: [{crontab: "* * * * *"}]',
+  "the start of a kubernetes binding": "kubernetes: [{kind: Pod, jqFilter: .a}]",
+  "an event": "kubernetes: [{kind: Pod, jqFilter: .a}]",
+  "a group": "kubernetes: [{kind: Pod, group: g}]",
+};
+
+test.each(table("because of | fields"))("the table of contexts: %s: %s", (cause, fields) => {
+  const because = cause.replaceAll("`", "");
+  const hook = hookWith(`configVersion: v1\n${TRIGGERS[because] ?? "none"}`, "h", "global");
+  const [binding] = hook.config.kubernetes;
+  const [line] = hook.config.schedules;
+  const [lifecycle] = LIFECYCLE_BINDINGS.filter((name) => hook.config.lifecycle[name] !== undefined);
+  const trigger =
+    binding === undefined
+      ? line === undefined
+        ? ({ type: "lifecycle", binding: lifecycle ?? "onStartup" } as const)
+        : tick(line)
+      : because === "an event"
+        ? event(binding)
+        : sync(binding);
+  const snapshots = { get: () => [], objects: () => [] };
+  const text = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
+  const [context = {}] = JSON.parse(text) as Record<string, unknown>[];
+  const told = codes(fields).map((each) => each.split(": "));
+  const own = Object.keys(context).filter(
+    (key) => key !== "snapshots" || because === "other lifecycle bindings",
+  );
+  expect(own.toSorted()).toEqual(told.map(([key]) => key).toSorted());
+  expect(context).toMatchObject(Object.fromEntries(told.filter(([, value]) => value !== undefined)));
+});
+
+test("a hook takes its own files from hooks/lib, which holds no hooks", async () => {
+  const hooks = join(dir, "own", "hooks");
+  mkdirSync(join(hooks, "lib"), { recursive: true });
+  const [line = ""] = /`(source "\$WORKING_DIR[^`]*)`/.exec(page)?.slice(1) ?? [];
+  writeFileSync(join(hooks, "lib", "functions.sh"), 'say() { echo \'{"name": "said", "set": 1}\'; }\n');
+  const path = join(hooks, "hook.sh");
+  writeFileSync(path, `#!/bin/bash\n${line}\nsay >"$METRICS_PATH"\n`, { mode: 0o755 });
+  const settings = {
+    env,
+    workingDir: undefined,
+    tmpDir: dir,
+    debugKeepTmpFiles: false,
+    logProxyHookJson: false,
+  };
+  const given = { path, context: "[]", values: "{}", configValues: "{}", settings, logger: silentLogger };
+  expect(await hookOffline(given)).toMatchObject({ output: { metrics: [{ name: "said" }] } });
 });
 
 /** A hook of the page, and the context and outputs that follow it. */

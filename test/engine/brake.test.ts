@@ -129,6 +129,42 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toHaveLength(4);
   });
 
+  it("holds scripts that all say no", async () => {
+    let answer = true;
+    const modules = NAMES.map((name) => ({ name, enabled: true, script: () => answer }));
+    const lab = new EngineLab({ brake: "3,50%", modules });
+    await lab.start();
+    expect(lab.releases.size).toBe(5);
+    answer = false;
+    lab.state.recordRequest(undefined, "token");
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    expect(heldOf(lab)).toEqual(NAMES);
+  });
+
+  it("rests the hooks of modules whose removal it holds, and leaves their releases", async () => {
+    const hook = { name: "h", lifecycle: { beforeHelm: 1 }, kubernetes: [{}], schedules: [{}] };
+    const lab = new EngineLab({
+      brake: "3,50%",
+      config: Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])),
+      modules: NAMES.map((name) => ({ name, hooks: [hook] })),
+    });
+    await lab.start();
+    lab.edit(off(...NAMES));
+    await lab.run();
+    const before = [...lab.releases.values()];
+    lab.log.length = 0;
+    for (const name of NAMES) {
+      lab.event(`${name}/h`);
+      lab.tick(`${name}/h`);
+    }
+    lab.edit({ a: "{x: 1}" });
+    await lab.run();
+    expect(lab.log).toEqual([]);
+    expect([...lab.releases.values()]).toEqual(before);
+    expect(lab.state.view.enabledModules).toEqual([]);
+  });
+
   it("does not stop what was begun", async () => {
     const lab = world([]);
     for (const name of NAMES) lab.addRelease(name);

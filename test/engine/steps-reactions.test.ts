@@ -161,6 +161,24 @@ describe("13 to 16: what the changes start", () => {
     expect(lab.log).toEqual([]);
   });
 
+  it("15: a suspended module's helm is left alone, its hooks go on", async () => {
+    const lab = await started({ own: changing(OWN, "/one/x") });
+    lab.edit({ oneMaintenance: "NoResourceReconciliation" });
+    await lab.run();
+    lab.log.length = 0;
+    lab.event("one/h");
+    await lab.run();
+    const hooks = ["hook one/h: beforeHelm", "hook one/h: afterHelm"];
+    expect(lab.log).toEqual(["hook one/h: nodes", ...hooks]);
+    lab.edit({ one: "{ y: 1 }" });
+    lab.moveRelease("one", "rollback");
+    await lab.run();
+    expect(lab.log.slice(3)).toEqual(hooks);
+    lab.edit({ oneMaintenance: undefined });
+    await lab.run();
+    expect(lab.log).toContain("helm one");
+  });
+
   it.each([
     ["global section", { global: "{ x: 1 }" }, RELOAD],
     ["flag", { oneEnabled: "true" }, RELOAD.filter((line) => !line.startsWith("release"))],

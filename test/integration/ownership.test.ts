@@ -11,6 +11,8 @@ import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
+import { keepLog } from "../support/logged.ts";
+import type { LoggedLine } from "../support/logged.ts";
 import { startOperator } from "../support/operator.ts";
 
 // docs/RUNNING.md, "What outlives a release": an object goes with the release that its marks name, and with no other.
@@ -29,6 +31,7 @@ const map = (name: string): string => `apiVersion: v1\nkind: ConfigMap\nmetadata
 describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which) => {
   let lab: Lab;
   let releases: Releases;
+  let logged: LoggedLine[];
 
   function open(change: Partial<ReleasesOptions> = {}): Releases {
     const { namespace, root, client, hub } = lab;
@@ -45,7 +48,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
       tmpDir: join(root, "tmp"),
       env: { PATH: process.env["PATH"] ?? "" },
       kubeConfig: cluster().kubeconfig,
-      logger: silentLogger,
+      logger: keepLog(logged),
       clock: systemClock,
       purge: "owned",
       adopt: "all",
@@ -54,6 +57,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
   }
 
   beforeEach(async () => {
+    logged = [];
     const namespace = await makeNamespace("owners");
     const root = await mkdtemp(join(tmpdir(), "owners-test-"));
     const logger = silentLogger;
@@ -128,6 +132,16 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await chart("a", map("own"), space(mine), space(theirs), definition);
     await bring("a");
     await bring("a");
+    const policy = String.raw`jsonpath={.metadata.annotations.helm\.sh/resource-policy}`;
+    expect(await kubectl(["get", "ns", theirs, "-o", policy])).toBe("keep");
+    expect(await kubectl(["get", "ns", mine, "-o", policy])).toBe("");
+    expect(logged.map(([, message, fields]) => [message, fields?.["object"]])).toEqual([
+      [
+        "An object that was there before is kept when its module goes",
+        `CustomResourceDefinition/things.${lab.namespace}.example.com`,
+      ],
+      ["An object that was there before is kept when its module goes", `Namespace/${theirs}`],
+    ]);
     await remove("a");
     expect(await uid("cm/own")).toBe("");
     const phase = (name: string): Promise<string> =>
@@ -215,6 +229,9 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await bring("b");
     const from = `of ${lab.namespace}/a`;
     expect(told).toEqual([["b", `ConfigMap/shared ${from}`, `ClusterRole/${lab.namespace} ${from}`]]);
+    expect(logged).toEqual([
+      ["warn", "Objects of other releases are taken over", { module: "b", objects: told[0]?.slice(1) }],
+    ]);
     const owner = String.raw`jsonpath={.metadata.annotations.meta\.helm\.sh/release-name}`;
     expect(await kubectl(["get", "clusterrole", lab.namespace, "-o", owner])).toBe("b");
   });

@@ -74,3 +74,18 @@ test("a file of a module that breaks later is an error, and its mending is told"
   await read(broken);
   expect(lines).toEqual([["info", "The files of a module are in order again", { module: "web" }]]);
 });
+
+test("a common file that breaks later is an error, once", async () => {
+  const good = await read();
+  writeFileSync(join(root, "values.yaml"), "global: [\n");
+  const broken = await read(good);
+  expect(lines).toEqual([
+    [
+      "error",
+      "A common file is broken; its last good content stays in force",
+      expect.objectContaining({ file: join(root, "values.yaml") }),
+    ],
+  ]);
+  await read(broken);
+  expect(lines).toEqual([]);
+});

@@ -32,6 +32,9 @@ export interface HookAct {
   readonly fail?: string;
   readonly values?: unknown;
   readonly config?: unknown;
+  /** Applies the object patches, and the metrics; may throw. */
+  readonly objects?: () => void;
+  readonly metrics?: () => void;
   /** Milliseconds of virtual time the run takes. */
   readonly takes?: number;
 }
@@ -372,8 +375,8 @@ export class EngineLab {
       durationMs: act.takes ?? 0,
       configPatch: act.config === undefined ? "" : JSON.stringify(act.config),
       valuesPatch: act.values === undefined ? "" : JSON.stringify(act.values),
-      applyObjects: () => Promise.resolve(),
-      applyMetrics: () => {},
+      applyObjects: async () => act.objects?.(),
+      applyMetrics: () => act.metrics?.(),
     };
   }
 

@@ -4,7 +4,7 @@ import { silentLogger } from "../../src/lib/index.ts";
 import { createMetrics } from "../../src/metrics/index.ts";
 import type { Happening } from "../../src/status/index.ts";
 import type { Witness } from "../../src/tasks/index.ts";
-import { makeWitness } from "../../src/wiring/witness.ts";
+import { makeHelmWitness, makeWitness } from "../../src/wiring/witness.ts";
 
 /** The Events that what `tell` tells a witness becomes. */
 function eventsOf(tell: (witness: Witness) => void): Happening[] {
@@ -37,5 +37,17 @@ test("an Event tells who switched a module, in a sentence", () => {
     "ModuleDisabled: Switched off by the module's enabled script: ingress is disabled",
     "ModuleEnabled: Switched on by the ConfigMap",
     "ModuleDisabled: Off because nothing switches it on",
+  ]);
+});
+
+test("objects that a module took over are an Event, with the releases they came from", () => {
+  const events: Happening[] = [];
+  const announce = (each: Happening): void => void events.push(each);
+  const metrics = createMetrics({ prefix: "" });
+  const state = { module: () => undefined } as never;
+  const witness = makeHelmWitness({ metrics, announce, state });
+  witness.tookOver("web", ["ConfigMap/a of ns/other", "ClusterRole/b of ns/other"]);
+  expect(events).toEqual([
+    { module: "web", reason: "ObjectsTakenOver", note: "ConfigMap/a of ns/other, ClusterRole/b of ns/other" },
   ]);
 });

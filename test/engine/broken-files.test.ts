@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+
+import { projectModule } from "../../src/status/index.ts";
+import { EngineLab } from "../support/engine-lab.ts";
+
+const GOOD = { name: "good", order: 2, enabled: true };
+const WEB = {
+  name: "web",
+  enabled: true,
+  section: { size: 1 },
+  hooks: [{ name: "h", lifecycle: { beforeHelm: 1 }, schedules: [{}] }],
+};
+
+/** State and message that `kubectl get addonmodules -o wide` shows. */
+function shown(lab: EngineLab, name: string): (string | undefined)[] {
+  const module = lab.state.view.modules.get(name);
+  if (module === undefined) return [];
+  const { status } = projectModule(module, {
+    now: lab.clock.now(),
+    boot: lab.state.view.boot,
+    before: new Map(),
+    lastRunBefore: undefined,
+    shown: {},
+  });
+  return [status.state, status.conditions.find(({ type }) => type === "Stalled")?.message];
+}
+
+async function reload(lab: EngineLab, token: string): Promise<void> {
+  lab.state.recordRequest(undefined, token);
+  await lab.run();
+}
+
+describe("files of a module that break while the operator runs", () => {
+  it("its last good content stays in force; the module is Invalid and says which file", async () => {
+    const lab = new EngineLab({ modules: [WEB, GOOD] });
+    await lab.start();
+    lab.log.length = 0;
+    lab.setModules([{ ...WEB, problem: "no YAML" }, GOOD]);
+    await reload(lab, "broken");
+    expect(shown(lab, "web")).toEqual(["Invalid", expect.stringMatching(/values\.yaml.*no YAML/)]);
+    expect(shown(lab, "good")[0]).toBe("Ready");
+    expect(lab.state.values.merged("web").values).toEqual({ size: 1 });
+    expect([...lab.releases.keys()]).toEqual(["web", "good"]);
+    expect(lab.log).toEqual(["helm good", "converged"]);
+
+    lab.setModules([{ ...WEB, section: { size: 2 } }, GOOD]);
+    await reload(lab, "mended");
+    expect(shown(lab, "web")).toEqual(["Ready", undefined]);
+    expect(lab.releases.get("web")?.revision).toBe(2);
+  });
+});
+
+describe("a new directory", () => {
+  it("is on or off as its flags say, at the next reload", async () => {
+    const lab = new EngineLab({ modules: [GOOD], config: { askedEnabled: "true" } });
+    await lab.start();
+    lab.log.length = 0;
+    lab.setModules([GOOD, { name: "asked" }, { name: "on", enabled: true }, { name: "off" }]);
+    await lab.run();
+    expect(lab.log).toEqual([]);
+    await reload(lab, "new");
+    expect(lab.state.view.enabledModules.toSorted()).toEqual(["asked", "good", "on"]);
+    expect([...lab.releases.keys()].toSorted()).toEqual(["asked", "good", "on"]);
+  });
+});
