@@ -20,6 +20,11 @@ export interface Entry<T extends QueueTask> {
 /** In a queue longer than this, tasks of one batch are folded wherever they stand. */
 const FLOOD = 100;
 
+/** A flood has paused when nothing came for this long. */
+const QUIET_MS = 10;
+/** No pause of a flood is waited for longer than this. */
+const MOST_PAUSE_MS = 200;
+
 /** The ordered content of one named queue. The running entry, if any, is the first. */
 export class Lane<T extends QueueTask> {
   entries: Entry<T>[] = [];
@@ -65,6 +70,19 @@ export class Lane<T extends QueueTask> {
     if (head === undefined) return;
     const end = rest.findIndex((entry) => !entry.overtakes);
     this.entries = rest.toSpliced(end === -1 ? rest.length : end, 0, head);
+  }
+
+  /**
+   * Milliseconds for which the head waits for a flood of its batch to pause, since the last run ended at `endedAt`: a run in
+   * the midst of it makes the last tasks wait for one run more. What came when nothing ran never waits.
+   */
+  pauseMs(now: number, endedAt: number): number {
+    const [head] = this.entries;
+    const last = this.entries.at(-1);
+    const batch = head === undefined ? undefined : joiningBatch(head);
+    if (head === undefined || last === undefined || batch === undefined) return 0;
+    if (head.failures > 0 || head.enqueuedAt >= endedAt || joiningBatch(last) !== batch) return 0;
+    return Math.min(last.enqueuedAt + QUIET_MS, endedAt + MOST_PAUSE_MS) - now;
   }
 
   /** Folds the entries that directly follow the head and belong to its batch into the head. */

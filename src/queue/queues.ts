@@ -29,6 +29,8 @@ interface Worker<T extends QueueTask> {
   abort: AbortController | undefined;
   /** Cancels the timer that ends an interrupted run. */
   patience: Timer | undefined;
+  /** When the last run ended, in ms since the epoch. */
+  endedAt: number;
 }
 
 /** A run that has ended. */
@@ -147,7 +149,7 @@ export class Queues<T extends QueueTask> {
   #worker(queue: string): Worker<T> {
     let worker = this.#workers.get(queue);
     if (worker === undefined) {
-      worker = { lane: new Lane<T>(), timer: undefined, abort: undefined, patience: undefined };
+      worker = { lane: new Lane<T>(), timer: undefined, abort: undefined, patience: undefined, endedAt: 0 };
       this.#workers.set(queue, worker);
     }
     return worker;
@@ -164,14 +166,15 @@ export class Queues<T extends QueueTask> {
     worker.timer = undefined;
     const head = worker.lane.head;
     if (this.#stopped || head === undefined || head.running) return;
-    const wait = this.#waitMs(head);
+    const wait = this.#waitMs(worker, head);
     if (wait <= 0) return this.#start(queue, worker, head);
     head.notBefore = this.#options.clock.now() + wait;
     worker.timer = this.#options.clock.setTimer(wait, () => this.#wake(queue, worker));
   }
 
-  #waitMs(head: Entry<T>): number {
-    const backoff = head.notBefore - this.#options.clock.now();
+  #waitMs({ lane, endedAt }: Worker<T>, head: Entry<T>): number {
+    const now = this.#options.clock.now();
+    const backoff = Math.max(head.notBefore - now, lane.pauseMs(now, endedAt));
     const first = head.tasks[0];
     // Asking takes a token of the rate limit, so only a task that may start now asks.
     if (backoff > 0 || first === undefined) return backoff;
@@ -205,6 +208,7 @@ export class Queues<T extends QueueTask> {
     const { head, outcome, context } = run;
     const batch = [...head.tasks];
     head.running = false;
+    worker.endedAt = this.#options.clock.now();
     worker.abort = undefined;
     worker.patience?.cancel();
     worker.patience = undefined;

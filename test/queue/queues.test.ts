@@ -389,8 +389,8 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("first"));
     await clock.advance(1000);
     queues.offer("main", job("a", { batch: "h" }));
-    await clock.advance(2000);
     queues.offer("main", job("b", { batch: "h" }));
+    await clock.advance(2000);
     await end();
     await end({ kind: "retry", message: "no" });
     await clock.advance(5000);
@@ -400,6 +400,60 @@ describe("named FIFO queues", () => {
       { queue: "main", waitedMs: 2000, failures: 0 },
       { queue: "main", waitedMs: 7000, failures: 1 },
     ]);
+  });
+
+  it("lets a flood of one batch pause for 10 ms before the next run, but not for more than 200 ms", async () => {
+    const { queues, started, end, clock } = lab();
+    const offer = (name: string, batch = "h"): boolean => queues.offer("main", job(name, { batch }));
+    offer("0");
+    await settle();
+    expect(started).toEqual(["0"]);
+    offer("1");
+    await clock.advance(1);
+    await end();
+    for (const name of ["2", "3"]) {
+      await clock.advance(8);
+      offer(name);
+    }
+    await clock.advance(9);
+    expect(started).toEqual(["0"]);
+    await clock.advance(1);
+    expect(started).toEqual(["0", "1+2+3"]);
+
+    offer("4");
+    await clock.advance(1);
+    await end();
+    for (let ms = 0; ms < 195; ms += 5) {
+      await clock.advance(5);
+      offer("f");
+    }
+    expect(started).toHaveLength(2);
+    await clock.advance(5);
+    expect(started).toHaveLength(3);
+  });
+
+  it.each([
+    ["the last task came long enough ago", [["a", 10]], undefined],
+    [
+      "another batch waits behind it",
+      [
+        ["a", 0],
+        ["b", 0],
+      ],
+      undefined,
+    ],
+    ["it is tried again", [["a", 0]], { kind: "retry", message: "no", delayMs: 1 }],
+  ] as const)("starts at once after a run when %s", async (_, offers, failure) => {
+    const { queues, started, end, clock } = lab();
+    queues.offer("main", job("first", { batch: "a" }));
+    await settle();
+    for (const [batch, ms] of offers) {
+      queues.offer("main", job("next", { batch }));
+      await clock.advance(ms);
+    }
+    await end(failure);
+    await clock.advance(1);
+    expect(started).toHaveLength(2);
   });
 
   it("shows main first and the others by name", () => {
