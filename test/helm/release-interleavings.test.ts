@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect } from "vitest";
 
 import { ReleaseStore } from "../../src/helm/index.ts";
 import { WatchHub } from "../../src/kube/index.ts";
@@ -6,10 +6,8 @@ import { silentLogger } from "../../src/lib/index.ts";
 import { ManualClock } from "../support/clock.ts";
 import { random } from "../support/fuzz-world.ts";
 import { RestlessApi } from "../support/restless-api.ts";
+import { tell } from "../support/stories.ts";
 
-const LONG = process.env["LONG"] !== undefined;
-const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 60));
-const FIRST = Number(process.env["SEED"] ?? 1);
 const STEPS = 50;
 const SECRETS = "/api/v1/namespaces/ops/secrets";
 const LABEL = "example.com/ours";
@@ -139,32 +137,13 @@ async function releaseStory(seed: number): Promise<void> {
     else if (what < 0.36) await clock.advance(Math.floor(roll() * 400));
     else await api.step();
   }
-  Object.assign(api.weather, { lost: 0, torn: 0 });
+  api.calm();
   await api.rest();
   expect(story.broken).toEqual([]);
   expect(story.known()).toEqual(story.onServer());
   story.store.close();
 }
 
-async function failures(): Promise<string[]> {
-  const found: string[] = [];
-  for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
-    try {
-      await releaseStory(seed);
-    } catch (error) {
-      if (SEEDS === 1) throw error;
-      found.push(`SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`);
-    }
-  }
-  return found;
-}
-
 describe("in every order that a server and its network may choose", () => {
-  it(
-    `what is known of releases is what the server has: ${SEEDS} stories`,
-    { timeout: 1_200_000 },
-    async () => {
-      expect(await failures()).toEqual([]);
-    },
-  );
+  tell("what is known of releases is what the server has", { few: 60 }, releaseStory);
 });

@@ -3,28 +3,8 @@ import type { ApiRequest, KubeClient } from "../../src/kube/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 import type { ManualClock } from "./clock.ts";
 import { settle } from "./clock.ts";
-
-interface Stored extends JsonObject {
-  readonly metadata: JsonObject & {
-    readonly name: string;
-    readonly uid: string;
-    readonly resourceVersion: string;
-  };
-}
-
-interface Change {
-  readonly version: number;
-  readonly type: "ADDED" | "MODIFIED" | "DELETED";
-  readonly path: string;
-  readonly object: Stored;
-}
-
-/** What a list or watch is of. */
-interface Selection {
-  readonly collection: string;
-  readonly name: string | undefined;
-  readonly labels: ReadonlyMap<string, string>;
-}
+import { ObjectServer, isList, isSelected, selectionOf } from "./object-server.ts";
+import type { Change, Selection, Stored } from "./object-server.ts";
 
 interface Watcher extends Selection {
   from: number;
@@ -37,6 +17,14 @@ export interface Weather {
   lost: number;
   /** A watch is cut, gets an event twice, or finds its version compacted. */
   torn: number;
+  /** A list comes in pages, or late. */
+  paged: number;
+}
+
+/** The rest of a list that was answered in part. */
+interface Page {
+  readonly version: number;
+  readonly items: readonly Stored[];
 }
 
 const TIMEOUT_MS = 30_000;
@@ -47,15 +35,15 @@ const TIMEOUT_MS = 30_000;
  * that a real server may do in that order, it may do here: nothing happens but in `step`.
  */
 export class RestlessApi {
-  readonly weather: Weather = { lost: 0, torn: 0 };
+  readonly weather: Weather = { lost: 0, torn: 0, paged: 0 };
+  readonly server = new ObjectServer();
   readonly #roll: () => number;
   readonly #clock: ManualClock;
-  readonly #objects = new Map<string, Stored>();
-  readonly #changes: Change[] = [];
   readonly #waiting = new Set<() => void>();
   readonly #watchers = new Set<Watcher>();
-  #version = 100;
+  readonly #pages: Page[] = [];
   #compacted = 0;
+  #requests = 0;
 
   constructor(roll: () => number, clock: ManualClock) {
     this.#roll = roll;
@@ -70,34 +58,34 @@ export class RestlessApi {
     } as unknown as KubeClient;
   }
 
+  /** Requests so far, without watches and their lists. */
+  get requests(): number {
+    return this.#requests;
+  }
+
   /** The object as the server has it. */
   get(path: string): Stored | undefined {
-    return this.#objects.get(path);
+    return this.server.get(path);
   }
 
   /** Somebody else's write, at once. */
   put(path: string, content: JsonObject): void {
-    const old = this.#objects.get(path);
-    const name = path.slice(path.lastIndexOf("/") + 1);
-    const metadata = { ...old?.metadata, ...(content["metadata"] as JsonObject | undefined), name };
-    this.#store(path, { ...old, ...content, metadata });
+    this.server.put(path, content);
   }
 
   /** The objects of a collection. */
   all(collection: string): Stored[] {
-    return [...this.#objects]
-      .filter(([path]) => path.startsWith(`${collection}/`))
-      .map(([, object]) => object);
+    return this.server.all(collection);
   }
 
   /** Somebody else's delete, at once. */
   remove(path: string): void {
-    const old = this.#objects.get(path);
-    if (old === undefined) return;
-    this.#objects.delete(path);
-    const version = ++this.#version;
-    const metadata = { ...old.metadata, resourceVersion: String(version) };
-    this.#changes.push({ version, type: "DELETED", path, object: { ...old, metadata } });
+    this.server.remove(path);
+  }
+
+  /** Nothing goes wrong any more. */
+  calm(): void {
+    Object.assign(this.weather, { lost: 0, torn: 0, paged: 0 });
   }
 
   /** One thing happens that may happen now; false when there is none. */
@@ -121,7 +109,7 @@ export class RestlessApi {
 
   #tear(): void {
     const watcher = [...this.#watchers][Math.floor(this.#roll() * this.#watchers.size)];
-    if (this.#roll() < 0.3) this.#compacted = this.#version;
+    if (this.#roll() < 0.3) this.#compacted = this.server.version;
     if (watcher === undefined) return;
     // Never forward: what the watch has not heard yet it hears, compacted or not.
     if (this.#roll() < 0.4)
@@ -130,7 +118,7 @@ export class RestlessApi {
   }
 
   #next(watcher: Watcher): Change | undefined {
-    return this.#changes.find(
+    return this.server.changes.find(
       ({ version, path, object }) => version > watcher.from && isSelected(watcher, path, object),
     );
   }
@@ -144,6 +132,7 @@ export class RestlessApi {
 
   /** The request arrives some time, and some time its answer; either may be lost. Late requests still arrive. */
   #call(request: ApiRequest): Promise<unknown> {
+    this.#requests += 1;
     return new Promise((resolve, reject) => {
       const timer = this.#clock.setTimer(request.timeoutMs ?? TIMEOUT_MS, () =>
         reject(new ConnectionError("ETIMEDOUT", "no answer in time")),
@@ -182,7 +171,7 @@ export class RestlessApi {
     await new Promise<void>((resolve) => this.#later(resolve));
     const { query = {} } = request;
     const selection = selectionOf(request);
-    if (query["watch"] !== true) return once(JSON.stringify(this.#list(selection)));
+    if (query["watch"] !== true) return this.#listed(request);
     const from = Number(query["resourceVersion"]);
     if (from < this.#compacted) throw new ApiError({ status: 410, reason: "Expired", message: "too old" });
     const { chunks, push } = channel();
@@ -199,83 +188,45 @@ export class RestlessApi {
     return chunks;
   }
 
-  #list(selection: Selection): JsonObject {
-    const items = [...this.#objects].filter(([path, object]) => isSelected(selection, path, object));
-    return {
-      kind: "List",
-      apiVersion: "v1",
-      metadata: { resourceVersion: String(this.#version) },
-      items: items.map(([, object]) => object),
-    };
+  /** A list may be on its way for long after it was made. */
+  async #listed(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
+    const text = JSON.stringify(this.#list(request));
+    if (this.#happens(this.weather.paged)) await new Promise<void>((resolve) => this.#later(resolve));
+    return once(text);
+  }
+
+  #list(request: ApiRequest): JsonObject {
+    const { continue: token } = request.query ?? {};
+    const all: Page =
+      token === undefined
+        ? { version: this.server.version, items: this.server.select(selectionOf(request)) }
+        : this.#remainder(Number(token));
+    const isWhole = all.items.length < 2 || !this.#happens(this.weather.paged);
+    const items = isWhole ? [...all.items] : all.items.slice(0, 1);
+    const next = isWhole ? {} : { continue: this.#keep({ ...all, items: all.items.slice(1) }) };
+    const metadata = { resourceVersion: String(all.version), ...next };
+    return { kind: "List", apiVersion: "v1", metadata, items };
+  }
+
+  #remainder(token: number): Page {
+    const page = this.#pages[token];
+    if (page === undefined || page.version < this.#compacted)
+      throw new ApiError({ status: 410, reason: "Expired", message: "the list is too old" });
+    return page;
+  }
+
+  #keep(page: Page): string {
+    return String(this.#pages.push(page) - 1);
+  }
+
+  // Without a roll where it never happens: a seed stays the same story.
+  #happens(part: number): boolean {
+    return part > 0 && this.#roll() < part;
   }
 
   #answer(request: ApiRequest): JsonObject {
-    const { method = "GET", path, body } = request;
-    const content = structuredClone(body) as Stored;
-    if (method === "GET" && request.query?.["limit"] !== undefined) return this.#list(selectionOf(request));
-    if (method === "POST") {
-      const at = `${path}/${content.metadata.name}`;
-      if (this.#objects.has(at))
-        throw new ApiError({ status: 409, reason: "AlreadyExists", message: "exists" });
-      return this.#store(at, content);
-    }
-    const old = this.#objects.get(path);
-    if (old === undefined) throw new ApiError({ status: 404, reason: "NotFound", message: "not found" });
-    if (method === "GET") return old;
-    if (method === "DELETE") {
-      const { uid = old.metadata.uid } =
-        (content as { preconditions?: { uid?: string } }).preconditions ?? {};
-      if (uid === old.metadata.uid) this.remove(path);
-      else throw new ApiError({ status: 409, reason: "Conflict", message: "another uid" });
-      return old;
-    }
-    const wanted = content.metadata.resourceVersion as string | undefined;
-    if (wanted !== undefined && wanted !== old.metadata.resourceVersion)
-      throw new ApiError({ status: 409, reason: "Conflict", message: "the object has been modified" });
-    return this.#store(path, method === "PUT" ? content : (merged(old, content) as JsonObject));
+    return isList(request) ? this.#list(request) : this.server.answer(request);
   }
-
-  #store(path: string, content: JsonObject): Stored {
-    const old = this.#objects.get(path);
-    const version = ++this.#version;
-    const metadata = {
-      ...(content["metadata"] as Stored["metadata"]),
-      uid: old?.metadata.uid ?? `u${version}`,
-      resourceVersion: String(version),
-    };
-    const object = { ...content, metadata };
-    this.#objects.set(path, object);
-    this.#changes.push({ version, type: old === undefined ? "ADDED" : "MODIFIED", path, object });
-    return object;
-  }
-}
-
-function selectionOf({ path, query = {} }: ApiRequest): Selection {
-  const name = /^metadata\.name=(.+)$/.exec(String(query["fieldSelector"] ?? ""))?.[1];
-  const terms = String(query["labelSelector"] ?? "").split(",");
-  const labels = new Map(
-    terms.filter((term) => term !== "").map((term) => term.split("=") as [string, string]),
-  );
-  return { collection: path, name, labels };
-}
-
-function isSelected({ collection, name, labels }: Selection, path: string, { metadata }: Stored): boolean {
-  const found = (metadata["labels"] ?? {}) as Record<string, string>;
-  return (
-    path.startsWith(`${collection}/`) &&
-    (name === undefined || metadata.name === name) &&
-    [...labels].every(([key, value]) => found[key] === value)
-  );
-}
-
-function merged(old: unknown, change: unknown): unknown {
-  if (typeof change !== "object" || change === null || typeof old !== "object" || old === null) return change;
-  const result: Record<string, unknown> = { ...old };
-  for (const [key, value] of Object.entries(change)) {
-    if (value === null) delete result[key];
-    else result[key] = merged(result[key], value);
-  }
-  return result;
 }
 
 async function* once(text: string): AsyncGenerator<Uint8Array> {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect } from "vitest";
 
 import { Lease, WatchHub } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
@@ -10,10 +10,8 @@ import type { PatchOperation } from "../../src/values/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { random } from "../support/fuzz-world.ts";
 import { RestlessApi } from "../support/restless-api.ts";
+import { tell } from "../support/stories.ts";
 
-const LONG = process.env["LONG"] !== undefined;
-const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 100));
-const FIRST = Number(process.env["SEED"] ?? 1);
 /** Stories in which something went wrong once. */
 const TOLD_BEFORE = [11110, 11237, 11353, 13381, 15642];
 const STEPS = 60;
@@ -146,7 +144,7 @@ async function configStory(seed: number): Promise<void> {
     else await api.step();
     story.check();
   }
-  Object.assign(api.weather, { lost: 0, torn: 0 });
+  api.calm();
   await api.rest();
   story.check();
   const isOursAlone = story.edits === 0 && story.failed === 0 && !losesOverlay;
@@ -191,38 +189,7 @@ async function leaseStory(seed: number): Promise<void> {
   await settle();
 }
 
-/** The seeds that were asked for, and in an ordinary run those of `before`. */
-function seeds(before: readonly number[]): number[] {
-  const asked = Array.from({ length: SEEDS }, (_, index) => FIRST + index);
-  return process.env["SEEDS"] === undefined ? [...before, ...asked] : asked;
-}
-
-async function failures(
-  story: (seed: number) => Promise<void>,
-  before: readonly number[] = [],
-): Promise<string[]> {
-  const found: string[] = [];
-  for (const seed of seeds(before)) {
-    try {
-      await story(seed);
-    } catch (error) {
-      if (SEEDS === 1) throw error;
-      found.push(`SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`);
-    }
-  }
-  return found;
-}
-
 describe("in every order that a server and its network may choose", () => {
-  it(
-    `what hooks write is saved once and in force once: ${SEEDS} stories`,
-    { timeout: 1_200_000 },
-    async () => {
-      expect(await failures(configStory, TOLD_BEFORE)).toEqual([]);
-    },
-  );
-
-  it(`one operator holds the lease: ${SEEDS} stories`, { timeout: 1_200_000 }, async () => {
-    expect(await failures(leaseStory)).toEqual([]);
-  });
+  tell("what hooks write is saved once and in force once", { few: 100, before: TOLD_BEFORE }, configStory);
+  tell("one operator holds the lease", { few: 100 }, leaseStory);
 });
