@@ -13,7 +13,8 @@ export interface WatchConsumer {
   /** The first list begins, or begins again: forget the objects delivered so far. Never after `synced`. */
   begin?(): void;
   object(object: WatchedObject): Promise<void> | void;
-  synced(): Promise<void> | void;
+  /** The list is complete, true for `version`. */
+  synced(version: string): Promise<void> | void;
   /** The object is new or in another version than delivered before. */
   applied(object: WatchedObject): Promise<void> | void;
   /**
@@ -87,7 +88,7 @@ export class Member {
     await this.#room(1);
     this.#floor = version;
     this.#live = true;
-    this.#call(() => this.consumer.synced());
+    this.#call(() => this.consumer.synced(version));
     this.#resolveSynced();
     const held = this.#held;
     this.#held = [];

@@ -4,7 +4,7 @@ import type { Condition, ModuleStatus } from "./types.ts";
 
 /** One operation of RFC 6902. */
 export type PatchStep =
-  | { readonly op: "add"; readonly path: string; readonly value: Json }
+  | { readonly op: "add" | "test"; readonly path: string; readonly value: Json }
   | { readonly op: "remove"; readonly path: string };
 
 /**

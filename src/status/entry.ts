@@ -2,7 +2,7 @@ import type { Timer } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
 import { type Known, stamp } from "./known.ts";
-import type { AddonObject } from "./resources.ts";
+import type { Sighting } from "./sightings.ts";
 import type { ModuleSpec, ModuleStatus, OperatorStatus } from "./types.ts";
 
 /** Least time between two writes of one object that are no moved digest, and of words only, in milliseconds. */
@@ -36,8 +36,8 @@ export interface Entry {
   gone: boolean;
   /** Someone deleted the object: it comes back while we run, but not on our way out. */
   deleted: boolean;
-  /** What a watch saw while a write was under way. */
-  seen: AddonObject | undefined;
+  /** What a watch told while a write, or the first list, was under way. */
+  seen: Sighting | undefined;
   busy: boolean;
   queued: boolean;
   timer: Timer | undefined;
@@ -78,7 +78,7 @@ export interface Marks {
 /** The next step that brings the object on the server to what is wanted. */
 export function needOf(entry: Entry, marks: Marks): Need {
   const { known, status } = entry;
-  if (entry.gone) return known === undefined || !isOurs(known, marks) ? "none" : "remove";
+  if (entry.gone) return known === undefined || known.isGoing || !isOurs(known, marks) ? "none" : "remove";
   if (status === undefined) return "none";
   if (known === undefined) return "create";
   if (entry.id.kind === "AddonModule" && !hasMarks(known, entry, marks)) return "patch";
@@ -90,7 +90,8 @@ export function wantedStatus(entry: Entry, known: Known): JsonObject {
   return stamp(entry.status ?? { conditions: [] }, entry.acknowledged ?? known.generation);
 }
 
-const OWNER_LABEL = "addon-operator.io/managed-by";
+/** Tells which operator an object belongs to. */
+export const OWNER_LABEL = "addon-operator.io/managed-by";
 
 /** Whether this operator made the object. */
 export function isOurs(known: Known, marks: Marks): boolean {

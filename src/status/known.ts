@@ -1,6 +1,6 @@
 import { digestJson } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import type { AddonObject, ObjectMeta } from "./resources.ts";
+import type { AddonObject, OwnerReference } from "./resources.ts";
 import type { Condition } from "./types.ts";
 
 /** What is known of an object on the server: as much as it takes to write differences and to notice strangers. */
@@ -10,6 +10,10 @@ export interface Known {
   readonly resourceVersion: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly ownerUid: string | undefined;
+  /** Owners that others have given it. */
+  readonly otherOwners: readonly OwnerReference[];
+  /** It is deleted already, and finalizers hold it. */
+  readonly isGoing: boolean;
   readonly spec: JsonObject | undefined;
   readonly status: JsonObject | undefined;
   /** Digest of the status as the server stored it, which may be less than what was sent. */
@@ -21,34 +25,31 @@ export interface Known {
 /** An object as an API call or a watch gave it. */
 export function knownFrom(object: AddonObject): Known {
   const { metadata } = object;
+  const { ownerReferences = [] } = metadata;
   const status = object.status as unknown as JsonObject | undefined;
   return {
     uid: metadata.uid ?? "",
     generation: metadata.generation ?? 1,
     resourceVersion: metadata.resourceVersion ?? "",
     labels: metadata.labels ?? {},
-    ownerUid: ownerUidOf(metadata),
+    ownerUid: ownerReferences.find(isOperator)?.uid,
+    otherOwners: ownerReferences.filter((owner) => !isOperator(owner)),
+    isGoing: metadata.deletionTimestamp !== undefined,
     spec: object.spec as JsonObject | undefined,
     status,
     statusDigest: digestJson(status),
   };
 }
 
-function ownerUidOf({ ownerReferences }: ObjectMeta): string | undefined {
-  return ownerReferences?.find((owner) => owner.kind === "AddonOperator")?.uid;
+function isOperator({ kind }: OwnerReference): boolean {
+  return kind === "AddonOperator";
 }
 
-/** Whether an object that was seen tells nothing that is not known: an echo of an own write, or older. */
-export function isEcho(known: Known, object: AddonObject): boolean {
-  if (!isNewer(object.metadata.resourceVersion ?? "", known.resourceVersion)) return true;
+/** As {@link knownFrom}; of the status that is known already it stays known what the server dropped of it. */
+export function knownAfter(before: Known | undefined, object: AddonObject): Known {
   const seen = knownFrom(object);
-  return (
-    seen.uid === known.uid &&
-    seen.generation === known.generation &&
-    seen.ownerUid === known.ownerUid &&
-    seen.statusDigest === known.statusDigest &&
-    digestJson(seen.labels) === digestJson(known.labels)
-  );
+  if (before?.uid !== seen.uid || before.statusDigest !== seen.statusDigest) return seen;
+  return { ...before, ...seen, status: before.status };
 }
 
 const NUMBER = /^\d+$/;

@@ -2,13 +2,14 @@ import { type Clock, type KnownSecrets, type Logger, oneLine } from "../lib/inde
 import type { KubeClient } from "../kube/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
-import type { Entry } from "./entry.ts";
-import { type Known, isEcho, knownFrom } from "./known.ts";
+import type { Entry, Identity } from "./entry.ts";
+import { type Known, knownFrom } from "./known.ts";
 import { type HelmRelease, type Home, listObjects } from "./objects.ts";
 import { Patience } from "./patience.ts";
 import { type Projection, Projector } from "./projector.ts";
 import type { AddonObject } from "./resources.ts";
 import { type Condition, type ModuleSpec, REQUESTED_AT, isToken } from "./types.ts";
+import { type Listed, Lists } from "./sightings.ts";
 import { Timers } from "./timers.ts";
 import type { StatusValues } from "./values-mirror.ts";
 import { Writer } from "./writer.ts";
@@ -64,6 +65,7 @@ export class StatusMirror {
   readonly #patience: Patience;
   readonly #writer: Writer;
   readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
+  readonly #lists = new Lists();
   #view: View | undefined;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #lookCostMs = 0;
@@ -86,7 +88,7 @@ export class StatusMirror {
       parallel: options.parallel ?? PARALLEL,
       isReloading: () => this.#view !== undefined && this.#view.converge.phase !== "idle",
       adopt: (entry, known) => this.#adopt(entry, known),
-      observed: (entry) => this.#notice(entry),
+      settled: (entry) => this.#notice(entry),
     });
   }
 
@@ -103,19 +105,21 @@ export class StatusMirror {
     const entry = this.#entryOf(object);
     if (this.#closed || entry === undefined) return;
     this.#noteToken(entry, object);
-    entry.seen = object;
-    if (!entry.busy) this.#notice(entry);
+    this.#see(entry, object, object);
   }
 
   /** An own object as a watch saw it go: it comes back while it is wanted. */
   onDeleted(object: AddonObject): void {
     const entry = this.#entryOf(object);
-    if (this.#closed || entry === undefined || !this.#loaded) return;
-    if (entry.known !== undefined && entry.known.uid !== object.metadata.uid) return;
-    entry.known = undefined;
-    entry.deleted = true;
-    if (entry === this.#writer.operator) entry.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
-    this.#writer.consider(entry);
+    if (this.#closed || entry === undefined) return;
+    this.#see(entry, object, undefined);
+  }
+
+  /** A watch listed all objects of a kind. */
+  onListed(kind: Identity["kind"], listed: Listed): void {
+    if (this.#closed) return;
+    this.#lists.add(kind, listed);
+    for (const entry of this.#writer.entries()) if (entry.id.kind === kind) this.#notice(entry);
   }
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
@@ -169,6 +173,7 @@ export class StatusMirror {
       const modules = await listObjects(this.#home, "AddonModule");
       for (const object of [...operators, ...modules]) this.#takeIn(object);
       this.#loaded = true;
+      for (const entry of this.#writer.entries()) this.#catchUp(entry);
       this.#patience.succeeded();
       this.#look(true);
     } catch (error) {
@@ -189,14 +194,26 @@ export class StatusMirror {
     this.#projector.seed(entry === this.#writer.operator ? undefined : entry.id.name, conditions);
   }
 
+  /** `object` is undefined where the watch told how it was when it went. */
+  #see(entry: Entry, { metadata }: AddonObject, object: AddonObject | undefined): void {
+    entry.seen = { object, version: metadata.resourceVersion ?? "" };
+    this.#notice(entry);
+  }
+
   #notice(entry: Entry): void {
-    const object = entry.seen;
+    if (!entry.busy && this.#catchUp(entry)) this.#writer.consider(entry);
+  }
+
+  /** Takes over what watches told; false = nothing new. The list at start is the base: until then it waits. */
+  #catchUp(entry: Entry): boolean {
+    if (!this.#loaded) return false;
+    const known = this.#lists.knownAfter(entry);
     entry.seen = undefined;
-    // What the watch tells before everything has been listed, the list tells too.
-    if (object === undefined || !this.#loaded) return;
-    if (entry.known !== undefined && isEcho(entry.known, object)) return;
-    this.#adopt(entry, knownFrom(object));
-    this.#writer.consider(entry);
+    if (known === entry.known) return false;
+    this.#adopt(entry, known);
+    // An object of no module that was looked at may be one of a module that is gone.
+    if (entry.status === undefined && !entry.gone) this.#lookSoon();
+    return true;
   }
 
   #noteToken(entry: Entry, object: AddonObject): void {
@@ -217,13 +234,22 @@ export class StatusMirror {
   #adopt(entry: Entry, known: Known | undefined): void {
     const before = entry.known;
     entry.known = known;
-    if (entry !== this.#writer.operator || known === undefined) return;
+    if (known === undefined) return this.#lose(entry, before);
+    entry.deleted = false;
+    if (entry !== this.#writer.operator) return;
     const { specChanged } = this.#options;
     if (before === undefined || before.uid !== known.uid || specChanged === undefined) {
       entry.acknowledged = known.generation;
     } else if (before.generation !== known.generation) {
       this.#acknowledge(specChanged, known.generation);
     }
+  }
+
+  /** It is gone, and not by our hand where it is still wanted. */
+  #lose(entry: Entry, before: Known | undefined): void {
+    if (before === undefined || entry.gone) return;
+    entry.deleted = true;
+    if (entry === this.#writer.operator) entry.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
   }
 
   /** Someone changed the summary's spec: its status follows when the ConfigMap has been read again. */

@@ -10,8 +10,8 @@ import {
   pathOf,
   remove,
 } from "../kube/index.ts";
-import { statusPatch } from "./difference.ts";
-import { type Entry, type Identity, type Marks, type Need, wantedStatus } from "./entry.ts";
+import { type PatchStep, statusPatch } from "./difference.ts";
+import { type Entry, type Identity, type Marks, type Need, OWNER_LABEL, wantedStatus } from "./entry.ts";
 import { type Known, knownFrom } from "./known.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./resources.ts";
 import type { AddonObject, IAddonModule, IAddonOperator, ObjectMeta, OwnerReference } from "./resources.ts";
@@ -52,20 +52,18 @@ export async function takeStep(
 ): Promise<Known | undefined> {
   const target = targetOf(home, entry.id);
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
-  switch (step.need) {
-    case "create":
-      return createObject(home, entry, step.marks);
-    case "remove":
-      await remove(home.client, target, options).catch(ignoreNotFound);
-      return undefined;
-    case "patch": {
-      const body = { metadata: ownedMeta(home, step.marks), spec: entry.spec };
-      const answer = await mergePatch<IAddonModule>(home.client, target, { ...options, body });
-      return knownFrom(answer);
-    }
-    case "status":
-      return writeStatus(home, entry, target);
+  if (step.need === "create" || entry.known === undefined) return createObject(home, entry, step.marks);
+  if (step.need === "status") return writeStatus(home, entry, step.marks);
+  // Only as it is known: meanwhile it may be another operator's, or have other owners.
+  const { uid, resourceVersion, otherOwners } = entry.known;
+  if (step.need === "remove") {
+    const preconditions = { uid, resourceVersion };
+    await remove(home.client, target, { ...options, preconditions }).catch(ignoreNotFound);
+    return undefined;
   }
+  const metadata = { resourceVersion, ...ownedMeta(home, step.marks, otherOwners) };
+  const body = { metadata, spec: entry.spec };
+  return knownFrom(await mergePatch<IAddonModule>(home.client, target, { ...options, body }));
 }
 
 /** The object as it is on the server now; undefined = none. */
@@ -75,24 +73,31 @@ export async function readObject(home: Home, id: Identity): Promise<Known | unde
   return object === undefined ? undefined : knownFrom(object);
 }
 
-async function writeStatus(home: Home, entry: Entry, target: Target): Promise<Known> {
-  const { known } = entry;
+async function writeStatus(home: Home, entry: Entry, marks: Marks): Promise<Known> {
+  const { known, id } = entry;
   if (known === undefined) throw new Error("a status needs its object");
   const wanted = wantedStatus(entry, known);
-  const body = statusPatch(known.status, wanted);
+  const steps = statusPatch(known.status, wanted);
+  const body = id.kind === "AddonModule" ? [stillOurs(marks), ...steps] : steps;
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   const answer = await jsonPatch<AddonObject>(
     home.client,
-    { ...target, subresource: "status" },
+    { ...targetOf(home, id), subresource: "status" },
     { ...options, body },
   );
   const after = knownFrom(answer);
   const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
   // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
   // anything else that differs is a stranger's edit that came in between.
-  const refused = new Set([...body.map((step) => step.path), ...(known.dropped ?? [])]);
+  const refused = new Set([...steps.map((step) => step.path), ...(known.dropped ?? [])]);
   const isTaken = refused.has("/status") || [...dropped].every((path) => refused.has(path));
   return isTaken ? { ...after, status: wanted, dropped } : after;
+}
+
+/** Whoever's label the object has got meanwhile, it is not written then. */
+function stillOurs({ labels }: Marks): PatchStep {
+  const path = `/metadata/labels/${OWNER_LABEL.replaceAll("/", "~1")}`;
+  return { op: "test", path, value: labels[OWNER_LABEL] ?? "" };
 }
 
 async function createObject(home: Home, entry: Entry, marks: Marks): Promise<Known | undefined> {
@@ -131,17 +136,22 @@ function newOperator(home: Home): unknown {
   return new AddonOperator(object).toJSON();
 }
 
-function ownedMeta(home: Home, marks: Marks): Pick<ObjectMeta, "labels" | "ownerReferences"> {
+function ownedMeta(
+  home: Home,
+  marks: Marks,
+  others: readonly OwnerReference[] = [],
+): Pick<ObjectMeta, "labels" | "ownerReferences"> {
   if (marks.ownerUid === undefined) return { labels: marks.labels };
   const owner: OwnerReference = {
     apiVersion: API_VERSION,
     kind: "AddonOperator",
     name: home.operatorName,
     uid: marks.ownerUid,
-    controller: true,
+    // An object has one controller at most.
+    controller: !others.some(({ controller }) => controller === true),
     blockOwnerDeletion: false,
   };
-  return { labels: marks.labels, ownerReferences: [owner] };
+  return { labels: marks.labels, ownerReferences: [...others, owner] };
 }
 
 function targetOf(home: Home, { kind, name }: Identity): Target {

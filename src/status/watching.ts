@@ -1,20 +1,35 @@
 import type { WatchConsumer, WatchHub, WatchedObject } from "../kube/index.ts";
+import type { Identity } from "./entry.ts";
 import type { StatusMirror } from "./mirror.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, type AddonObject } from "./resources.ts";
 
 /** Shows the mirror its own objects, so that hand edits are put right and tokens are seen; returns the way to stop. */
 export function watchOwnObjects(hub: WatchHub, mirror: StatusMirror, namespace: string): () => void {
-  const see = (object: WatchedObject): void => mirror.onObserved(object as unknown as AddonObject);
-  const consumer: WatchConsumer = {
-    object: see,
-    synced: () => {},
-    applied: see,
-    deleted: (object) => mirror.onDeleted(object as unknown as AddonObject),
-  };
-  const subscriptions = [ADDON_OPERATORS, ADDON_MODULES].map((resource) =>
-    hub.subscribe({ resource, namespace }, consumer),
-  );
+  const subscriptions = (["AddonOperator", "AddonModule"] as const).map((kind) => {
+    const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
+    return hub.subscribe({ resource, namespace }, consumerFor(mirror, kind));
+  });
   return () => {
     for (const subscription of subscriptions) subscription.close();
   };
+}
+
+function consumerFor(mirror: StatusMirror, kind: Identity["kind"]): WatchConsumer {
+  const see = (object: WatchedObject): void => mirror.onObserved(object as unknown as AddonObject);
+  let names = new Set<string>();
+  return {
+    begin: () => void (names = new Set()),
+    object: (object) => {
+      names.add(object.metadata.name);
+      see(object);
+    },
+    synced: (version) => mirror.onListed(kind, { names, version }),
+    applied: see,
+    deleted: (object) => mirror.onDeleted(object as unknown as AddonObject),
+    relisted: (keys, version) => mirror.onListed(kind, { names: namesOf(keys), version }),
+  };
+}
+
+function namesOf(keys: ReadonlySet<string>): ReadonlySet<string> {
+  return new Set([...keys].map((key) => key.slice(key.indexOf("/") + 1)));
 }

@@ -8,7 +8,6 @@ import {
   type Need,
   dueAt,
   isForeign,
-  isOurs,
   movesWordsOnly,
   needOf,
   newEntry,
@@ -29,8 +28,8 @@ export interface WriterParts {
   readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
   readonly adopt: (entry: Entry, known: Known | undefined) => void;
-  /** An object that was seen while a write was under way. */
-  readonly observed: (entry: Entry) => void;
+  /** A write is done: what watches told of the object meanwhile may be taken over. */
+  readonly settled: (entry: Entry) => void;
 }
 
 /** Brings objects to what their entries want: one step after the other, bounded, patient with a troubled server. */
@@ -41,6 +40,8 @@ export class Writer {
   readonly #queue: PQueue;
   readonly #labels: Readonly<Record<string, string>>;
   readonly #warned = new Set<string>();
+  /** uid of the summary that modules know of: "" = it could not be had, undefined = not tried yet. */
+  #owner: string | undefined;
 
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.home;
@@ -70,12 +71,14 @@ export class Writer {
 
   /** Queues the entry when something is to be done to it, now or as soon as it may be written. */
   consider(entry: Entry): void {
-    if (this.#closed || entry.busy || entry.queued) return;
+    if (this.#closed) return;
+    if (entry === this.operator) this.#shareOwner();
+    if (entry.busy || entry.queued) return;
     if (entry.timer !== undefined && movesWordsOnly(entry, this.#marks)) return;
     entry.timer?.cancel();
     entry.timer = undefined;
     const need = this.#needOf(entry);
-    if (need === "none") return;
+    if (need === "none") return this.#dropGone(entry);
     const wait = this.#waitMs(entry, need);
     if (wait <= 0) this.#enqueue(entry, need);
     else entry.timer = this.#parts.clock.setTimer(wait, () => this.#reconsider(entry));
@@ -138,6 +141,14 @@ export class Writer {
     return known !== undefined || failures > 0 || deleted;
   }
 
+  /** Modules carry a reference to the summary: they follow when it is another one. */
+  #shareOwner(): void {
+    const owner = this.#isOwnerTried ? (this.operator.known?.uid ?? "") : undefined;
+    if (owner === this.#owner) return;
+    this.#owner = owner;
+    for (const entry of this.modules.values()) this.consider(entry);
+  }
+
   #warnForeign({ id }: Entry): void {
     if (this.#warned.has(id.name)) return;
     this.#warned.add(id.name);
@@ -156,8 +167,6 @@ export class Writer {
     const { clock, patience } = this.#parts;
     // Trouble that another write met meanwhile holds this one too.
     if (patience.until > clock.now()) return this.consider(entry);
-    const owner = this.operator.known?.uid;
-    const wasTried = this.#isOwnerTried;
     entry.busy = true;
     try {
       await this.#write(entry);
@@ -167,13 +176,7 @@ export class Writer {
     } finally {
       entry.busy = false;
     }
-    const isOwnerNew = owner !== this.operator.known?.uid || wasTried !== this.#isOwnerTried;
-    if (isOwnerNew) for (const other of this.modules.values()) this.consider(other);
-    this.#settle(entry);
-  }
-
-  #settle(entry: Entry): void {
-    if (entry.seen !== undefined) this.#parts.observed(entry);
+    this.#parts.settled(entry);
     this.consider(entry);
   }
 
@@ -189,18 +192,15 @@ export class Writer {
     for (let need = this.#needOf(entry); need !== "none"; need = this.#needOf(entry)) {
       const { status } = entry;
       adopt(entry, await takeStep(home, entry, { need, marks: this.#marks }));
-      entry.deleted = false;
       if (need !== "status") continue;
       entry.written = status;
       entry.lastWriteAt = clock.now();
       return;
     }
-    this.#dropGone(entry);
   }
 
-  #dropGone(entry: Entry): void {
-    const isLeft = entry.known !== undefined && isOurs(entry.known, this.#marks);
-    if (entry.gone && !isLeft) this.modules.delete(entry.id.name);
+  #dropGone({ gone, known, id }: Entry): void {
+    if (gone && known === undefined) this.modules.delete(id.name);
   }
 
   async #failed(entry: Entry, error: unknown): Promise<void> {

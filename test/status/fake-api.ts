@@ -2,6 +2,7 @@ import type { JsonObject } from "../../src/model/index.ts";
 import { ApiError, type ApiRequest, ConnectionError, type KubeClient } from "../../src/kube/index.ts";
 import type { AddonObject } from "../../src/status/index.ts";
 import { StatusOracle } from "../support/kstatus.ts";
+import { withPatch } from "../support/object-server.ts";
 
 /** One call that changed something. */
 export interface Write {
@@ -51,7 +52,8 @@ export class FakeApi {
     const old = this.objects.get(key);
     if (old === undefined) throw notFound(key);
     this.objects.delete(key);
-    this.onChange("deleted", old);
+    const metadata = { ...old.metadata, resourceVersion: String(++this.#version) };
+    this.onChange("deleted", { ...old, metadata } as AddonObject);
   }
 
   async #answer(request: ApiRequest): Promise<unknown> {
@@ -85,9 +87,9 @@ export class FakeApi {
     if (old === undefined) throw notFound(key);
     if (method === "GET") return old;
     if (method === "DELETE") return this.remove(key);
-    const next = structuredClone(old) as unknown as JsonObject;
-    if (subresource !== "status") return this.#store(key, merge(next, body));
-    patchStatus(next, body);
+    const before = structuredClone(old) as unknown as JsonObject;
+    if (subresource !== "status") return this.#store(key, merge(before, body));
+    const next = withPatch(before, body);
     if (this.drops !== undefined) delete (next["status"] as JsonObject)[this.drops];
     return this.#store(key, next);
   }
@@ -160,13 +162,4 @@ function merge(target: JsonObject, change: JsonObject): JsonObject {
 
 function isMap(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function patchStatus(object: JsonObject, steps: unknown): void {
-  for (const step of steps as { op: string; path: string; value?: unknown }[]) {
-    const [, , field] = step.path.split("/");
-    if (field === undefined) object["status"] = step.value as JsonObject;
-    else if (step.op === "add") (object["status"] as Record<string, unknown>)[field] = step.value;
-    else delete (object["status"] as JsonObject)[field];
-  }
 }

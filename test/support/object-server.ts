@@ -130,8 +130,7 @@ export class ObjectServer {
     const { name, subresource } = placeOf(request.path);
     if (request.contentType === JSON_PATCH) return withPatch(old, content);
     const wanted = (content as Partial<Stored>).metadata?.resourceVersion as string | undefined;
-    if (wanted !== undefined && wanted !== old.metadata.resourceVersion)
-      throw refusal(409, "Conflict", name);
+    if (wanted !== undefined && wanted !== old.metadata.resourceVersion) throw refusal(409, "Conflict", name);
     const next = (request.method === "PUT" ? content : merged(old, content)) as JsonObject;
     // Where there is a status subresource, nothing else writes it.
     return subresource === undefined && this.defaults["status"] !== undefined ? withStatus(next, old) : next;
@@ -214,10 +213,11 @@ function withStatus(object: JsonObject, { status }: JsonObject): JsonObject {
   return status === undefined ? rest : { ...rest, status };
 }
 
-function withPatch(old: Stored, steps: unknown): JsonObject {
+/** The object after a JSON patch; 422 where a step of it does not fit. */
+export function withPatch(old: JsonObject, steps: unknown): JsonObject {
   try {
     const patch = steps as Parameters<typeof jsonPatch.applyPatch>[1];
-    return jsonPatch.applyPatch(structuredClone(old) as JsonObject, [...patch], true).newDocument;
+    return jsonPatch.applyPatch(structuredClone(old), [...patch], true).newDocument;
   } catch {
     throw refusal(422, "Invalid", undefined);
   }

@@ -12,7 +12,11 @@ export interface Telling {
 }
 
 /** A test that tells the story of many seeds and names those that fail; `SEED=n SEEDS=1` tells one again. */
-export function tell(what: string, { few, before = [] }: Telling, story: (seed: number) => Promise<void>): void {
+export function tell(
+  what: string,
+  { few, before = [] }: Telling,
+  story: (seed: number) => Promise<void>,
+): void {
   const count = Number(asked ?? (process.env["LONG"] === undefined ? few : 10_000));
   const seeds = Array.from({ length: count }, (_, index) => FIRST + index);
   it(`${what}: ${count} stories`, { timeout: 1_200_000 }, async () => {

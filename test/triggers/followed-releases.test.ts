@@ -81,7 +81,7 @@ async function lab(status = "deployed") {
     const [consumer] = consumers;
     consumer?.begin?.();
     for (const name of names) void consumer?.object(objectOf(name));
-    void consumer?.synced();
+    void consumer?.synced("1");
     await settle();
   };
   const deleted = async (name: string): Promise<void> => {

@@ -75,7 +75,7 @@ export function healingLab() {
     const { consumer } = watch(index);
     consumer.begin?.();
     for (const name of names) void consumer.object(object(name));
-    void consumer.synced();
+    void consumer.synced("1");
     await settle();
   };
   const deleted = async (name: string): Promise<void> => {

@@ -1,0 +1,43 @@
+import type { Entry, Identity } from "./entry.ts";
+import { type Known, isNewer, knownAfter } from "./known.ts";
+import type { AddonObject } from "./resources.ts";
+
+/** What a watch told of an object. */
+export interface Sighting {
+  /** undefined = it is gone. */
+  readonly object: AddonObject | undefined;
+  /** The version since when that is so. */
+  readonly version: string;
+}
+
+/** All objects of a kind, as a watch listed them. */
+export interface Listed {
+  readonly names: ReadonlySet<string>;
+  /** The version that the list is true for. */
+  readonly version: string;
+}
+
+/** The last lists of watches: an object that is not among one, and not newer, is gone, though no watch ever saw it. */
+export class Lists {
+  readonly #lists = new Map<Identity["kind"], Listed>();
+
+  add(kind: Identity["kind"], listed: Listed): void {
+    this.#lists.set(kind, listed);
+  }
+
+  /** What is known of an object after what watches told of it; the very same where that is nothing newer. */
+  knownAfter({ id, known, seen }: Entry): Known | undefined {
+    const news = this.#newest(id, seen);
+    if (news === undefined) return known;
+    if (known !== undefined && !isNewer(news.version, known.resourceVersion)) return known;
+    return news.object === undefined ? undefined : knownAfter(known, news.object);
+  }
+
+  #newest({ kind, name }: Identity, seen: Sighting | undefined): Sighting | undefined {
+    const list = this.#lists.get(kind);
+    if (list === undefined || list.names.has(name)) return seen;
+    return seen !== undefined && isNewer(seen.version, list.version)
+      ? seen
+      : { object: undefined, version: list.version };
+  }
+}
