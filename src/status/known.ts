@@ -55,7 +55,7 @@ export function knownAfter(before: Known | undefined, object: AddonObject): Know
 const NUMBER = /^\d+$/;
 
 /** Order of two resourceVersions of one kind; what is no number counts as newer, to be on the safe side. */
-function isNewer(a: string, b: string): boolean {
+export function isNewer(a: string, b: string): boolean {
   if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
   return a.length === b.length ? a > b : a.length > b.length;
 }
