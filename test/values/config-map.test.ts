@@ -127,7 +127,7 @@ describe("parseConfigMap", () => {
     expect(after.sections.get("two")).toEqual({ b: 2 });
   });
 
-  it("reacts to one leaf in 900 KB within 50 ms", () => {
+  it("reads only what changed of 900 KB", () => {
     const known = Array.from({ length: 200 }, (_, index) => ({ valuesKey: `module${index}` }));
     const section = Object.fromEntries(
       Array.from({ length: 100 }, (_, index) => [`key${index}`, "x".repeat(34)]),
@@ -137,10 +137,10 @@ describe("parseConfigMap", () => {
     expect(Object.values(data).join("").length).toBeGreaterThan(800_000);
     const before = parseConfigMap("ConfigMap big", data, known);
     const edited = { ...data, module77: toYaml({ ...section, key5: "other" }) };
-    const started = performance.now();
-    const changes = changedKeys(before, parseConfigMap("ConfigMap big", edited, known));
-    expect(performance.now() - started).toBeLessThan(50);
-    expect(changes).toEqual(["module77"]);
+    const after = parseConfigMap("ConfigMap big", edited, known);
+    expect(changedKeys(before, after)).toEqual(["module77"]);
+    const readAgain = [...after.sections].filter(([key, section]) => section !== before.sections.get(key));
+    expect(readAgain.map(([key]) => key)).toEqual(["module77"]);
   });
 });
 

@@ -1,67 +1,86 @@
 import { isSecretGiven } from "./given.ts";
 import { isHarmless } from "./shape.ts";
-import type { Hide } from "./stand-in.ts";
+import { STAND_IN, type Hide } from "./stand-in.ts";
 import { PROSE } from "./vocabulary.ts";
 
-/** Short flags of well-known commands that take a password; `attached` where it follows without a space. */
-const COMMANDS: readonly (readonly [command: RegExp, flag: RegExp, attached: RegExp | undefined])[] = [
-  [/^(?:mysql\w*|mariadb[\w-]*|mysqldump|mysqladmin)$/, /^$/, /^-p(?=.)/],
-  [
-    /^(?:sshpass|7z|zip|unzip|docker|podman|nerdctl|helm|oc|mongo\w*|impala-shell|influx)$/,
-    /^-[pP]$/,
-    undefined,
-  ],
-  [/^sshpass$/, /^$/, /^-p(?=.)/],
-  [/^redis-\w+$/, /^-a$/, undefined],
-  [/^(?:ldap\w+|slap\w+)$/, /^-w$/, /^-w(?=.)/],
-  [/^(?:curl|wget|http|https|nats|mc|smbclient)$/, /^(?:-u|-U|--user|--proxy-user)$/, /^-u(?=[^:]+:.)/],
-  [/^htpasswd$/, /^-(?=[a-zA-Z]*b)[a-zA-Z]+$/, undefined],
-];
-const COMMAND =
-  /(?:^|[\s/;&|(`"'])(?:mysql|mariadb|sshpass|7z|zip|unzip|docker|podman|nerdctl|helm|oc|mongo|influx|impala|redis|ldap|slap|curl|wget|https?|nats|mc|smbclient|htpasswd)/;
-const FLAG = /^--?([A-Za-z][\w.-]{1,63})$/;
-const ENDS = /^(?:\||\|\||&&|;|&)$/;
-
-/** The items of an argument list, flags and commands among them, without the passwords given to these. */
-export function hideArguments(items: readonly string[], hide: Hide): string[] {
-  const known = new Set<(typeof COMMANDS)[number]>();
-  const shown = [...items];
-  for (const [at, item] of items.entries()) {
-    const name = item.slice(item.lastIndexOf("/") + 1);
-    if (ENDS.test(item)) known.clear();
-    for (const each of COMMANDS) if (each[0].test(name)) known.add(each);
-    const next = items[at + 1] ?? "";
-    if (takesSecret(item, next, known)) shown[at + 1] = hideArgument(next, hide);
-    const isAttached = [...known].some(([, , start]) => start?.test(item) === true);
-    if (isAttached) shown[at] = item.slice(0, 2) + hideArgument(item.slice(2), hide);
-  }
-  return shown;
+/** A well-known command that takes a password on its command line. */
+interface Command {
+  readonly name: RegExp;
+  /** The short flag before it. */
+  readonly flag?: RegExp;
+  /** How many arguments stand between flag and password. */
+  readonly between?: number;
+  /** The flag that it follows without a space. */
+  readonly attached?: RegExp;
 }
 
-function takesSecret(item: string, next: string, known: ReadonlySet<(typeof COMMANDS)[number]>): boolean {
-  if (next === "" || PROSE.has(next) || /^--?[A-Za-z]/.test(next)) return false;
+const COMMANDS: readonly Command[] = [
+  { name: /^(?:mysql|mariadb)[\w-]*$/, attached: /^-p./ },
+  { name: /^7z\w?$/, attached: /^-p./ },
+  { name: /^sshpass$/, flag: /^-p$/, attached: /^-p./ },
+  {
+    name: /^(?:zip|unzip|docker|podman|nerdctl|helm|oc|mongo\w*|impala-shell|influx)$/,
+    flag: /^-[pP]$/,
+  },
+  { name: /^redis-\w+$/, flag: /^-a$/ },
+  { name: /^(?:ldap|slap)\w+$/, flag: /^-w$/, attached: /^-w./ },
+  {
+    name: /^(?:curl|wget|https?|nats|mc|smbclient)$/,
+    flag: /^(?:-[uU]|--user|--proxy-user)$/,
+    attached: /^-u[^:]+:./,
+  },
+  // `htpasswd -nb user password`, `htpasswd -b file user password`
+  { name: /^htpasswd$/, flag: /^-(?=\w{0,9}n)\w{0,9}b\w{0,9}$/, between: 1 },
+  { name: /^htpasswd$/, flag: /^-(?!\w{0,9}n)\w{0,9}b\w{0,9}$/, between: 2 },
+];
+/** What a command may stand behind: a path, the begin of a quotation. */
+const BEFORE_NAME = /^.*[/;&|(`"'](?=.)/s;
+const FLAG = /^--?([A-Za-z][\w.-]{1,63})$/;
+const ANY_FLAG = /^--?[A-Za-z]/;
+const ENDS = /^(?:\|\|?|&&?|;)$/;
+
+/** The passwords in an argument list, by their place, as they may be shown. */
+export function hideArguments(items: readonly string[], hide: Hide): ReadonlyMap<number, string> {
+  const known = new Set<Command>();
+  const hidden = new Map<number, string>();
+  for (const [at, item] of items.entries()) {
+    if (ENDS.test(item)) known.clear();
+    const name = item.replace(BEFORE_NAME, "");
+    for (const each of COMMANDS) if (each.name.test(name)) known.add(each);
+    const isAttached = [...known].some(({ attached }) => attached?.test(item));
+    if (isAttached) hidden.set(at, item.slice(0, 2) + hideArgument(item.slice(2), hide));
+    const place = at + 1 + ([...known].find(({ flag }) => flag?.test(item))?.between ?? 0);
+    const next = items[place];
+    if (next !== undefined && takesSecret(item, next, known)) hidden.set(place, hideArgument(next, hide));
+  }
+  return hidden;
+}
+
+function takesSecret(item: string, next: string, known: ReadonlySet<Command>): boolean {
+  if (PROSE.has(next) || ANY_FLAG.test(next)) return false;
   const flag = FLAG.exec(item)?.[1];
   if (flag !== undefined && isSecretGiven(flag, next, true)) return true;
-  return [...known].some(([, short]) => item !== "" && short.test(item));
+  return [...known].some((each) => each.flag?.test(item));
 }
+
+/** A quotation, and in it `user:password`: the user stays. */
+const ARGUMENT = /^(["'`]?)((?:[\w.@-]{1,64}:(?=.))?)(.*?)(["'`]?)$/s;
 
 /** Of `user:password` the password; quotes stay, references to the environment too. */
 function hideArgument(text: string, hide: Hide): string {
-  const [, open = "", rest = "", close = ""] = /^(["']?)(.*?)(["']?)$/s.exec(text) ?? [];
-  const user = /^[\w.@-]{1,64}:(?=.)/.exec(rest)?.[0] ?? "";
-  const secret = rest.slice(user.length);
-  if (isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith("<redacted:")) return text;
-  return open + user + hide(secret) + close;
+  return text.replace(ARGUMENT, (all, open: string, user: string, secret: string, close: string) =>
+    isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith(STAND_IN)
+      ? all
+      : open + user + hide(secret) + close,
+  );
 }
 
 /** The same for a command line. */
 export function hideCommandLine(text: string, hide: Hide): string {
-  if (!/(?:^|\s)-/.test(text) || !(text.includes("--") || COMMAND.test(text))) return text;
+  if (!/(?:^|\s)--?[A-Za-z]/.test(text)) return text;
   // Every other part is white space.
   const parts = text.split(/(\s+)/);
-  const shown = hideArguments(
-    parts.filter((_, at) => at % 2 === 0),
-    hide,
-  );
-  return parts.map((part, at) => (at % 2 === 0 ? (shown[at / 2] ?? part) : part)).join("");
+  const items = parts.filter((_, at) => at % 2 === 0);
+  const hidden = hideArguments(items, hide);
+  return parts.map((part, at) => hidden.get(at / 2) ?? part).join("");
 }

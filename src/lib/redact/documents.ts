@@ -2,8 +2,6 @@ import type { Json } from "../../model/index.ts";
 import { parseYaml } from "../yaml.ts";
 import type { Hide } from "./stand-in.ts";
 
-/** Longer texts are hidden as a whole. */
-const LONGEST = 4096;
 /** Hides in a value; how, is told by who asks. */
 type HideIn = (value: Json, hide: Hide) => unknown;
 
@@ -12,13 +10,12 @@ type HideIn = (value: Json, hide: Hide) => unknown;
  * looked for in it, and if one is not found as it is, the text is hidden as a whole.
  */
 export function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string {
-  if (text.length > LONGEST || !mayBeDocument(text)) return text;
-  const document = read(text);
-  if (document === null || typeof document !== "object") return text;
+  const document = mayBeDocument(text) ? read(text) : undefined;
+  if (typeof document !== "object") return text;
   const secrets = new Set<string>();
   hideIn(document, (secret) => {
     secrets.add(secret);
-    return "";
+    return secret;
   });
   if ([...secrets].some((secret) => secret.length < 4 || !text.includes(secret))) return hide(text);
   const longestFirst = [...secrets].toSorted((a, b) => b.length - a.length);
@@ -26,14 +23,13 @@ export function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string
 }
 
 function mayBeDocument(text: string): boolean {
-  if (/^[[{]/.test(text)) return /[:,]/.test(text);
-  return text.includes("\n") && /:[ \n]|- /.test(text);
+  return /^[[{]|:\s|- /.test(text);
 }
 
-function read(text: string): Json {
+function read(text: string): Json | undefined {
   try {
     return parseYaml(text, "").value;
   } catch {
-    return null;
+    return undefined;
   }
 }

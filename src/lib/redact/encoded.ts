@@ -6,12 +6,11 @@ export interface EncodedForm {
 
 /** So many bytes of a secret are enough to know it by. */
 const HEAD_BYTES = 48;
-const SHORTEST = 8;
 
 export function encodedForms(secret: string): EncodedForm[] {
   const base64 = [0, 1, 2].map((place) => base64At(secret, place));
   const urlSafe = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
-  const parts = [...new Set([...base64, ...urlSafe])].filter((text) => text.length >= SHORTEST);
+  const parts = [...new Set([...base64, ...urlSafe])];
   const written = [inUrl(secret), JSON.stringify(secret).slice(1, -1)].filter((text) => text !== secret);
   return [
     ...parts.map((text) => ({ text, isPart: true })),

@@ -8,7 +8,7 @@ const GIVES = /([\w.-]{2,64})(\\*["']?\]?\s{0,20}(?::=|=>|[:=])\s{0,200})/g;
 /** The value: quoted, quoted in a quotation, or up to where it must end. */
 const GIVEN = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|'[^']*|[^\s,;&"'{}[\])<]+/y;
 const SCHEME = /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)\s{1,20})([A-Za-z0-9._~+/=-]{8,4000})/gi;
-const ELEMENT = /(<[\w.-]{2,64}>)([^<>\s][^<>]{0,300})(?=<\/)/g;
+const ELEMENT = /<([\w.-]{2,64})>([^<>\s][^<>]{0,300})(?=<\/)/g;
 /** Without one of these no key looks secret; most texts have none. */
 const HINT =
   /pass|pwd|pw|secret|token|cred|dsn|key|cert|crt|pem|pfx|jwt|kubeconfig|docker|htpasswd|auth|cookie|session|salt|bearer|basic|hmac|sig|connection|licen[cs]e|psk|pat|pin|seed|otp|mnemonic|nonce|netrc|crypt|hook|sas|splunk/i;
@@ -17,17 +17,16 @@ const HINT =
  * A text without what is given to secret-looking keys (`password=…`, `"token": "…"`, `Authorization: Bearer …`).
  * In prose a colon alone gives nothing: `secret: not found`.
  */
-export function hideGiven(text: string, hide: Hide, isProse = true): string {
-  if (!/[:=<\s]/.test(text) || !HINT.test(text)) return text;
-  let plain = text.replaceAll(SCHEME, (all, scheme: string, value: string) =>
+export function hideGiven(text: string, hide: Hide, isProse: boolean): string {
+  if (!HINT.test(text)) return text;
+  const plain = text.replaceAll(SCHEME, (all, scheme: string, value: string) =>
     // `Basic authentication failed`: what is encoded or random is hardly ever lower case alone.
     /^[a-z]+$/.test(value) ? all : `${scheme}${hide(value)}`,
   );
-  if (plain.includes("</"))
-    plain = plain.replaceAll(ELEMENT, (all, open: string, value: string) =>
-      isSecretGiven(open.slice(1, -1), value, false) ? open + hide(value) : all,
-    );
-  return hideAssigned(plain, hide, isProse);
+  const shown = plain.replaceAll(ELEMENT, (all, name: string, value: string) =>
+    isSecretGiven(name, value, false) ? `<${name}>${hide(value)}` : all,
+  );
+  return hideAssigned(shown, hide, isProse);
 }
 
 function hideAssigned(text: string, hide: Hide, isProse: boolean): string {
@@ -44,7 +43,7 @@ function hideAssigned(text: string, hide: Hide, isProse: boolean): string {
     done = from + value.length;
     GIVES.lastIndex = done;
   }
-  return parts.length === 0 ? text : parts.join("") + text.slice(done);
+  return parts.join("") + text.slice(done);
 }
 
 function givenAt(text: string, from: number): string {
@@ -54,17 +53,16 @@ function givenAt(text: string, from: number): string {
 
 /** Without quotes or an equals sign, what follows may be prose. */
 function isGiven(glue: string, value: string): boolean {
-  return /["'=]/.test(glue) || /^\\*["']/.test(value) || (value.length >= 6 && /\d/.test(value));
+  return /["'=]/.test(glue) || /["']/.test(value) || (value.length >= 6 && /\d/.test(value));
 }
 
 function hideQuoted(
   { key, value, isProse }: { key: string; value: string; isProse: boolean },
   hide: Hide,
 ): string {
-  const quote = /^\\*["']?/.exec(value)?.[0] ?? "";
-  const rest = value.slice(quote.length);
+  const rest = value.replace(/^\\*["']?/, "");
   if (rest.startsWith(STAND_IN) || !isSecretGiven(key, rest, isProse)) return value;
-  return quote + hide(rest);
+  return value.slice(0, value.length - rest.length) + hide(rest);
 }
 
 /** Whether a value given to a key in a text is secret; in prose a short one of a key that is only likely to be so is a word. */

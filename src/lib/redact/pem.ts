@@ -7,9 +7,7 @@ const PEM_LINE = 16;
 
 /** A text without PEM blocks, also such whose begin or end was cut off. */
 export function hidePem(text: string, hide: Hide): string {
-  if (!text.includes("-----")) return text;
-  const plain = text.includes("-----BEGIN ") ? text.replaceAll(PEM, hide) : text;
-  return plain.includes("-----END ") ? hideEnds(plain, hide) : plain;
+  return hideEnds(text.replaceAll(PEM, hide), hide);
 }
 
 /** Walks back from each end, never past the one before. */
@@ -19,11 +17,11 @@ function hideEnds(text: string, hide: Hide): string {
   for (const found of text.matchAll(PEM_END)) {
     const from = bodyStart(text, done, found.index);
     const end = found.index + found[0].length;
-    if (from < found.index) parts.push(text.slice(done, from), hide(text.slice(from, end)));
-    else parts.push(text.slice(done, end));
+    if (from === found.index) continue;
+    parts.push(text.slice(done, from), hide(text.slice(from, end)));
     done = end;
   }
-  return parts.length === 0 ? text : parts.join("") + text.slice(done);
+  return parts.join("") + text.slice(done);
 }
 
 /** Where the base64 lines begin that stand before `end`. */

@@ -55,7 +55,7 @@ export class SecretSearch {
       done = found.to;
       at = done - 1;
     }
-    return parts.length === 0 ? text : parts.join("") + text.slice(done);
+    return parts.join("") + text.slice(done);
   }
 
   #match(text: string, at: number, least: number): { from: number; to: number; secret: string } | undefined {

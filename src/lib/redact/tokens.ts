@@ -106,7 +106,7 @@ function hidePrefixed(text: string, hide: Hide): string {
     done = found.index + token.length;
     PREFIX.lastIndex = done;
   }
-  return parts.length === 0 ? text : parts.join("") + text.slice(done);
+  return parts.join("") + text.slice(done);
 }
 
 /** The token that begins there, or nothing. */

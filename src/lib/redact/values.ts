@@ -109,9 +109,7 @@ function hideItems(items: readonly Json[], place: Place, manner: Manner): Json[]
   const texts = items.map((item) => (typeof item === "string" ? item : ""));
   if (!texts.some((text) => text.startsWith("-"))) return shown;
   const given = hideArguments(texts, manner.hide);
-  return shown.map((item, at) =>
-    given[at] !== texts[at] && item === items[at] ? (given[at] ?? item) : item,
-  );
+  return shown.map((item, at) => (item === items[at] ? (given.get(at) ?? item) : item));
 }
 
 function hideMembers(value: JsonObject, place: Place, manner: Manner): JsonObject {
