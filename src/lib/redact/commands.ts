@@ -63,15 +63,13 @@ function takesSecret(item: string, next: string, known: ReadonlySet<Command>): b
   return [...known].some((each) => each.flag?.test(item));
 }
 
-/** A quotation, and in it `user:password`: the user stays. */
-const ARGUMENT = /^(["'`]?)((?:[\w.@-]{1,64}:(?=.))?)(.*?)(["'`]?)$/s;
+/** What stands before the secret: a quote, a user; and the secret up to the quote that ends it. */
+const ARGUMENT = /^(["'`]?(?:[\w.@-]{1,64}:(?=.))?)(.*?)(?=["'`]?$)/s;
 
 /** Of `user:password` the password; quotes stay, references to the environment too. */
 function hideArgument(text: string, hide: Hide): string {
-  return text.replace(ARGUMENT, (all, open: string, user: string, secret: string, close: string) =>
-    isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith(STAND_IN)
-      ? all
-      : open + user + hide(secret) + close,
+  return text.replace(ARGUMENT, (all, before: string, secret: string) =>
+    isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith(STAND_IN) ? all : before + hide(secret),
   );
 }
 
