@@ -1,7 +1,9 @@
+/** The sub-commands that ask a running operator over its debug socket. */
+
 import { request } from "node:http";
 import { join } from "node:path";
 
-/** A call of the debug socket as a sub-command asks for it. */
+/** A request to the debug socket, as a sub-command makes it. */
 export interface Call {
   readonly method: "GET" | "POST";
   readonly path: string;
@@ -38,7 +40,7 @@ export const CLI_FLAGS = [
 /** Sub-commands that talk to a running operator. */
 export const DEBUG_COMMANDS = ["queue", "global", "module", "config", "raw", "plan"] as const;
 
-/** Which call a sub-command makes. Throws CliError. */
+/** The request that a sub-command makes. Throws CliError. */
 export function callOf(args: readonly string[]): Call & { readonly watch: boolean; readonly format: string } {
   const words = split(args);
   const watch = words.flags.has("-w") || words.flags.has("--watch");
@@ -176,12 +178,15 @@ function oneOf(room: string, word: string, known: readonly string[]): string {
   return word;
 }
 
-/** Where the debug socket is looked for: where it is wanted, or, where that cannot be, among the temporary files. */
+/**
+ * Where to look for the debug socket: the configured path, then the temp directory, where the operator puts it if
+ * it cannot use that path.
+ */
 export function socketPlaces(settings: { debugSocket: string; tmpDir: string }): readonly string[] {
   return [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
 }
 
-/** Makes the call on the first of `places` where an operator listens. Throws NoOperatorError. */
+/** Sends the request to the first of `places` where an operator listens. Throws NoOperatorError. */
 export async function callOperator(
   places: readonly string[],
   call: Call,
@@ -196,7 +201,7 @@ export async function callOperator(
   throw new NoOperatorError(`no operator listens on ${places.join(" or ")}; set --debug-unix-socket`);
 }
 
-/** Makes the call on the socket. Throws NoOperatorError when no operator listens there. */
+/** Sends the request to the socket. Throws NoOperatorError when no operator listens there. */
 export function callSocket(socketPath: string, call: Call): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath, path: call.path, method: call.method }, (response) => {

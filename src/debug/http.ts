@@ -1,3 +1,5 @@
+/** The pages of the public HTTP port: probes, queues and metrics. */
+
 import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
@@ -8,16 +10,16 @@ import { dumpQueues, queueText } from "./queue-dump.ts";
 import { serve } from "./web.ts";
 import type { Limits, Listening, WebAnswer } from "./web.ts";
 
-/** What the public port shows; nothing here tells values or changes anything. */
+/** What the public port shows. None of it tells values or changes anything. */
 export interface PublicSources {
   readonly clock: Clock;
   readonly view: () => View;
   readonly queues: () => readonly QueueView<Task>[];
   readonly metrics: () => Promise<string>;
   readonly hookMetrics: () => Promise<string>;
-  /** A follower's answer to /readyz: its leader's; undefined for a leader. */
+  /** The answer to /readyz of a follower, which is its leader's; undefined for a leader. */
   readonly mirrored?: () => Promise<{ status: number; text: string } | undefined>;
-  /** An error while a request was answered. */
+  /** Called with an error that occurred while a request was answered. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -38,7 +40,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/queue", queue],
 ]);
 
-/** Serves the public port. Throws ProblemError when it cannot be had. */
+/** Serves the public port. Throws ProblemError when the address cannot be used. */
 export function servePublic(
   { address, port, limits = {} }: { address: string; port: number; limits?: Partial<Limits> },
   sources: PublicSources,

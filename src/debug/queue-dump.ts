@@ -1,9 +1,11 @@
+/** The queues as data and as text, for the debug commands and the HTTP port. */
+
 import { formatDuration } from "../lib/index.ts";
 import { MAIN_QUEUE, describeTask } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 
-/** JSON shape of `queue list`. */
+/** JSON form of `queue list`. */
 export interface QueueDump {
   readonly active: readonly {
     readonly name: string;

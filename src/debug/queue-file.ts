@@ -1,20 +1,22 @@
+/** Writes the queues to a file in /tmp after each change. */
+
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 
 import type { Clock, Timer } from "../lib/index.ts";
 
-/** A burst of changes is written once. */
+/** A burst of changes is written once, after this long. */
 const SETTLE_MS = 100;
 const OWNER_ONLY = 0o600;
 const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
 
-/** `/tmp/addon-operator-queue`: the queues as text. Errors are ignored; one write follows the other. */
+/** `/tmp/addon-operator-queue`: the queues as text. Errors are ignored; writes follow one another. */
 export class QueueFile {
   readonly #path: string;
   readonly #clock: Clock;
   readonly #text: () => string;
   #timer: Timer | undefined;
-  /** Resolves when everything due so far is written. */
+  /** Resolves when all changes so far are written. */
   written = Promise.resolve();
 
   constructor(path: string, clock: Clock, text: () => string) {
@@ -23,7 +25,7 @@ export class QueueFile {
     this.#text = text;
   }
 
-  /** The queues changed. */
+  /** Notes that the queues have changed. */
   changed(): void {
     this.#timer ??= this.#clock.setTimer(SETTLE_MS, () => {
       this.#timer = undefined;
@@ -36,7 +38,7 @@ export class QueueFile {
   }
 }
 
-/** Everybody may write to /tmp: what another one laid there (a link, a pipe, a file of theirs) is left alone. */
+/** Everybody may write to /tmp: what somebody else put in this place (a link, a pipe, a file) is left alone. */
 async function writePrivately(path: string, text: string): Promise<void> {
   const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, OWNER_ONLY);
   try {

@@ -1,3 +1,5 @@
+/** The routes of the debug socket. */
+
 import type { Clock, LogLevel } from "../lib/index.ts";
 import { LOG_LEVELS, parseDuration } from "../lib/index.ts";
 import type { Json, Module, Task } from "../model/index.ts";
@@ -8,7 +10,7 @@ import { dumpQueues } from "./queue-dump.ts";
 import type { QueueDump } from "./queue-dump.ts";
 import type { TemporaryLevel } from "./temporary-level.ts";
 
-/** Where the debug views get their facts from. */
+/** What the debug views read. */
 export interface Sources {
   readonly version: string;
   readonly clock: Clock;
@@ -25,9 +27,9 @@ export interface Sources {
   readonly plan: () => Promise<Json>;
   readonly runNow: (module: string) => void;
   readonly log: { level: LogLevel };
-  /** Calls back after so many ms, unless the operator stops before: then the timer must not hold it up. */
+  /** Calls back after `ms`, unless the operator stops before; the timer must not delay that. */
   readonly later: (ms: number, fn: () => void) => void;
-  /** An error while a request was answered. */
+  /** Called with an error that occurred while a request was answered. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -47,7 +49,7 @@ export interface Ask {
   readonly form: URLSearchParams;
 }
 
-/** What the routes answer from: the sources, and what `config set` has changed. */
+/** What the routes read: the sources, and what `config set` has changed. */
 export interface Answers extends Sources {
   readonly level: TemporaryLevel;
 }
@@ -89,7 +91,7 @@ function config(sources: Answers, { method, path, form }: Ask): Answer {
 
 const DEFAULT_MS: Readonly<Partial<Record<LogLevel, number>>> = { debug: 1_800_000 };
 
-/** Runtime parameters; `debug` falls back after 30 minutes by itself, or after the given duration. */
+/** Runtime parameters. `debug` falls back after 30 minutes, or after the given duration. */
 function setParameter(sources: Answers, form: URLSearchParams): Answer {
   const [name, value, duration] = [form.get("name"), form.get("value") ?? "", form.get("duration")];
   if (name !== "log.level") return failure(400, `unknown parameter "${name ?? ""}"; known: log.level`);

@@ -1,3 +1,5 @@
+/** Serves the debug socket: paths, formats, errors. */
+
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 
@@ -11,7 +13,7 @@ import { serve } from "./web.ts";
 import type { Limits, Listening, WebAnswer, WebRequest } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
-/** A chart may take its time to be rendered. */
+/** Rendering a chart may take this long. */
 const IDLE_MS = 600_000;
 
 /** Serves the debug routes on a unix socket of mode 0600. Throws when the path cannot be used. */

@@ -1,10 +1,15 @@
+/** The log level that `config set` changes, for good or for a time. */
+
 import type { LogLevel } from "../lib/index.ts";
 import type { Sources } from "./routes.ts";
 
-/** The log level as `config set` changes it: the last change counts, a timed one falls back to what was before the first. */
+/**
+ * The log level as `config set` changes it: the last change counts; one with a duration falls back to the level
+ * before the first of them.
+ */
 export class TemporaryLevel {
   readonly #sources: Pick<Sources, "log" | "later">;
-  /** What timed changes fall back to; undefined while none is in force. */
+  /** The level that timed changes fall back to; undefined while none is in force. */
   #lasting: LogLevel | undefined;
   #changes = 0;
 
@@ -16,7 +21,7 @@ export class TemporaryLevel {
     return this.#sources.log.level;
   }
 
-  /** Sets the level, for so many milliseconds or for good. */
+  /** Sets the level for `ms` milliseconds, or for good. */
   set(level: LogLevel, ms: number | undefined): void {
     const { log, later } = this.#sources;
     const lasting = this.#lasting ?? log.level;

@@ -1,3 +1,5 @@
+/** A small HTTP server with limits on connections, sizes and times. */
+
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { ListenOptions } from "node:net";
@@ -11,7 +13,7 @@ export interface Listening {
 /** A request, already parsed. */
 export interface WebRequest {
   readonly method: string;
-  /** As it was sent, percent signs included. */
+  /** As it was sent, with percent signs. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly body: string;
@@ -23,24 +25,24 @@ export interface WebAnswer {
   readonly type?: string;
 }
 
-/** What a server does, and what it may cost. */
+/** What a server answers, and its limits. */
 export interface Face {
   readonly methods: readonly string[];
   answer(request: WebRequest): Promise<WebAnswer>;
-  /** An error that nobody else hears of; the server goes on. */
+  /** Called with errors that nobody else learns of; the server goes on. */
   failed(error: unknown): void;
   readonly limits?: Partial<Limits>;
 }
 
 export interface Limits {
-  /** With one more, the oldest connection is closed: whoever holds many keeps nobody else out. */
+  /** With one more, the oldest connection is closed, so nobody can keep others out. */
   readonly connections: number;
   readonly headerBytes: number;
   readonly bodyBytes: number;
-  /** For the head of a request, and for all of it. */
+  /** Time for the headers of a request, and for all of it. */
   readonly headMs: number;
   readonly requestMs: number;
-  /** Without a byte in either direction. */
+  /** Time without a byte in either direction. */
   readonly idleMs: number;
 }
 
@@ -53,11 +55,13 @@ const LIMITS: Limits = {
   idleMs: 60_000,
 };
 
-/** After so many requests a connection is closed. */
+/** A connection is closed after this many requests. */
 const REQUESTS_PER_CONNECTION = 100;
 const TEXT = "text/plain; charset=utf-8";
 
-/** Serves a face; any request gets an answer or a closed connection. Throws when the address cannot be had. */
+/**
+ * Starts a server. Each request gets an answer or its connection is closed. Throws when the address cannot be used.
+ */
 export async function serve(listen: ListenOptions, face: Face): Promise<Listening> {
   const limits = { ...LIMITS, ...face.limits };
   const server = createServer({
@@ -74,7 +78,7 @@ export async function serve(listen: ListenOptions, face: Face): Promise<Listenin
     server.once("error", reject);
     server.listen(listen, resolve);
   });
-  // Such as no room for one more connection.
+  // For example, there is no room for another connection.
   server.on("error", (error) => face.failed(error));
   const bound = server.address();
   return {
@@ -93,7 +97,10 @@ function boundConnections(server: Server, most: number): void {
   });
 }
 
-/** Who sends many requests at once is answered one after the other: their answers never wait in memory together. */
+/**
+ * Several requests on one connection are answered one after the other, so that their answers are not in memory
+ * together.
+ */
 function answerInTurn(
   server: Server,
   answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
@@ -120,7 +127,7 @@ async function respond(
       "status" in parsed ? parsed : await face.answer({ ...parsed, body: await bodyOf(request, face) });
     send(request, response, answer);
   } catch (error) {
-    // A client that has left has nobody to be told.
+    // The client is gone: there is nobody to answer.
     if (response.destroyed || request.errored !== null) return void response.destroy();
     if (error instanceof TooLargeError)
       return send(request, response, { status: 413, body: `${error.message}\n` });
@@ -137,7 +144,7 @@ function parse(
   methods: readonly string[],
 ): Parsed | WebAnswer {
   if (!methods.includes(method)) return { status: 405, body: `use ${methods.join(" or ")}\n` };
-  // Whoever asks through a proxy names the host too.
+  // A request through a proxy has a host in its path.
   const parsed = URL.parse(url.startsWith("/") ? `http://operator${url}` : url);
   if (parsed === null) return { status: 400, body: "that is no path\n" };
   return { method, path: parsed.pathname, query: parsed.searchParams };
@@ -166,14 +173,14 @@ function send(
   response: ServerResponse,
   { status, body, type = TEXT }: WebAnswer,
 ): void {
-  // What was not read of a body would have to be read before the next request.
+  // The rest of the body would have to be read before the next request.
   const unread = !request.complete && (request.headers["content-length"] ?? "0") !== "0";
   const rest = unread || request.headers["transfer-encoding"] !== undefined ? { connection: "close" } : {};
   response.writeHead(status, { "content-type": type, ...rest });
   response.end(body);
 }
 
-/** Ends a server and the connections that idle on it. */
+/** Stops a server and closes its idle connections. */
 function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());

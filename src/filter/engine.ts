@@ -1,3 +1,5 @@
+/** Compiles and runs jq filters (docs/HOOKS.md, "jq filters"). */
+
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { FilterError } from "./errors.ts";
@@ -19,18 +21,19 @@ export interface FilterEngineOptions {
   readonly logger: Logger;
   /** For one evaluation; default 5 s. */
   readonly timeLimitMs?: number;
-  /** jq processes kept for filters that are idle; default 32. */
+  /** jq processes that are kept for idle filters; default 32. */
   readonly maxIdle?: number;
 }
 
 /** A compiled jq filter. */
 export interface Filter {
   readonly text: string;
-  /** True when the text speaks of managedFields, which are else dropped before. */
+  /** True when the filter mentions managedFields, which are dropped otherwise. */
   readonly namesManagedFields: boolean;
   /**
-   * The filter's result: no output → null, one → it, more → an array; keys sorted. Parts of the input may be shared:
-   * do not change either. At once where the filter runs in JavaScript. Fails with FilterError (thrown or rejected).
+   * The filter's result: no output → null, one → it, more → an array; keys sorted. It may share parts with the
+   * input: change neither. Returned at once where the filter runs in JavaScript. Fails with FilterError (thrown or
+   * rejected).
    */
   evaluate(object: JsonObject): Json | Promise<Json>;
 }
@@ -39,12 +42,12 @@ const TIME_LIMIT_MS = 5000;
 const MAX_IDLE = 32;
 const MAX_CACHED = 1000;
 
-/** Compiles and runs jq filters: plain paths in JavaScript, all else in long-lived jq processes. */
+/** Compiles and runs jq filters: plain paths in JavaScript, all others in long-lived jq processes. */
 export class FilterEngine {
   readonly #options: FilterEngineOptions;
-  /** Compiled filters by text, the latest used last. */
+  /** Compiled filters by text; the last one used is the last entry. */
   readonly #filters = new Map<string, Promise<Filter>>();
-  /** Workers with a process, the latest started or used last. */
+  /** Workers that have a process; the last one started or used is the last entry. */
   readonly #workers = new Set<JqWorker>();
   #jq: Promise<Jq> | undefined;
   #closed = false;
@@ -53,7 +56,7 @@ export class FilterEngine {
     this.#options = options;
   }
 
-  /** Checks and compiles a filter; equal texts share one. Rejects with FilterError. */
+  /** Checks and compiles a filter; equal texts share the result. Rejects with FilterError. */
   compile(text: string): Promise<Filter> {
     const known = this.#filters.get(text);
     const filter = known ?? this.#compile(text);
@@ -61,7 +64,7 @@ export class FilterEngine {
     this.#filters.set(text, filter);
     if (known === undefined) {
       this.#trim();
-      // A filter that did not compile is looked at again next time: jq may have been missing.
+      // A filter that did not compile is tried again next time: jq may have been missing.
       filter.catch(() => this.#forget(text, filter));
     }
     return filter;
@@ -133,7 +136,7 @@ export class FilterEngine {
   }
 }
 
-/** The filter as a function when it needs no jq. Throws FilterError for what no filter may contain. */
+/** The filter as a function, when it needs no jq. Throws FilterError for what no filter may contain. */
 function subsetOf(text: string): ((input: Json) => Json[]) | undefined {
   const tokens = screen(text);
   const tree = tokens === undefined ? undefined : parseSubset(tokens);

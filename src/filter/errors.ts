@@ -1,6 +1,8 @@
+/** Why a filter gives no result. */
+
 /**
- * Why a filter gave no result: its text is wrong (`syntax`), uses what a filter may not (`refused`), it failed on this
- * object (`runtime`), it ran too long (`timeout`), or jq itself is missing or dies (`engine`).
+ * Why a filter gave no result: its text is wrong (`syntax`), it uses what a filter may not (`refused`), it failed
+ * for this object (`runtime`), it took too long (`timeout`), or jq itself is missing or died (`engine`).
  */
 export type FilterFailure = "syntax" | "refused" | "runtime" | "timeout" | "engine";
 

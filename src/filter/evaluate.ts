@@ -1,9 +1,11 @@
+/** Runs filters of the subset in JavaScript, with jq's results. */
+
 import { isJsonObject, type Json } from "../model/index.ts";
 import { FilterError } from "./errors.ts";
 import type { Node } from "./parser.ts";
 
 type Emit = (value: Json) => void;
-/** Hands each output for `input` to `emit`, in jq's order. */
+/** Calls `emit` with each output for `input`, in jq's order. */
 type Step = (input: Json, emit: Emit) => void;
 
 /** The tree as a function from an input to all of its outputs. It throws FilterError where jq reports an error. */
@@ -58,7 +60,10 @@ function comma(left: Step, right: Step): Step {
   };
 }
 
-/** What is neither null nor false on the left, as it comes (an error may follow it); without any, the right side. */
+/**
+ * The outputs of the left side that are neither null nor false, as they come (an error may follow); if there are
+ * none, the right side.
+ */
 function defaulted(left: Step, right: Step): Step {
   return (input, emit) => {
     let found = false;
@@ -71,7 +76,7 @@ function defaulted(left: Step, right: Step): Step {
   };
 }
 
-/** What came before an error counts; errors of later steps are not caught (as in jq 1.7 and gojq). */
+/** Outputs before an error count; errors of later steps are not caught (as in jq 1.7 and gojq). */
 function attempt(body: Step): Step {
   return (input, emit) => {
     const outputs: Json[] = [];
@@ -121,7 +126,7 @@ function itemOf(index: number, optional: boolean): Step {
 
 const each: Step = (input, emit) => {
   const members = membersOf(input);
-  // The value is left out, unlike in jq's message: it may be a secret.
+  // The value is left out of the message, unlike in jq's: it may be a secret.
   if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${typeName(input)}`);
   for (const member of members) emit(member ?? null);
 };
@@ -130,7 +135,10 @@ const eachIfAny: Step = (input, emit) => {
   for (const member of membersOf(input) ?? []) emit(member ?? null);
 };
 
-/** Items, or members in the order of their keys: that is how jq gets them too (`JqWorker`), and gojq's own order. */
+/**
+ * Items, or members in the order of their keys: jq gets its input in this order too (`JqWorker`), and gojq sorts by
+ * itself.
+ */
 function membersOf(input: Json): readonly (Json | undefined)[] | undefined {
   if (Array.isArray(input)) return input;
   if (!isJsonObject(input)) return undefined;

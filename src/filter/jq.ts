@@ -1,3 +1,5 @@
+/** Finds the jq program and its version. */
+
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -12,10 +14,10 @@ type Env = Readonly<Record<string, string | undefined>>;
 export interface Jq {
   /** Absolute path. */
   readonly file: string;
-  /** As it tells itself, e.g. `jq-1.7.1` or `gojq 0.12.17`. */
+  /** As the program prints it, e.g. `jq-1.7.1` or `gojq 0.12.17`. */
   readonly version: string;
   readonly gojq: boolean;
-  /** The environment filters run in: no variables of the operator but its time zone. */
+  /** The environment of filters: no variable of the operator but its time zone. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -49,7 +51,7 @@ async function locate(jqBin: string | undefined, env: Env): Promise<string> {
   );
 }
 
-/** Where node-jq keeps the jq that its installation fetched; empty without the package. */
+/** Where node-jq keeps its jq; empty without the package. */
 export function nodeJqFile(): readonly string[] {
   try {
     return [resolve(createRequire(import.meta.url).resolve("node-jq"), "..", "..", "bin", "jq")];

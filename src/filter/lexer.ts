@@ -1,3 +1,5 @@
+/** Cuts the text of a filter into tokens. */
+
 type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "sign";
 
 /** A token of jq's language. `nested` are the tokens inside a string's `\(…)`. */
@@ -7,7 +9,7 @@ export interface Token {
   readonly nested?: readonly Token[];
 }
 
-/** Text that this lexer does not read as jq would, or not as every jq would. */
+/** A text that this lexer cannot read, or that versions of jq read differently. */
 export class UnreadableText extends Error {}
 
 const BLANK = /[ \t\r\n]+/y;
@@ -35,7 +37,7 @@ class Lexer {
     this.#text = text;
   }
 
-  /** Reads to the end, or, `inString`, up to and over the parenthesis that ends an interpolation. */
+  /** Reads to the end; with `inString`, up to and over the parenthesis that ends an interpolation. */
   tokens(inString: boolean): Token[] {
     const found: Token[] = [];
     let depth = 0;
@@ -52,7 +54,7 @@ class Lexer {
   #skip(): void {
     for (;;) {
       const comment = this.#take(COMMENT);
-      // jq 1.7.1 goes on with the comment on the next line, others do not.
+      // In jq 1.7.1 the comment goes on in the next line, in others it does not.
       if (comment !== undefined && /\\\r?$|\r(?!$)/.test(comment)) throw new UnreadableText("comment");
       if (comment === undefined && this.#take(BLANK) === undefined) return;
     }

@@ -1,8 +1,10 @@
+/** Finds filters whose result depends on the order of keys, where engines differ. */
+
 import type { Node } from "./parser.ts";
 
 /**
- * True where the filter goes through the members of an object that it makes itself with keys out of order: jq goes by
- * the order of making, gojq by the keys. Objects of the cluster come with their keys sorted.
+ * True where the filter iterates over an object that it makes itself with keys out of order: jq keeps the order of
+ * making, gojq sorts by key. Objects of the cluster come with their keys sorted.
  */
 export function dependsOnOrder(node: Node): boolean {
   if (node.op === "each" && some(node.of, isUnordered)) return true;

@@ -1,3 +1,5 @@
+/** Makes one value of a filter's outputs. */
+
 import type { Json, JsonObject } from "../model/index.ts";
 
 /** No output → null, one → it, more → an array of them; object keys sorted at every level. */
@@ -5,7 +7,7 @@ export function resultOf(outputs: readonly Json[]): Json {
   return sortKeys(outputs.length === 1 ? (outputs[0] ?? null) : outputs.length === 0 ? null : [...outputs]);
 }
 
-/** The value itself where its keys are in order already, so that nothing is copied needlessly. */
+/** The value itself where its keys are in order already, so that nothing is copied without need. */
 function sortKeys(value: Json): Json {
   if (value === null || typeof value !== "object") return value;
   return Array.isArray(value) ? sortItems(value) : sortMembers(value);

@@ -1,7 +1,9 @@
+/** Parses the subset of jq's language that runs in JavaScript. */
+
 import type { Json } from "../model/index.ts";
 import type { Token } from "./lexer.ts";
 
-/** The part of jq's language that runs here. */
+/** The part of jq's language that runs in JavaScript. */
 export type Node =
   | { readonly op: "identity" }
   | { readonly op: "literal"; readonly value: Json }
@@ -13,12 +15,12 @@ export type Node =
   | { readonly op: "array"; readonly body: Node | undefined }
   | { readonly op: "object"; readonly entries: readonly (readonly [string, Node])[] };
 
-/** Not in the subset: the real jq has to say what it means, or what is wrong with it. */
+/** The text is not in the subset: jq has to say what it means, or what is wrong with it. */
 class Beyond extends Error {}
 
 const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, null: null };
 
-/** The filter as a tree when all of it is in the subset, else undefined. */
+/** The filter as a tree when all of it is in the subset; else undefined. */
 export function parseSubset(tokens: readonly Token[]): Node | undefined {
   if (tokens.length === 0) return { op: "identity" };
   try {
@@ -131,7 +133,7 @@ class Parser {
     if (!this.#sign("]")) throw new Beyond();
     if (token.kind === "string" && !negative) return this.#field(of, stringOf(token));
     const index = token.kind === "number" ? Number(token.text) : Number.NaN;
-    // Fractions are rounded by some versions of jq and not by others.
+    // Some versions of jq round fractions, others do not.
     if (!Number.isSafeInteger(index)) throw new Beyond();
     return { op: "index", of, index: negative ? -index : index, optional: this.#sign("?") };
   }
@@ -142,7 +144,7 @@ class Parser {
       if (entries.length > 0 && !this.#sign(",")) throw new Beyond();
       entries.push(this.#entry());
     }
-    // The order of the products of several generators is left to jq.
+    // The order of the combinations of several generators is left to jq.
     if (entries.filter(([, value]) => yieldsMany(value)).length > 1) throw new Beyond();
     return { op: "object", entries };
   }
@@ -194,7 +196,7 @@ function stringOf(token: Token): string {
     const value: unknown = JSON.parse(token.text);
     if (typeof value === "string" && value.isWellFormed()) return value;
   } catch {
-    // Raw control characters and jq's own escapes: jq knows.
+    // Raw control characters and jq's own escapes are left to jq.
   }
   throw new Beyond();
 }

@@ -1,3 +1,5 @@
+/** Refuses what a filter of events may not use. */
+
 import { FilterError } from "./errors.ts";
 import { tokenize, UnreadableText, type Token } from "./lexer.ts";
 
@@ -5,7 +7,7 @@ const NEXT_EVENT = "it would read the next event instead of this object";
 const END = "it would end jq for every event";
 const MODULES = "a filter cannot load modules";
 
-/** What has no meaning in a filter of events. `env` and `$ENV` are not here: they are empty. */
+/** Functions that have no meaning in a filter of events. `env` and `$ENV` are not among them: they are empty. */
 const REFUSED: Readonly<Record<string, string>> = {
   input: NEXT_EVENT,
   inputs: NEXT_EVENT,
@@ -19,8 +21,8 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 /**
- * The tokens of a filter, after a look for what may not be in it. Undefined when the text cannot
- * be read here: then jq must say what is wrong with it. Throws FilterError.
+ * The tokens of a filter, once it is known to contain nothing that is refused. Undefined when the text cannot be
+ * read here: then jq must say what is wrong with it. Throws FilterError.
  */
 export function screen(text: string): readonly Token[] | undefined {
   if (text.includes("\0")) throw new FilterError("syntax", "a NUL character in the filter");

@@ -1,3 +1,5 @@
+/** Asks jq whether the text of a filter is correct. */
+
 import { oneLine } from "../lib/index.ts";
 import { run } from "../process/index.ts";
 import { FilterError } from "./errors.ts";
@@ -9,8 +11,8 @@ const CHECK_TIMEOUT_MS = 30_000;
 const MESSAGE_LIMIT = 300;
 
 /**
- * Asks jq whether the text is a whole, correct program by itself: it gets no input, so nothing is evaluated.
- * node-jq does it where it would start the same jq. Throws FilterError `syntax` with jq's words in one line.
+ * Asks jq whether the text is a correct program; it gets no input, so nothing is evaluated. node-jq does it where
+ * it would start the same jq. Throws FilterError `syntax` with jq's message in one line.
  */
 export async function checkSyntax(jq: Jq, text: string, env: Env): Promise<void> {
   const nodeJq = nodeJqStarts(env) === jq.file ? await loadNodeJq() : undefined;
@@ -32,12 +34,12 @@ async function askJq(jq: Jq, text: string): Promise<string | undefined> {
   return result.stderr;
 }
 
-/** A filter may begin with a minus sign, which is no option. */
+/** A filter may begin with a minus sign, which must not be read as an option. */
 function asArgument(text: string): string {
   return ` ${text}`;
 }
 
-/** The file node-jq starts; it reads the variables itself, when it is loaded. */
+/** The file that node-jq starts; node-jq reads the variables itself when it is loaded. */
 function nodeJqStarts(env: Env): string | undefined {
   return env["JQ_PATH"] ?? env["npm_config_jq_path"] ?? nodeJqFile()[0];
 }
@@ -48,7 +50,7 @@ interface NodeJq {
 
 async function loadNodeJq(): Promise<NodeJq | undefined> {
   try {
-    // Loaded when first needed: it costs tens of milliseconds. Optional, so its types may not be there either.
+    // Loaded when first needed: it takes tens of milliseconds. Optional, so its types may be missing too.
     const name: string = "node-jq";
     return (await import(name)) as NodeJq;
   } catch {
@@ -58,7 +60,7 @@ async function loadNodeJq(): Promise<NodeJq | undefined> {
 
 async function askNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefined> {
   try {
-    // A blank, not nothing: node-jq closes jq's stdin only when it has something to write.
+    // A blank, not an empty text: node-jq closes jq's stdin only when it has something to write.
     await nodeJq.run(asArgument(text), " ", { input: "string", output: "string" }, "/");
     return undefined;
   } catch (error) {
@@ -66,7 +68,7 @@ async function askNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefin
   }
 }
 
-/** jq's and gojq's messages over several lines (with the program between) as one line. */
+/** A message of jq or gojq in one line, without the program that they quote. */
 export function tidy(stderr: string): string {
   const lines = stderr.split("\n").map((line) => line.trimEnd());
   const first = (lines[0] ?? "").replace(/^(?:go)?jq: (?:error(?: \(at [^)]*\))?: )?/, "");

@@ -1,3 +1,5 @@
+/** One long-lived jq process for one filter. */
+
 import {
   type Clock,
   DepthError,
@@ -16,7 +18,7 @@ export interface WorkerOptions {
   readonly jq: Jq;
   readonly text: string;
   readonly clock: Clock;
-  /** For one evaluation. */
+  /** Time limit of one evaluation. */
   readonly timeLimitMs: number;
   /** Called before a process is started, so that the owner can end idle ones. */
   readonly onStart: (worker: JqWorker) => void;
@@ -30,14 +32,16 @@ interface Job {
   readonly reject: (error: FilterError) => void;
 }
 
-/** Jobs and bytes that jq has at once: enough to keep it busy, few enough to send again when it dies. */
+/**
+ * Most jobs and bytes that are sent ahead to jq: enough to keep it busy, few enough to be sent again when it dies.
+ */
 const WINDOW = 32;
 const WINDOW_BYTES = 256 * 1024;
 const TRIES = 2;
 const MESSAGE_LIMIT = 300;
 const TOO_DEEP = new DepthError("the filter's result").message;
 
-/** What would take the next event, end jq or depend on the stream is out of the filter's sight. */
+/** Functions that would take the next event, end jq or depend on the stream; they are hidden from the filter. */
 const PRELUDE = [
   ...["input", "inputs", "input_line_number", "halt", "halt_error", "halt_error(f)", "modulemeta"].map(
     (name) => `def ${name}: error("${name} is not available in a filter");`,
@@ -48,15 +52,16 @@ const PRELUDE = [
 
 /**
  * The program of a worker: for each line `[id, input]` exactly one line `[id, {v: outputs}]` or `[id, {e: error}]`.
- * The filter stands on the first line (`$__loc__`), and line ends after it end its comments.
+ * The filter stands on the first line (for `$__loc__`), and line ends after it end its comments.
  */
 export function workerProgram(text: string): string {
   return `${PRELUDE} [.[0], (try {v: [.[1] | (${text}\n\n)]} catch {e: .})]`;
 }
 
 /**
- * One filter's long-lived jq. Answers come in order and carry the id of their question, so no result can go to
- * another object. An evaluation over its time limit, or a jq that dies, is tried once more in a new process.
+ * The long-lived jq process of one filter. Answers come in order and carry the id of their question, so no result
+ * can go to another object. After an evaluation over its time limit, or the death of jq, it is tried once more in a
+ * new process.
  */
 export class JqWorker {
   readonly #options: WorkerOptions;
@@ -84,14 +89,14 @@ export class JqWorker {
     });
   }
 
-  /** Ends the process; the next evaluation starts another one. Only when not busy. */
+  /** Ends the process; the next evaluation starts a new one. Call it only when the worker is not busy. */
   park(): void {
     const child = this.#child;
     this.#child = undefined;
     child?.close();
   }
 
-  /** Ends the process and refuses what is under way. */
+  /** Ends the process and fails evaluations under way. */
   close(): void {
     this.#closed = true;
     this.#limit?.cancel();
@@ -136,7 +141,7 @@ export class JqWorker {
     const place = this.#sent.findIndex((job) => job.id === answer?.id);
     if (answer === undefined || place < 0)
       return this.#fail(new FilterError("engine", "jq gave an unreadable answer"));
-    // Earlier ones got no answer at all: an error that even `try` lets through.
+    // Earlier ones got no answer at all: an error that even `try` does not catch.
     for (const job of this.#sent.splice(0, place)) {
       job.reject(new FilterError("runtime", "the filter gave no answer"));
     }
@@ -147,7 +152,7 @@ export class JqWorker {
     this.#pump();
   }
 
-  /** The limit of a job runs from when it is jq's turn, not from when it was sent. */
+  /** The time limit of a job starts when jq begins with it, not when it was sent. */
   #watchHead(): void {
     this.#limit?.cancel();
     if (this.#sent.length === 0) return;
@@ -163,7 +168,10 @@ export class JqWorker {
     this.#fail(new FilterError("engine", `jq ended: ${why}`));
   }
 
-  /** The job at jq's hands is to blame: it gets one more try; the others are sent again with a clean record. */
+  /**
+   * The job that jq was working on is to blame: it gets one more try. The others are sent again, and this does not
+   * count as a try.
+   */
   #fail(error: FilterError): void {
     this.#limit?.cancel();
     const child = this.#child;

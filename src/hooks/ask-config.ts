@@ -1,3 +1,5 @@
+/** Asks a hook for its configuration (`--config`). */
+
 import { type Logger, oneLine } from "../lib/index.ts";
 import type { HookConfig, HookFile } from "../model/index.ts";
 import { run, type RunResult } from "../process/index.ts";
@@ -22,16 +24,13 @@ export interface Configured {
   readonly warnings: readonly string[];
 }
 
-/** A configuration; or why there is none; or all that is wrong with it. */
+/** A configuration; or why there is none; or everything that is wrong with it. */
 export type ConfigAnswer = Configured | { readonly failure: string } | { readonly errors: readonly string[] };
 
 const TIMEOUT_MS = 60_000;
 const TAIL_LINES = 3;
 
-/**
- * Runs a hook with `--config`, in its own directory, and reads what it prints. Never
- * throws.
- */
+/** Runs a hook with `--config`, in its own directory, and reads what it prints. Never throws. */
 export async function askConfig(
   file: HookFile,
   asking: { readonly kind: HookKind; readonly signal?: AbortSignal | undefined },

@@ -1,3 +1,5 @@
+/** Reads the bindings of a hook's configuration (docs/HOOKS.md, "Kubernetes events"). */
+
 import {
   type HookSettings,
   type KubernetesBinding,
@@ -9,7 +11,7 @@ import { parseDuration } from "../lib/index.ts";
 import type { RawKubernetes, RawKubernetesEvent, RawSchedule, RawSettings } from "./raw-config.ts";
 import { type Complain, fieldSelector, labelSelector } from "./selectors.ts";
 
-/** What complaints and warnings go to while bindings are read. */
+/** Where errors and warnings go while bindings are read. */
 export interface Findings {
   readonly complain: Complain;
   readonly warn: Complain;
@@ -98,7 +100,7 @@ function switches(
 ): Pick<KubernetesBinding, "executeOnSynchronization" | "waitForSynchronization" | "keepFullObjects"> {
   return {
     executeOnSynchronization: raw.executeHookOnSynchronization ?? true,
-    // The main queue cannot go on without a Synchronization that runs in it.
+    // `main` cannot go on without a Synchronization that runs in `main`.
     waitForSynchronization: queue === MAIN_QUEUE || (raw.waitForSynchronization ?? true),
     keepFullObjects: raw.keepFullObjectsInMemory ?? true,
   };

@@ -1,9 +1,10 @@
+/** Joins reasons to run the same hook (docs/HOOKS.md, "Queues"). */
+
 import type { Hook, HookTask, HookTrigger } from "../model/index.ts";
 
 /**
- * The task of one reason for a hook to run. What may be run together with its neighbours carries the hook as its
- * batch; a lifecycle binding and a Synchronization outside a group run alone, as version 0 always does
- *.
+ * The task of one reason for a hook to run. What may run together with its neighbours has the hook as its batch. A
+ * lifecycle binding and a Synchronization outside a group run alone, and so does everything of version 0.
  */
 export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id };
@@ -22,12 +23,12 @@ function mayJoin(trigger: HookTrigger): boolean {
   }
 }
 
-/** So many tasks of one hook are a flood: one context of each group is enough then. */
+/** This many tasks of one hook are a flood: then one context of each group is enough. */
 const FLOOD = 100;
 
 /**
- * What the hook is told of tasks that run together: of neighbours in the same group only the last, under a flood of
- * each group only the last.
+ * The contexts of tasks that run together: of neighbours in the same group only the last, in a flood of each group
+ * only the last.
  */
 export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] {
   const last = new Map(triggers.map((trigger, index) => [groupOf(trigger), index]));
@@ -38,7 +39,7 @@ export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] 
   });
 }
 
-/** A run may fail without being repeated only when that is allowed for everything it was started for. */
+/** A run may fail without being repeated only when that is allowed for each of its reasons. */
 export function allowsFailure(triggers: readonly HookTrigger[]): boolean {
   return (
     triggers.length > 0 && triggers.every((each) => each.type !== "lifecycle" && each.binding.allowFailure)

@@ -1,16 +1,18 @@
+/** How a hook file is started. */
+
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import type { HookFile } from "../model/index.ts";
 
-/** How a hook file is started; its own directory is the working directory in both phases. */
+/** The command of a hook file; its own directory is the working directory in both phases. */
 export interface HookCommand {
   readonly file: string;
   readonly args: readonly string[];
   readonly cwd: string;
 }
 
-/** `.py` hooks use the virtual environment `venv` of their hooks directory where there is one. */
+/** Hooks that end in `.py` use the virtual environment `venv` of their hooks directory where there is one. */
 export async function commandOf(hook: HookFile, args: readonly string[]): Promise<HookCommand> {
   const cwd = dirname(hook.path);
   const python = hook.path.endsWith(".py") ? await venvPython(hook.root) : undefined;

@@ -1,3 +1,5 @@
+/** The forms that a hook's configuration may have, for both versions. */
+
 import type { ObjectShape, Shape } from "./shape.ts";
 
 const STRING = { kind: "string" } as const;
@@ -18,7 +20,9 @@ function items(of: Shape): Shape {
   return { kind: "array", of, min: 1 };
 }
 
-/** `operation` is an older spelling of `operator`; one of the two is asked for where selectors are read. */
+/**
+ * `operation` is an older spelling of `operator`; that one of the two is there is checked where selectors are read.
+ */
 const LABEL_SELECTOR = object(
   {
     matchLabels: { kind: "map", of: STRING },

@@ -1,3 +1,5 @@
+/** Reads and checks what a hook prints for `--config`. */
+
 import {
   type HookConfig,
   type Json,
@@ -28,7 +30,7 @@ export type ParsedHookConfig =
   | { readonly config: HookConfig; readonly warnings: readonly string[] }
   | { readonly errors: readonly string[] };
 
-/** Checks that need other rooms. */
+/** Checks that belong to other rooms. */
 export interface ConfigChecks {
   /** Returns a warning, throws when the line is no crontab. */
   readonly checkCrontab?: ((line: string) => string | undefined) | undefined;
@@ -80,7 +82,7 @@ function versionOf(value: JsonObject): "v0" | "v1" | { error: string } {
   return configVersion === "v1" ? "v1" : { error: `'configVersion' value '${configVersion}' is unsupported` };
 }
 
-/** Bindings that exist, but not here, by key. */
+/** Bindings that exist for the other kind of hooks, by key. */
 function refusals(value: JsonObject, kind: HookKind): Map<string, string> {
   const refused = new Map<string, string>();
   for (const key of WEBHOOKS.filter((key) => Object.hasOwn(value, key))) {
@@ -122,7 +124,7 @@ function normalise(
     warn: (warning) => warnings.push(warning),
     checkCrontab: checks.checkCrontab ?? (() => undefined),
   };
-  // The shape was checked: the cast says no more than it did.
+  // The form was checked before, so the cast adds nothing.
   const raw = value as RawConfig;
   const groups = groupsOf(raw.kubernetes ?? []);
   const schedules = (raw.schedule ?? []).map((item, index) =>
@@ -148,7 +150,7 @@ function lifecycleOf(value: JsonObject): HookConfig["lifecycle"] {
   return orders;
 }
 
-/** Each name in an includeSnapshotsFrom list means exactly one kubernetes binding of the hook. */
+/** Each name in an includeSnapshotsFrom list must mean exactly one kubernetes binding of the hook. */
 function checkIncludes(
   raw: RawConfig,
   kubernetes: readonly KubernetesBinding[],

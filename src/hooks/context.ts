@@ -1,6 +1,8 @@
+/** Writes the binding context of a run (docs/HOOKS.md, "Running: what a hook is given"). */
+
 import type { HookConfig, HookTrigger, Json, SnapshotItem } from "../model/index.ts";
 
-/** Where snapshots come from; asked afresh for each attempt of a run. */
+/** Where snapshots come from; read anew for each attempt of a run. */
 export interface SnapshotSource {
   get(bindingName: string): readonly SnapshotItem[];
   objects(bindingId: string): readonly SnapshotItem[];
@@ -29,8 +31,8 @@ class JsonText {
 const PIECE = 64 * 1024;
 
 /**
- * The binding context as JSON text in pieces of about 64 KiB: an array,
- * keys in alphabetical order, a line end. However large the snapshots are, no piece holds more than one item.
+ * The binding context as JSON text in pieces of about 64 KiB: an array, keys in alphabetical order, a line end.
+ * However large the snapshots are, no piece holds more than one item.
  */
 export function* renderContext(input: ContextInput): Generator<string> {
   let pending = "";
@@ -53,7 +55,7 @@ function* contextTexts({ config, triggers, snapshots }: ContextInput): Generator
   yield "]\n";
 }
 
-/** One run sees one state: the same name is the same array in every context. */
+/** Keeps what was read: in one run the same name means the same array in every context. */
 function onceEach(source: SnapshotSource): SnapshotSource {
   const seen = new Map<string, readonly SnapshotItem[]>();
   const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
@@ -123,7 +125,7 @@ function eventMembers(trigger: BoundTrigger, snapshots: Member[], source: Snapsh
 function itemMembers(item: SnapshotItem): Member[] {
   const { filterResult, objectText } = item;
   const members: Member[] = filterResult === undefined ? [] : [["filterResult", filterResult]];
-  // Not both: `object` of an item with text is parsed at each access.
+  // Not `object` where there is text: `object` is parsed at each access.
   const object = objectText === undefined ? item.object : new JsonText(objectText);
   if (object !== undefined) members.push(["object", object]);
   return members;

@@ -1,3 +1,5 @@
+/** Runs the `enabled` script of a module (docs/MODULES.md, "On and off"). */
+
 import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
@@ -9,7 +11,7 @@ import type { RunSettings } from "./run-hook.ts";
 /** One call of a module's `enabled` script. Values are JSON texts. */
 export interface EnabledScriptRun {
   readonly module: string;
-  /** Absolute path of the script; it runs in its own directory, the module's. */
+  /** Absolute path of the script; it runs in its own directory, which is the module's. */
   readonly path: string;
   readonly values: ScratchData;
   readonly configValues: ScratchData;
@@ -26,8 +28,8 @@ const ANSWER_LIMIT = 64 * 1024;
 const REASON_LENGTH = 500;
 
 /**
- * Asks a module's `enabled` script: its answer is what it writes to
- * MODULE_ENABLED_RESULT or, when it leaves that empty, its last line on stdout. Never throws.
+ * Runs a module's `enabled` script. The answer is what it writes to MODULE_ENABLED_RESULT or, when that stays
+ * empty, its last line on stdout. Never throws.
  */
 export async function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, module } = request;

@@ -1,7 +1,9 @@
+/** The environment of hooks and other children. */
+
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** The environment of children; hooks find the shell library in SHELL_LIB_PATH unless somebody set it. */
+/** The environment of children; SHELL_LIB_PATH names the shell library unless it is set already. */
 export function hookEnvironment(
   environment: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {

@@ -1,3 +1,5 @@
+/** Checks JSON Patches of objects. */
+
 import { type Json, isJsonObject } from "../model/index.ts";
 import { LeftoverError } from "./json-stream.ts";
 
@@ -7,7 +9,7 @@ export type JsonPatchItem =
   | { readonly op: "remove"; readonly path: string }
   | { readonly op: "move" | "copy"; readonly path: string; readonly from: string };
 
-/** Checks a JSON Patch as RFC 6902 wants it. Throws LeftoverError. */
+/** Checks that a text is a JSON Patch (RFC 6902). Throws LeftoverError. */
 export function jsonPatchItems(items: readonly Json[]): JsonPatchItem[] {
   return items.map((item, index) => patchItem(item, `jsonPatch[${index}]`));
 }

@@ -1,3 +1,5 @@
+/** Reads JSON objects that follow one another in a file. */
+
 import { DepthError, oneLine, parseJson } from "../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
@@ -9,14 +11,14 @@ export class LeftoverError extends Error {
   }
 }
 
-/** One JSON object of a stream. */
+/** One JSON object of the file. */
 export interface StreamItem {
   readonly value: JsonObject;
   /** For messages: `line 3` or `document 2`. */
   readonly place: string;
 }
 
-/** Objects of one file: each is looked at without a pause, in which nothing else happens. */
+/** Most objects of one file: they are checked in one go, and the event loop waits meanwhile. */
 const MOST_ITEMS = 50_000;
 
 /** Reads JSON objects that follow one another, with or without line ends between them. Throws LeftoverError. */

@@ -1,3 +1,5 @@
+/** Reads and checks the files that a hook leaves. */
+
 import { readFile, stat } from "node:fs/promises";
 
 import { oneLine } from "../lib/index.ts";
@@ -6,7 +8,7 @@ import { LeftoverError } from "./json-stream.ts";
 import { type MetricOperation, parseMetrics } from "./metric-operations.ts";
 import { type ObjectOperation, parseObjectOperations } from "./object-operations.ts";
 
-/** What a successful run left, nothing of it applied yet. The patch texts are judged by the values room. */
+/** What a successful run left; nothing of it is applied yet. Patches of values are read where values are. */
 export interface HookOutput {
   readonly configPatchText: string;
   readonly valuesPatchText: string;
@@ -14,7 +16,7 @@ export interface HookOutput {
   readonly objects: readonly ObjectOperation[];
 }
 
-/** Output files, by the variable that tells the hook their path. */
+/** Output files, by the variable that names them to the hook. */
 export const OUTPUT_FILES = {
   CONFIG_VALUES_JSON_PATCH_PATH: "config-values-patch.json",
   VALUES_JSON_PATCH_PATH: "values-patch.json",
@@ -23,7 +25,7 @@ export const OUTPUT_FILES = {
 } as const;
 type OutputVariable = keyof typeof OUTPUT_FILES;
 
-/** A file larger than this fails the hook, in bytes. */
+/** A larger file fails the hook; in bytes. */
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
 /** Reads and checks all that a hook left; throws LeftoverError, which names the variable of the bad file. */
@@ -53,7 +55,9 @@ async function about<T>(variable: OutputVariable, read: () => T | Promise<T>): P
   }
 }
 
-/** A file that the hook removed is an empty one; anything but a plain file could hang us. */
+/**
+ * A file that the hook removed counts as empty. Anything but a plain file is an error: reading it might never end.
+ */
 export async function readOutput(path: string, limit = MAX_OUTPUT): Promise<string> {
   const info = await stat(path).catch(() => undefined);
   if (info === undefined) return "";

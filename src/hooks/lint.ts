@@ -1,3 +1,5 @@
+/** Checks hooks for the sub-command `lint`. */
+
 import { readFile } from "node:fs/promises";
 
 import type { HookFile, Problem } from "../model/index.ts";
@@ -5,15 +7,15 @@ import { askConfig, type AskOptions } from "./ask-config.ts";
 import type { HookKind } from "./config.ts";
 import { configProblem, failureProblem } from "./loader.ts";
 
-/** What is wrong with a hook, and what should be looked at. */
+/** What is wrong with a hook, and its warnings. */
 export interface HookFindings {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
 }
 
 /**
- * Checks a hook without a cluster (`lint DIR`): it is asked for its configuration, crontabs and filters are checked.
- * One problem for each mistake, with the line of the script where the binding stands, when it can be found there.
+ * Checks a hook without a cluster (`lint DIR`): it is run with `--config`, and crontabs and filters are checked.
+ * One problem for each mistake, with the line of the script where the binding stands, if it can be found there.
  */
 export async function lintHook(file: HookFile, kind: HookKind, options: AskOptions): Promise<HookFindings> {
   const answer = await askConfig(file, { kind }, options);
@@ -27,13 +29,13 @@ export async function lintHook(file: HookFile, kind: HookKind, options: AskOptio
 
 const PATH = /^([A-Za-z0-9_]+)(?:\[(\d+)\])?(?:\.([A-Za-z0-9_.[\]]+))?/;
 
-/** `line 12` where the key that a message begins with stands in the script; `--config` where it does not. */
+/** `line 12` where the key that a message begins with stands in the script; `--config` where it cannot be found. */
 function lineOf(script: string, message: string): string {
   const [, binding = "", index = "0", rest = ""] = PATH.exec(message) ?? [];
   const lines = script.split("\n");
   const first = findKey(lines, binding, { from: 0, nth: 0 });
   if (first === undefined) return "--config";
-  // What is required stands nowhere: the binding is where to look.
+  // A missing key stands nowhere: the line of its binding is the best place.
   const field = message.endsWith(" is required") ? "" : (rest.split(/[.[]/)[0] ?? "");
   const inner = findKey(lines, field, { from: first, nth: Number(index) });
   return `line ${(inner ?? first) + 1}`;

@@ -1,3 +1,5 @@
+/** Loads hooks: asks each for its configuration and keeps the answer. */
+
 import PQueue from "p-queue";
 
 import type { Hook, HookFile, Problem } from "../model/index.ts";
@@ -25,7 +27,7 @@ export class HookLoader {
     this.#options = options;
   }
 
-  /** Never throws: whatever is wrong with the hook is its problem. `module` is undefined for global hooks. */
+  /** Never throws: what is wrong with the hook is its `problem`. `module` is undefined for global hooks. */
   async load(file: HookFile, module?: string, signal?: AbortSignal): Promise<LoadedHook> {
     const names = { id: `${module ?? "global"}:${file.name}`, module };
     const key = `${names.id} ${file.path}`;
@@ -48,7 +50,7 @@ function toHook(
   return { hook: { ...file, ...names, config }, warnings };
 }
 
-/** The hook itself failed when it was asked. */
+/** The problem of a hook that failed when it was asked. */
 export function failureProblem(file: HookFile, failure: string): Problem {
   return {
     file: file.path,
@@ -58,7 +60,7 @@ export function failureProblem(file: HookFile, failure: string): Problem {
   };
 }
 
-/** What the hook printed is wrong. */
+/** The problem of a hook that printed a wrong configuration. */
 export function configProblem(file: HookFile, message: string, key = "--config"): Problem {
   return { file: file.path, key, message, remedy: "correct what the hook prints" };
 }

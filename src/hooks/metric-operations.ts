@@ -1,3 +1,5 @@
+/** Reads the metrics file that a hook leaves (docs/METRICS.md, "Metrics of hooks"). */
+
 import type { Json, JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.ts";
@@ -18,11 +20,11 @@ export type MetricOperation =
 const ACTIONS = ["add", "set", "observe", "expire"] as const;
 type Action = (typeof ACTIONS)[number];
 
-/** `{PREFIX}` stands for the operator's own prefix. */
+/** Replaces `{PREFIX}` in names: the prefix of the operator's own metrics. */
 const NAME = /^(?:\{PREFIX\})?[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
-/** Reads a metrics file; everything in it is checked. Throws LeftoverError. */
+/** Reads and checks a metrics file. Throws LeftoverError. */
 export function parseMetrics(text: string): MetricOperation[] {
   const operations = parseJsonStream(text).map((item) => metricOperation(item));
   const actions = new Map<string, string>();
@@ -55,7 +57,7 @@ function metricOperation({ value, place }: StreamItem): MetricOperation {
 
 type Fail = (problem: string) => never;
 
-/** `{"add": 1}` and `{"set": 1}` are short for action and value. */
+/** `{"add": 1}` and `{"set": 1}` are short forms of action and value. */
 function actionOf(value: JsonObject, fail: Fail): { action: Action; amount: Json | undefined } {
   const given = [value.action, value.add, value.set].filter((each) => each !== undefined && each !== null);
   if (given.length === 0) fail("'action' is required: one of add, set, observe, expire");

@@ -1,9 +1,11 @@
+/** Reads the object patch file that a hook leaves (docs/HOOKS.md, "Objects"). */
+
 import { oneLine, parseYaml } from "../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.ts";
 import { type JsonPatchItem, jsonPatchItems } from "./json-patch.ts";
 
-/** Where an operation aims. An empty apiVersion means the kind's preferred one. */
+/** Which object an operation is about. An empty apiVersion means the preferred one of the kind. */
 interface ObjectTarget {
   readonly apiVersion: string | undefined;
   readonly kind: string;
@@ -14,7 +16,7 @@ interface ObjectTarget {
 interface Patch extends ObjectTarget {
   /** Without a leading slash. */
   readonly subresource: string | undefined;
-  /** A missing object is success. */
+  /** A missing object is no error. */
   readonly ignoreMissingObject: boolean;
 }
 
@@ -55,7 +57,7 @@ function documents(text: string): StreamItem[] {
   try {
     return parseJsonStream(text);
   } catch (error) {
-    // What begins like JSON is meant as JSON: its error says more than YAML's.
+    // What begins like JSON is read as JSON, whose error says more than YAML's.
     if (text.trimStart().startsWith("{") && !/^---/m.test(text)) throw error;
     return yamlDocuments(text);
   }
@@ -111,7 +113,7 @@ function objectOperation(value: JsonObject): ObjectOperation {
   return read(value);
 }
 
-/** Namespace and name come from the object itself; a namespace beside it is ignored. */
+/** Namespace and name come from the object itself; `namespace` beside it is ignored. */
 function created(value: JsonObject): { object: JsonObject; target: ObjectTarget } {
   const object = native(value, "object", isJsonObject);
   const metadata = isJsonObject(object.metadata) ? object.metadata : {};
@@ -146,7 +148,7 @@ function patchTarget(value: JsonObject): Patch {
 
 const isArray = (value: unknown): value is Json[] => Array.isArray(value);
 
-/** A member that may be given as it is or as a text with YAML or JSON. */
+/** A field that may be given as it is, or as a text with YAML or JSON. */
 function native<T extends Json>(value: JsonObject, key: string, fits: (value: unknown) => value is T): T {
   const given = value[key];
   if (given === undefined || given === null || given === "") throw new LeftoverError(`'${key}' is required`);

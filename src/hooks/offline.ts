@@ -1,14 +1,16 @@
+/** Runs one hook without a cluster, for the sub-command `hook run`. */
+
 import { basename, dirname, relative, sep } from "node:path";
 
 import { oneLine, parseJson } from "../lib/index.ts";
 import { type HookFile, isJsonObject, type JsonObject } from "../model/index.ts";
 import { type FileRun, type HookRunResult, runHookFile } from "./run-hook.ts";
 
-/** One run of a hook file against given inputs, without a cluster (`hook run PATH --context FILE`). */
+/** A run of a hook file with given inputs (`hook run PATH --context FILE`). */
 export interface OfflineRun extends Omit<FileRun, "hook" | "context" | "fields"> {
   /** Absolute path of the hook. */
   readonly path: string;
-  /** Text of the binding context file: a JSON array; one context without brackets is taken as well. */
+  /** Text of the binding context file: a JSON array; a single context without brackets is accepted. */
   readonly context: string;
 }
 
@@ -35,7 +37,7 @@ function readContexts(text: string): { list: JsonObject[] } | { failure: string 
   }
 }
 
-/** A hook file as a module's or the global hooks directory would give it. */
+/** The hook, as it would be found in a module's or the global hooks directory. */
 export function hookFileAt(path: string): HookFile {
   const parts = dirname(path).split(sep);
   const at = parts.lastIndexOf("hooks");

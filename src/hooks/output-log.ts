@@ -1,3 +1,5 @@
+/** Writes a hook's output to the log. */
+
 import {
   LOG_LEVELS,
   parseJson,
@@ -9,19 +11,19 @@ import {
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 import { MAX_LINE, type Stream } from "../process/index.ts";
 
-/** Fields of ours that a hook's own JSON must not overwrite; its own of that name become `hook_<name>`. */
+/** Fields of the log that a hook's own JSON must not overwrite; its own field of that name becomes `hook_<name>`. */
 const OURS = new Set(["hook", "binding", "event", "queue", "module", "output"]);
 const MAX_JSON_LINES = 200;
 const MAX_PEM_LINES = 200;
 
 /**
- * Takes the output lines of one hook run into the log. With `proxyJson`, JSON objects, on one
- * line or several, become records of their own: level, message and fields as the hook gave them.
+ * Writes the output lines of one hook run to the log. With `proxyJson`, JSON objects, on one line or several,
+ * become records of their own: level, message and fields as the hook gave them.
  */
 export class OutputLog {
   readonly #logger: Logger;
   readonly #proxyJson: boolean;
-  /** How many more lines may belong to the PEM block that has begun. */
+  /** How many more lines may belong to a PEM block that has begun. */
   readonly #pemLines: Record<Stream, number> = { stdout: 0, stderr: 0 };
   readonly #pending: Record<Stream, string[]> = { stdout: [], stderr: [] };
 
@@ -45,7 +47,7 @@ export class OutputLog {
     }
   }
 
-  /** Call when the run has ended: what never became JSON is logged as it came. */
+  /** Call it when the run has ended: lines that never became JSON are logged as they are. */
   flush(): void {
     this.#giveUp("stdout");
     this.#giveUp("stderr");
@@ -60,7 +62,7 @@ export class OutputLog {
     this.#logger.info(line, { output: stream });
   }
 
-  /** Lines inside a PEM block are left out: a line alone does not tell that it belongs to a key. */
+  /** Lines inside a PEM block are left out: a single line does not show that it belongs to a key. */
   #isKeyMaterial(stream: Stream, line: string): boolean {
     const left = this.#pemLines[stream];
     const ends = line.includes("-----END ");
@@ -82,7 +84,7 @@ export class OutputLog {
   }
 }
 
-/** An attempt is made only where an object may end: lines in between are not parsed again and again. */
+/** JSON is parsed only where an object may end, so that lines in between are not parsed again and again. */
 function parse(lines: readonly string[]): JsonObject | undefined {
   if (!lines.at(-1)?.trimEnd().endsWith("}")) return undefined;
   try {

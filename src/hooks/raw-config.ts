@@ -1,3 +1,5 @@
+/** The types of configurations that have the forms of config-shapes.ts. */
+
 import type { WatchEvent } from "../model/index.ts";
 
 /** Configurations that fit the shapes of `config-shapes.ts`, as types. */

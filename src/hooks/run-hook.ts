@@ -1,3 +1,5 @@
+/** Runs a hook: writes its input files, starts it, reads what it leaves. */
+
 import { type LogFields, type Logger, oneLine } from "../lib/index.ts";
 import { bindingName, type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
 import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
@@ -6,7 +8,7 @@ import { renderContext, type SnapshotSource } from "./context.ts";
 import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./leftovers.ts";
 import { OutputLog } from "./output-log.ts";
 
-/** What all runs share: settings, and the environment of children. */
+/** What all runs share. */
 export interface RunSettings {
   readonly env: Readonly<Record<string, string>>;
   readonly workingDir: string | undefined;
@@ -31,15 +33,15 @@ export interface HookRun {
 
 /** How a run went: `failure` (one line) or `output`, never both. */
 export interface HookRunResult {
-  /** Undefined when the run did not come to start the hook: its files could not be written. */
+  /** Undefined when the hook was not started, since its files could not be written. */
   readonly result: RunResult | undefined;
   readonly failure?: string;
   readonly output?: HookOutput;
 }
 
 /**
- * Runs a hook with its files and reads what it left. Never
- * throws. Nothing is read unless the hook ended with exit code 0; nothing is applied here.
+ * Runs a hook and reads what it leaves. Never throws. Nothing is read unless the exit code is 0; nothing is applied
+ * here.
  */
 export async function runHook(request: HookRun): Promise<HookRunResult> {
   const { hook, triggers, snapshots, queue } = request;
@@ -55,15 +57,15 @@ export async function runHook(request: HookRun): Promise<HookRunResult> {
   return runHookFile({ ...request, context, fields });
 }
 
-/** A run of a hook file whose binding context is already made. */
+/** A run of a hook file with a given binding context. */
 export interface FileRun extends Pick<HookRun, "values" | "configValues" | "settings" | "logger" | "signal"> {
   readonly hook: HookFile & { readonly id: string };
   readonly context: ScratchData;
-  /** Go with each line of output in the log. */
+  /** Fields of each log line of its output. */
   readonly fields: LogFields;
 }
 
-/** The part of `runHook` that works on files alone. Never throws. */
+/** The part of `runHook` that works with files alone. Never throws. */
 export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   const { hook, settings } = request;
   let scratch: Scratch | undefined;
@@ -104,7 +106,7 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
     env: { ...settings.env, WORKING_DIR: workingDirOf(hook, settings.workingDir), ...variables },
     timeoutMs: settings.hookTimeoutMs,
     signal,
-    // The log has every line; of stdout nothing else is wanted.
+    // Every line goes to the log; stdout is needed for nothing else.
     stdoutLimit: 0,
     onLine: (stream, line) => log.line(stream, line),
   });

@@ -1,3 +1,5 @@
+/** Turns selectors of a hook's configuration into those of the API. */
+
 import type { LabelSelector } from "../model/index.ts";
 import type { RawFieldSelector, RawLabelSelector } from "./raw-config.ts";
 
@@ -13,7 +15,7 @@ interface Place {
   readonly complain: Complain;
 }
 
-/** A label selector as the API takes it; both spellings of `operator` are accepted. */
+/** A label selector in the API's form; both spellings of `operator` are accepted. */
 export function labelSelector(raw: RawLabelSelector | undefined, place: Place): LabelSelector | undefined {
   if (raw === undefined) return undefined;
   for (const [key, value] of Object.entries(raw.matchLabels ?? {})) {
@@ -60,7 +62,7 @@ function checkValue(value: string, { path, complain }: Place): void {
   if (!LABEL_VALUE.test(value)) complain(`${path} is invalid: ${JSON.stringify(value)} is no label value`);
 }
 
-/** A field selector in the API's syntax, its values escaped. */
+/** A field selector in the API's syntax, with its values escaped. */
 export function fieldSelector(
   raw: RawFieldSelector | undefined,
   { path, complain }: Place,

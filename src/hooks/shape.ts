@@ -1,11 +1,13 @@
+/** Checks a value against the form that a configuration must have. */
+
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
-/** What a value of a hook configuration must look like. */
+/** The form that a value of a hook configuration must have. */
 export type Shape =
   | { readonly kind: "string"; readonly oneOf?: readonly string[] }
   | { readonly kind: "boolean" | "integer" }
   | { readonly kind: "array"; readonly of: Shape; readonly min?: number }
-  /** Any keys, all values alike. */
+  /** Any keys; all values have the same form. */
   | { readonly kind: "map"; readonly of: Shape }
   | ObjectShape;
 
@@ -19,8 +21,8 @@ export interface ObjectShape {
 }
 
 /**
- * Everything about `value` that does not fit, in the words hook authors know:
- * `schedule[0].crontab is required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
+ * Everything about `value` that does not fit, in messages that authors of hooks know: `schedule[0].crontab is
+ * required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
  */
 export function mismatches(value: Json, shape: Shape, path = ""): string[] {
   switch (shape.kind) {
@@ -39,7 +41,7 @@ export function mismatches(value: Json, shape: Shape, path = ""): string[] {
 }
 
 function plainMismatches(value: Json, kind: "boolean" | "integer", path: string): string[] {
-  // An ORDER may have a fraction; the word in the message stays the one people search for.
+  // An ORDER may have a fraction; the message still says `integer`, which people search for.
   const wanted = kind === "integer" ? "number" : kind;
   return typeof value === wanted ? [] : [wrongType(path, kind, value)];
 }

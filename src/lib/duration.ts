@@ -1,3 +1,5 @@
+/** Reads and writes durations as Go does. */
+
 const UNIT_MS: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,

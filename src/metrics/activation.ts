@@ -1,4 +1,6 @@
-/** What is told of a cause in the label `activation`: few values, the Go operator's where it has one. */
+/** Why a module ran, as the label `activation`. */
+
+/** Values of the label `activation` by cause: few, and the Go operator's where it has one. */
 export const ACTIVATIONS: readonly (readonly [prefix: string, ofModule: string, ofReload: string])[] = [
   ["start-up", "OperatorStartup", "OperatorStartup"],
   ["ConfigMap", "KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
@@ -12,7 +14,7 @@ export const ACTIVATIONS: readonly (readonly [prefix: string, ofModule: string, 
   ["second look", "SecondLook", "SecondLook"],
 ];
 
-/** Why a module ran or a reload began, for metrics; `Other` where the cause has no word of its own. */
+/** The label `activation` of a module's run or a reload; `Other` where the cause has no value of its own. */
 export function activationOf(cause: string | undefined, what: "module" | "reload"): string {
   const known = ACTIVATIONS.find(([prefix]) => cause?.startsWith(prefix) === true);
   return known === undefined ? "Other" : known[what === "module" ? 1 : 2];

@@ -1,8 +1,10 @@
+/** Writes metrics in Prometheus' text format. */
+
 import type { HookFamily, HookSeries } from "./hook-metrics.ts";
 
 /**
- * Families in Prometheus' text format, by name. All series of a family have the same labels: those one of them lacks
- * are empty.
+ * Families in Prometheus' text format, by name. All series of a family have the same labels; a label that a series
+ * lacks is empty.
  */
 export function describeFamilies(families: Iterable<HookFamily>): string {
   const sorted = [...families].sort((a, b) => (a.name < b.name ? -1 : 1));

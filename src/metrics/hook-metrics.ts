@@ -1,3 +1,5 @@
+/** The metrics that hooks make (docs/METRICS.md, "Metrics of hooks"). */
+
 import { describeFamilies } from "./exposition.ts";
 
 /** One line of a hook's METRICS_PATH file, parsed. */
@@ -11,20 +13,20 @@ export interface HookMetricOperation {
   readonly group?: string | undefined;
 }
 
-/** Who wrote it. */
+/** The hook that wrote it. */
 export interface HookMetricOwner {
   readonly hook: string;
   readonly module?: string | undefined;
 }
 
 export interface HookMetricsOptions {
-  /** Stands for `{PREFIX}` in a name. */
+  /** Replaces `{PREFIX}` in a name. */
   readonly prefix: string;
-  /** Whether there is such a hook still. */
+  /** Whether this hook still exists. */
   readonly exists?: (owner: HookMetricOwner) => boolean;
 }
 
-/** Operations that cannot be applied; nothing of their file was. */
+/** Operations that cannot be applied; nothing of their file was applied. */
 export class HookMetricError extends Error {
   constructor(message: string) {
     super(message);
@@ -38,9 +40,9 @@ export interface HookSeries {
   readonly labels: Readonly<Record<string, string>>;
   readonly owner: HookMetricOwner;
   readonly group: string | undefined;
-  /** Of a counter or gauge; the sum of a histogram. */
+  /** Value of a counter or gauge; sum of a histogram. */
   value: number;
-  /** Of a histogram: observations at most as large as each bucket, and all. */
+  /** For a histogram: number of observations up to each bucket's bound, and of all. */
   readonly buckets: readonly number[];
   readonly counts: number[];
   count: number;
@@ -60,7 +62,7 @@ const TYPES: Readonly<Record<Exclude<HookMetricOperation["action"], "expire">, F
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
-/** An operation that writes, with its name settled. */
+/** An operation that writes, with its final name. */
 type Write = HookMetricOperation & {
   readonly action: keyof typeof TYPES;
   readonly name: string;
@@ -68,8 +70,8 @@ type Write = HookMetricOperation & {
 };
 
 /**
- * The metrics that hooks make, at `/metrics/hooks`. Names are the hooks' own. Those of a group are replaced by each
- * run that names the group; all others accumulate over runs. Labels `hook` and `module` are the owner's.
+ * The metrics of hooks, at `/metrics/hooks`. Names are the hooks' own. Metrics of a group are replaced by each run
+ * that names the group; all others accumulate over runs. The labels `hook` and `module` name who made them.
  */
 export class HookMetrics {
   readonly #prefix: string;
@@ -81,7 +83,7 @@ export class HookMetrics {
     this.#exists = exists;
   }
 
-  /** Applies what one run of a hook left, all or (throwing HookMetricError) nothing. */
+  /** Applies what one run of a hook left: all of it, or nothing (throws HookMetricError). */
   apply(operations: readonly HookMetricOperation[], owner: HookMetricOwner): void {
     const groups = new Set(operations.flatMap(({ group }) => group ?? []));
     const types = new Map<string, FamilyType>();
@@ -90,7 +92,7 @@ export class HookMetrics {
     for (const operation of checked) this.#perform(operation, owner);
   }
 
-  /** The text Prometheus reads; hooks that are gone have taken theirs along. */
+  /** The text that Prometheus reads, without the metrics of hooks that are gone. */
   text(): string {
     this.#remove(({ owner }) => !this.#exists(owner));
     return describeFamilies(this.#families.values());
@@ -114,7 +116,7 @@ export class HookMetrics {
     return write;
   }
 
-  /** The type of a name, as far as series outside these groups hold on to it. */
+  /** The type of a name, as far as series outside these groups fix it. */
   #typeWithout(name: string, groups: ReadonlySet<string>): FamilyType | undefined {
     const family = this.#families.get(name);
     for (const { group } of family?.series.values() ?? []) {
@@ -125,7 +127,7 @@ export class HookMetrics {
 
   #perform(operation: HookMetricOperation, owner: HookMetricOwner): void {
     if (isWrite(operation)) return this.#write(operation, owner);
-    // The groups went first, whole; without a group it is about what this hook accumulated.
+    // With a group all of it went already; without one, what this hook accumulated goes.
     if (operation.group !== undefined) return;
     const { name } = operation;
     this.#remove((series, family) => {
@@ -162,7 +164,7 @@ export class HookMetrics {
   }
 }
 
-/** Hooks of two modules may have one name. */
+/** Two modules may have hooks of the same name. */
 function isFrom({ owner }: HookSeries, { hook, module }: HookMetricOwner): boolean {
   return owner.hook === hook && owner.module === module;
 }

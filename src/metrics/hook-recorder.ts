@@ -1,3 +1,5 @@
+/** Records what happens to hooks in their series. */
+
 import type { Usage } from "../process/index.ts";
 import type { SeriesName } from "./series.ts";
 import type { Labels, SeriesRegistry } from "./registry.ts";
@@ -15,25 +17,25 @@ interface HookLabels {
 interface HookRunSample extends HookLabels {
   readonly outcome: "success" | "failed" | "allowed";
   readonly seconds: number;
-  /** Undefined where it is not had. */
+  /** Undefined where it is not known. */
   readonly usage?: Usage | undefined;
 }
 
-/** A hook and where it may run. */
+/** A hook and the queues and bindings it may run with. */
 export interface HookSample {
   readonly module: string | undefined;
   readonly hook: string;
   readonly bindings: readonly Pick<HookLabels, "binding" | "queue" | "activation">[];
 }
 
-/** What happens to hooks. */
+/** What is recorded about hooks. */
 export interface HookRecorder {
   /** Makes the counters of a new hook visible, at zero. */
   known(hook: HookSample): void;
-  /** All hooks there are now. */
+  /** All hooks that exist now. */
   stand(hooks: readonly HookSample[]): void;
   ran(run: HookRunSample): void;
-  /** Drops everything about a hook that is gone. */
+  /** Drops the series of a hook that is gone. */
   forget(hook: Pick<HookSample, "module" | "hook">): Promise<void>;
 }
 
@@ -66,7 +68,9 @@ const GLOBAL: Family = {
   success: "globalHookSuccess",
 };
 
-/** The series of hooks: module hooks and global hooks have names of their own, errors of both a third one. */
+/**
+ * The series of hooks: module hooks and global hooks have separate ones, and errors of both are counted in a third.
+ */
 export function hookRecorder(registry: SeriesRegistry): HookRecorder {
   return {
     known({ bindings, ...hook }) {
@@ -81,7 +85,7 @@ export function hookRecorder(registry: SeriesRegistry): HookRecorder {
     ran: (run) => record(registry, run),
     async forget({ module, hook }) {
       await registry.drop({ module: module ?? "", hook });
-      // The series of global hooks have no such label.
+      // The series of global hooks lack this label.
       if (module === undefined) await registry.drop({ hook }, Object.values(GLOBAL));
     },
   };

@@ -1,3 +1,5 @@
+/** Keeps the series in step with the modules and hooks that exist. */
+
 import type { HookMetricOwner } from "./hook-metrics.ts";
 import type { HookSample } from "./hook-recorder.ts";
 import type { Metrics } from "./metrics.ts";
@@ -7,13 +9,13 @@ import type { State } from "../state/index.ts";
 
 type Known = Pick<State, "globalHooks" | "records" | "module">;
 
-/** Whether there is such a hook now, in force or switched off. */
+/** Whether this hook exists now, enabled or not. */
 export function hasHook(state: Known, { hook, module }: HookMetricOwner): boolean {
   const hooks = module === undefined ? state.globalHooks : (state.module(module)?.hooks ?? []);
   return hooks.some(({ name }) => name === hook);
 }
 
-/** The modules and hooks that have series; what is gone takes its series along. */
+/** The modules and hooks that have series; the series of those that are gone are dropped. */
 export class Inventory {
   readonly #metrics: Metrics;
   readonly #state: Known;
@@ -25,7 +27,7 @@ export class Inventory {
     this.#state = state;
   }
 
-  /** To be called before each scrape. */
+  /** Call it before each scrape. */
   async refresh(): Promise<void> {
     const records = [...this.#state.records()];
     await this.#refreshModules(records.map(({ module }) => module.name));

@@ -1,6 +1,8 @@
+/** Records requests and watches in their series. */
+
 import type { Labels, SeriesRegistry } from "./registry.ts";
 
-/** Which binding of which hook; `module` is undefined for a global hook. */
+/** A binding of a hook; `module` is undefined for a global hook. */
 interface KubeLabels {
   readonly module: string | undefined;
   readonly hook: string;
@@ -19,9 +21,9 @@ interface RequestSample {
   readonly seconds: number;
 }
 
-/** What happens between the operator and the API server. */
+/** What is recorded about the API server. */
 export interface KubeRecorder {
-  /** Objects kept for all bindings as they are now. */
+  /** Numbers of objects kept for all bindings now. */
   snapshots(samples: readonly (Omit<KubeLabels, "kind"> & { readonly objects: number })[]): void;
   filtered(labels: KubeLabels, seconds: number): void;
   event(labels: KubeLabels, seconds: number): void;

@@ -1,3 +1,5 @@
+/** Connects the series to what they measure. */
+
 import { apiVersionOf } from "../kube/index.ts";
 import type { KubeClient, RequestReport, WatchHub } from "../kube/index.ts";
 import type { Clock, Scope } from "../lib/index.ts";
@@ -24,7 +26,7 @@ export interface Measured {
   readonly scope: Scope;
 }
 
-/** Connects the series to what they count; gauges are filled in before each scrape. */
+/** Connects the series to what they measure; gauges are filled in before each scrape. */
 export function measure(metrics: Metrics, measured: Measured): void {
   const { client, patchClient, hub, scope } = measured;
   const host = new URL(client.origin.server).host;
@@ -85,7 +87,7 @@ function sample(metrics: Metrics, { queues, state, bindings }: Measured): void {
   metrics.kube.snapshots(bindings.counts());
 }
 
-/** Who is told how long a binding's filter and events take. */
+/** Records how long the filter and the events of a binding take. */
 export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBinding): BindingTimes {
   const { kind, queue } = binding;
   const labels = { module: hook.module, hook: hook.name, binding: binding.name, queue, kind };
@@ -95,7 +97,7 @@ export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBi
   };
 }
 
-/** Counts how long a task has waited for its turn. */
+/** Records how long a task has waited for its turn. */
 export function countWait(metrics: Metrics, task: Task | undefined, context: RunContext): void {
   if (task === undefined) return;
   const hook = task.kind === "hook" ? { hook: task.hook.name, binding: bindingName(task.trigger) } : {};

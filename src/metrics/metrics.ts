@@ -1,3 +1,5 @@
+/** The operator's own metrics (docs/METRICS.md). */
+
 import { hookRecorder, type HookRecorder } from "./hook-recorder.ts";
 import { kubeRecorder, type KubeRecorder } from "./kube-recorder.ts";
 import { moduleRecorder, type ModuleRecorder } from "./module-recorder.ts";
@@ -13,11 +15,14 @@ export interface Metrics {
   readonly kube: KubeRecorder;
   /** Once every 10 s. */
   tick(): void;
-  /** An error of our own in a callback of `place`. */
+  /** An internal error in a callback of `place`. */
   internalError(place: string): void;
-  /** The text Prometheus reads, after the samplers ran. */
+  /** The text that Prometheus reads; calls the samplers first. */
   text(): Promise<string>;
-  /** Calls `sample` before each scrape, so that gauges (queue lengths) are fresh. Returns what ends it. */
+  /**
+   * Calls `sample` before each scrape, so that gauges (queue lengths) are current. Returns a function that ends
+   * this.
+   */
   beforeScrape(sample: () => void | Promise<void>): () => void;
 }
 

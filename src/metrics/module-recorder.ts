@@ -1,19 +1,21 @@
+/** Records what happens to modules in their series. */
+
 import type { SeriesRegistry } from "./registry.ts";
 
-/** How a module stands. */
+/** The present state of a module. */
 interface ModuleSample {
   readonly module: string;
   readonly enabled: boolean;
-  /** Of its chart. */
+  /** Version of its chart. */
   readonly version: string | undefined;
   readonly suspended: boolean;
 }
 
-/** What happens to modules, releases and the configuration. `activation` is why, e.g. `OperatorStartup`. */
+/** What is recorded about modules, releases and the configuration. `activation` says why, e.g. `OperatorStartup`. */
 export interface ModuleRecorder {
   /** Makes the counters of a module visible, at zero. */
   known(module: string): void;
-  /** How all modules stand now; those that are not named any more lose their gauges. */
+  /** The present state of all modules; gauges of modules that are not named are dropped. */
   stand(samples: readonly ModuleSample[]): void;
   ran(run: { module: string; activation: string; seconds: number; failed: boolean }): void;
   deleteFailed(module: string): void;
@@ -27,7 +29,7 @@ export interface ModuleRecorder {
   missingRights(count: number): void;
   configInvalid(): void;
   converged(reload: { activation: string; seconds: number }): void;
-  /** Drops everything about a module whose directory is gone. */
+  /** Drops the series of a module whose directory is gone. */
   forget(module: string): Promise<void>;
 }
 

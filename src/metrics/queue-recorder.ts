@@ -1,3 +1,5 @@
+/** Records the state of queues in their series. */
+
 import type { SeriesRegistry } from "./registry.ts";
 
 /** A queue as it is now. */
@@ -9,9 +11,9 @@ interface QueueSample {
     | undefined;
 }
 
-/** What happens in queues. */
+/** What is recorded about queues. */
 export interface QueueRecorder {
-  /** All queues as they are now; those that are not named any more lose their gauges. */
+  /** All queues as they are now; gauges of queues that are not named are dropped. */
   stand(samples: readonly QueueSample[]): void;
   waited(task: {
     module?: string | undefined;

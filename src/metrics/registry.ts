@@ -1,15 +1,17 @@
+/** The series as metrics of prom-client. */
+
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 
 import { SERIES, type SeriesDefinition, type SeriesName } from "./series.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** How often the delay of the event loop is sampled: each sample wakes the process. */
+/** How often the delay of the event loop is sampled: each sample wakes the process up. */
 const LOOP_SAMPLE_MS = 100;
 
 type Metric = Counter | Gauge | Histogram;
 
-/** The series of the table as prom-client's metrics, under one prefix, and those of the process itself. */
+/** All series of the table as metrics of prom-client under one prefix, and those of the process itself. */
 export class SeriesRegistry {
   readonly #registry = new Registry();
   readonly #metrics = new Map<SeriesName, Metric>();
@@ -29,7 +31,7 @@ export class SeriesRegistry {
     return this.#registry.metrics();
   }
 
-  /** Makes the series of these labels visible, at zero unless it has a value. */
+  /** Makes the series with these labels visible, at zero unless it has a value. */
   touch(name: SeriesName, labels: Labels): void {
     const metric = this.#metrics.get(name);
     if (metric instanceof Histogram) metric.zero(labels);
@@ -56,7 +58,7 @@ export class SeriesRegistry {
     this.#metrics.get(name)?.reset();
   }
 
-  /** Drops every label set, of every series (or of those named), that agrees with `labels`. */
+  /** Drops every label set that has these `labels`, of all series or of those named. */
   async drop(labels: Labels, names?: readonly SeriesName[]): Promise<void> {
     for (const [name, metric] of this.#metrics) {
       if (names?.includes(name) === false) continue;

@@ -1,4 +1,6 @@
-/** One series of `/metrics`, as docs/METRICS.md lists it. `name` is without the prefix. */
+/** The table of the operator's series: names, types, labels (docs/METRICS.md). */
+
+/** One series of `/metrics`. `name` is without the prefix. */
 export interface SeriesDefinition {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";
@@ -26,7 +28,7 @@ function seconds(name: string, labels: readonly string[], help: string): SeriesD
   return { name, type: "histogram", labels, help, buckets: SECONDS };
 }
 
-/** Every series of the operator, by the name the code knows it by. */
+/** Every series of the operator, by its key in the code. */
 export const SERIES = {
   liveTicks: counter("live_ticks", [], "Grows by one every 10 s while the event loop is alive"),
   internalErrors: counter(

@@ -1,10 +1,12 @@
+/** The state at a start, when nothing is known yet. */
+
 import type { Tree } from "../model/index.ts";
 import type { View } from "./view.ts";
 
 /** What is known of the operator as a whole; nothing of it is derived. */
 export type Standing = Omit<View, "tree" | "modules" | "coverage" | "enabledModules">;
 
-/** Nothing was seen yet. */
+/** The state before anything was seen. */
 export const BLANK: Standing = {
   boot: "loading",
   config: { condition: "ok", problems: [], resourceVersion: undefined, unknownKeys: [], digest: "" },

@@ -1,10 +1,12 @@
+/** Judges new ConfigMap content before it comes into force (docs/VALUES.md, "Schemas"). */
+
 import type { Module, Problem } from "../model/index.ts";
 import type { ParsedConfig, Violation } from "../values/index.ts";
 import type { Located } from "./origins.ts";
 import { GLOBAL, sectionIn } from "./sections.ts";
 import type { Sections, ValuesStore } from "./values-store.ts";
 
-/** ConfigMap content that is to be judged before it comes into force. */
+/** ConfigMap content to be judged. */
 export interface Candidate {
   /** Name of the ConfigMap, for messages. */
   readonly name: string;
@@ -13,8 +15,8 @@ export interface Candidate {
 }
 
 /**
- * Problems of new ConfigMap content: what does not parse, and sections of `global` and of modules switched on that
- * break their config schema. Sections of modules that are off are not judged.
+ * Problems of new ConfigMap content: what does not parse, and sections of `global` and of enabled modules that
+ * break their config schema. Sections of disabled modules are not judged.
  */
 export function checkConfig(values: ValuesStore, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
@@ -24,7 +26,10 @@ export function checkConfig(values: ValuesStore, candidate: Candidate): Problem[
   return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
 }
 
-/** Sections of modules that are off and would be refused if they were on: only to warn of. */
+/**
+ * Violations in sections of disabled modules that would be refused if these were enabled; they are only warned
+ * about.
+ */
 export function checkIdle(values: ValuesStore, candidate: Candidate): Problem[] {
   const remedy = "the module is off; mend this key before it is switched on";
   const written = keysOf(values, candidate, false).filter(
@@ -55,8 +60,8 @@ function checkSection(
 }
 
 /**
- * Of what is wrong with a section, what the ConfigMap or its overlay breaks: what files alone are wrong about, or leave
- * unset, makes their module Invalid and stops nobody else. Global values have no such state of their own.
+ * Of the violations in a section, those that the ConfigMap or its overlay causes. What files alone cause, or what
+ * nothing sets, makes the module Invalid and stops nothing else. For global values every violation counts.
  */
 function broken(values: ValuesStore, key: string, found: readonly Located[]): readonly Located[] {
   if (found.length === 0 || key === GLOBAL) return found;
@@ -64,7 +69,7 @@ function broken(values: ValuesStore, key: string, found: readonly Located[]): re
   return found.filter((each) => !alone.has(idOf(each)) || isSaid(each));
 }
 
-/** A leaf that the ConfigMap sets is its own, whatever stands below. */
+/** A leaf that the ConfigMap sets is its own, whatever the layers below say. */
 function isSaid({ layer, rule }: Located): boolean {
   return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
 }
@@ -73,7 +78,7 @@ function idOf({ path, rule }: Violation): string {
   return `${path} ${rule}`;
 }
 
-/** Why a module that is on cannot run: its values break its config schema. Undefined when they do not. */
+/** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
 export function invalidValues(values: ValuesStore, module: Module): Problem | undefined {
   const { valuesKey, own } = module;
   const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
@@ -86,14 +91,14 @@ function violationsOf(values: ValuesStore, key: string, sections: Sections): rea
   return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
 }
 
-/** Throws when a hook's config patch breaks what was in order before. */
+/** Throws when a hook's config patch breaks what was valid before. */
 export function checkPatched(values: ValuesStore, key: string, sections: Sections): void {
   const before = new Set(values.schemas(key).validateConfig(values.merged(key).config).map(idOf));
   const violations = violationsOf(values, key, sections).filter((each) => !before.has(idOf(each)));
   refusePatch("config values patch", key, violations);
 }
 
-/** Throws with every violation that a hook's patch brings about, if there is any. */
+/** Throws with all violations that a hook's patch causes. */
 export function refusePatch(what: string, key: string, violations: readonly Violation[]): void {
   if (violations.length === 0) return;
   const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");

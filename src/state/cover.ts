@@ -1,8 +1,10 @@
+/** Notes which configuration a module's run has handled. */
+
 import { digest } from "../lib/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ValuesStore } from "./values-store.ts";
 
-/** Digests of the ConfigMap in force: of what concerns all modules, and of each module's own part by module name. */
+/** Digests of the ConfigMap in force: of what concerns all modules, and of each module's own part, by module name. */
 export interface ConfigDigests {
   readonly global: string;
   readonly sections: ReadonlyMap<string, string>;
@@ -15,7 +17,7 @@ export function configDigests(records: Iterable<ModuleRecord>, values: ValuesSto
   return { global: values.globalConfigDigest(), sections: new Map(sections) };
 }
 
-/** Everything the ConfigMap says of the module, and what was requested, counts as handled. */
+/** Everything that the ConfigMap says about the module now, and what was requested, counts as handled. */
 export function cover(record: ModuleRecord, values: ValuesStore): void {
   const section = values.moduleConfigDigest(record.module);
   record.handledSectionDigest = section;
@@ -23,7 +25,7 @@ export function cover(record: ModuleRecord, values: ValuesStore): void {
   record.handledToken = record.requestedToken ?? record.handledToken;
 }
 
-/** What was handled before the operator's own write to the ConfigMap is handled after it. */
+/** What was handled before the operator's own write to the ConfigMap still counts as handled after it. */
 export function coverOwnWrite(record: ModuleRecord, before: ConfigDigests, values: ValuesStore): void {
   const old = before.sections.get(record.module.name);
   if (old === undefined) return;

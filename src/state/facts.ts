@@ -1,3 +1,5 @@
+/** What others report to the state. */
+
 import type { EnabledBy, Problem } from "../model/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import type { ConfigCondition } from "./view.ts";

@@ -1,6 +1,8 @@
+/** Remembers since when releases have had no module directory. */
+
 import type { Clock } from "../lib/index.ts";
 
-/** Since when releases have no module directory: one is purged only when it was missed twice. */
+/** Since when releases have had no module directory: one is purged only after two looks that miss it. */
 export class Missing {
   readonly #clock: Clock;
   readonly #since = new Map<string, number>();
@@ -9,7 +11,7 @@ export class Missing {
     this.#clock = clock;
   }
 
-  /** Of the releases missed now, those that were so already at `since` (ms since the epoch). */
+  /** Of the releases that are missed now, those that have been since `since` (ms since the epoch) or longer. */
   before(names: readonly string[], since: number): string[] {
     for (const name of this.#since.keys()) if (!names.includes(name)) this.#since.delete(name);
     for (const name of names) if (!this.#since.has(name)) this.#since.set(name, this.#clock.now());

@@ -1,16 +1,18 @@
+/** What is recorded of one module. */
+
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import type { Decision } from "./facts.ts";
 import type { Cause, LastRun, ModuleActivity, ModulePhase, ReleaseView, RetryView } from "./view.ts";
 
-/** What is recorded of one module; everything derivable is left out. */
+/** What is recorded of one module; what can be derived is left out. */
 export interface ModuleRecord {
   module: Module;
   hooks: readonly Hook[];
-  /** The module as it was when its hooks and schemas were last looked at. */
+  /** The module as it was when its hooks and schemas were last loaded. */
   loaded: Module | undefined;
-  /** Set when hooks could not be configured or schemas compiled. */
+  /** Set when hooks could not be configured or schemas not compiled. */
   loadProblem: Problem | undefined;
-  /** Set by discovery: protected but switched off, a foreign release, values refused. */
+  /** Set by discovery: protected but disabled, a foreign release, values refused. */
   decisionProblem: Problem | undefined;
   enabled: boolean;
   enabledBy: EnabledBy;
@@ -20,14 +22,14 @@ export interface ModuleRecord {
   retry: RetryView | undefined;
   lastRun: LastRun | undefined;
   release: ReleaseView | undefined;
-  /** Revision the last run of ours left behind; undefined before the first. */
+  /** Revision that the last run left; undefined before the first run. */
   settledRevision: number | undefined;
   absent: readonly string[];
-  /** Why the record of its release cannot be read, so that nobody knows its objects. */
+  /** Why the record of its release cannot be read; its objects are unknown then. */
   unread: string | undefined;
-  /** What stands in the way of its hooks' kubernetes bindings, in words. */
+  /** Why some of its hooks' kubernetes bindings cannot work, in words. */
   troubles: readonly string[];
-  /** Own part of the ConfigMap that the last run started with, whether it succeeded or not. */
+  /** The module's own part of the ConfigMap that the last run started with, whether it succeeded or not. */
   attemptedSectionDigest: string | undefined;
   handledSectionDigest: string | undefined;
   handledConfigDigest: string | undefined;
@@ -36,13 +38,15 @@ export interface ModuleRecord {
   handledToken: string | undefined;
   cause: Cause | undefined;
   rounds: number;
-  /** Ids of bindings whose Synchronization succeeded in this first run: not repeated when it is retried. */
+  /**
+   * Ids of bindings whose Synchronization succeeded in this first run; it is not repeated when the run is retried.
+   */
   synchronized: Set<string>;
-  /** Hooks whose watches and schedules are at work, by id. */
+  /** Ids of the hooks whose watches and schedules are active. */
   active: Map<string, Hook>;
-  /** A hook or helm of this module ran in this process: deletion owes its hooks. */
+  /** A hook or helm ran for this module in this process, so a delete has to run its hooks. */
   ranHere: boolean;
-  /** Whether discovery has decided about it at all. */
+  /** Whether discovery has decided about it yet. */
   decided: boolean;
 }
 
@@ -80,7 +84,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
   };
 }
 
-/** Back to the state before a first run: after a delete, and when the module becomes enabled again. */
+/** Resets to the state before a first run: after a delete, and when the module becomes enabled again. */
 export function resetRun(record: ModuleRecord): void {
   record.phase = "new";
   record.activity = "none";
@@ -96,7 +100,7 @@ export function resetRun(record: ModuleRecord): void {
 /** Takes a decision of discovery over. */
 export function decide(record: ModuleRecord, decision: Decision): void {
   if (decision.enabled && !record.enabled) resetRun(record);
-  // A decision was reached: what its script, or a module now off, failed at is over.
+  // There is a decision: a failure of its script, or of a module that is disabled now, is over.
   if (!decision.enabled || record.retry?.reason === "ScriptFailed") record.retry = undefined;
   record.enabled = decision.enabled;
   record.enabledBy = decision.by;
@@ -105,17 +109,20 @@ export function decide(record: ModuleRecord, decision: Decision): void {
   record.decided = true;
 }
 
-/** What it is made of cannot be read. */
+/** The problem of files, hooks or schemas that cannot be used. */
 export function brokenFiles(record: Readonly<ModuleRecord>): boolean {
   return record.module.problem !== undefined || record.loadProblem !== undefined;
 }
 
-/** A person is needed: broken files, or a decision that cannot be carried out. */
+/** The problem that a person has to solve: broken files, or a decision that cannot be carried out. */
 export function problemOf(record: ModuleRecord): Problem | undefined {
   return record.module.problem ?? record.loadProblem ?? record.decisionProblem;
 }
 
-/** The release on the server is newer than what our last run left, not deployed, or gone (issue: by hand). */
+/**
+ * The release on the server is newer than what the last run left, not deployed, or gone: somebody changed it by
+ * hand.
+ */
 export function releaseMoved(record: ModuleRecord): boolean {
   if (record.settledRevision === undefined || record.phase !== "ready") return false;
   const release = record.release;

@@ -1,3 +1,5 @@
+/** The read-only views of modules that the rest of the program uses. */
+
 import { digest } from "../lib/index.ts";
 import type { Tree } from "../model/index.ts";
 import { problemOf, releaseMoved } from "./module-record.ts";
@@ -6,10 +8,10 @@ import { GLOBAL } from "./sections.ts";
 import type { ValuesStore } from "./values-store.ts";
 import type { ModuleView } from "./view.ts";
 
-/** Who explains why a module does not run. */
+/** Explains why a module does not run. */
 export type Hold = (module: string) => string | undefined;
 
-/** What the rest of the program sees of a module; what is costly is worked out when it is asked for. */
+/** What the rest of the program sees of a module; expensive parts are computed on demand. */
 export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold): ModuleView {
   const { module } = record;
   const sectionDigest = values.moduleConfigDigest(module);
@@ -42,8 +44,8 @@ export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold
 }
 
 /**
- * The views of all modules in the order of the tree, kept up to date in place: they are asked for several times in
- * each run of each module, and a copy each time would be most of the memory that a start of many modules takes.
+ * The views of all modules in the order of the tree, updated in place: they are read several times in each run of
+ * each module, and a copy each time would take most of the memory of a start with many modules.
  */
 export class ModuleViews {
   #shown: Map<string, ModuleView> | undefined;
@@ -57,7 +59,7 @@ export class ModuleViews {
     this.#shown = undefined;
   }
 
-  /** What changed since the last call is made anew. */
+  /** Rebuilds the views that have changed since the last call. */
   show(tree: Tree, make: (name: string) => ModuleView | undefined): ReadonlyMap<string, ModuleView> {
     const names = this.#shown === undefined ? tree.modules.map(({ name }) => name) : this.#changed;
     this.#shown ??= new Map();

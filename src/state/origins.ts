@@ -1,7 +1,9 @@
+/** Finds out who set a value that breaks a schema. */
+
 import { originOf } from "../values/index.ts";
 import type { LayerName, Origin, Places, SectionInput, Violation } from "../values/index.ts";
 
-/** A violation and who set what is wrong; undefined where nobody said anything. */
+/** A violation and who set the wrong value; undefined where nobody set it. */
 export interface Located extends Violation {
   readonly layer: LayerName | undefined;
   /** File and line, ConfigMap key or hook. */
@@ -19,7 +21,7 @@ export interface Written {
   readonly lines: Readonly<Partial<Record<LayerName, PlaceOf | undefined>>>;
 }
 
-/** Where violations of a section come from. */
+/** Where the values of a section come from. */
 export function locate(written: Written, violations: readonly Violation[]): Located[] {
   return violations.map((violation) => {
     const origin = originOf(written.input, violation.path);
@@ -43,7 +45,7 @@ function placeOf(written: Written, { layer, path }: Origin): string {
   return lineAt(lines[layer], `/${key}${path}`) ?? place ?? layer;
 }
 
-/** What an alias or a merge brought stands under a key above it. */
+/** What comes from an alias or a merge key is written under a key above it. */
 function lineAt(find: PlaceOf | undefined, pointer: string): string | undefined {
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
     const place = find?.(at);

@@ -1,17 +1,19 @@
+/** Remembers which hook patched which value. */
+
 import type { PatchOperation } from "../values/index.ts";
 
 const MOST_PATHS = 1000;
 
-/** Who patched what, for people: the hook that last left an operation at a path. */
+/** Which hook last patched a path, for messages to people. */
 export class PatchAuthors {
   readonly #hooks = new Map<string, Map<string, string>>();
 
-  /** Notes the hook of operations on the section of `key`. */
+  /** Notes that a hook left operations on the section of `key`. */
   note(key: string, operations: readonly PatchOperation[], hook: string): void {
     const known = this.#hooks.get(key) ?? new Map<string, string>();
     this.#hooks.set(key, known);
     for (const { path } of operations) {
-      // The newest stands last.
+      // The newest is the last.
       known.delete(path);
       known.set(path, hook);
       const [oldest] = known.keys();

@@ -1,7 +1,9 @@
+/** Reads and replaces sections of parsed content. */
+
 import type { Section } from "../model/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 
-/** Key of the global section in every table. */
+/** Key of the global section in all tables. */
 export const GLOBAL = "global";
 
 /** The section of `global` or of a module's key in parsed content. */

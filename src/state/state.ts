@@ -1,3 +1,5 @@
+/** The one record of what is known; everything else reads its view. */
+
 import { digest } from "../lib/index.ts";
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import type { Hook, Problem, Tree } from "../model/index.ts";
@@ -25,8 +27,8 @@ import type {
 } from "./view.ts";
 
 /**
- * The one record of what is known. Methods record facts and never decide; `view` is what the rest of the program
- * reads. `onChange` is told once per turn in which something was recorded.
+ * The one record of what is known. Methods record facts and never decide; the rest of the program reads `view`.
+ * Calls `onChange` once per turn in which something was recorded.
  */
 export class State {
   readonly values: ValuesStore;
@@ -74,13 +76,13 @@ export class State {
     this.#touched();
   }
 
-  /** What modules are shown with moved for all of them: ConfigMap, directories, flags. */
+  /** What affects the views of all modules changed: ConfigMap, directories, flags. */
   #allTouched(): void {
     this.#views.allChanged();
     this.#touched();
   }
 
-  /** Notes that the picture changed. */
+  /** Notes that the view changed. */
   #touched(): void {
     this.#view = undefined;
     if (this.#notified) return;
@@ -91,7 +93,7 @@ export class State {
     });
   }
 
-  /** Changes a module's record, if the module is still there. */
+  /** Changes a module's record, if the module still exists. */
   update(name: string, change: (record: ModuleRecord) => void): void {
     const record = this.#records.get(name);
     if (record === undefined) return;
@@ -133,7 +135,7 @@ export class State {
     this.#allTouched();
   }
 
-  /** Takes content into force and notes what it moved. */
+  /** Takes content into force and notes what changed by it. */
   #takeContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
     const before = this.#configDigests();
     this.values.setConfig(content, overlay);
@@ -147,14 +149,14 @@ export class State {
     }
   }
 
-  /** What was held back for want of a ConfigMap is looked at again when it returns. */
+  /** What was held back while there was no ConfigMap is looked at again when it returns. */
   #lookAtHeld(now: ConfigCondition): void {
     const { config, holds } = this.#standing;
     const returned = config.condition === "missing" && now !== "missing";
     if (returned && holds.length > 0) this.recordSecondLook();
   }
 
-  /** A change of globals or flags made by a hook. */
+  /** A hook changed globals or flags. */
   recordGlobalCause(cause: Cause): void {
     this.#note({ globalCause: cause });
     this.#allTouched();
@@ -164,7 +166,7 @@ export class State {
     this.#note({ converge: { ...this.#standing.converge, ...change } });
   }
 
-  /** Starts a reload: what it will have taken into account is noted before it looks at anything. */
+  /** Starts a reload; what it takes into account is noted before it reads anything. */
   startConverge(cause: string): void {
     const { requestedToken, handledToken } = this.#standing;
     this.#note({ secondLook: false, handledToken: requestedToken ?? handledToken });
@@ -178,8 +180,8 @@ export class State {
   }
 
   /**
-   * Takes a hook's own write to the ConfigMap into force. The write itself asks for nothing, as what it changes is
-   * seen in the merged values; so whatever was covered before it stays covered, in the same turn.
+   * Takes a hook's own write to the ConfigMap into force. The write itself causes nothing, since its effect shows
+   * in the merged values; so what was handled before it counts as handled after it, in the same turn.
    */
   recordOwnConfig(seen: ConfigObservation): void {
     const before = this.#configDigests();
@@ -201,13 +203,13 @@ export class State {
     return this.#standing.converge.covered?.config === this.values.globalConfigDigest();
   }
 
-  /** The reload under way takes the configuration in force into account: discovery is still to come. */
+  /** The reload under way takes the configuration in force into account: its discovery is still to come. */
   coverConfig(): void {
     const globals = this.#standing.converge.covered?.globals;
     this.recordConverge({ covered: { config: this.values.globalConfigDigest(), globals } });
   }
 
-  /** Discovery looks at globals and flags from here on: later changes ask for another reload. */
+  /** Discovery reads globals and flags from here on: later changes cause another reload. */
   coverGlobals(): void {
     const config = this.#standing.converge.covered?.config ?? this.values.globalConfigDigest();
     this.recordConverge({ covered: { config, globals: this.values.globalsDigest() } });
@@ -225,12 +227,15 @@ export class State {
   recordDecision(name: string, decision: Decision): void {
     this.update(name, (record) => {
       decide(record, decision);
-      // There is nothing to run: the decision itself is what the configuration and a request lead to.
+      // There is nothing to run: with this decision the configuration and the request are handled.
       if (!decision.enabled || problemOf(record) !== undefined) cover(record, this.values);
     });
   }
 
-  /** A run found that a person is needed; until the configuration moves or a reload looks again. */
+  /**
+   * A run found a problem that a person has to solve; it stays until the configuration changes or a reload looks
+   * again.
+   */
   recordProblem(name: string, problem: Problem): void {
     this.update(name, (record) => {
       record.activity = "none";
@@ -248,27 +253,27 @@ export class State {
     else this.update(name, (record) => void (record.requestedToken = token));
   }
 
-  /** A second look at the directories is due: what was missed once may now be gone for good. */
+  /** The directories are to be read a second time: what was missing once may be gone for good. */
   recordSecondLook(): void {
     this.#note({ secondLook: true });
   }
 
-  /** Notes why something is not deleted or purged now, beside what is noted already. */
+  /** Notes why something is not deleted or purged now, in addition to what is noted already. */
   addHold(text: string): void {
     this.#note({ holds: [...this.#standing.holds, text] });
   }
 
-  /** Discovery finds anew what is held. */
+  /** Forgets what is held: discovery finds it anew. */
   clearHolds(): void {
     this.#note({ holds: [] });
   }
 
-  /** What discovery found of removals that are too many at once. */
+  /** A removal of too many modules at once, as discovery found it. */
   recordBrake(brake: BrakeView | undefined): void {
     this.#note({ brake });
   }
 
-  /** A person's word that a removal is meant, or its end. */
+  /** A person's confirmation of a removal, or its end. */
   recordConfirmation(confirmation: string | undefined): void {
     if (confirmation !== this.#standing.confirmation) this.#note({ confirmation });
   }
@@ -277,13 +282,13 @@ export class State {
     this.#note({ missingRights: rights });
   }
 
-  /** What stands in the way of the bindings of a module's hooks, or of global ones (undefined), now. */
+  /** Why some kubernetes bindings of a module's hooks, or of global ones (undefined), cannot work now. */
   recordTroubles(module: string | undefined, troubles: readonly string[]): void {
     if (module === undefined) this.#note({ troubles });
     else this.update(module, (record) => void (record.troubles = troubles));
   }
 
-  /** Who explains why a module does not run (plan); asked when the view is made. */
+  /** Explains why a module does not run (plan); called when the view is made. */
   explainWith(hold: Hold): void {
     this.#hold = hold;
   }
@@ -294,7 +299,7 @@ export class State {
       .map((module) => module.name);
   }
 
-  /** The read-only picture of this moment; cheap when nothing was recorded since the last call. */
+  /** The read-only view of this moment; cheap when nothing was recorded since the last call. */
   get view(): View {
     this.#view ??= this.#makeView();
     return this.#view;

@@ -1,3 +1,5 @@
+/** The layers of values and what is merged from them (docs/VALUES.md, "Layers"). */
+
 import { digestJson } from "../lib/index.ts";
 import type { KnownSecrets } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
@@ -30,7 +32,7 @@ export interface Merged extends Effective {
   readonly digest: string;
 }
 
-/** What ConfigMap and overlay say of one key. */
+/** What ConfigMap and overlay say about one key. */
 export type Sections = Pick<SectionInput, "config" | "overlay">;
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
@@ -39,27 +41,26 @@ const NO_SCHEMAS = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
 /**
- * Raw layers of values and what is derived from them. Derived values are kept until one of
- * their layers changes.
+ * The layers of values, and what is derived from them. Derived values are cached until one of their layers changes.
  */
 export class ValuesStore {
   #globals: Globals | undefined;
-  /** What is wrong with the global values and schemas of the directories; those before stay in force. */
+  /** What is wrong with the global values and schemas of the directories; the former ones stay in force. */
   #globalProblems: readonly Located[] = [];
   #config: ParsedConfig | undefined;
   #overlay: ParsedConfig | undefined;
-  /** Both, as hooks are shown them. */
+  /** ConfigMap and overlay together, as hooks see them. */
   #shown: ParsedConfig | undefined;
   readonly #patches = new Map<string, readonly PatchOperation[]>();
   readonly #authors = new PatchAuthors();
   readonly #hookFlags = new Map<string, boolean>();
   readonly #merged = new Map<string, Merged>();
   readonly #modules = new Map<string, Module>();
-  /** Digests derived from any layer; cleared with every change. */
+  /** Digests derived from any layer; cleared by every change. */
   readonly #digests = new Map<string, string>();
   readonly #secrets: KnownSecrets | undefined;
 
-  /** What values show to be secret is learned by `secrets`. */
+  /** `secrets` learns the secrets that values contain. */
   constructor(secrets?: KnownSecrets) {
     this.#secrets = secrets;
   }
@@ -81,7 +82,7 @@ export class ValuesStore {
     this.#setGlobals(tree);
   }
 
-  /** Takes global values and schemas over, unless that would break what is in order. */
+  /** Takes global values and schemas over, unless they would break what is valid. */
   #setGlobals(globals: Globals): void {
     const before = this.#globals;
     const wasBroken = this.#globalViolations().length > 0;
@@ -97,12 +98,12 @@ export class ValuesStore {
     return this.schemas(GLOBAL).validateConfig(this.merged(GLOBAL).config);
   }
 
-  /** What keeps the global values and schemas of the directories from coming into force, a line for each. */
+  /** Why the global values and schemas of the directories do not come into force, a line for each problem. */
   get globalProblems(): string[] {
     return wordsOf(GLOBAL, this.#globalProblems);
   }
 
-  /** Takes new ConfigMap content (and overlay) into force; sections that did not change keep their merge. */
+  /** Takes new ConfigMap content (and overlay) into force; sections that did not change keep their merged values. */
   setConfig(config: ParsedConfig, overlay: ParsedConfig | undefined): void {
     for (const key of this.#merged.keys()) {
       const same =
@@ -116,7 +117,7 @@ export class ValuesStore {
     this.#digests.clear();
   }
 
-  /** Adds fresh, already validated patches to what is stored for `key`; `hook` is who left them. */
+  /** Adds validated patches to those stored for `key`; `hook` is the one that left them. */
   addPatches(key: string, operations: readonly PatchOperation[], hook?: string): void {
     if (operations.length === 0) return;
     if (hook !== undefined) this.#authors.note(key, operations, hook);
@@ -129,7 +130,7 @@ export class ValuesStore {
     return this.#patches.get(key) ?? NO_PATCHES;
   }
 
-  /** Flags patched by global hooks; undefined removes the hooks' opinion. */
+  /** Flags patched by global hooks; undefined removes the hooks' flag. */
   setHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     if (enabled === undefined) this.#hookFlags.delete(valuesKey);
     else this.#hookFlags.set(valuesKey, enabled);
@@ -146,14 +147,14 @@ export class ValuesStore {
     return merged;
   }
 
-  /** As `merged`, of other layers: to judge a change before it is made. */
+  /** As `merged`, with other layers, to judge a change before it is made. */
   merge(key: string, layers: Layers): Merged {
     const result = effective(this.#input(key, layers));
     this.#secrets?.learn(result.values, this.schemas(key).secretPaths);
     let known: string | undefined;
     return {
       ...result,
-      // Values that are merged to be judged only are never asked for it.
+      // Values that are merged only to be judged have no digest.
       get digest() {
         return (known ??= digestJson(result.helmValues));
       },
@@ -166,7 +167,7 @@ export class ValuesStore {
     return inForce ? this.merged(key) : this.merge(key, { config, overlay, patches: this.patches(key) });
   }
 
-  /** What ConfigMap and overlay will say once a hook's patch is saved: in the overlay, where there is one. */
+  /** What ConfigMap and overlay will say when a hook's patch is saved: in the overlay, where there is one. */
   patchedSections(key: string, operations: readonly PatchOperation[]): Sections {
     const { config, overlay } = this.#sections(key);
     if (operations.length === 0) return { config, overlay };
@@ -191,12 +192,12 @@ export class ValuesStore {
     return Object.fromEntries(explain(input, this.#places(key)));
   }
 
-  /** Where violations come from: the layer that set the leaf, and its file and line, ConfigMap key or hook. */
+  /** Who caused violations: the layer that set the leaf, with file and line, ConfigMap key or hook. */
   locate(key: string, violations: readonly Violation[], sections = this.#sections(key)): Located[] {
     return locate(this.#written(key, sections), violations);
   }
 
-  /** Violations of what is in force, in words. */
+  /** Violations in what is in force, in words. */
   describe(key: string, violations: readonly Violation[]): string {
     return wordsOf(key, this.locate(key, violations)).join("; ");
   }
@@ -245,7 +246,7 @@ export class ValuesStore {
     return [...this.#modules.values()];
   }
 
-  /** The schemas of `global` or of a module's key; a broken one validates nothing (its module is Invalid). */
+  /** The schemas of `global` or of a module's key; broken ones validate nothing (the module is Invalid). */
   schemas(key: string): Schemas {
     const files = key === GLOBAL ? this.#globals?.globalSchemas : this.#modules.get(key)?.schemas;
     try {
@@ -261,7 +262,7 @@ export class ValuesStore {
     return sectionIn(this.#shown, key);
   }
 
-  /** Merged flag of a module, and who had the last word. */
+  /** The merged flag of a module, and who had the last word. */
   flag(module: Module, config = this.#config): { enabled: boolean; by: EnabledBy } {
     const opinions: readonly (readonly [EnabledBy, boolean | undefined])[] = [
       ["configmap", config?.flags.get(module.valuesKey)],
@@ -293,7 +294,7 @@ export class ValuesStore {
     ]);
   }
 
-  /** Digest of what a reload answers to: the `global` section and the flags of the ConfigMap in force. */
+  /** Digest of what causes a reload: the `global` section and the flags of the ConfigMap in force. */
   globalConfigDigest(): string {
     return this.#digest("config", () => [
       this.#sectionDigest(GLOBAL),
@@ -302,7 +303,7 @@ export class ValuesStore {
     ]);
   }
 
-  /** What keeps releases of modules that are off or gone: once it is taken back, a reload removes them. */
+  /** What keeps releases of disabled or missing modules; when it is taken back, a reload removes them. */
   #guards(): Json[] {
     const maybeOff = this.modules().filter(
       (module) => module.enabledScript !== undefined || !this.flag(module).enabled,
@@ -339,7 +340,7 @@ export class ValuesStore {
   }
 }
 
-/** An empty section says as much as none. */
+/** An empty section says the same as no section. */
 function orNothing(section: Section | undefined): Json {
   return section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0)
     ? null

@@ -1,3 +1,5 @@
+/** What the rest of the program sees of the state. */
+
 import type { EnabledBy, Json, LifecycleBinding, Module, Problem, Tree } from "../model/index.ts";
 
 /** How far start-up is; `converging` until the first reload has ended, then `running`. */
@@ -12,7 +14,7 @@ export type ConfigCondition = "ok" | "invalid" | "missing";
 interface ConfigView {
   readonly condition: ConfigCondition;
   readonly problems: readonly Problem[];
-  /** resourceVersion of the ConfigMap last looked at. */
+  /** resourceVersion of the ConfigMap that was last read. */
   readonly resourceVersion: string | undefined;
   /** Keys that match no module, each with the one that was probably meant. */
   readonly unknownKeys: readonly string[];
@@ -30,11 +32,11 @@ export interface ConvergeView {
   readonly remaining: number;
   /** What the running (or last) reload took into account; undefined before its discovery. */
   readonly covered: Coverage | undefined;
-  /** Reloads in a row that afterAll hooks asked for by changing globals (livelock guard). */
+  /** Reloads in a row that afterAll hooks caused by changing globals (guard against a livelock). */
   readonly rounds: number;
 }
 
-/** Digests of everything a reload depends on. */
+/** Digests of everything that a reload depends on. */
 export interface Coverage {
   /** `global` section and flags as the ConfigMap has them. */
   readonly config: string;
@@ -42,7 +44,7 @@ export interface Coverage {
   readonly globals: string | undefined;
 }
 
-/** Why something is owed, and where in `main` it goes: configuration goes to the front. */
+/** Why something is owed, and where in `main` it goes: changes of configuration go to the front. */
 export interface Cause {
   readonly text: string;
   readonly place: "front" | "back";
@@ -50,10 +52,10 @@ export interface Cause {
   readonly binding?: LifecycleBinding;
 }
 
-/** How far a module's first run since it became enabled is; `ready` = later runs start from beforeHelm. */
+/** How far a module's first run since it became enabled has come; `ready` = later runs start from beforeHelm. */
 export type ModulePhase = "new" | "onStartup" | "synchronization" | "ready";
 
-/** What is going on with a module right now. */
+/** What is happening to a module right now. */
 export type ModuleActivity = "none" | "running" | "healing" | "deleting";
 
 export type RetryReason =
@@ -68,7 +70,7 @@ export interface RetryView {
   readonly reason: RetryReason;
   readonly message: string;
   readonly failures: number;
-  /** Milliseconds since the epoch; undefined while the retry is being executed. */
+  /** Milliseconds since the epoch; undefined while the task is tried again. */
   readonly nextAt: number | undefined;
 }
 
@@ -80,7 +82,7 @@ export interface LastRun {
   readonly result: "Succeeded" | "Failed" | undefined;
   /** onStartup | synchronization | beforeHelm | helm | afterHelm | beforeDeleteHelm | uninstall | afterDeleteHelm | enabled */
   readonly step: string;
-  /** A hook of the module; in the step helm or uninstall one of the chart, as `Job/migrate (pre-upgrade)`. */
+  /** A hook of the module; in the step helm or uninstall a hook of the chart, as `Job/migrate (pre-upgrade)`. */
   readonly hook: string | undefined;
   /** Since when helm waits for a hook of the chart. */
   readonly hookSince?: number | undefined;
@@ -113,16 +115,16 @@ export interface ModuleView {
   readonly suspended: boolean;
   /** `<camel>Protected: "true"`: never deleted or purged. */
   readonly protected: boolean;
-  /** Set when a person is needed: state Invalid. */
+  /** Set when a person is needed: the state is Invalid. */
   readonly problem: Problem | undefined;
   readonly retry: RetryView | undefined;
   readonly lastRun: LastRun | undefined;
   readonly release: ReleaseView | undefined;
-  /** Objects of the release that are gone, as `namespace/Kind/name`, or `Kind/name`. */
+  /** Objects of the release that are missing, as `namespace/Kind/name`, or `Kind/name`. */
   readonly absent: readonly string[];
-  /** Why the record of its release cannot be read, so that nobody knows its objects. */
+  /** Why the record of its release cannot be read; its objects are unknown then. */
   readonly unread?: string | undefined;
-  /** What stands in the way of its hooks' kubernetes bindings, in words. */
+  /** Why some of its hooks' kubernetes bindings cannot work, in words. */
   readonly troubles?: readonly string[];
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
   readonly configDigest: string;
@@ -130,66 +132,66 @@ export interface ModuleView {
   readonly handledConfigDigest: string | undefined;
   readonly requestedToken: string | undefined;
   readonly handledToken: string | undefined;
-  /** Digest of the module's own merged values, and of those the last helm step used. */
+  /** Digest of the module's own merged values, and of those that the last helm step used. */
   readonly valuesDigest: string;
   readonly appliedDigest: string | undefined;
-  /** Digest of all merged values, the global ones too, for the mirror. */
+  /** Digest of all merged values, the global ones included, for the status. */
   readonly wholeDigest: string;
-  /** Merged values for the mirror; computed on demand. */
+  /** Merged values for the status; computed on demand. */
   readonly values: () => Json;
   /** JSON pointers into `values()` that the schemas mark as secret (`writeOnly`, `format: password`, `x-secret`). */
   readonly secretPaths?: ReadonlySet<string>;
   /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
   readonly sectionDigest: string;
-  /** What the last run started with, whether it succeeded or not; and the last one that was worked on. */
+  /** What the last run started with, whether it succeeded or not; and what was last handled. */
   readonly attemptedSectionDigest: string | undefined;
   readonly handledSectionDigest: string | undefined;
-  /** The last thing that changed its values, for the reason of the run that follows. */
+  /** The last change of its values, as the cause of the run that follows. */
   readonly cause: Cause | undefined;
-  /** Runs in a row that its own afterHelm hooks asked for (livelock guard). */
+  /** Runs in a row that its own afterHelm hooks caused (guard against a livelock). */
   readonly rounds: number;
-  /** The release on the server is not as its last run left it (deleted, rolled back, failed by hand). */
+  /** The release on the server is not as its last run left it (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
   /** Why it does not run now, in words; undefined when nothing is owed. */
   readonly hold: string | undefined;
 }
 
-/** More is to be removed than one change may: what a person is asked. */
+/** A removal that the brake holds: what a person has to confirm (docs/RUNNING.md, "The brake"). */
 export interface BrakeView {
-  /** What is to be removed: modules, and releases without one. */
+  /** What is to be removed: modules, and releases without a module. */
   readonly modules: readonly string[];
-  /** How many are installed or on, these included. */
+  /** How many are installed or enabled, these included. */
   readonly installed: number;
-  /** Version of the ConfigMap that the answer has to name. */
+  /** Version of the ConfigMap that the confirmation has to name. */
   readonly resourceVersion: string;
-  /** A person has said so. */
+  /** A person has confirmed it. */
   readonly confirmed: boolean;
 }
 
-/** The read-only record of what is known, for the turn in which it was asked for. */
+/** The read-only state, valid for the turn in which it was asked for. */
 export interface View {
   readonly boot: BootPhase;
   readonly config: ConfigView;
   readonly converge: ConvergeView;
   readonly tree: Tree;
   readonly modules: ReadonlyMap<string, ModuleView>;
-  /** What a reload would have to cover now. */
+  /** The configuration that a reload has to handle now. */
   readonly coverage: { readonly config: string; readonly globals: string };
-  /** The last thing that changed globals or flags, for the reason of the reload that follows. */
+  /** The last change of globals or flags, as the cause of the reload that follows. */
   readonly globalCause: Cause | undefined;
-  /** The directories are to be read once more: something was missed a first time. */
+  /** The directories have to be read once more: something was missing for the first time. */
   readonly secondLook: boolean;
   /** Names of enabled modules, in order. */
   readonly enabledModules: readonly string[];
-  /** Why a purge or a delete is held, in words. */
+  /** Why a purge or a delete does not happen, in words. */
   readonly holds: readonly string[];
-  /** Set while more is to be removed than one change may, as the last discovery found it. */
+  /** Set while a removal is held, as the last discovery found it. */
   readonly brake: BrakeView | undefined;
   /** The version of the ConfigMap by which a person confirms a removal. */
   readonly confirmation: string | undefined;
-  /** API rights the operator misses, as `verb resource.group`. */
+  /** API rights that the operator lacks, as `verb resource.group`. */
   readonly missingRights: readonly string[];
-  /** What stands in the way of global hooks' kubernetes bindings, in words. */
+  /** Why some kubernetes bindings of global hooks cannot work, in words. */
   readonly troubles: readonly string[];
   readonly requestedToken: string | undefined;
   readonly handledToken: string | undefined;

@@ -27,7 +27,7 @@ export async function startOperator(options: TestOptions): Promise<OperatorProce
   return operator;
 }
 
-/** Milliseconds from SIGTERM to the end with nothing running and nothing to write (docs/RUNNING.md), as the operator tells them. */
+/** Milliseconds from SIGTERM to the end with nothing running and nothing to write (docs/RUNNING.md, "Stopping"), as the operator tells them. */
 const PROMISED_MS = 300;
 /** What the last statuses and Events get beside that. */
 const LAST_WRITES_MS = 2000;
