@@ -1,7 +1,6 @@
 /** The loop that turns the state into tasks: look at the view, plan, offer to the queues. */
 
 import type { Task } from "../model/index.ts";
-import { moduleOf } from "../model/index.ts";
 import { CONVERGE_KEY, converge, plan } from "../plan/index.ts";
 import type { Plan } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
@@ -60,8 +59,9 @@ export class Engine {
 
   #hurry(planned: Plan): void {
     if (planned.hurry.length === 0) return;
-    const names = new Set(planned.hurry);
-    const ofThem = (task: Task): boolean => names.has(moduleOf(task) ?? "") && task.kind === "run-module";
+    // A run that begins now, begins with what is in force: it is no longer one of them when patience ends.
+    const ofThem = (task: Task): boolean =>
+      task.kind === "run-module" && plan(this.#state.view).hurry.includes(task.module);
     this.#queues.hurry(ofThem);
     this.#queues.interrupt(ofThem, PATIENCE_MS);
   }

@@ -101,12 +101,9 @@ function runModuleTask(module: string, cause: string): Task {
   return { kind: "run-module", key: runModuleKey(module), module, cause };
 }
 
-/** A run began with configuration that is not in force any more. */
+/** A run that goes on or is to be tried again began with configuration that is not in force any more. */
 function outdatedAttempt(module: ModuleView): boolean {
-  return (
-    module.enabled &&
-    module.attemptedSectionDigest !== undefined &&
-    module.attemptedSectionDigest !== module.sectionDigest &&
-    module.attemptedSectionDigest !== module.handledSectionDigest
-  );
+  const { enabled, activity, retry, attemptedSectionDigest: attempted, sectionDigest } = module;
+  const isAtWork = activity !== "none" || retry !== undefined;
+  return enabled && isAtWork && attempted !== undefined && attempted !== sectionDigest;
 }

@@ -89,15 +89,16 @@ export class Queues<T extends QueueTask> {
     }
   }
 
-  /** Aborts the signal of matching runs once they have taken `afterMs`; short ones end by themselves. */
+  /** Aborts the signal of runs that match, and still do once they have taken `afterMs`; short ones end by themselves. */
   interrupt(match: (task: T) => boolean, afterMs = 0): void {
     const { clock } = this.#options;
     for (const worker of this.#workers.values()) {
       const head = worker.lane.head;
       if (head?.running !== true || !head.tasks.some(match)) continue;
       const wait = head.startedAt + afterMs - clock.now();
-      if (wait <= 0) worker.abort?.abort();
-      else worker.patience ??= clock.setTimer(wait, () => worker.abort?.abort());
+      const abort = (): void => void (head.tasks.some(match) && worker.abort?.abort());
+      if (wait <= 0) abort();
+      else worker.patience ??= clock.setTimer(wait, abort);
     }
   }
 

@@ -42,6 +42,51 @@ describe("runs that an edit overtakes", () => {
     expect(lab.quiet).toBe(true);
   });
 
+  it.each<readonly [string, (lab: EngineLab) => void]>([
+    ["a request", (lab) => lab.state.recordRequest("one", "token")],
+    ["an absent object", (lab) => lab.state.update("one", (record) => void (record.absent = ["Secret/x"]))],
+  ])("so is one of a run that nothing in the ConfigMap asked for, but %s", async (_, ask) => {
+    const lab = await readyLab();
+    lab.helmTakes = LONG_WAIT;
+    ask(lab);
+    await lab.run(1000);
+    lab.edit({ one: "x: 1" });
+    lab.helmTakes = 0;
+    await lab.run(2000);
+    expect(lab.log).toEqual(["helm one", "helm one", "release one v2"]);
+    expect(lab.state.view.modules.get("one")?.lastRun?.attempts).toBe(1);
+    expect([lab.failures, lab.quiet]).toEqual([[], true]);
+  });
+
+  it("the back-off of such a run that fails ends too", async () => {
+    const lab = await readyLab();
+    lab.helmFails = () => "not now";
+    lab.state.recordRequest("one", "token");
+    await lab.run();
+    lab.helmFails = undefined;
+    lab.edit({ one: "x: 1" });
+    await lab.run();
+    expect(lab.log).toEqual(["helm one fails", "helm one", "release one v2"]);
+  });
+
+  it("what begins with the edit is no part of that, whether it is a new run or the next try of one", async () => {
+    const lab = await readyLab();
+    lab.helmTakes = LONG_WAIT;
+    lab.edit({ one: "x: 1" });
+    await lab.run(10_000);
+    expect(lab.log).toEqual(["helm one"]);
+    lab.edit({ one: "x: 2" });
+    lab.helmTakes = 0;
+    lab.helmFails = () => "not now";
+    await lab.run(1000);
+    lab.helmFails = undefined;
+    lab.helmTakes = LONG_WAIT;
+    lab.log.length = 0;
+    lab.edit({ one: "x: 3" });
+    await lab.run(10_000);
+    expect(lab.log).toEqual(["helm one"]);
+  });
+
   it("a helm wait of a module that is switched off is ended, the rest is left alone", async () => {
     const lab = await readyLab();
     lab.helmTakes = LONG_WAIT;

@@ -32,6 +32,7 @@ const reloading = (covered: Partial<typeof START> = {}): Partial<View> => ({
   converge: { ...viewOf([]).converge, phase: "modules", covered: { ...START, ...covered } },
 });
 const edited = { sectionDigest: "s2", attemptedSectionDigest: "v1-s1", handledSectionDigest: "v1-s1" };
+const FAILED = { reason: "HelmFailed", message: "no", failures: 1, nextAt: undefined } as const;
 const hookCause = { text: "kubernetes hook changed values", place: "back" } as const;
 
 describe("the plan: a view of the world in, tasks and reasons out", () => {
@@ -61,8 +62,18 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     ],
     [
       "08:02 it fails, and the section is edited again",
-      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2" } },
+      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2", retry: FAILED } },
       ["front run-module web: ConfigMap section changed", "hurry web"],
+    ],
+    [
+      "08:02 it is edited while it runs",
+      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2", activity: "running" } },
+      ["front run-module web: ConfigMap section changed", "hurry web"],
+    ],
+    [
+      "08:02 its run was ended: the next one is ahead",
+      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2" } },
+      ["front run-module web: ConfigMap section changed"],
     ],
     [
       "08:02 it is edited while it waits behind another: nothing is to be cut short",

@@ -347,6 +347,17 @@ describe("named FIFO queues", () => {
     expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, true]);
   });
 
+  it("lets a run go on that does not match any more when its time is over", async () => {
+    const { queues, contexts, clock } = lab();
+    let matches = true;
+    queues.offer("main", job("a"));
+    await clock.advance(1000);
+    queues.interrupt(() => matches, 3000);
+    matches = false;
+    await clock.advance(5000);
+    expect(contexts[0]?.signal.aborted).toBe(false);
+  });
+
   it("ends a run that has taken exactly as long as it may at once", async () => {
     const { queues, contexts, clock } = lab();
     queues.offer("main", job("a"));
