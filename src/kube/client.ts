@@ -1,7 +1,7 @@
 import type { Dispatcher } from "undici";
 
 import type { Clock, Logger } from "../lib/index.ts";
-import { cutDeep, sleep, systemClock } from "../lib/index.ts";
+import { cutDeep, orAborted, sleep, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { answerError, connectionError } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
@@ -223,19 +223,6 @@ class Client implements KubeClient {
     }
     const report = { verb, resourcePathTemplate: pathTemplate(request.path), code, seconds };
     for (const listener of this.#parts.listeners) listener(report);
-  }
-}
-
-/** Whatever a call waits for, a credentials plug-in or a connection: it does not outlive its deadline. */
-async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = (): void => reject(signal.reason);
-  if (signal.aborted) abort();
-  else signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", abort);
   }
 }
 

@@ -11,6 +11,7 @@ export * from "./limit.ts";
 export * from "./log.ts";
 export { logSink } from "./log-sink.ts";
 export * from "./names.ts";
+export * from "./or-aborted.ts";
 export { looksSecret } from "./redact/key.ts";
 export * from "./redact/known.ts";
 export { shownDigest, standIn, useRedactionKey } from "./redact/stand-in.ts";

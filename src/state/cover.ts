@@ -19,9 +19,8 @@ export function configDigests(records: Iterable<ModuleRecord>, values: ValuesSto
 
 /** Everything that the ConfigMap says about the module now, and what was requested, counts as handled. */
 export function cover(record: ModuleRecord, values: ValuesStore): void {
-  const section = values.moduleConfigDigest(record.module);
-  record.handledSectionDigest = section;
-  record.handledConfigDigest = digest(section, values.globalConfigDigest());
+  record.handledSectionDigest = values.moduleConfigDigest(record.module);
+  record.handledConfigDigest = values.configDigest(record.module);
   record.handledToken = record.requestedToken ?? record.handledToken;
 }
 
@@ -33,6 +32,6 @@ export function coverOwnWrite(record: ModuleRecord, before: ConfigDigests, value
   if (record.attemptedSectionDigest === old) record.attemptedSectionDigest = section;
   if (record.handledSectionDigest === old) record.handledSectionDigest = section;
   if (record.handledConfigDigest === digest(old, before.global)) {
-    record.handledConfigDigest = digest(section, values.globalConfigDigest());
+    record.handledConfigDigest = values.configDigest(record.module);
   }
 }

@@ -14,7 +14,6 @@ export type Hold = (module: string) => string | undefined;
 /** What the rest of the program sees of a module; expensive parts are computed on demand. */
 export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold): ModuleView {
   const { module } = record;
-  const sectionDigest = values.moduleConfigDigest(module);
   return {
     ...record,
     name: module.name,
@@ -22,8 +21,8 @@ export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold
     protected: values.isProtected(module.valuesKey),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),
-    sectionDigest,
-    configDigest: digest(sectionDigest, values.globalConfigDigest()),
+    sectionDigest: values.moduleConfigDigest(module),
+    configDigest: values.configDigest(module),
     get valuesDigest() {
       return values.merged(module.valuesKey).digest;
     },

@@ -1,6 +1,6 @@
 /** The layers of values and what is merged from them (docs/VALUES.md, "Layers"). */
 
-import { digestJson } from "../lib/index.ts";
+import { digest, digestJson } from "../lib/index.ts";
 import type { KnownSecrets } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
@@ -320,6 +320,11 @@ export class ValuesStore {
       this.isSuspended(key),
       this.isProtected(key),
     ]);
+  }
+
+  /** Digest of everything the ConfigMap says that concerns a module. */
+  configDigest(module: Module): string {
+    return digest(this.moduleConfigDigest(module), this.globalConfigDigest());
   }
 
   #flags(of: (module: Module) => boolean | undefined): JsonObject {

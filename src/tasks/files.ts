@@ -1,4 +1,4 @@
-import type { Json, JsonObject, Module } from "../model/index.ts";
+import type { JsonObject, Module } from "../model/index.ts";
 import { GLOBAL } from "../state/index.ts";
 import type { ValuesStore } from "../state/index.ts";
 
@@ -21,7 +21,7 @@ export function moduleValuesFile(
   { valuesKey }: Module,
   enabledModules: readonly string[],
 ): Pieces {
-  const global = withEnabled(asObject(values.merged(GLOBAL).values), enabledModules);
+  const global = withEnabled(values.merged(GLOBAL).values as JsonObject, enabledModules);
   const section = piecesOf(values.merged(valuesKey).values);
   return fileOf([
     [GLOBAL, global],
@@ -72,6 +72,3 @@ function withEnabled(global: JsonObject, enabledModules: readonly string[]): Pie
   return [text.subarray(0, -1), list];
 }
 
-function asObject(value: Json): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
-}

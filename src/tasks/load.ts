@@ -1,6 +1,7 @@
 import type { Hook, HookFile, Module, Problem, Tree } from "../model/index.ts";
 import type { ModuleRecord } from "../state/index.ts";
 import { checkSchemas } from "./check-schemas.ts";
+import { isCurrent } from "./current-hook.ts";
 import type { Hands } from "./hands.ts";
 import { forgetSynchronized } from "./synchronized.ts";
 
@@ -22,6 +23,7 @@ export async function loadTree(hands: Hands): Promise<Tree> {
   if (covered) hands.state.coverConfig();
   for (const module of tree.modules) {
     if (isWanted(hands, module)) await loadModule(hands, module);
+    else unload(hands, module);
   }
   return tree;
 }
@@ -48,7 +50,7 @@ function retireModules(hands: Hands, tree: Tree): void {
 
 /** Ends the bindings of all hooks of a module; its next run starts them anew, with their Synchronization. */
 export function retire(hands: Hands, record: Readonly<ModuleRecord>): void {
-  for (const hook of new Set([...record.active.values(), ...record.hooks])) deactivate(hands, hook);
+  for (const hook of record.hooks) deactivate(hands, hook);
   hands.state.update(record.module.name, (each) => each.active.clear());
 }
 
@@ -57,6 +59,15 @@ function isWanted(hands: Hands, module: Module): boolean {
   const record = hands.state.module(module.name);
   if (record?.enabled === true || record?.ranHere === true) return true;
   return hands.state.values.flag(module).enabled || hands.releases.ownership(module.name) === "ours";
+}
+
+/** Of a module that is off and owes no delete nobody knows whether its hooks and schemas are right. */
+function unload({ state }: Hands, { name }: Module): void {
+  if (state.module(name)?.loadProblem === undefined) return;
+  state.update(name, (record) => {
+    record.loaded = undefined;
+    record.loadProblem = undefined;
+  });
 }
 
 /** A module that a global hook switched on after the directories were read has not been loaded yet. */
@@ -73,8 +84,8 @@ async function loadModule(hands: Hands, module: Module): Promise<void> {
     record.loaded = module;
     record.loadProblem = problem;
     if (loaded.problems.length === 0) record.hooks = loaded.hooks;
+    retireHooks(hands, record);
   });
-  retireHooks(hands, module.name);
   if (problem !== undefined) hands.logger.error("Module is invalid", { module: module.name, ...problem });
 }
 
@@ -95,14 +106,11 @@ export async function loadHooks(
 }
 
 /** Ends the bindings of hooks that are gone or were changed on disk; the next run starts the new ones. */
-function retireHooks(hands: Hands, name: string): void {
-  const record = hands.state.module(name);
-  if (record === undefined) return;
-  for (const hook of record.active.values()) {
-    const now = record.hooks.find((each) => each.id === hook.id);
-    if (now !== undefined && now.signature === hook.signature) continue;
+function retireHooks(hands: Hands, { active }: ModuleRecord): void {
+  for (const hook of active.values()) {
+    if (isCurrent(hands, hook)) continue;
     deactivate(hands, hook);
-    hands.state.update(name, (each) => void each.active.delete(hook.id));
+    active.delete(hook.id);
   }
 }
 
@@ -122,12 +130,8 @@ export async function reloadGlobalHooks(hands: Hands, tree: Tree): Promise<Hook[
   const before = hands.state.globalHooks;
   const broken = new Set(problems.map((problem) => problem.file));
   const kept = before.filter((hook) => broken.has(hook.path));
-  const changed = hooks.filter((hook) =>
-    before.every((old) => old.id !== hook.id || old.signature !== hook.signature),
-  );
-  const gone = before.filter((hook) => !kept.includes(hook) && hooks.every((now) => now.id !== hook.id));
-  for (const hook of [...gone, ...before.filter((old) => changed.some((now) => now.id === old.id))])
-    deactivate(hands, hook);
+  const changed = hooks.filter((hook) => !isCurrent(hands, hook));
   hands.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
+  for (const hook of before) if (!isCurrent(hands, hook)) deactivate(hands, hook);
   return changed;
 }

@@ -4,7 +4,7 @@ import { oneLine } from "../lib/index.ts";
 import type { Hook, RunModuleTask, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { GLOBAL, invalidValues } from "../state/index.ts";
+import { GLOBAL, invalidValues, problemOf } from "../state/index.ts";
 import type { LastRun, ModuleRecord, RetryReason } from "../state/index.ts";
 import { tellProblem } from "./discover.ts";
 import { helmValuesFile } from "./files.ts";
@@ -22,6 +22,8 @@ class UnstableValues extends Error {}
 interface Run {
   readonly hands: Hands;
   readonly name: string;
+  /** As it stands at any time. */
+  readonly record: Readonly<ModuleRecord>;
   readonly task: RunModuleTask;
   readonly context: RunContext;
   readonly startedAt: number;
@@ -37,8 +39,8 @@ export async function runModule(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const record = hands.state.module(task.module);
-  if (record?.enabled !== true || record.module.vanished !== undefined) return { kind: "done" };
-  if (hands.state.view.modules.get(task.module)?.problem !== undefined) return { kind: "done" };
+  if (record?.enabled !== true || record.module.vanished !== undefined || problemOf(record) !== undefined)
+    return { kind: "done" };
   const problem = invalidValues(hands.state.values, record.module);
   if (problem !== undefined) {
     // An edit took away what is required, or a file was changed: as if discovery had found it.
@@ -46,7 +48,7 @@ export async function runModule(
     hands.state.recordProblem(task.module, problem);
     return { kind: "done" };
   }
-  const run: Run = { hands, name: task.module, task, context, startedAt: hands.clock.now() };
+  const run: Run = { hands, name: task.module, record, task, context, startedAt: hands.clock.now() };
   begin(run);
   try {
     await steps(run);
@@ -59,14 +61,14 @@ export async function runModule(
 }
 
 async function steps(run: Run): Promise<void> {
-  if (recordOf(run).phase !== "ready") await firstRun(run);
+  if (run.record.phase !== "ready") await firstRun(run);
   await activate(run);
   await lifecycle(run, "beforeHelm");
-  const { hands, name } = run;
   const settled = settle(run);
   const outcome = await helmStep(run);
   await lifecycle(run, "afterHelm");
-  const changed = hands.state.view.modules.get(name)?.valuesDigest !== settled.values;
+  const { hands, name } = run;
+  const changed = valuesDigest(run) !== settled.values;
   hands.state.update(name, (record) => {
     record.phase = "ready";
     record.appliedDigest = settled.values;
@@ -76,7 +78,7 @@ async function steps(run: Run): Promise<void> {
     record.rounds = changed && record.cause?.binding === "afterHelm" ? record.rounds + 1 : 0;
   });
   hands.witness.released(name, outcome);
-  if (recordOf(run).rounds >= MAX_ROUNDS)
+  if (run.record.rounds >= MAX_ROUNDS)
     throw new UnstableValues("afterHelm hooks change values at every run");
 }
 
@@ -93,8 +95,7 @@ async function firstRun(run: Run): Promise<void> {
 
 /** Opens the watches of hooks that have none yet, runs their Synchronization, then starts their schedules. */
 async function activate(run: Run): Promise<void> {
-  const { hands, name, context } = run;
-  const record = recordOf(run);
+  const { hands, name, record, context } = run;
   const idle = record.hooks.filter((hook) => !record.active.has(hook.id));
   if (idle.length === 0) return;
   step(run, "synchronization");
@@ -112,7 +113,7 @@ async function activate(run: Run): Promise<void> {
 
 async function lifecycle(run: Run, binding: "onStartup" | "beforeHelm" | "afterHelm"): Promise<void> {
   step(run, binding);
-  await runLifecycle(run.hands, recordOf(run).hooks, {
+  await runLifecycle(run.hands, run.record.hooks, {
     binding,
     queue: run.context.queue,
     signal: run.context.signal,
@@ -122,24 +123,25 @@ async function lifecycle(run: Run, binding: "onStartup" | "beforeHelm" | "afterH
 
 /** What this run will have taken into account: what changes from here on asks for another run. */
 function settle(run: Run): { values: string; section: string; config: string; token: string | undefined } {
-  const view = run.hands.state.view.modules.get(run.name);
-  run.hands.state.update(run.name, (record) => {
-    record.attemptedSectionDigest = view?.sectionDigest;
+  const { state } = run.hands;
+  const { module, requestedToken } = run.record;
+  const section = state.values.moduleConfigDigest(module);
+  state.update(run.name, (record) => {
+    record.attemptedSectionDigest = section;
     record.cause = undefined;
   });
-  return {
-    values: view?.valuesDigest ?? "",
-    section: view?.sectionDigest ?? "",
-    config: view?.configDigest ?? "",
-    token: view?.requestedToken,
-  };
+  return { values: valuesDigest(run), section, config: state.values.configDigest(module), token: requestedToken };
+}
+
+function valuesDigest({ hands, record }: Run): string {
+  return hands.state.values.merged(record.module.valuesKey).digest;
 }
 
 /** Undefined where there is nothing for helm to do. */
 async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   const { hands, name, context } = run;
   step(run, "helm");
-  const { module, absent } = recordOf(run);
+  const { module, absent } = run.record;
   checkComplete(run);
   const { values } = hands.state;
   if (module.chart === "none" || values.isSuspended(module.valuesKey)) return undefined;
@@ -157,7 +159,6 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
     throw error;
   });
   hands.state.update(name, (record) => {
-    record.ranHere = true;
     record.absent = [];
     record.release = outcome.release;
     record.settledRevision = outcome.release?.revision;
@@ -168,7 +169,7 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
 /** Validation before helm, with `x-required-for-helm`. */
 function checkComplete(run: Run): void {
   const { values } = run.hands.state;
-  const { valuesKey } = recordOf(run).module;
+  const { valuesKey } = run.record.module;
   for (const key of [GLOBAL, valuesKey]) {
     const violations = values.schemas(key).validateHelm(values.merged(key).values);
     if (violations.length > 0) {
@@ -249,7 +250,7 @@ function fail(run: Run, error: unknown): Outcome<Task> {
   hands.witness.failed(name, reason, message);
   hands.logger.error("Module run failed", {
     module: name,
-    step: recordOf(run).lastRun?.step,
+    step: run.record.lastRun?.step,
     error: message,
   });
   return { kind: "retry", message };
@@ -257,7 +258,7 @@ function fail(run: Run, error: unknown): Outcome<Task> {
 
 /** Somebody else's release under this name: only a person can end that. */
 function foreign(run: Run, message: string): Outcome<Task> {
-  const file = recordOf(run).module.dir;
+  const file = run.record.module.dir;
   run.hands.state.recordProblem(run.name, {
     file,
     message,
@@ -271,11 +272,5 @@ function reasonOf(run: Run, error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   if (error instanceof IncompleteValues) return "ValuesIncomplete";
   if (error instanceof UnstableValues) return "Unstable";
-  return recordOf(run).lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
-}
-
-function recordOf(run: Run): Readonly<ModuleRecord> {
-  const record = run.hands.state.module(run.name);
-  if (record === undefined) throw new Error(`module ${run.name} is gone`);
-  return record;
+  return run.record.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
 }

@@ -37,8 +37,9 @@ export function runTask(hands: Hands, batch: readonly Task[], context: RunContex
 
 /** A module done within a reload is progress of that reload. */
 function counted({ state }: Hands, task: RunModuleTask, outcome: Outcome<Task>): Outcome<Task> {
-  const { phase, remaining } = state.view.converge;
-  if (outcome.kind === "done" && task.group === "converge" && phase === "modules")
-    state.recordConverge({ remaining: Math.max(0, remaining - 1) });
+  const { remaining } = state.view.converge;
+  // None remain once the reload is void.
+  if (outcome.kind === "done" && task.group === "converge" && remaining > 0)
+    state.recordConverge({ remaining: remaining - 1 });
   return outcome;
 }

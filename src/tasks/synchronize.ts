@@ -1,4 +1,5 @@
 import { hookTask } from "../hooks/index.ts";
+import { orAborted } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
 import type { Hands } from "./hands.ts";
@@ -21,7 +22,7 @@ interface SyncRun {
  */
 export async function synchronize(hands: Hands, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const elsewhere: Promise<void>[] = [];
-  for (const hook of hooks.filter((each) => each.config.kubernetes.length > 0)) {
+  for (const hook of hooks) {
     await hands.bindings.enable(hook);
     const waiting = hands.bindings.waiting(hook);
     const listed = hook.config.kubernetes.filter((binding) => !waiting.includes(binding.id));
@@ -34,23 +35,8 @@ export async function synchronize(hands: Hands, hooks: readonly Hook[], run: Syn
       else elsewhere.push(...synchronizeThere(hands, { hook, step, run }));
     }
   }
-  await untilAborted(Promise.all(elsewhere), run.signal);
-}
-
-/** A run in a named queue that fails for ever must not keep a module from being switched off or configured. */
-async function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  let giveUp = (): void => {};
-  const aborted = new Promise<void>((resolve) => {
-    giveUp = resolve;
-  });
-  signal.addEventListener("abort", giveUp, { once: true });
-  try {
-    await Promise.race([work, aborted]);
-    signal.throwIfAborted();
-  } finally {
-    signal.removeEventListener("abort", giveUp);
-  }
+  // A run in a named queue that fails for ever must not keep a module from being switched off or configured.
+  await orAborted(Promise.all(elsewhere), run.signal);
 }
 
 /** Bindings of one group and queue are synchronized in one run; every other one alone. */
@@ -115,7 +101,8 @@ function synchronizeThere(hands: Hands, { hook, step, run }: Step): Promise<void
   return waits;
 }
 
+/** Folds with one that waits, but not with a run of the hook as it was before a change. */
 function synchronizationTask(hook: Hook, binding: KubernetesBinding): HookTask {
   const trigger: HookTrigger = { type: "synchronization", binding };
-  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}` };
+  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${hook.signature}` };
 }

@@ -48,6 +48,30 @@ describe("a hook that was changed on disk, at the next reload", () => {
     expect(lab.describe()).toEqual([]);
   });
 
+  it("while its Synchronization runs in a named queue: that says nothing of the new one, which gets its own", async () => {
+    const change = {
+      kubernetes: [{ name: "pods", queue: "side", waitForSynchronization: false }],
+      act: (_: unknown, run: number) => (run === 1 ? { takes: 1000 } : {}),
+    };
+    for (const of of ["module", "global"] as const) {
+      const world = (signature: string) =>
+        of === "global"
+          ? { globalHooks: [watching({ ...change, signature })], modules: [] }
+          : { globalHooks: [], modules: [{ name: "one", enabled: true, hooks: [watching({ ...change, signature })] }] };
+      const lab = new EngineLab(world("1"));
+      await lab.start();
+      lab.setGlobalHooks(world("2").globalHooks);
+      lab.setModules(world("2").modules);
+      lab.state.recordRequest(undefined, "look");
+      await lab.run();
+      const id = of === "global" ? "h" : "one/h";
+      lab.event(id);
+      await lab.run(1000);
+      const sync = `hook ${id}: sync pods`;
+      expect(lab.linesOf("hook")).toEqual([sync, sync, `hook ${id}: pods`]);
+    }
+  });
+
   it("global, in a named queue: the reload waits for its Synchronization, but not if that fails", async () => {
     const kubernetes = [{ name: "pods", queue: "side" }];
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });

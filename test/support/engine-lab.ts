@@ -48,6 +48,9 @@ export interface HookSpec {
   readonly act?: (triggers: readonly HookTrigger[], run: number) => HookAct;
   /** Another one means that the file was changed. */
   readonly signature?: string;
+  readonly version?: HookConfig["version"];
+  /** Its configuration is refused with this message. */
+  readonly refused?: string;
 }
 
 /** What a hook was given at a run. */
@@ -82,6 +85,9 @@ export interface ModuleSpec {
 /** More lines of log than this at one moment of virtual time mean that the engine spins. */
 const SPIN = 2000;
 
+/** When the directories are read once more after something was missed in them. */
+const SECOND_LOOK_MS = 4000;
+
 /** The engine with all its tasks over scripted hooks and a made-up helm, in virtual time. */
 export class EngineLab {
   readonly clock = new ManualClock();
@@ -104,6 +110,10 @@ export class EngineLab {
   /** Names of releases that are never touched. */
   readonly reserved = new Set<string>();
   readonly unlocked: string[] = [];
+  /** Hooks that were asked for their configuration, in order. */
+  readonly asked: string[] = [];
+  /** Ids of bindings whose objects cannot be listed yet. */
+  readonly unlisted = new Set<string>();
   readonly #inputs: { hook: string; binding: string; values: string; config: string }[] = [];
   readonly #globalValues: JsonObject | undefined;
   readonly #brake: string;
@@ -122,6 +132,10 @@ export class EngineLab {
   /** Called whenever any task ends, with what it was. */
   onSettled: ((tasks: readonly Task[]) => void) | undefined;
   uninstallFails: (() => boolean) | undefined;
+  /** Set to make the watches of hooks fail with this message. */
+  watchFails: string | undefined;
+  /** Called when the directories are read. */
+  onRead: (() => void) | undefined;
   /** Set to make a write to the ConfigMap fail. */
   writeFails: (() => boolean) | undefined;
   /** Rules that were broken while tasks ran: two at a time in `main`, a run of a disabled module, a spin. */
@@ -334,6 +348,9 @@ export class EngineLab {
       problems: [],
       warnings: [],
       purgeHolds: modules.length === 0 ? ["no module"] : [],
+      ...(modules.some(({ vanished }) => vanished !== undefined)
+        ? { recheckAt: this.clock.now() + SECOND_LOOK_MS }
+        : {}),
     };
   }
 
@@ -430,11 +447,12 @@ export class EngineLab {
       deleteBrake: parseLimit(this.#brake) as Limit,
       bindings: {
         enable: (hook) => {
+          if (this.watchFails !== undefined) return Promise.reject(new Error(this.watchFails));
           if (hook.config.kubernetes.length > 0 && !this.#watches.has(hook.id))
             this.#watches.set(hook.id, { open: false, waiting: [] });
           return Promise.resolve();
         },
-        waiting: () => [],
+        waiting: (hook) => hook.config.kubernetes.map(({ id }) => id).filter((id) => this.unlisted.has(id)),
         unlock: (hook, ids) => {
           this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`));
           const watch = this.#watches.get(hook.id);
@@ -457,6 +475,7 @@ export class EngineLab {
             this.broken.push(`helm of disabled ${module.name}`);
           if (this.helmWaits !== undefined) onWait(this.helmWaits);
           if (this.helmTakes > 0) await this.#alone("main", () => this.#pass(this.helmTakes, signal));
+          if (failure === undefined) onWait(undefined);
           signal.throwIfAborted();
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
@@ -546,10 +565,16 @@ export class EngineLab {
           ),
         ];
         const spec = all.find((each) => each.name === file.name && each.module === module);
-        if (spec === undefined) return Promise.resolve({ problem: { file: file.path, message: "gone" } });
+        this.asked.push(module === undefined ? file.name : `${module}/${file.name}`);
+        const refused = spec === undefined ? "gone" : spec.refused;
+        if (spec === undefined || refused !== undefined)
+          return Promise.resolve({ problem: { file: file.path, message: refused ?? "" } });
         return Promise.resolve({ hook: this.#hook(spec) });
       },
-      readTree: () => Promise.resolve(this.#tree()),
+      readTree: () => {
+        this.onRead?.();
+        return Promise.resolve(this.#tree());
+      },
       lookAgain: (ms) => void clock.setTimer(ms, () => state.recordSecondLook()),
       awaitTask: (task, until) => {
         queues.offer(queueOf(task.trigger), task);
@@ -610,7 +635,7 @@ function fileOf(spec: HookSpec): { name: string; path: string; root: string; sig
 function configOf(spec: HookSpec): HookConfig {
   const shared = { allowFailure: false, queue: "main", group: undefined, includeSnapshotsFrom: [] };
   return {
-    version: "v1",
+    version: spec.version ?? "v1",
     lifecycle: spec.lifecycle ?? {},
     schedules: (spec.schedules ?? []).map((each, index) => ({
       type: "schedule",

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 
+import type { KubernetesBinding } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec, ModuleSpec } from "../support/engine-lab.ts";
 
 test("a group in a named queue has one start-up run, as in main", async () => {
   const grouped = (queue: string) => [
@@ -48,4 +50,116 @@ test.each([
   await lab.run(5000);
   expect(lab.linesOf("hook")).toEqual(order);
   expect(lab.unlocked).toEqual(["g/k0"]);
+});
+
+const pods = (change: Partial<KubernetesBinding> = {}): Partial<KubernetesBinding> => ({
+  name: "pods",
+  ...change,
+});
+const one = (...hooks: HookSpec[]): ModuleSpec => ({ name: "one", enabled: true, hooks });
+
+test.each<readonly [string, Partial<HookSpec>, readonly string[]]>([
+  [
+    "a group in two queues: one each",
+    { kubernetes: [pods({ group: "g" }), { name: "nodes", group: "g", queue: "side" }] },
+    ["hook one/h: sync pods", "hook one/h: sync nodes"],
+  ],
+  [
+    "two groups: one each",
+    { kubernetes: [pods({ group: "g" }), { name: "nodes", group: "f" }] },
+    ["hook one/h: sync pods", "hook one/h: sync nodes"],
+  ],
+  ["version 0: none", { version: "v0", kubernetes: [pods()] }, []],
+  ["not asked for, in main: none", { kubernetes: [pods({ executeOnSynchronization: false })] }, []],
+  [
+    "not asked for, in a named queue: none",
+    { kubernetes: [pods({ executeOnSynchronization: false, queue: "side" })] },
+    [],
+  ],
+])("runs for Synchronization of %s; events follow", async (_, spec, runs) => {
+  const lab = new EngineLab({ modules: [one({ name: "h", ...spec })] });
+  await lab.start();
+  expect(lab.linesOf("hook")).toEqual(runs);
+  lab.event("one/h");
+  await lab.run();
+  expect(lab.linesOf("hook")).toEqual([...runs, "hook one/h: pods"]);
+});
+
+test("a global hook without Synchronization in a named queue is not asked again at a reload", async () => {
+  const kubernetes = [pods({ executeOnSynchronization: false, queue: "side" })];
+  const lab = new EngineLab({ globalHooks: [{ name: "g", kubernetes }] });
+  await lab.start();
+  expect(lab.unlocked).toEqual(["g/k0"]);
+  lab.state.recordRequest(undefined, "look");
+  await lab.run();
+  expect([lab.reloads, lab.unlocked]).toEqual([2, ["g/k0"]]);
+});
+
+test("a binding that cannot be listed yet is left for later; its hook's others are not", async () => {
+  const lab = new EngineLab({ modules: [one({ name: "h", kubernetes: [pods(), { name: "odd" }] })] });
+  lab.unlisted.add("k1");
+  await lab.start();
+  expect(lab.linesOf("hook")).toEqual(["hook one/h: sync pods"]);
+  expect(lab.unlocked).toEqual(["one/h/k0"]);
+  expect(lab.reloads).toBe(1);
+});
+
+test("what succeeded in a first run that failed later is not repeated by its retry", async () => {
+  const lab = new EngineLab({
+    modules: [
+      one(
+        { name: "a", kubernetes: [pods()] },
+        { name: "b", kubernetes: [pods()], act: (_, run) => (run === 1 ? { fail: "not yet" } : {}) },
+      ),
+    ],
+  });
+  await lab.start();
+  await lab.run(5000);
+  expect(lab.linesOf("hook")).toEqual(["a", "b", "b"].map((name) => `hook one/${name}: sync pods`));
+});
+
+test("objects that cannot be listed fail the run, which says so", async () => {
+  const lab = new EngineLab({ modules: [one({ name: "h", kubernetes: [pods()] })] });
+  lab.watchFails = "no API server";
+  await lab.start();
+  expect(lab.state.view.modules.get("one")?.retry).toMatchObject({
+    reason: "ApiFailed",
+    message: "no API server",
+  });
+  lab.watchFails = undefined;
+  await lab.run(5000);
+  expect([lab.linesOf("hook"), lab.linesOf("helm")]).toEqual([["hook one/h: sync pods"], ["helm one"]]);
+});
+
+test("one that fails for ever in a named queue keeps no module from being switched off, nor the next one", async () => {
+  const lab = new EngineLab({
+    modules: [
+      one({ name: "h", kubernetes: [pods({ queue: "side" })], act: () => ({ fail: "never" }) }),
+      { name: "two", order: 2, enabled: true },
+    ],
+  });
+  await lab.start();
+  expect(lab.state.view.modules.get("one")?.lastRun).toMatchObject({
+    step: "synchronization",
+    hook: undefined,
+    finishedAt: undefined,
+  });
+  await lab.run(10_000);
+  lab.edit({ oneEnabled: "false" });
+  await lab.run();
+  expect([lab.reloads, lab.linesOf("helm"), lab.quiet]).toEqual([1, ["helm two"], true]);
+});
+
+test("no other one is begun once its module's run was overtaken by an edit", async () => {
+  const runs: string[] = [];
+  const hook = (name: string, takes: number): HookSpec => ({
+    name,
+    kubernetes: [pods()],
+    act: (_, run) => (runs.push(name), run === 1 ? { takes } : {}),
+  });
+  const lab = new EngineLab({ modules: [one(hook("a", 10_000), hook("b", 0))] });
+  await lab.start();
+  lab.edit({ oneEnabled: "false" });
+  await lab.run(3000);
+  expect([runs, lab.quiet, lab.broken]).toEqual([["a"], true, []]);
 });

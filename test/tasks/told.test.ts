@@ -97,7 +97,10 @@ describe("what is told of a module run", () => {
     await lab.run(5000);
     see();
     lab.helmFails = undefined;
-    await lab.run(15_000);
+    lab.state.update("one", (each) => void (each.retry = each.retry && { ...each.retry, nextAt: 1 }));
+    await lab.run(5000);
+    expect(record(lab)?.retry).toMatchObject({ message: "timed out", nextAt: undefined });
+    await lab.run(10_000);
     expect(seen).toEqual([
       ["helm", "Job/migrate (pre-install)", 1000],
       ["helm", "Job/migrate (pre-install)", 1000],
@@ -124,6 +127,29 @@ describe("what is told of a module run", () => {
       step: "beforeHelm",
       error: "hook h: exit code 1",
     });
+  });
+
+  it("that takes its time until it fails", async () => {
+    const act = (): HookAct => ({ fail: "no", takes: 1500 });
+    const lab = await started([one({ hooks: [hook("h", { lifecycle: { beforeHelm: 1 }, act })] })]);
+    await lab.run(1500);
+    expect(told(lab, "run ")).toEqual(["run one failed: 1.5 s"]);
+  });
+
+  it("that is ended from outside: interrupted, which is no failure", async () => {
+    const lab = await started([one()]);
+    lab.helmTakes = 60_000;
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run(1000);
+    const stopped = lab.queues.stop(0);
+    await lab.run();
+    await stopped;
+    expect(record(lab)).toMatchObject({
+      activity: "none",
+      retry: undefined,
+      lastRun: { result: "Failed", message: "interrupted", finishedAt: lab.clock.now() },
+    });
+    expect(lab.failures).toEqual([]);
   });
 
   it("that fails at helm, and then succeeds", async () => {
@@ -160,6 +186,42 @@ describe("what is told of a module run", () => {
     });
     await lab.run(5000);
     expect(lab.linesOf("helm").length).toBe(10);
+  });
+
+  it("whose afterHelm hook changes values every time: a failure between does not count, nor end the counting", async () => {
+    let count = 0;
+    const act = (): HookAct => ({ values: { op: "add", path: "/one/x", value: (count += 1) } });
+    const lab = await started([one({ hooks: [hook("h", { lifecycle: { afterHelm: 1 }, act })] })], {}, (fresh) => {
+      fresh.helmFails = () => (fresh.linesOf("helm").length === 3 ? "not now" : undefined);
+    });
+    await lab.run(5000);
+    expect(told(lab, "failed ").map((line) => line.split(":")[1])).toEqual([" HelmFailed", " Unstable"]);
+    expect(told(lab, "released ")).toHaveLength(5);
+  });
+
+  it("whose afterHelm hooks take back what they changed: none follows", async () => {
+    const change = (name: string, op: object): HookSpec =>
+      hook(name, { lifecycle: { afterHelm: 1 }, act: () => ({ values: op }) });
+    const lab = await started([
+      one({
+        hooks: [
+          change("a", { op: "add", path: "/one/x", value: 1 }),
+          change("b", { op: "remove", path: "/one/x" }),
+        ],
+      }),
+    ]);
+    expect([lab.linesOf("helm"), record(lab)?.rounds]).toEqual([["helm one"], 0]);
+  });
+
+  it("during which its section is edited: it succeeds, and the edit is why it runs again", async () => {
+    const lab = await started([one()], {}, (fresh) => {
+      fresh.helmTakes = 1000;
+    });
+    await lab.run(500);
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run(2000);
+    expect(told(lab, "run ")).toEqual(["run one: 1 s", "run one: 1 s"]);
+    expect(record(lab)?.lastRun?.trigger).toBe("ConfigMap section changed");
   });
 
   it("that finds somebody else's release: it needs a person and is not tried again", async () => {
@@ -488,6 +550,71 @@ describe("what is told of runs of hooks", () => {
   });
 });
 
+describe("what runs of hooks leave", () => {
+  const schema = "type: object\nproperties: {n: {type: integer}}\n";
+  const patch = (path: string, value: unknown) => ({ op: "add", path, value });
+  const ticking = (act: HookAct): HookSpec => hook("h", { schedules: [{}], act: () => act });
+
+  it.each<readonly [string, HookAct, string]>([
+    [
+      "a config patch that the schema refuses",
+      { config: patch("/one/n", "many"), values: patch("/one/n", 1) },
+      "config values patch makes one invalid: /n: ",
+    ],
+    [
+      "a values patch that the schema refuses",
+      { config: patch("/one/n", 2), values: patch("/one/n", "many") },
+      "values patch makes one invalid: /n: ",
+    ],
+    ["metrics that are refused", { metrics: "no such action", values: patch("/one/n", 1) }, "no such action"],
+  ])("%s: the run fails, and nothing of it takes effect", async (_, act, message) => {
+    const lab = await started([one({ schema, hooks: [ticking(act)] })]);
+    const { version } = lab;
+    lab.tick("one/h");
+    await lab.run();
+    expect(logged(lab, "Hook failed")).toMatchObject([{ error: expect.stringContaining(message) }]);
+    expect([lab.version, lab.state.values.merged("one").values]).toEqual([version, {}]);
+  });
+
+  it("a values patch is judged together with what is stored and what the same run writes", async () => {
+    const few = "type: object\nmaxProperties: 2\n";
+    const act = (_: unknown, run: number): HookAct =>
+      run === 3 ? { config: patch("/one/c", 1), values: [] } : { values: patch(`/one/v${run}`, 1) };
+    const lab = await started([
+      one({ valuesSchema: few, hooks: [hook("h", { schedules: [{}], act })] }),
+    ]);
+    for (let n = 0; n < 2; n++) {
+      lab.tick("one/h");
+      await lab.run();
+    }
+    expect([lab.linesOf("helm").length, logged(lab, "Hook failed")]).toEqual([3, []]);
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run();
+    lab.edit({ one: "{}" });
+    await lab.run();
+  });
+
+  it("nothing: no reason for a run or a reload is noted", async () => {
+    const lab = await started([one({ hooks: [ticking({ values: [] })] })], {
+      globalHooks: [hook("g", { schedules: [{}] })],
+    });
+    for (const id of ["one/h", "g"]) lab.tick(id);
+    await lab.run();
+    expect([record(lab)?.cause, lab.state.view.globalCause, lab.reloads]).toEqual([undefined, undefined, 1]);
+  });
+
+  it("an old way of writing a path is warned of", async () => {
+    const lab = await started([
+      one({ hooks: [ticking({ values: patch("one.a", 1), config: patch("one.b", 1) })] }),
+    ]);
+    lab.tick("one/h");
+    await lab.run();
+    const warnings = lab.logged.filter(([level]) => level === "warn");
+    expect(warnings.map(([, , fields]) => fields)).toEqual(Array(2).fill({ hook: "h", module: "one" }));
+    expect(lab.state.values.merged("one").values).toEqual({ a: 1, b: 1 });
+  });
+});
+
 describe("what is told of a reload", () => {
   it("when it begins and ends, and how long it took", async () => {
     const lab = await started([one()], {}, (fresh) => {
@@ -507,6 +634,30 @@ describe("what is told of a reload", () => {
     lab.helmFails = () => void left.push(lab.state.view.converge.remaining);
     await lab.start();
     expect([left, lab.state.view.converge.remaining]).toEqual([[3, 2, 1], 0]);
+  });
+
+  it("how many are still to run: not those that fail, nor those that an edit asks for meanwhile", async () => {
+    const left: [string, number][] = [];
+    let fails = true;
+    const lab: EngineLab = new EngineLab({
+      modules: ["one", "two", "three"].map((name, order) => ({ name, order, enabled: true })),
+    });
+    lab.helmFails = (name) => {
+      left.push([name, lab.state.view.converge.remaining]);
+      if (name !== "two" || !fails) return undefined;
+      fails = false;
+      lab.edit({ one: "{ x: 1 }" });
+      return "not now";
+    };
+    await lab.start();
+    await lab.run(5000);
+    expect(left).toEqual([
+      ["one", 3],
+      ["two", 2],
+      ["one", 2],
+      ["two", 2],
+      ["three", 1],
+    ]);
   });
 
   it("when afterAll hooks ask for one after the other: five, then it waits", async () => {
