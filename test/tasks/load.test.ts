@@ -114,7 +114,7 @@ describe("hooks are asked for their configuration", () => {
     ["on", {}, false, ["one/h"]],
     ["off", { enabled: false }, false, []],
     ["off and has a release to be deleted", { enabled: false }, true, ["one/h"]],
-  ])("once, of a module that is %s", async (_, change, released, asked) => {
+  ])("once, of a module that is %s", async (...[, change, released, asked]) => {
     const lab = new EngineLab({ modules: [one({ hooks, ...change })] });
     if (released) lab.addRelease("one");
     await lab.start();
