@@ -71,4 +71,3 @@ function withEnabled(global: JsonObject, enabledModules: readonly string[]): Pie
   const list = Buffer.from(`${comma}"enabledModules":${JSON.stringify(enabledModules)}}`);
   return [text.subarray(0, -1), list];
 }
-

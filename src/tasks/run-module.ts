@@ -78,8 +78,7 @@ async function steps(run: Run): Promise<void> {
     record.rounds = changed && record.cause?.binding === "afterHelm" ? record.rounds + 1 : 0;
   });
   hands.witness.released(name, outcome);
-  if (run.record.rounds >= MAX_ROUNDS)
-    throw new UnstableValues("afterHelm hooks change values at every run");
+  if (run.record.rounds >= MAX_ROUNDS) throw new UnstableValues("afterHelm hooks change values at every run");
 }
 
 /** The first run since the module became enabled. */
@@ -130,7 +129,12 @@ function settle(run: Run): { values: string; section: string; config: string; to
     record.attemptedSectionDigest = section;
     record.cause = undefined;
   });
-  return { values: valuesDigest(run), section, config: state.values.configDigest(module), token: requestedToken };
+  return {
+    values: valuesDigest(run),
+    section,
+    config: state.values.configDigest(module),
+    token: requestedToken,
+  };
 }
 
 function valuesDigest({ hands, record }: Run): string {

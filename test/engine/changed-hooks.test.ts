@@ -57,7 +57,10 @@ describe("a hook that was changed on disk, at the next reload", () => {
       const world = (signature: string) =>
         of === "global"
           ? { globalHooks: [watching({ ...change, signature })], modules: [] }
-          : { globalHooks: [], modules: [{ name: "one", enabled: true, hooks: [watching({ ...change, signature })] }] };
+          : {
+              globalHooks: [],
+              modules: [{ name: "one", enabled: true, hooks: [watching({ ...change, signature })] }],
+            };
       const lab = new EngineLab(world("1"));
       await lab.start();
       lab.setGlobalHooks(world("2").globalHooks);

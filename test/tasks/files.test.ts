@@ -28,7 +28,10 @@ test("files of several hooks share the memory of their sections", async () => {
   const { valuesFile, configFile } = await filesOf({ a: "b" });
   const [first, second] = [valuesFile(), valuesFile()];
   expect(first.at(-2)).toBe(second.at(-2));
-  const placeOf = (global: Uint8Array | undefined) => [global?.buffer === second[1]?.buffer, global?.byteOffset];
+  const placeOf = (global: Uint8Array | undefined) => [
+    global?.buffer === second[1]?.buffer,
+    global?.byteOffset,
+  ];
   expect(placeOf(first[1])).toEqual(placeOf(second[1]));
   expect(configFile().map(({ length }) => length)).toEqual([10, 2, 7, 2, 1]);
 });

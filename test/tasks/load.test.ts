@@ -35,10 +35,7 @@ describe("a directory that is gone for good", () => {
     const act = (): HookAct => ({ fail: "never" });
     const lab = await started([
       one({
-        hooks: [
-          hook("a", { kubernetes: [{}] }),
-          hook("b", { schedules: [{ queue: "side" }], act }),
-        ],
+        hooks: [hook("a", { kubernetes: [{}] }), hook("b", { schedules: [{ queue: "side" }], act })],
       }),
       two,
     ]);
@@ -100,10 +97,7 @@ describe("the ConfigMap is judged again when directories are read", () => {
       queueMicrotask(() => lab.edit({ global: "{ x: 1 }" }));
     };
     await lab.run(5000);
-    expect(lab.inputs("g").map(({ values }) => values)).toEqual([
-      { global: {} },
-      { global: { x: 1 } },
-    ]);
+    expect(lab.inputs("g").map(({ values }) => values)).toEqual([{ global: {} }, { global: { x: 1 } }]);
   });
 });
 

@@ -191,9 +191,13 @@ describe("what is told of a module run", () => {
   it("whose afterHelm hook changes values every time: a failure between does not count, nor end the counting", async () => {
     let count = 0;
     const act = (): HookAct => ({ values: { op: "add", path: "/one/x", value: (count += 1) } });
-    const lab = await started([one({ hooks: [hook("h", { lifecycle: { afterHelm: 1 }, act })] })], {}, (fresh) => {
-      fresh.helmFails = () => (fresh.linesOf("helm").length === 3 ? "not now" : undefined);
-    });
+    const lab = await started(
+      [one({ hooks: [hook("h", { lifecycle: { afterHelm: 1 }, act })] })],
+      {},
+      (fresh) => {
+        fresh.helmFails = () => (fresh.linesOf("helm").length === 3 ? "not now" : undefined);
+      },
+    );
     await lab.run(5000);
     expect(told(lab, "failed ").map((line) => line.split(":")[1])).toEqual([" HelmFailed", " Unstable"]);
     expect(told(lab, "released ")).toHaveLength(5);
@@ -553,6 +557,9 @@ describe("what is told of runs of hooks", () => {
 describe("what runs of hooks leave", () => {
   const schema = "type: object\nproperties: {n: {type: integer}}\n";
   const patch = (path: string, value: unknown) => ({ op: "add", path, value });
+  const refuse = (): void => {
+    throw new Error("no such action");
+  };
   const ticking = (act: HookAct): HookSpec => hook("h", { schedules: [{}], act: () => act });
 
   it.each<readonly [string, HookAct, string]>([
@@ -566,7 +573,7 @@ describe("what runs of hooks leave", () => {
       { config: patch("/one/n", 2), values: patch("/one/n", "many") },
       "values patch makes one invalid: /n: ",
     ],
-    ["metrics that are refused", { metrics: "no such action", values: patch("/one/n", 1) }, "no such action"],
+    ["metrics that are refused", { metrics: refuse, values: patch("/one/n", 1) }, "no such action"],
   ])("%s: the run fails, and nothing of it takes effect", async (_, act, message) => {
     const lab = await started([one({ schema, hooks: [ticking(act)] })]);
     const { version } = lab;
