@@ -39,6 +39,13 @@ describe("settings", () => {
     expect(parseSettings([], { NAMESPACE: "not-ours" }).settings.namespace).toBeUndefined();
   });
 
+  it("takes the first variable that is set; an empty one counts as not set", () => {
+    const dir = (env: Record<string, string>) => parseSettings([], env).settings.modulesDir;
+    expect(dir({ MODULES_DIR: "/a", ADDON_OPERATOR_MODULES_DIR: "/b" })).toBe("/a");
+    expect(dir({ MODULES_DIR: "", ADDON_OPERATOR_MODULES_DIR: "/b" })).toBe("/b");
+    expect(parseSettings([], { ADDON_OPERATOR_LISTEN_PORT: "" }).settings.listenPort).toBe(9115);
+  });
+
   it("reads durations, numbers, booleans", () => {
     const { settings } = parseSettings(["--helm-timeout", "1m30s", "--ha", "--kube-client-qps=2.5"], {});
     expect(settings).toMatchObject({ helmTimeoutMs: 90_000, ha: true, kubeClientQps: 2.5 });

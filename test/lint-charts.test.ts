@@ -174,3 +174,11 @@ it("lint --rbac takes groups and plurals from the CRDs of sub-charts, and asks f
     "geese",
   ]);
 });
+
+it("lint --rbac names charts that cannot be rendered in a comment, and ends with 1", async () => {
+  module(`${MAP}data: {a: {{ nonsense }}}\n`);
+  const { code, text } = await lint("--rbac");
+  expect(code).toBe(1);
+  expect(text).toMatch(/^# not covered: .*010-nginx-proxy.*"nonsense" not defined/m);
+  expect(parseYaml(text, "stdout").value).toHaveProperty("rules");
+});

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { execFile } from "node:child_process";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -83,6 +83,12 @@ describe("usage", () => {
     });
   });
 
+  it("logs on stdout", async () => {
+    const ended = await program("start", `--kube-config=${join(root, "none")}`, "--log-type=text");
+    expect(ended).toMatchObject({ code: 1, stderr: "" });
+    expect(ended.stdout).toMatch(/ERROR .*none/);
+  });
+
   it("says that no operator listens, and fails", async () => {
     const ended = await program("queue", "list", `--debug-unix-socket=${join(root, "none")}`);
     expect(ended.code).toBe(1);
@@ -122,6 +128,34 @@ describe("hook run", () => {
     const hook = put("010-web/hooks/silent", "#!/bin/sh\nexec >&- 2>&-\nsleep 0.3\nexit 3\n", 0o755);
     const ended = await program("hook", "run", hook, "--context", put("context.json", "[]"));
     expect(ended).toEqual({ code: 1, stdout: "failure: exit code 3\n", stderr: "" });
+  });
+
+  it("gives a hook one context of its own, and passes its lines on to stderr", async () => {
+    const script = `#!/bin/sh\ncp "$BINDING_CONTEXT_PATH" "${join(root, "given")}"\necho a line\n`;
+    const hook = put("010-web/hooks/one", script, 0o755);
+    const ended = await program(
+      "hook",
+      "run",
+      hook,
+      "--context",
+      put("one.json", '{"binding": "onStartup"}'),
+    );
+    expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining("a line") });
+    expect(ended.stdout).not.toContain("a line");
+    expect(JSON.parse(readFileSync(join(root, "given"), "utf8"))).toEqual([{ binding: "onStartup" }]);
+  });
+
+  it("holds a hook that lies below no module to the rules of global hooks", async () => {
+    const text = `#!/bin/sh\necho '{"op": "add", "path": "/global/x", "value": 1}' >"$VALUES_JSON_PATCH_PATH"\n`;
+    const context = put("context.json", "[]");
+    expect((await hookRun(put("hooks/one", text, 0o755), "--context", context)).code).toBe(0);
+    expect((await hookRun(put("010-web/hooks/one", text, 0o755), "--context", context)).code).toBe(1);
+  });
+
+  it("shows what a hook prints as it is", async () => {
+    const hook = put("hooks/tells", "#!/bin/sh\necho password=hunter2 >&2\nexit 1\n", 0o755);
+    const ended = await hookRun(hook, "--context", put("context.json", "[]"));
+    expect(ended).toMatchObject({ code: 1, text: expect.stringContaining("password=hunter2") });
   });
 
   it("fails with the hook, and with patches it may not leave", async () => {
@@ -180,6 +214,18 @@ describe("lint", () => {
     expect(about("030-hook/hooks/bad")).toMatch(/line \d+: .*crontab/);
     expect(about("040-jq/hooks/bad")).toMatch(/line \d+: .*jqFilter|--config: .*jqFilter/);
     expect(about("global/hooks/fails")).toMatch(/the hook failed: .*1/);
+  });
+
+  it("looks at single modules, by their number or their chart", async () => {
+    put("modules/010-web/values.yaml", "web:\n  a: [1\n");
+    put("charts/shop/Chart.yaml", "apiVersion: v2\nname: shop\nversion: 1.0.0\n");
+    put("charts/shop/values.yaml", "shop: [\n");
+    put("modules/020-more/values.yaml", "more: [\n");
+    const { code, text } = await lint(join(root, "modules/010-web"), join(root, "charts/shop"));
+    expect(code).toBe(1);
+    expect(text).toMatch(/010-web\/values\.yaml/);
+    expect(text).toMatch(/charts\/shop\/values\.yaml/);
+    expect(text).not.toContain("020-more");
   });
 
   it("says what a module's hooks need", async () => {

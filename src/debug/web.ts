@@ -46,7 +46,8 @@ export interface Limits {
   readonly idleMs: number;
 }
 
-const LIMITS: Limits = {
+/** What a face grants where nothing else is asked for. */
+export const LIMITS: Limits = {
   connections: 128,
   headerBytes: 16_384,
   bodyBytes: 65_536,
@@ -56,7 +57,7 @@ const LIMITS: Limits = {
 };
 
 /** A connection is closed after this many requests. */
-const REQUESTS_PER_CONNECTION = 100;
+export const REQUESTS_PER_CONNECTION = 100;
 const TEXT = "text/plain; charset=utf-8";
 
 /**

@@ -38,7 +38,7 @@ export interface Filter {
   evaluate(object: JsonObject): Json | Promise<Json>;
 }
 
-const TIME_LIMIT_MS = 5000;
+export const TIME_LIMIT_MS = 5000;
 const MAX_IDLE = 32;
 const MAX_CACHED = 1000;
 

@@ -71,3 +71,67 @@ describe.each(["AddonModule", "AddonOperator"])("%s in Argo CD", (kind) => {
 it("the interpreter has no string library, as Argo CD's", () => {
   expect(() => runLua('return string.find("a", "a")', {})).toThrow(/string/);
 });
+
+const page = readFileSync(new URL("../../docs/GITOPS.md", import.meta.url), "utf8");
+
+/** An object for each thing that the table of docs/GITOPS.md says of an AddonModule. */
+const OBJECTS: Readonly<Record<string, (condition: typeof conditions) => JsonObject>> = {
+  "being deleted": (of) => ({ ...of("Ready=True"), metadata: { generation: 2, deletionTimestamp: "now" } }),
+  "no status yet": () => ({ metadata: { generation: 2 } }),
+  "newer generation": (of) => ({ ...of("Ready=True"), metadata: { generation: 3 } }),
+  Stalled: (of) => of("Ready=True", "Stalled=True"),
+  "Ready=False": (of) => of("Ready=False", "Reconciling=True"),
+  "Ready=Unknown": (of) => of("Ready=Unknown", "Reconciling=True"),
+  "Ready=True and Suspended": (of) => of("Ready=True", "Suspended=True"),
+  "Ready=True": (of) => of("Ready=True"),
+};
+
+function conditions(...all: readonly string[]): JsonObject {
+  const list = all.map((each) => {
+    const [type = "", status = ""] = each.split("=");
+    return { type, status, message: each };
+  });
+  return { metadata: { generation: 2 }, status: { observedGeneration: 2, conditions: list } };
+}
+
+it("the table of health in docs/GITOPS.md is what the script says", () => {
+  const script = read("resource_customizations/addon-operator.io/AddonModule/health.lua");
+  const from = page.indexOf("| AddonModule | Argo CD |");
+  const rows = page.slice(from, page.indexOf("\n\n", from)).split("\n").slice(2);
+  const told = rows.flatMap((row) => {
+    const [, cases = "", health = ""] = row.split("|").map((cell) => cell.trim());
+    return cases.split(/, (?:or )?/).map((each) => [each, health]);
+  });
+  expect(told.map(([each]) => each)).toEqual(Object.keys(OBJECTS));
+  const said = Object.entries(OBJECTS).map(([each, make]) => {
+    const health = runLua(script, make(conditions)) as { status: string };
+    return [each, health.status];
+  });
+  expect(said).toEqual(told);
+});
+
+it("what changes all the time refreshes no Application, what decides its health does", () => {
+  for (const kind of ["AddonModule", "AddonOperator"]) {
+    const text = customizations[`resource.customizations.ignoreResourceUpdates.addon-operator.io_${kind}`];
+    const { jsonPointers } = parseYaml(text ?? "", kind).value as { jsonPointers: string[] };
+    const fields = Object.keys(statusOf(kind));
+    expect(jsonPointers.filter((each) => !fields.includes(each.replace("/status/", "")))).toEqual([]);
+    expect(jsonPointers.filter((each) => /conditions|observedGeneration/.test(each))).toEqual([]);
+  }
+});
+
+/** The fields of a kind's status. */
+function statusOf(kind: string): JsonObject {
+  const file = `../../crds/${kind.toLowerCase()}s.yaml`;
+  const crd = parseYaml(readFileSync(new URL(file, import.meta.url), "utf8"), kind).value;
+  const { spec } = crd as { spec: { versions: { schema: { openAPIV3Schema: JsonObject } }[] } };
+  const properties = spec.versions[0]?.schema.openAPIV3Schema["properties"] ?? {};
+  return ((properties as JsonObject)["status"] as JsonObject)["properties"] as JsonObject;
+}
+
+it("the Application is of the chart, with the parts of docs/GITOPS.md", () => {
+  expect(yaml("application.yaml")).toMatchObject({
+    kind: "Application",
+    spec: { source: { path: "charts/addon-operator" } },
+  });
+});

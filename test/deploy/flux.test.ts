@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
+import { runInNewContext } from "node:vm";
 
 import { describe, expect, it } from "vitest";
 
 import { parseYaml } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
+import { kstatus } from "../support/kstatus.ts";
 
 function documents(file: string): JsonObject[] {
   const text = readFileSync(new URL(`../../deploy/flux/${file}`, import.meta.url), "utf8");
@@ -35,4 +37,52 @@ describe("Flux", () => {
       },
     });
   });
+});
+
+type Conditions = Readonly<Record<string, string>>;
+
+/** What an expression of the example says of an object with these conditions; the part of CEL that it uses. */
+function holds(expression: string, conditions: Conditions): boolean {
+  const script = expression.replaceAll(/\.exists\((\w+),/g, ".some(($1) =>");
+  const list = Object.entries(conditions).map(([type, status]) => ({ type, status }));
+  const names = { metadata: { generation: 2 }, status: { observedGeneration: 2, conditions: list } };
+  return runInNewContext(script, names) as boolean;
+}
+
+describe("the expressions of deploy/flux/kustomization.yaml", () => {
+  const spec = kustomization?.["spec"] as { healthCheckExprs: Record<string, string>[] } | undefined;
+  const [checks = {}] = spec?.healthCheckExprs ?? [];
+  const said = (conditions: Conditions) =>
+    ["inProgress", "failed", "current"].filter((name) => holds(checks[name] ?? "", conditions));
+  const plain = (conditions: Conditions) =>
+    kstatus({
+      metadata: { name: "x", generation: 2 },
+      status: {
+        observedGeneration: 2,
+        conditions: Object.entries(conditions).map(([type, status]) => ({ type, status })),
+      },
+    });
+
+  it.each<[string, Conditions, { said: string[]; alone: string }]>([
+    ["a failing module", { Ready: "False", Reconciling: "True" }, { said: ["failed"], alone: "InProgress" }],
+    [
+      "a module that needs a person",
+      { Ready: "False", Stalled: "True" },
+      { said: ["failed"], alone: "Failed" },
+    ],
+    ["a module that works", { Ready: "True" }, { said: ["current"], alone: "Current" }],
+    [
+      "a module that is worked on",
+      { Ready: "Unknown", Reconciling: "True" },
+      { said: [], alone: "InProgress" },
+    ],
+  ])("make %s fail at once or not, which kstatus alone may wait for", (_, conditions, wanted) => {
+    expect({ said: said(conditions), alone: plain(conditions) }).toEqual(wanted);
+  });
+});
+
+it("the release waits for all of the chart: nothing switches that off", () => {
+  const spec = helmRelease?.["spec"] as Record<string, JsonObject>;
+  expect(JSON.stringify(spec)).not.toContain("disableWait");
+  expect(spec["chart"]).toMatchObject({ spec: { chart: "charts/addon-operator" } });
 });

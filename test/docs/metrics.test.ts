@@ -3,6 +3,9 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 
 import { parseMetrics } from "../../src/hooks/index.ts";
+import { hookActivation } from "../../src/model/index.ts";
+import type { HookTrigger } from "../../src/model/index.ts";
+import { event, hookWith, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
 import { ACTIVATIONS } from "../../src/metrics/activation.ts";
 
@@ -42,4 +45,43 @@ test("every operation that docs/METRICS.md prints is understood", async () => {
   expect([fenced.length, inline.length]).toEqual([1, 2]);
   const named = (code: string) => code.replace("…", "backups_total");
   expect([...fenced, ...inline].flatMap((code) => parseMetrics(named(code)))).toHaveLength(7);
+});
+
+/** The words of a type that is a choice of words. */
+async function choices(file: string, type: string): Promise<string[]> {
+  const source = await readFile(new URL(`../../src/${file}`, import.meta.url), "utf8");
+  const [, words = ""] = new RegExp(`type ${type} = (.+);`).exec(source) ?? [];
+  return [...words.matchAll(/"([\w-]+)"/g)].map(([, word = ""]) => word);
+}
+
+test("every operation of helm and every action on a queue is listed in docs/METRICS.md", async () => {
+  const text = await readFile(page, "utf8");
+  const told = (label: string): string[] => {
+    const [, sentence = ""] = new RegExp(`\`${label}\` is (.*?)(?:\\.|; runs)`, "s").exec(text) ?? [];
+    return [...sentence.matchAll(/`([\w-]+)`/g)].map(([, word = ""]) => word);
+  };
+  expect(told("operation").toSorted()).toEqual((await choices("helm/helm.ts", "HelmOperation")).toSorted());
+  expect(told("queue_action").toSorted()).toEqual(
+    (await choices("queue/types.ts", "QueueAction")).toSorted(),
+  );
+});
+
+test("the activation of a hook is Schedule, Kubernetes or its lifecycle binding", () => {
+  const hook = hookWith('configVersion: v1\nschedule: [{crontab: "* * * * *"}]\nkubernetes: [{kind: Pod}]');
+  const [binding] = hook.config.kubernetes;
+  const [line] = hook.config.schedules;
+  const triggers: HookTrigger[] = [
+    ...(line === undefined ? [] : [tick(line)]),
+    ...(binding === undefined ? [] : [event(binding), sync(binding)]),
+    { type: "lifecycle", binding: "afterAll" },
+  ];
+  expect(triggers.map(hookActivation)).toEqual(["Schedule", "Kubernetes", "Kubernetes", "afterAll"]);
+});
+
+test("durations are in seconds", () => {
+  const durations = Object.values(SERIES).filter(({ help }) =>
+    /^(Duration|Time|Its CPU time|From)/.test(help),
+  );
+  expect(durations.length).toBeGreaterThan(10);
+  expect(durations.map(({ name }) => name).filter((name) => !/_seconds(_total)?$/.test(name))).toEqual([]);
 });

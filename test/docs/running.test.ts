@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 
 import { servePublic } from "../../src/debug/index.ts";
+import { LIMITS, REQUESTS_PER_CONNECTION } from "../../src/debug/web.ts";
 import { viewOf } from "../status/views.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -26,4 +27,13 @@ test("docs/RUNNING.md names every page of the HTTP port", async () => {
 
   const [, told = ""] = /and these pages: ([^]*?)\. None/.exec(text) ?? [];
   expect([...told.matchAll(/`(.+?)`/g)].map(([, path = ""]) => path).toSorted()).toEqual(links.toSorted());
+});
+
+test("the limits of the port and the socket are those that docs/RUNNING.md tells", () => {
+  const { connections, headerBytes, bodyBytes, headMs, requestMs } = LIMITS;
+  expect(text.replaceAll(/\s+/g, " ")).toContain(
+    `A request has ${headerBytes / 1024} KiB of headers and ${bodyBytes / 1024} KiB of body, ${headMs / 1000} s for its ` +
+      `headers and ${requestMs / 1000} s in all; a connection serves ${REQUESTS_PER_CONNECTION} requests; of more than ` +
+      `${connections} connections the oldest is closed.`,
+  );
 });

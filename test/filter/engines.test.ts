@@ -150,6 +150,11 @@ describe.each(ENGINES.map((jq) => [jq.version, jq] as const))("%s", (_, jq) => {
   });
 });
 
+test("docs/HOOKS.md tells how many filters give the same answers", () => {
+  const page = readFileSync(new URL("../../docs/HOOKS.md", import.meta.url), "utf8");
+  expect(page).toContain(`A table of some ${Math.round(TABLE.filters.length / 10) * 10} filters`);
+});
+
 test("there is an engine to test, and TEST_JQ can name more", () => {
   expect(ENGINES.length).toBeGreaterThan(0);
 });

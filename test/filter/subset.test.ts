@@ -126,6 +126,7 @@ describe("filters that run in JavaScript", () => {
     [".spec.replicas.x", 'Cannot index number with "x"'],
     [".spec.paused.x.y?", 'Cannot index boolean with "x"'],
     [".metadata[0]", "Cannot index object with number"],
+    [".metadata.name[0]", "Cannot index string with number"],
     [".metadata.name[]", "Cannot iterate over string"],
     [".missing[]", "Cannot iterate over null"],
     ["[.spec.containers[].name.x]", 'Cannot index string with "x"'],

@@ -1,8 +1,8 @@
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 
 import { runEnabledScript } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
@@ -74,4 +74,21 @@ test.each([
 
 test("a script that hangs is ended", async () => {
   expect(await ask("sleep 60", 100)).toEqual({ failure: "timed out after 100ms" });
+});
+
+test("answers as the script of docs/MODULES.md is meant to", async () => {
+  const page = await readFile(new URL("../../docs/MODULES.md", import.meta.url), "utf8");
+  const [, script = ""] = /```sh\n([^]*?)```/.exec(page) ?? [];
+  const reason = "needs ingress-nginx";
+  expect(await ask(script)).toEqual({ enabled: false, reason });
+  expect(await ask(script.replaceAll('"ingress-nginx"', '"a"'))).toEqual({
+    enabled: true,
+    reason: undefined,
+  });
+});
+
+test("gets the environment of the operator", async () => {
+  vi.stubEnv("PATH", `${process.env["PATH"]}:/nowhere`);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(await ask('[[ "$PATH" == *:/nowhere ]] && echo true')).toMatchObject({ enabled: true });
 });

@@ -5,7 +5,13 @@ import { fileURLToPath } from "node:url";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { hookOffline, runHook, type RunSettings, type SnapshotSource } from "../../src/hooks/index.ts";
+import {
+  hookEnvironment,
+  hookOffline,
+  runHook,
+  type RunSettings,
+  type SnapshotSource,
+} from "../../src/hooks/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
 import { hookWith, kubernetes, sync } from "./build.ts";
@@ -167,6 +173,12 @@ describe("what a run gets", () => {
   });
 });
 
+test("SHELL_LIB_PATH is the library's place, unless the operator's environment has another", () => {
+  const place = join(dirname(fileURLToPath(import.meta.url)), "../../shell/shell_lib.sh");
+  expect(hookEnvironment({ A: "b", UNSET: undefined })).toEqual({ A: "b", SHELL_LIB_PATH: place });
+  expect(hookEnvironment({ SHELL_LIB_PATH: "/mine.sh" })).toEqual({ SHELL_LIB_PATH: "/mine.sh" });
+});
+
 describe("what a run leaves", () => {
   test("everything, parsed", async () => {
     expect(await start({ hook: hookAt("leaves.sh") })).toMatchObject({
@@ -216,6 +228,12 @@ describe("what a run leaves", () => {
 
   test("removed output files are empty ones", async () => {
     const { output } = await obey('rm -r "$(dirname "$METRICS_PATH")"');
+    expect(output).toEqual({ configPatchText: "", valuesPatchText: "", metrics: [], objects: [] });
+  });
+
+  test("files left empty change nothing", async () => {
+    const { output, failure } = await obey("true");
+    expect(failure).toBeUndefined();
     expect(output).toEqual({ configPatchText: "", valuesPatchText: "", metrics: [], objects: [] });
   });
 

@@ -58,6 +58,11 @@ describe("metrics made by hooks", () => {
     expect(samples()).toEqual(['jobs{hook="a.sh",module="m",x="1"} 1']);
   });
 
+  test("labels of a hook are left as they are, secrets too", () => {
+    metrics.apply([add("jobs", 1, { labels: { url: "https://me:hunter2@db", password: "x" } })], HOOK);
+    expect(samples()).toEqual(['jobs{hook="a.sh",password="x",url="https://me:hunter2@db"} 1']);
+  });
+
   test("a histogram", () => {
     const observe = (value: number): HookMetricOperation => ({
       action: "observe",

@@ -39,6 +39,18 @@ describe("the operator's series", () => {
     expect(await lines(metrics, `${P}module_hook_errors_total`)).toEqual([]);
   });
 
+  test("the process itself is measured: CPU, memory, open files, event loop, garbage collection", async () => {
+    const text = await createMetrics({ prefix: P }).text();
+    for (const name of [
+      "process_cpu_seconds_total",
+      "process_resident_memory_bytes",
+      "process_open_fds",
+      "nodejs_eventloop_lag_seconds",
+      "nodejs_gc_duration_seconds",
+    ])
+      expect(text).toContain(`# TYPE ${name} `);
+  });
+
   test("becoming known again does not set a counter back", async () => {
     const metrics = createMetrics({ prefix: P });
     metrics.modules.ran({ module: "m", activation: "OperatorStartup", seconds: 1, failed: true });

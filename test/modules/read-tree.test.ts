@@ -44,7 +44,16 @@ describe("layout", () => {
     await put("m/010-ingress-nginx/enabled", "#!/bin/sh\n", 0o755);
     await put("m/010-ingress-nginx/hooks/b.sh", "", 0o755);
     await put("m/010-ingress-nginx/hooks/sub/a.sh", "", 0o755);
-    for (const skipped of ["lib/x.sh", "venv/bin/python", ".hidden", "data.json", "README.md"])
+    for (const skipped of [
+      "lib/x.sh",
+      "venv/bin/python",
+      ".hidden",
+      ".dir/x",
+      "a.json",
+      "a.yaml",
+      "a.md",
+      "a.txt",
+    ])
       await put(`m/010-ingress-nginx/hooks/${skipped}`, "", 0o755);
     await put("m/010-ingress-nginx/openapi/values.yaml", "type: object\n");
     await put("m/010-ingress-nginx/crds/a.yaml");

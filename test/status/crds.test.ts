@@ -162,3 +162,10 @@ function project() {
     shown,
   });
 }
+
+it.each([
+  ["addonmodules", "amod"],
+  ["addonoperators", "aop"],
+])("the short names: %s are %s and among addons", (plural, short) => {
+  expect(at(crd(plural), "spec", "names")).toMatchObject({ shortNames: [short], categories: ["addons"] });
+});

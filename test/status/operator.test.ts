@@ -107,6 +107,13 @@ describe("AddonOperator", () => {
     );
   });
 
+  it("tells the rights that are missing and why removals are held back", () => {
+    const missingRights = ["create leases.coordination.k8s.io in namespace ns"];
+    const view = viewOf([good], { missingRights, holds: ["not purged: a"] });
+    const { status } = projectOperator(view, { now: T0, before: new Map() });
+    expect(status).toMatchObject({ missingRights, holds: ["not purged: a"] });
+  });
+
   it("counts modules and tells the progress of a reload", () => {
     const view = viewOf([good, off, failing, broken]);
     const { status } = projectOperator({ ...view, ...phase(view) }, { now: T0, before: new Map() });

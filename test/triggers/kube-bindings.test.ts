@@ -44,6 +44,21 @@ describe("snapshots", () => {
     expect(bindings.snapshots(of).get("maps")).toEqual([{}, {}]);
   });
 
+  it("hold managedFields only where the filter names them", async () => {
+    const item = configMap("a", 1, {
+      metadata: { name: "a", resourceVersion: "1", managedFields: [{}, {}] },
+    });
+    const snapshot = async (jqFilter: string) => {
+      const { bindings, of } = await enabled(hook("h", [binding({ jqFilter })]), [item]);
+      return bindings.snapshots(of).get("maps");
+    };
+    expect(await snapshot(".metadata.managedFields[0]")).toMatchObject([
+      { filterResult: {}, object: { metadata: { managedFields: [{}, {}] } } },
+    ]);
+    const [plain] = await snapshot(".metadata");
+    expect(JSON.stringify(plain)).not.toContain("managedFields");
+  });
+
   it("stay right for events the hook does not want", async () => {
     const { bindings, of, watch, take } = await enabled(hook("h", [binding({ events: [] })]));
     bindings.unlock(of);
