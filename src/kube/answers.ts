@@ -1,9 +1,11 @@
+/** Turns failed answers of the API server into errors without secrets. */
+
 import { parseJson } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { ApiError, ConnectionError } from "./errors.ts";
 
-/** An answer with an error status, as it came. */
+/** An answer with an error status. */
 export interface FailedAnswer {
   readonly status: number;
   readonly retryAfter: string | undefined;
@@ -50,7 +52,7 @@ function parseStatus(body: string): JsonObject {
   }
 }
 
-// The server sends seconds; the date form of the header does not occur.
+// The server sends seconds; it does not use the date form of the header.
 function waitOf(seconds: unknown): number | undefined {
   const ms = Number(seconds ?? Number.NaN) * 1000;
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
@@ -81,12 +83,15 @@ function pastSpaces(text: string, from: number): number {
   return at;
 }
 
-/** Where the value that begins at `from` ends: a string at its quote, others as far as they can; undefined = none. */
+/**
+ * Where the value that begins at `from` ends: a quoted string at its quote, others as far as possible; undefined =
+ * there is none.
+ */
 function endOfQuoted(text: string, from: number): number | undefined {
   const closing = CLOSING[text[from] ?? ""];
   if (closing === undefined) return undefined;
   const end = closing === '"' ? closingQuote(text, from) : text.lastIndexOf(closing);
-  // One that is cut off goes on to the end.
+  // A value that is cut off goes on to the end.
   return end <= from ? text.length : end + 1;
 }
 

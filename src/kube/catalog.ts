@@ -1,7 +1,9 @@
+/** What the API server serves, and which resource a kind means. */
+
 import type { Resource } from "./resources.ts";
 import { apiVersionOf } from "./resources.ts";
 
-/** Everything one reading of the discovery endpoints told, most preferred first. */
+/** The result of one reading of the discovery endpoints, in the server's order of preference. */
 export interface Catalog {
   readonly resources: readonly Resource[];
   /** `group/version` and `group/version/Kind` of everything served, subresources' kinds too; sorted. */
@@ -20,7 +22,10 @@ export interface GroupVersion {
   readonly available: boolean;
 }
 
-/** Puts group versions, in the server's order of preference, into a catalog; an unavailable one keeps `before`. */
+/**
+ * Makes a catalog of group versions in the server's order of preference; an unavailable one keeps its entries of
+ * `before`.
+ */
 export function catalogOf(versions: readonly GroupVersion[], before?: Catalog): Catalog {
   const resources: Resource[] = [];
   const apiVersions = new Set<string>();
@@ -43,9 +48,9 @@ function known(before: Catalog | undefined, apiVersion: string): readonly Resour
 }
 
 /**
- * The resource a person means by `kind`: kind, plural, singular or short name in any case, also as
- * `plural.group`, within `apiVersion` (`v1`, `group/version`) when it is given. Core wins over groups, a group's
- * preferred version over its others.
+ * The resource that `kind` means: kind, plural, singular or short name in any case, also as `plural.group`, within
+ * `apiVersion` (`v1`, `group/version`) when that is given. The core group wins over others, a group's preferred
+ * version over its others.
  */
 export function find(catalog: Catalog, kind: string, apiVersion?: string): Resource | undefined {
   const wanted = kind.toLowerCase();

@@ -1,3 +1,5 @@
+/** The client of the API server: raw JSON over shared connections. */
+
 import type { Dispatcher } from "undici";
 
 import type { Clock, Logger } from "../lib/index.ts";
@@ -17,7 +19,7 @@ import { retryOf } from "./retry.ts";
 
 export type { ApiRequest } from "./request.ts";
 
-/** What a finished request looked like; `code` is the HTTP status or the connection error's code. */
+/** A finished request; `code` is the HTTP status or the code of the connection error. */
 export interface RequestReport {
   readonly verb: Method;
   readonly resourcePathTemplate: string;
@@ -48,23 +50,24 @@ export interface Sized<T> {
 export interface KubeClient {
   /** The namespace the credentials name: the service account's or the context's. */
   readonly namespaceFromContext: string | undefined;
-  /** Where the credentials came from and where they lead, for messages. */
+  /** Where the credentials come from and which server they are for, for messages. */
   readonly origin: { readonly file: string; readonly server: string };
   /** The parsed answer. Throws ApiError or ConnectionError; the signal's reason when that is aborted. */
   json<T>(request: ApiRequest): Promise<T>;
   /** As `json`, with the length of the answer in bytes. */
   sized<T>(request: ApiRequest): Promise<Sized<T>>;
-  /** The body as it comes, over a connection of its own. Ends when the signal is aborted or the reader leaves. */
+  /** The body as it arrives, over a connection of its own. Ends when the signal is aborted or the reader stops. */
   stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>>;
-  /** Calls `listener` after each request; the result takes it off again. */
+  /** Calls `listener` after each request; returns a function that ends this. */
   onRequest(listener: (report: RequestReport) => void): () => void;
-  /** The same connections under a rate limit and time limit of their own (object patches), reported on its own. */
+  /** The same connections with a rate limit and time limit of their own (object patches), and reported separately. */
   limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient;
   /** For a lease: over connections of its own, without a rate limit, and free of `writeOnlyWhile`. */
   forLease(): KubeClient;
   /**
-   * From now on a write leaves only while `allowed` says so, and fails with ConnectionError (`ENOLEASE`) otherwise:
-   * a process that was frozen wakes up with writes that were due before it can notice that another has taken its place.
+   * From now on a write is sent only while `allowed` returns true, and fails with ConnectionError (`ENOLEASE`)
+   * otherwise: a process that was frozen wakes up with writes that were due before it can learn that another
+   * operator has taken over.
    */
   writeOnlyWhile(allowed: () => boolean): void;
   /** Ends all connections; running requests fail. */
@@ -85,7 +88,7 @@ interface Parts {
   readonly clock: Clock;
   readonly listeners: Set<(report: RequestReport) => void>;
   readonly options: ConnectOptions;
-  /** Where requests go that are no streams. */
+  /** Where requests are sent that are not streams. */
   readonly pool: PoolName;
 }
 
@@ -179,7 +182,7 @@ class Client implements KubeClient {
       try {
         await this.#bucket.take(deadline.signal);
         const sent = attempt((pool) => this.#send(request, deadline.signal, pool));
-        // A request that waits for a connection hears of no abort before it has one.
+        // A request that waits for a connection learns of an abort only when it has one.
         return await orAborted(sent, deadline.signal);
       } catch (error) {
         const failure = explain(error, deadline, nameOf(request, this.origin.server));

@@ -1,3 +1,5 @@
+/** Adds features of kubectl to the users of a kubeconfig. */
+
 import { dirname, resolve } from "node:path";
 
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";

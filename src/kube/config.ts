@@ -1,3 +1,5 @@
+/** Reads kubeconfigs and the credentials of a Pod. */
+
 import { accessSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -21,7 +23,7 @@ export interface ConfigSource {
   readonly home?: string | undefined;
 }
 
-/** Credentials as read, with the file they came from for messages. */
+/** Credentials, and the file they came from for messages. */
 export interface LoadedConfig {
   readonly config: KubeConfig;
   readonly file: string;
@@ -70,7 +72,7 @@ function loadFiles(list: string): KubeConfig {
       ...have,
       ...more.filter((entry) => !have.some((known) => known.name === entry.name)),
     ];
-    // As kubectl does it: the first file to name something wins.
+    // As in kubectl, the first file to name something wins.
     merged.loadFromOptions({
       clusters: skip(merged.clusters, one.clusters),
       users: skip(merged.users, one.users),

@@ -1,3 +1,5 @@
+/** Keeps the credentials of one context fresh. */
+
 import { createHash } from "node:crypto";
 import type { RequestOptions } from "node:https";
 
@@ -29,7 +31,7 @@ interface TlsSettings {
   readonly rejectUnauthorized?: boolean;
 }
 
-/** Credentials stay fresh by being asked again this often (token files rotate every few minutes). */
+/** Credentials are read again this often (token files rotate every few minutes). */
 const FRESH_MS = 10_000;
 
 /** Credentials of one context, kept fresh. */
@@ -73,12 +75,12 @@ export class Credentials {
     return this.#access;
   }
 
-  /** Reads the files again and asks plug-ins anew: for when the server says 401. */
+  /** Reads the files again and asks plug-ins again: for when the server answers 401. */
   renew(): void {
     try {
       this.#loaded = loadConfig(this.#source);
     } catch (error) {
-      // A kubeconfig that is being replaced: what we have stays in force.
+      // A kubeconfig that is being replaced: what was read before stays in force.
       if (!(error instanceof ProblemError)) throw error;
     }
     this.#access = undefined;

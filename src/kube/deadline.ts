@@ -1,3 +1,5 @@
+/** A time limit joined with the caller's signal. */
+
 import type { Clock, Timer } from "../lib/index.ts";
 
 /** A signal that is aborted by a time limit or by the caller's signal, whichever comes first. */
@@ -27,12 +29,12 @@ export class Deadline {
     return this.#late;
   }
 
-  /** Takes the time limit off; the caller's signal still counts. */
+  /** Removes the time limit; the caller's signal still counts. */
   lift(): void {
     this.#timer.cancel();
   }
 
-  /** Lets go of timer and outer signal. */
+  /** Releases the timer and the caller's signal. */
   end(): void {
     this.#timer.cancel();
     this.#outer?.removeEventListener("abort", this.#abort);

@@ -1,3 +1,5 @@
+/** Reads the answer of aggregated discovery. */
+
 import type { GroupVersion } from "./catalog.ts";
 import type { Resource } from "./resources.ts";
 
@@ -45,7 +47,7 @@ function readVersion(group: string, version: AggregatedVersion): GroupVersion {
   return {
     group,
     version: version.version,
-    // Parents of subresources alone have no kind.
+    // Entries that exist only as parents of subresources have no kind.
     resources: served.flatMap((resource) => readResource({ group, version: version.version }, resource)),
     otherKinds: served.flatMap((resource) => (resource.subresources ?? []).flatMap(kindOf)),
     available: version.freshness !== "Stale",

@@ -1,14 +1,16 @@
+/** Reads the API server's resources group by group, for servers without aggregated discovery. */
+
 import type { GroupVersion } from "./catalog.ts";
 import type { KubeClient } from "./client.ts";
 import { inParallel } from "./parallel.ts";
 
-/** The old answer of `/api`. */
+/** The answer of `/api`. */
 export interface CoreVersions {
   readonly kind: "APIVersions";
   readonly versions?: readonly string[];
 }
 
-/** The old answer of `/apis`. */
+/** The answer of `/apis`. */
 export interface GroupList {
   readonly kind: "APIGroupList";
   readonly groups?: readonly {
@@ -36,7 +38,7 @@ interface Named {
 
 const PARALLEL = 8;
 
-/** Reads each group version by itself, as servers before 1.27 need it; one that fails is unavailable. */
+/** Reads each group version by itself, as servers before 1.27 require; one that fails is unavailable. */
 export function walk(client: KubeClient, list: CoreVersions | GroupList): Promise<GroupVersion[]> {
   return inParallel(PARALLEL, namesOf(list), (named) => readOne(client, named));
 }

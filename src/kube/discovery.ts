@@ -1,3 +1,5 @@
+/** What the API server serves, read when needed. */
+
 import type { Clock } from "../lib/index.ts";
 import { systemClock } from "../lib/index.ts";
 import type { Catalog, GroupVersion } from "./catalog.ts";
@@ -9,7 +11,7 @@ import type { CoreVersions, GroupList } from "./discovery-walk.ts";
 import { walk } from "./discovery-walk.ts";
 import type { Resource } from "./resources.ts";
 
-/** A kind that is not there is looked for again, but not more often than this. */
+/** A kind that was not found is looked for again, but not more often than this. */
 const LOOK_AGAIN_MS = 2000;
 
 interface Reading {
@@ -18,9 +20,9 @@ interface Reading {
 }
 
 /**
- * What the API server serves. Read once, at the first question, and again after `invalidate` or when a kind is not
- * found; concurrent questions share one reading. An aggregated API that is down only takes its own kinds away
- * (and not even those once they were seen). Errors of all questions: ApiError, ConnectionError.
+ * What the API server serves. Read at the first question, and again after `invalidate` or when a kind is not found;
+ * concurrent questions share one reading. When an aggregated API is down, only its own kinds are missing, and those
+ * seen before are kept. Errors of all questions: ApiError, ConnectionError.
  */
 export class Discovery {
   readonly #client: KubeClient;
@@ -33,7 +35,10 @@ export class Discovery {
     this.#clock = clock;
   }
 
-  /** The resource meant by `kind` (see `find`); undefined when the server has none such, also after a second look. */
+  /**
+   * The resource that `kind` means (see `find`); undefined when the server has no such kind, also after another
+   * reading.
+   */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const reading = this.#read();
     const found = find(await reading.catalog, kind, apiVersion);
@@ -43,7 +48,7 @@ export class Discovery {
     return find(await this.#read().catalog, kind, apiVersion);
   }
 
-  /** The next question reads anew: a CRD or APIService came, changed or went. */
+  /** Makes the next question read anew: a CRD or APIService was created, changed or deleted. */
   invalidate(): void {
     this.#reading = undefined;
   }

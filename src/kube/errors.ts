@@ -1,3 +1,5 @@
+/** The errors of calls to the API server. */
+
 import type { JsonObject } from "../model/index.ts";
 
 /** The API server's answer was an error. `message` is the server's own sentence, never a body or a secret. */
@@ -30,7 +32,7 @@ export interface ApiAnswer {
   readonly details?: JsonObject | undefined;
 }
 
-/** No answer came: refused, reset, cut, TLS failure (`code` as Node and undici name it) or `ETIMEDOUT`. */
+/** There was no answer: refused, reset, cut, TLS failure (`code` as Node and undici name it) or `ETIMEDOUT`. */
 export class ConnectionError extends Error {
   readonly code: string;
 
@@ -66,7 +68,7 @@ export function isGone(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 410;
 }
 
-/** Our rights do not reach that far (403). */
+/** The operator may not do this (403). */
 export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 403;
 }

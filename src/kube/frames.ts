@@ -1,3 +1,5 @@
+/** Cuts watch streams and lists into objects while they arrive. */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
@@ -9,7 +11,7 @@ const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
-/** A piece that may arrive in several chunks; its bytes are put together once, at its end. */
+/** A piece that may arrive in several chunks; its bytes are joined once, at its end. */
 class Pieces {
   #parts: Uint8Array[] = [];
 
@@ -49,7 +51,7 @@ export class LineSplitter {
 }
 
 /**
- * Takes a list answer (`{"metadata":{…},"items":[{…},…]}`) apart while it arrives, so that no page, however
+ * Cuts a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, so that no page, however
  * large, is parsed in one go. Relies on `items` being the only array directly inside a list.
  */
 export class ListSplitter {

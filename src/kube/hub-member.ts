@@ -1,11 +1,13 @@
+/** One consumer of a shared watch. */
+
 import type { Failures } from "../lib/index.ts";
 import type { Version, WatchedObject } from "./watch-spec.ts";
 import { isLater } from "./watch-spec.ts";
 
 /**
- * Who listens to a watch. First `begin`, an `object` for each that is there, and `synced`; from then on `applied` and
- * `deleted` in order. Objects are shared between consumers: never change them. A returned promise is back-pressure:
- * the watch goes on when not too many are outstanding; it does not delay the order.
+ * Consumer of a watch. First come `begin`, an `object` for each that is there, and `synced`; from then on `applied`
+ * and `deleted` in order. Objects are shared between consumers: never change them. A returned promise is
+ * back-pressure: the watch waits while too many are pending; the order stays the same.
  */
 export interface WatchConsumer {
   /** Consumers of one watch are served in the order of their ranks (text order); default "". */
@@ -18,13 +20,15 @@ export interface WatchConsumer {
   /** The object is new or in another version than delivered before. */
   applied(object: WatchedObject): Promise<void> | void;
   /**
-   * The object is gone, or no longer selected; it may be one that was never delivered. `complete` is false when that was found out afterwards: then only
-   * apiVersion, kind, namespace, name and uid are there, and the resourceVersion of the list that told.
+   * The object is gone, or no longer selected; it may be one that was never delivered. `complete` is false when
+   * that was found out by a new list: then only apiVersion, kind, namespace, name and uid are there, and the
+   * resourceVersion of that list.
    */
   deleted(object: WatchedObject, complete: boolean): Promise<void> | void;
   /**
-   * Everything was listed anew, true for `version`. For those who also learn of objects elsewhere: one that is not
-   * among `keys` (as of `objectKey`) and not later is gone, though the watch has never seen it and tells no deletion.
+   * Everything was listed anew, for `version`. For consumers that learn of objects elsewhere too: an object that is
+   * not among `keys` (as of `objectKey`) and not newer is gone, though the watch has never seen it and reports no
+   * deletion.
    */
   relisted?(keys: ReadonlySet<string>, version: string): void;
   /** The watch does not work now and is retried; undefined = it works again. */
@@ -39,16 +43,16 @@ export interface Change {
   readonly version: string;
 }
 
-/** What waits for a member's own list. */
+/** Changes that wait for a member's own list. */
 interface Late {
   readonly version: string;
   readonly act: () => Promise<void> | void;
 }
 
-/** Most promises of consumers that may be outstanding before the watch waits for them. */
+/** Most pending promises of consumers before the watch waits for them. */
 const MOST_OUTSTANDING = 64;
 
-/** A consumer and how far it is. */
+/** A consumer and how far it has come. */
 export class Member {
   readonly consumer: WatchConsumer;
   readonly synced: Promise<void>;
@@ -83,7 +87,7 @@ export class Member {
     return this.#room(MOST_OUTSTANDING);
   }
 
-  /** The member's list is complete at `version`: held changes after it follow, then all live ones. */
+  /** The member's list is complete at `version`: held changes after it follow, then all new ones. */
   async complete(version: string): Promise<void> {
     await this.#room(1);
     this.#floor = version;
@@ -92,7 +96,7 @@ export class Member {
     this.#resolveSynced();
     const held = this.#held;
     this.#held = [];
-    // Without waiting: a live change must not get in between.
+    // Without waiting: a new change must not get in between.
     for (const { version: at, act } of held) void this.#deliver(at, act);
   }
 
@@ -104,7 +108,7 @@ export class Member {
     );
   }
 
-  /** As `change`, for a list of everything. */
+  /** As `change`, after everything was listed anew. */
   relisted(keys: ReadonlySet<string>, version: string): void {
     void this.#deliver(version, () => this.consumer.relisted?.(keys, version));
   }
@@ -130,7 +134,7 @@ export class Member {
     this.#held = [];
   }
 
-  // One consumer's mistake must neither stop the watch nor reach the others.
+  // One consumer's error must neither stop the watch nor reach the others.
   #call(act: () => Promise<void> | void): void {
     if (this.#closed) return;
     try {
@@ -163,7 +167,7 @@ export class Member {
   }
 }
 
-/** The deleted object as far as it is known when nobody told us of the deletion: a list no longer has it. */
+/** The deleted object, as far as it is known when only its absence from a list shows the deletion. */
 export function tombstone(
   key: string,
   { uid, resourceVersion }: Version,

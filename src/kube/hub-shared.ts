@@ -1,3 +1,5 @@
+/** One watch that several consumers share. */
+
 import { sleep } from "../lib/index.ts";
 import type { HubTools } from "./hub.ts";
 import type { Change, Member } from "./hub-member.ts";
@@ -10,8 +12,8 @@ import { describeSpec, isLater, objectKey, versionOf } from "./watch-spec.ts";
 import { ResourceWatch } from "./watch.ts";
 
 /**
- * One watch and its members. Knows of each object only its version: enough to tell after a new list what changed and
- * what has gone, and never to tell the same version twice.
+ * One watch and its members. It stores only the version of each object: enough to tell after a new list what
+ * changed and what is gone, and never to deliver the same version twice.
  */
 export class SharedWatch {
   readonly #spec: WatchSpec;
@@ -74,7 +76,7 @@ export class SharedWatch {
     this.#listing = true;
     if (this.#ready) return this.#options.witness.relisted(this.#spec);
     this.#known.clear();
-    // Whoever came while a list that failed was under way is part of this one.
+    // Members that came during a list that failed are part of this one.
     for (const member of this.#members) this.#first.add(member);
     for (const member of this.#inOrder(this.#first)) member.begin();
   }
@@ -98,7 +100,7 @@ export class SharedWatch {
     this.#seen.add(key);
     const known = this.#known.get(key);
     if (known !== undefined && known.uid !== versionOf(object).uid) {
-      // Deleted and made again while we were not looking: two events, not one.
+      // Deleted and created again unseen: two events, not one.
       const version = versionOf(object).resourceVersion;
       const gone = tombstone(key, { uid: known.uid, resourceVersion: version }, this.#type());
       this.#known.delete(key);
@@ -174,7 +176,7 @@ export class SharedWatch {
     queueMicrotask(() => void this.#join());
   }
 
-  // Late members are given a list of their own; live changes wait meanwhile, and those the list contains are dropped.
+  // Late members get a list of their own; changes are held meanwhile, and those that the list contains are dropped.
   async #join(): Promise<void> {
     for (let failures = 0; !this.#stop.signal.aborted;) {
       const joiners = new Set(this.#members.filter((member) => !member.live));

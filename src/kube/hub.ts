@@ -1,3 +1,5 @@
+/** Shares watches: one for each distinct spec. */
+
 import { Failures } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { KubeClient } from "./client.ts";
@@ -13,23 +15,23 @@ export interface HubOptions {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Hears what consumers throw. */
+  /** Called with what consumers throw. */
   readonly failures?: Failures;
   readonly random?: () => number;
 }
 
-/** Who counts what happens to watches. */
+/** Counts what happens to watches. */
 export interface WatchWitness {
   /** A list or watch failed and is tried again. */
   failed(type: WatchErrorType): void;
-  /** A watch that was complete once had to list everything anew. */
+  /** A watch that was complete had to list everything anew. */
   relisted(spec: WatchSpec): void;
 }
 
 /** What all watches of a hub share. */
 export type HubTools = Required<HubOptions> & { readonly witness: WatchWitness };
 
-/** One consumer's part in a watch. */
+/** A consumer's subscription to a watch. */
 export interface Subscription {
   /** Resolves when the consumer's `synced` has been called; never when it is closed before. */
   readonly synced: Promise<void>;
@@ -38,8 +40,8 @@ export interface Subscription {
 }
 
 /**
- * One watch for each distinct spec, shared by all who want it.
- * The hub keeps no objects, only which version of each it has seen; consumers keep what they want.
+ * One watch for each distinct spec, shared by all who want it. The hub keeps no objects, only the version of each
+ * that it has seen; consumers keep what they need.
  */
 export class WatchHub {
   readonly #options: HubTools;
@@ -55,7 +57,7 @@ export class WatchHub {
     this.#options = { random: Math.random, ...options, failures, witness };
   }
 
-  /** Tells `witness` of all watches from now on; returns what ends that. */
+  /** Reports on all watches to `witness` from now on; returns a function that ends this. */
   onWatch(witness: WatchWitness): () => void {
     this.#witnesses.add(witness);
     return () => void this.#witnesses.delete(witness);
@@ -66,7 +68,9 @@ export class WatchHub {
     return this.#shared.size;
   }
 
-  /** Delivers what is there and then every change. A late consumer is given its own list and joins the watch. */
+  /**
+   * Delivers what is there and then every change. A late consumer gets a list of its own and then joins the watch.
+   */
   subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription {
     const key = specKey(spec);
     let shared = this.#shared.get(key);

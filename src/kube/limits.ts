@@ -1,3 +1,5 @@
+/** Rate limits of requests. */
+
 import type { Clock } from "../lib/index.ts";
 import { sleep } from "../lib/index.ts";
 

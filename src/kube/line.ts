@@ -1,3 +1,5 @@
+/** The connections in use, replaced when credentials change. */
+
 import type { Access, Credentials } from "./credentials.ts";
 import { ConnectionError } from "./errors.ts";
 import type { Pools } from "./pools.ts";
@@ -6,7 +8,7 @@ import { openPools } from "./pools.ts";
 /** Credentials and the pools that go with them. */
 export class Line {
   readonly credentials: Credentials;
-  /** Asked before each write but the lease's. */
+  /** Asked before each write except those of the lease. */
   mayWrite: () => boolean = () => true;
   #pools: Pools | undefined;
   #fingerprint = "";
@@ -20,7 +22,7 @@ export class Line {
     const access = await this.credentials.access();
     if (this.#closed) throw new ConnectionError("ECLOSED", "the client is closed");
     if (this.#pools === undefined || this.#fingerprint !== access.fingerprint) {
-      // Certificates rotated: new requests use new connections, running ones end where they began.
+      // Certificates were rotated: new requests use new connections, running ones end on the old ones.
       void this.#pools?.close();
       this.#pools = openPools(access, () => this.mayWrite());
       this.#fingerprint = access.fingerprint;

@@ -1,3 +1,5 @@
+/** Lists resources page by page. */
+
 import { breathe } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { KubeClient, Sized } from "./client.ts";
@@ -21,7 +23,7 @@ export interface ListSpec {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** One page. `restart`: the server forgot the list meanwhile (410), so forget what came before; this is page one. */
+/** One page. `restart`: the server expired the list meanwhile (410), so drop what came before; this is page one. */
 export interface ListPage<T = JsonObject> {
   readonly items: readonly T[];
   readonly resourceVersion: string;
@@ -42,14 +44,14 @@ interface RawList<T> {
 }
 
 const PAGE_SIZE = 500;
-/** Text of one page that is parsed without holding up the event loop too long. */
+/** A page of more text than this blocks the event loop for too long while it is parsed. */
 const PAGE_BYTES = 4_000_000;
 const LIST_TIMEOUT_MS = 60_000;
 const MOST_RESTARTS = 5;
 
 /**
- * Lists page by page. A list the server forgot between pages starts over, told by `restart` on its first page. Pages
- * of large objects get shorter. Errors: ApiError (also 410 when it comes again and again), ConnectionError.
+ * Lists page by page. A list that the server expires between pages starts over, with `restart` on its first page.
+ * Pages of large objects get shorter. Errors: ApiError (also 410 when it comes again and again), ConnectionError.
  */
 export async function* listPages<T = JsonObject>(
   client: KubeClient,
@@ -78,7 +80,7 @@ interface Cursor {
   readonly restart: boolean;
 }
 
-/** One page; undefined when the server forgot the list. */
+/** One page; undefined when the server expired the list. */
 async function read<T>(
   client: KubeClient,
   spec: ListSpec,

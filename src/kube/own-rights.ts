@@ -1,3 +1,5 @@
+/** Checks the rights that the operator itself needs. */
+
 import type { KubeClient } from "./client.ts";
 import { describeRight, missingRights } from "./rights.ts";
 import type { Right } from "./rights.ts";
@@ -34,12 +36,12 @@ interface RightsOptions {
   readonly overlay: Overlay | undefined;
 }
 
-/** While rights are missing it is asked again this often: somebody may be granting them. */
+/** While rights are missing they are checked this often: somebody may be granting them. */
 const AGAIN_MS = 60_000;
 
 /**
- * Finds out which of its own rights the operator misses, as sentences, and again each minute while there are some;
- * `onFound` hears of the first answer and of every change. It goes on with what it may do. Never throws.
+ * Finds out which of its own rights the operator lacks, as sentences, and again each minute while there are some;
+ * calls `onFound` with the first result and every change. The operator goes on with what it may do. Never throws.
  */
 export async function watchRights(
   options: RightsOptions,
@@ -56,7 +58,7 @@ export async function watchRights(
   });
   const look = async (): Promise<void> => {
     const found = await findMissingRights(options);
-    // An answer that comes after the end must not keep the process.
+    // A result that comes after the end must not keep the process alive.
     if (isOver) return;
     if (found !== undefined && found.join() !== known?.join()) {
       known = found;
@@ -68,7 +70,7 @@ export async function watchRights(
   await look();
 }
 
-/** Undefined where that cannot be told now. */
+/** Undefined when that cannot be found out now. */
 async function findMissingRights(options: RightsOptions): Promise<string[] | undefined> {
   const { client, namespace, overlay, logger } = options;
   try {

@@ -1,3 +1,5 @@
+/** Works on many items, a few at a time. */
+
 /** Runs `work` for each item, at most `limit` at a time; results in the order of the items; the first error wins. */
 export async function inParallel<T, R>(
   limit: number,

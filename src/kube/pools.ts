@@ -1,3 +1,5 @@
+/** The pools of connections: requests, watches, the lease. */
+
 import type { Dispatcher } from "undici";
 import { Agent, ProxyAgent, Socks5ProxyAgent } from "undici";
 
@@ -5,11 +7,14 @@ import type { Access } from "./credentials.ts";
 import { ConnectionError } from "./errors.ts";
 import { isWrite } from "./request.ts";
 
-/** The connections of one access: few and shared for single requests, one each for watches, and the lease's own. */
+/**
+ * The connections of one access: few and shared for single requests, one for each watch, and separate ones for the
+ * lease.
+ */
 export interface Pools {
   readonly unary: Dispatcher;
   readonly streams: Dispatcher;
-  /** Nobody else's requests stand before these, and no rule stops them. */
+  /** Other requests neither delay nor block these. */
   readonly lease: Dispatcher;
   /** Lets running requests end, then closes. */
   close(): Promise<void>;
@@ -18,15 +23,18 @@ export interface Pools {
 }
 
 const UNARY_CONNECTIONS = 16;
-/** Two: a renewal does not wait for the end of one that got stuck. */
+/** Two, so that a renewal does not wait for one that got stuck. */
 const LEASE_CONNECTIONS = 2;
 const KEEP_ALIVE_MS = 30_000;
 
-/** Opens the pools (no connection yet). Writes leave only while `mayWrite` says so, the lease's always. */
+/**
+ * Opens the pools (no connection yet). Writes are sent only while `mayWrite` returns true, those of the lease
+ * always.
+ */
 export function openPools(access: Access, mayWrite: () => boolean): Pools {
   const pools = {
     unary: open(access, { connections: UNARY_CONNECTIONS }).compose(refuseWrites(mayWrite)),
-    // A watch is silent for minutes: its reader decides when it is dead, not the pool.
+    // A watch may be silent for minutes: its reader decides when it is dead, not the pool.
     streams: open(access, { bodyTimeout: 0 }).compose(refuseWrites(mayWrite)),
     lease: open(access, { connections: LEASE_CONNECTIONS }),
   };
@@ -38,7 +46,7 @@ export function openPools(access: Access, mayWrite: () => boolean): Pools {
   };
 }
 
-/** Asks at the last moment, when a connection is free and the request is about to go out over it. */
+/** Asks at the last moment, when a connection is free and the request is about to be sent. */
 function refuseWrites(mayWrite: () => boolean): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     if (!isWrite(options.method, options.path)) return dispatch(options, handler);

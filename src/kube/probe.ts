@@ -1,3 +1,5 @@
+/** The first contact with the API server at a start. */
+
 import { oneLine } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
@@ -6,8 +8,8 @@ import { ApiError, ConnectionError, isTlsFailure } from "./errors.ts";
 const PATIENCE_MS = 10_000;
 
 /**
- * Asks the server for its version: the first contact at start. Throws one ProblemError that names the file of the
- * credentials, the server's address and the remedy; other errors are passed on.
+ * Asks the server for its version. Throws one ProblemError that names the file of the credentials, the server's
+ * address and the remedy; other errors are passed on.
  */
 export async function firstContact(client: KubeClient, signal?: AbortSignal): Promise<void> {
   try {

@@ -1,3 +1,5 @@
+/** The key of stand-ins for secrets, kept in a Secret (docs/STATUS.md, "Values and secrets"). */
+
 import { randomBytes } from "node:crypto";
 
 import type { KubeClient } from "./client.ts";
@@ -23,8 +25,9 @@ export interface KeyPlace {
 }
 
 /**
- * The key of stand-ins and shown digests: one for an installation, in a Secret beside the ConfigMap, so that they are
- * the same after a restart and in every replica. Where it cannot be had the process keeps the random one it began with.
+ * The key of stand-ins and shown digests: one for an installation, in a Secret beside the ConfigMap, so that they
+ * are the same after a restart and in every replica. Where the Secret cannot be used, the process keeps its random
+ * key.
  */
 export class RedactionKey {
   readonly #place: KeyPlace;
@@ -34,7 +37,7 @@ export class RedactionKey {
     this.#place = place;
   }
 
-  /** Takes the key where there is one; a follower must not make it. Never throws. */
+  /** Uses the key if there is one; a follower must not make it. Never throws. */
   async read(): Promise<void> {
     try {
       await this.#read();
@@ -43,7 +46,7 @@ export class RedactionKey {
     }
   }
 
-  /** Takes the key, or makes it; only who holds the lease may. Never throws. */
+  /** Uses the key, or makes it; only the holder of the lease may. Never throws. */
   async ensure(): Promise<void> {
     if (this.#isKnown) return;
     try {

@@ -1,3 +1,5 @@
+/** A request to the API server. */
+
 import type { Access } from "./credentials.ts";
 
 /** HTTP methods the API server knows. */
@@ -17,7 +19,7 @@ export interface ApiRequest {
   readonly timeoutMs?: number;
 }
 
-/** Whether a request may change what the server keeps; a question after rights is a POST and changes nothing. */
+/** Whether a request may change what the server stores; an access review is a POST and changes nothing. */
 export function isWrite(method: string, path: string): boolean {
   return method !== "GET" && !path.includes("/apis/authorization.k8s.io/");
 }
@@ -40,7 +42,7 @@ export function queryOf(request: ApiRequest): string {
 export function headersOf(request: ApiRequest, access: Access, userAgent: string): Record<string, string> {
   const headers: Record<string, string> = {
     accept: request.accept ?? "application/json",
-    // The server would otherwise spend its time on compressing lists for a reader next door.
+    // Otherwise the server would spend time on compressing lists for a reader close by.
     "accept-encoding": "identity",
     "user-agent": userAgent,
     ...access.headers,

@@ -1,3 +1,5 @@
+/** Resource types and their paths. */
+
 /** One resource type as discovery describes it. `group` is empty for the core group. */
 export interface Resource {
   readonly group: string;

@@ -1,10 +1,12 @@
+/** Decides whether a failed call is sent again. */
+
 import { ApiError, ConnectionError, isTlsFailure } from "./errors.ts";
 import type { ApiRequest } from "./request.ts";
 
 const MOST_TRIES = 6;
 const UNAUTHORIZED = 401;
 
-/** What to do about a failed try: wait that long and send it again, with credentials read anew or not. */
+/** What to do about a failed try: wait this long and send it again, with credentials read anew or not. */
 export interface Retry {
   readonly waitMs: number;
   readonly renew?: boolean;
@@ -12,8 +14,8 @@ export interface Retry {
 
 /**
  * Whether a call that failed `tries` times (1 = the first) is sent again; undefined = no. Overload answers that say
- * when to come back are honoured, a cut connection is tried once more for reads, and 401 once with fresh
- * credentials, as is a handshake that failed. Writes that might have happened are never repeated.
+ * when to come back are obeyed; after a cut connection a read is tried once more; after 401 or a failed handshake,
+ * once more with fresh credentials. Writes that may have taken effect are never repeated.
  */
 export function retryOf(error: unknown, request: ApiRequest, tries: number): Retry | undefined {
   if (tries >= MOST_TRIES) return undefined;
@@ -22,7 +24,7 @@ export function retryOf(error: unknown, request: ApiRequest, tries: number): Ret
 }
 
 function afterCut(error: ConnectionError, request: ApiRequest, tries: number): Retry | undefined {
-  // Nothing was sent yet; CA or certificate in the files may be newer than those we read.
+  // Nothing was sent yet; the files may hold a newer CA or certificate than the one in use.
   if (isTlsFailure(error)) return tries === 1 ? { waitMs: 0, renew: true } : undefined;
   return tries === 1 && isRead(request) && error.code !== "ETIMEDOUT" ? { waitMs: 0 } : undefined;
 }

@@ -1,3 +1,5 @@
+/** Asks the API server what the operator may do. */
+
 import type { KubeClient } from "./client.ts";
 import { inParallel } from "./parallel.ts";
 
@@ -17,7 +19,10 @@ interface Review {
 
 const PARALLEL = 8;
 
-/** Those of `wanted` that the server would refuse us, in order (SelfSubjectAccessReview). Errors: ApiError, ConnectionError. */
+/**
+ * Those of `wanted` that the server would refuse, in order (SelfSubjectAccessReview). Errors: ApiError,
+ * ConnectionError.
+ */
 export async function missingRights(client: KubeClient, wanted: readonly Right[]): Promise<Right[]> {
   const allowed = await inParallel(PARALLEL, wanted, (right) => isAllowed(client, right));
   return wanted.filter((_, index) => !allowed[index]);

@@ -1,3 +1,5 @@
+/** The verbs of the API: get, create, replace, patch, delete. */
+
 import { DepthError, isCut } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
@@ -6,7 +8,7 @@ import type { ApiRequest } from "./request.ts";
 import type { Place, ResourceType } from "./resources.ts";
 import { pathOf } from "./resources.ts";
 
-/** Field manager of everything the operator writes on its own account. */
+/** Field manager of the operator's own writes. */
 const FIELD_MANAGER = "addon-operator";
 
 /** Which object. Errors of all verbs: ApiError, ConnectionError. */
@@ -20,9 +22,9 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** Checked by the server, not stored. */
   readonly dryRun?: boolean;
-  /** Of a written body: `Strict` refuses unknown fields. */
+  /** How the server validates a written body: `Strict` refuses unknown fields. */
   readonly fieldValidation?: "Strict" | "Warn" | "Ignore";
-  /** Who writes; the operator itself where nothing is said. */
+  /** Field manager; the operator's own by default. */
   readonly fieldManager?: string;
 }
 
@@ -36,7 +38,7 @@ export interface RemoveOptions extends CallOptions {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
 }
 
-/** Reads one object, metadata only: without the rest of a large one. */
+/** Reads the metadata of one object, without the rest of it. */
 export function getMetadata<T = JsonObject>(
   client: KubeClient,
   target: Target,
@@ -128,7 +130,7 @@ function patch<T>(
 ): Promise<T> {
   const { query, ...rest } = write("PATCH", call);
   const path = pathOf(target.resource, target);
-  // `force` is a word of server-side apply only: other patches are refused with it.
+  // Only server-side apply knows `force`: with it other patches are refused.
   const force = call.contentType === "application/apply-patch+yaml" ? (call.force ?? false) : undefined;
   return client.json<T>({
     ...rest,

@@ -1,14 +1,16 @@
+/** What to do after a failed list or watch. */
+
 import { ApiError, ConnectionError } from "./errors.ts";
 
 /** What to do after a failed list or watch. */
 export type Remedy =
   /** Too old a version: list again. */
   | { readonly kind: "expired" }
-  /** The server said when. */
+  /** The server said when to come back. */
   | { readonly kind: "wait"; readonly ms: number }
-  /** It may work any moment. */
+  /** It may work again any moment. */
   | { readonly kind: "soon" }
-  /** Someone has to change something (rights, a missing kind, a wrong selector): ask seldom. */
+  /** Somebody has to change something (rights, a missing kind, a wrong selector): try seldom. */
   | { readonly kind: "seldom" };
 
 /** Sorts errors by status; connection errors and whatever else is thrown are tried again soon. */

@@ -1,3 +1,5 @@
+/** Lists everything that a watch selects. */
+
 import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { ApiError, ConnectionError } from "./errors.ts";
@@ -12,13 +14,13 @@ const PAGE_SIZE = 500;
 
 /** How to list for a watch. */
 export interface ListOptions extends ReadOptions {
-  /** Ask for everything in one answer: for servers that forget a page before we ask for the next one. */
+  /** Ask for everything in one answer: for servers that expire a list before the next page is asked for. */
   readonly unpaged?: boolean;
 }
 
 /**
- * Lists everything `spec` selects, page by page, and hands each object to `take` as it arrives; the event loop is
- * let go every few objects. Returns the resource version the list is true for. Errors as of `readStream`.
+ * Lists everything that `spec` selects, page by page, and hands each object to `take` as it arrives; other work
+ * gets its turn every few objects. Returns the resource version of the list. Errors as of `readStream`.
  */
 export async function listForWatch(
   spec: WatchSpec,
@@ -79,7 +81,7 @@ export function selectorsOf(spec: WatchSpec): { labelSelector?: string; fieldSel
   };
 }
 
-/** The Accept header: for metadata only the server drops the rest, where it can. */
+/** The Accept header: for metadata only, the server drops the rest where it can. */
 export function acceptOf(spec: WatchSpec, suffix: "List" | ""): string {
   if (spec.metadataOnly !== true) return "application/json";
   return `application/json;as=PartialObjectMetadata${suffix};g=meta.k8s.io;v=v1,application/json`;

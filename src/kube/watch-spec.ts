@@ -1,3 +1,5 @@
+/** What a watch selects, and the objects it delivers. */
+
 import { cutDeep } from "../lib/index.ts";
 import type { JsonObject, LabelSelector } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
@@ -18,7 +20,7 @@ export interface WatchSpec {
   readonly keepManagedFields?: boolean | undefined;
 }
 
-/** An object as it comes from the API server, with `apiVersion` and `kind` also where a list leaves them out. */
+/** An object as it comes from the API server, with `apiVersion` and `kind` also where a list omits them. */
 export interface WatchedObject extends JsonObject {
   apiVersion: string;
   kind: string;
@@ -85,12 +87,12 @@ function expressionText({ key, operator, values = [] }: Expression): string {
   return `${key} ${operator === "In" ? "in" : "notin"} (${values.join(",")})`;
 }
 
-/** Parses one object and makes it whole: apiVersion and kind filled in, managedFields dropped unless wanted. */
+/** Parses one object and completes it: apiVersion and kind are added, managedFields dropped unless wanted. */
 export function parseObject(bytes: Buffer, spec: WatchSpec): WatchedObject {
   return wholeObject(JSON.parse(bytes.toString("utf8")) as unknown, spec);
 }
 
-/** As {@link parseObject} for a parsed value. Throws a SyntaxError for what is no object with a name. */
+/** As {@link parseObject} for a parsed value. Throws a SyntaxError for anything but an object with a name. */
 export function wholeObject(value: unknown, spec: WatchSpec): WatchedObject {
   if (!isJsonObject(value) || !isJsonObject(value["metadata"]))
     throw new SyntaxError("not a Kubernetes object");

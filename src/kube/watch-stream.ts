@@ -1,3 +1,5 @@
+/** Reads the stream of a watch and notices when it is dead. */
+
 import type { Clock, Timer } from "../lib/index.ts";
 import { breathe } from "../lib/index.ts";
 import type { ApiRequest, KubeClient } from "./client.ts";
@@ -9,7 +11,7 @@ export interface ReadOptions {
   readonly clock: Clock;
   /** Ends the reading. */
   readonly signal: AbortSignal;
-  /** Give up when nothing arrives for so long, in milliseconds. */
+  /** Give up when nothing arrives for this long, in milliseconds. */
   readonly silenceMs: number;
 }
 
@@ -60,7 +62,8 @@ interface Dog {
   end(): void;
 }
 
-// One long timer that looks back, instead of a timer for each chunk. Our own work on a chunk is no silence.
+// One long timer that checks when the last chunk came, instead of a timer for each. Time spent on a chunk does not
+// count as silence.
 function watchDog(options: ReadOptions, bark: () => void): Dog {
   const { clock, silenceMs } = options;
   let last = clock.monotonic();
@@ -84,7 +87,7 @@ function watchDog(options: ReadOptions, bark: () => void): Dog {
   };
 }
 
-// A transport that does not notice the abort must not keep us waiting.
+// A transport that does not notice the abort must not delay the caller.
 function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = (): void => reject(signal.reason as Error);
@@ -96,7 +99,7 @@ function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
 
 const SLICE_MS = 15;
 
-/** Lets others run whenever this loop has been at work for 15 ms. */
+/** Lets other work run whenever this loop has taken 15 ms. */
 export class Breather {
   readonly #clock: Clock;
   #since: number;

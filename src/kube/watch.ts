@@ -1,3 +1,5 @@
+/** The watch loop: lists, watches, and recovers from every failure. */
+
 import type { Clock } from "../lib/index.ts";
 import { sleep } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
@@ -12,12 +14,12 @@ import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 import { wholeObject } from "./watch-spec.ts";
 import { Breather, readStream } from "./watch-stream.ts";
 
-/** What a watch loop reports, in order. A returned promise holds the loop up until it is settled. */
+/** What a watch loop reports, in order. A returned promise makes the loop wait until it is settled. */
 export interface WatchObserver {
-  /** A list begins; the objects of an unfinished one before it are void. */
+  /** A list begins; the objects of an unfinished one before it do not count. */
   listing(): void;
   listed(object: WatchedObject): Promise<void> | void;
-  /** The list is complete and true for that resource version. */
+  /** The list is complete, for that resource version. */
   completed(resourceVersion: string): Promise<void> | void;
   applied(object: WatchedObject): Promise<void> | void;
   deleted(object: WatchedObject): Promise<void> | void;
@@ -35,17 +37,17 @@ export interface WatchTools {
   readonly random: () => number;
 }
 
-// The server sends a bookmark about every minute: nothing for this long means that nobody is there.
+// The server sends a bookmark about every minute: silence for this long means that the connection is dead.
 const WATCH_SILENCE_MS = 150_000;
 const LIST_SILENCE_MS = 60_000;
 const SHORTEST_WATCH_S = 240;
 const SPREAD_S = 60;
-/** A watch that lived so long, or said something, was a good one. */
+/** A watch that lived this long, or delivered something, counts as working. */
 const GOOD_WATCH_MS = 10_000;
 
 /**
- * Lists and then watches for ever, over every fault:
- * a closed watch is opened again from the last version seen, an expired version is listed anew.
+ * Lists and then watches for ever, whatever fails: a closed watch is opened again from the last version seen, an
+ * expired version is listed anew.
  */
 export class ResourceWatch {
   readonly #spec: WatchSpec;
@@ -171,7 +173,7 @@ export class ResourceWatch {
     this.#observer.failed(error);
     this.#failures += 1;
     if (remedy.kind === "expired") this.#version = undefined;
-    // One lost connection, one expired version are everyday things.
+    // A single lost connection or expired version is normal.
     if (this.#failures > 1 || (error instanceof ApiError && remedy.kind !== "expired")) this.#report(error);
     const delay = retryDelayFor(remedy, this.#failures, this.#tools.random());
     if (delay > 0) await sleep(this.#tools.clock, delay, this.#stop.signal);

@@ -1,6 +1,8 @@
+/** Gathers notices that come in bursts. */
+
 import type { Clock, Timer } from "../lib/index.ts";
 
-/** Takes the first of a burst at once, and what follows within `ms` together. */
+/** Takes the first notice of a burst at once, and those that follow within `ms` together. */
 export class Burst {
   readonly #clock: Clock;
   readonly #ms: number;
@@ -14,7 +16,7 @@ export class Burst {
     this.#take = take;
   }
 
-  /** Something is there to be taken; never calls back before it has returned. */
+  /** There is something to take; never calls back before it has returned. */
   touch(): void {
     if (this.#timer !== undefined) {
       this.#waiting = true;

@@ -1,3 +1,5 @@
+/** Decides whether new ConfigMap content comes into force (docs/VALUES.md, "Schemas"). */
+
 import type { Logger } from "../lib/index.ts";
 import { describeOverlay, describeProblem } from "../model/index.ts";
 import type { Overlay, Problem } from "../model/index.ts";
@@ -7,7 +9,7 @@ import { changedKeys, describeUnknownKeys, parseConfigMap } from "../values/inde
 import type { ParsedConfig } from "../values/index.ts";
 import type { ConfigObject } from "./config-objects.ts";
 
-/** Told when new content was refused, or the ConfigMap went. */
+/** Called when new content was refused, or the ConfigMap is gone. */
 type TellTrouble = (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
 
 export interface JudgeParts {
@@ -21,7 +23,7 @@ export interface JudgeParts {
 /** Decides what comes into force: valid content whole, else the whole last good content stays. */
 export class ConfigJudge {
   readonly #parts: JudgeParts;
-  /** Whether a ConfigMap is owed: at a first start there is none yet, which is no trouble. */
+  /** Whether the ConfigMap must exist: at a first start there is none yet, which is no problem. */
   #isOwed = false;
   /** Warnings of the last content. */
   #warned: ReadonlySet<string> = new Set();
@@ -55,7 +57,7 @@ export class ConfigJudge {
     );
   }
 
-  /** There is no ConfigMap at start, and there should be one: releases of ours exist. */
+  /** There is no ConfigMap at a start, and there should be one: releases of this operator exist. */
   missingAtStart(): void {
     this.#isOwed = true;
     this.#gone("releases of ours exist, so nothing runs until it is back");

@@ -1,3 +1,5 @@
+/** The ConfigMap and its overlay: read, watched, written by hooks (docs/VALUES.md, "The ConfigMap"). */
+
 import { ownerOf } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Clock, Timer } from "../lib/index.ts";
@@ -14,19 +16,19 @@ import type { ConfigHome, ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay } from "./overlay-move.ts";
 
-/** Where the ConfigMap is and who hears of it. */
+/** Where the ConfigMap is, and what is called on changes. */
 export interface ConfigMapOptions extends ConfigHome, JudgeParts {
   readonly clock: Clock;
 }
 
-/** Edits that come within this time are taken together. */
+/** Edits within this time are taken together. */
 const BURST_MS = 10;
 /** An overlay that could not be written again is tried again after this time. */
 const RESTORE_AGAIN_MS = 5000;
 
 /**
- * The ConfigMap as a source of configuration and as the place hooks write to. What was read is
- * recorded when it is valid; else the whole last good content stays in force.
+ * The ConfigMap as the source of configuration and as the place where hooks write. Content that is valid is
+ * recorded; otherwise the whole last good content stays in force.
  */
 export class ConfigMapSource {
   readonly #options: ConfigMapOptions;
@@ -37,9 +39,9 @@ export class ConfigMapSource {
   readonly #subscriptions: Subscription[] = [];
   /** What was judged last. */
   #judged: ConfigObject | undefined;
-  /** The overlay as judged last; one that is gone counts until it is written again. */
+  /** The overlay as judged last; one that was deleted counts until it is written again. */
   #overlay: ConfigObject | undefined;
-  /** Something was told while a hook's write was under way. */
+  /** A notice came while a hook's write was under way. */
   #isOwed = false;
   #isClosed = false;
   #restoreTimer: Timer | undefined;
@@ -58,12 +60,12 @@ export class ConfigMapSource {
   }
 
   /**
-   * Reads both ConfigMaps anew and records what they say; false when the ConfigMap is missing, which is recorded only
-   * after there has been one.
+   * Reads both ConfigMaps anew and records what they say; false when the ConfigMap is missing, which is recorded
+   * only when there was one before.
    */
   refresh(): Promise<boolean> {
     const { name, overlay } = this.#options;
-    // In turn: what a hook is writing is told by the writer, not by what is read meanwhile.
+    // In turn: what a hook is writing is recorded by the writer, not by what is read meanwhile.
     return this.#writer.inTurn(async () => {
       await this.#objects.read(name);
       if (overlay !== undefined) await this.#objects.read(overlay.name);
@@ -79,13 +81,19 @@ export class ConfigMapSource {
     return owner?.namespace === namespace ? owner.release : undefined;
   }
 
-  /** Takes over what a former overlay ConfigMap holds; before the first `refresh`. See {@link moveOverlay}. */
+  /**
+   * Takes over the content of a former overlay ConfigMap; call it before the first `refresh`. See {@link
+   * moveOverlay}.
+   */
   async moveOverlay(): Promise<void> {
     const { overlay } = this.#options;
     if (overlay !== undefined) await moveOverlay(this.#options, overlay);
   }
 
-  /** Creates an empty ConfigMap, a first start, unless someone has been faster; where it may not, it works as with one. */
+  /**
+   * Creates an empty ConfigMap at a first start, unless somebody has been faster; without the right to do so, goes
+   * on as if it were there.
+   */
   async createEmpty(): Promise<void> {
     const { logger, name } = this.#options;
     try {
@@ -101,12 +109,12 @@ export class ConfigMapSource {
     }
   }
 
-  /** Records that the ConfigMap is missing although releases of ours exist. */
+  /** Records that the ConfigMap is missing although releases of this operator exist. */
   missingAtStart(): void {
     this.#judge.missingAtStart();
   }
 
-  /** Follows both ConfigMaps; resolves when they were seen once. */
+  /** Watches both ConfigMaps; resolves when both were seen once. */
   async watch(): Promise<void> {
     const { name, overlay } = this.#options;
     this.#subscriptions.push(this.#objects.follow(name, () => this.#burst.touch()));
@@ -116,7 +124,7 @@ export class ConfigMapSource {
     await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
   }
 
-  /** Judges what was read last once more, as the modules its keys belong to have changed. */
+  /** Judges the last content once more, since the modules that its keys belong to have changed. */
   judgeAgain(): void {
     if (this.#judged !== undefined) this.#judge.take(this.#judged, this.#overlay);
   }
@@ -136,7 +144,9 @@ export class ConfigMapSource {
     return this.#writer.write(key, operations);
   }
 
-  /** Takes what is known now. While a hook's write is under way nobody can say whose change it is: that waits. */
+  /**
+   * Takes over what is known now. While a hook's write is under way, this waits: nobody can say whose change it is.
+   */
   #take(): void {
     if (this.#writer.isWriting) this.#isOwed = true;
     else this.#look();
@@ -161,7 +171,7 @@ export class ConfigMapSource {
     );
   }
 
-  /** The overlay is ours: what someone deletes is written again from memory. */
+  /** The overlay belongs to the operator: when somebody deletes it, it is written again from memory. */
   #overlayChanged(overlay: Overlay): void {
     this.#burst.touch();
     if (this.#objects.latest(overlay.name) === undefined)

@@ -1,10 +1,12 @@
+/** ConfigMaps and the overlay Secret as objects of the API. */
+
 import { oneLine } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
 import { CONFIG_MAPS, SECRETS, create, get, isLater, isNotFound, mergePatch } from "../kube/index.ts";
 import type { KubeClient, Resource, Subscription, WatchHub } from "../kube/index.ts";
 import type { JsonObject, Overlay } from "../model/index.ts";
 
-/** What we read of a ConfigMap, or of the Secret that is the overlay: there `data` is decoded. */
+/** What is read of a ConfigMap, or of the overlay Secret, whose `data` is decoded. */
 export interface ConfigObject {
   readonly metadata: {
     readonly resourceVersion: string;
@@ -14,7 +16,7 @@ export interface ConfigObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** The server follows who owns which key only in an object of which somebody owned something from the start. */
+/** The server tracks the ownership of single keys only if the object was created with an owned field. */
 export const CREATED_BY_US = { "app.kubernetes.io/created-by": "addon-operator" };
 
 /** Where the ConfigMaps are. */
@@ -37,13 +39,13 @@ interface Latest {
 }
 
 /**
- * ConfigMaps as objects of the API: read, created, written key by key, followed. Answers and watch overtake each
- * other, so what is known goes forward only: an older version is an echo of the past. Errors: ApiError, ConnectionError.
+ * ConfigMaps as objects of the API: read, created, written key by key, watched. Answers and watch events overtake
+ * each other, so the known version only moves forward: an older one is ignored. Errors: ApiError, ConnectionError.
  */
 export class ConfigObjects {
   readonly #home: ConfigHome;
   readonly #latest = new Map<string, Latest>();
-  /** How often the watch told of a ConfigMap. */
+  /** How often the watch reported a ConfigMap. */
   readonly #told = new Map<string, number>();
 
   constructor(home: ConfigHome) {
@@ -55,7 +57,7 @@ export class ConfigObjects {
     return this.#latest.get(name)?.object;
   }
 
-  /** As `latest`; of one that is gone, what it was last. */
+  /** As `latest`; for one that is gone, its last content. */
   last(name: string): ConfigObject | undefined {
     return this.#latest.get(name)?.last;
   }
@@ -69,7 +71,7 @@ export class ConfigObjects {
       return this.#remember(name, this.#decoded(name, await get(client, target)));
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      // Where the watch has told something meanwhile, it also tells what is to be made of this answer.
+      // Where the watch has reported something meanwhile, that counts.
       if (told === this.#told.get(name)) this.#forget(name, undefined);
       return undefined;
     }
@@ -158,7 +160,7 @@ export class ConfigObjects {
     return object;
   }
 
-  /** An answer that the news of the deletion has overtaken: that was the last content. */
+  /** An answer that was overtaken by the news of the deletion: it holds the last content. */
   #missed(name: string, object: ConfigObject): void {
     const latest = this.#latest.get(name);
     if (latest === undefined || latest.object !== undefined) return;

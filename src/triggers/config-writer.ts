@@ -1,3 +1,5 @@
+/** Writes what hooks patch into the ConfigMap or the overlay. */
+
 import { ApiError, ConnectionError, isAlreadyExists, isConflict } from "../kube/index.ts";
 import { describeOverlay } from "../model/index.ts";
 import type { Overlay, Section } from "../model/index.ts";
@@ -15,9 +17,9 @@ export interface WriterParts {
   readonly name: string;
   /** Where hooks write to; undefined = into the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
-  /** Everything known is to be taken into force: what is written builds upon it. */
+  /** Called first, to take over everything known: the write builds upon it. */
   readonly seen: () => void;
-  /** A write is over, well or not. */
+  /** Called when a write is over, successful or not. */
   readonly ended: () => void;
 }
 
@@ -86,7 +88,10 @@ export class ConfigWriter {
     }
   }
 
-  /** The version to build upon. The overlay is ours to create; a missing ConfigMap only someone else can bring back. */
+  /**
+   * The version to build upon. The overlay can be created; a missing ConfigMap can only be brought back by somebody
+   * else.
+   */
   async #base(): Promise<ConfigObject> {
     const { objects, name, overlay } = this.#parts;
     const found = await objects.read(overlay?.name ?? name);
@@ -134,13 +139,13 @@ export class ConfigWriter {
     const { overlay, state } = this.#parts;
     const { config, overlay: over } = state.values;
     if (overlay !== undefined) return { config: sectionIn(config, key), overlay: section };
-    // An invalid ConfigMap is not in force: the patch is, over the last good content.
+    // An invalid ConfigMap is not in force; the patch is, over the last good content.
     const isInForce = state.view.config.condition === "ok";
     const inForce = isInForce ? section : replay(sectionIn(config, key), operations);
     return { config: inForce, overlay: sectionIn(over, key) };
   }
 
-  /** What was saved comes into force at once; the echo on the watch then changes nothing. */
+  /** What was saved comes into force at once; the watch event for it then changes nothing. */
   #takeIn(edit: Edit): void {
     const { state } = this.#parts;
     const { condition, problems, resourceVersion } = state.view.config;
@@ -157,7 +162,7 @@ export class ConfigWriter {
   }
 }
 
-/** The key says what the edit made of it. */
+/** Whether the key says what the edit made of it. */
 function stands({ key, text, base }: Edit, { data = {}, metadata }: ConfigObject): boolean {
   const now = Object.hasOwn(data, key) ? data[key] : null;
   return now === text && metadata.resourceVersion !== base.metadata.resourceVersion;

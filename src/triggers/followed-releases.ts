@@ -1,3 +1,5 @@
+/** Follows releases: what their Secrets say, and which objects are missing. */
+
 import type { ObjectRef, Releases } from "../helm/index.ts";
 import { getMetadata, inParallel, isNotFound } from "../kube/index.ts";
 import type { Discovery, KubeClient, WatchHub } from "../kube/index.ts";
@@ -7,7 +9,7 @@ import type { ReleaseView, State } from "../state/index.ts";
 import { Healing } from "./healing.ts";
 import type { AbsentObject } from "./healing.ts";
 
-/** A first reload that a failing module holds up keeps the others waiting for so long. */
+/** When a failing module holds up the first reload, the other modules' objects are watched after this long. */
 const LATEST_MS = 30_000;
 /** Records of releases read at the same time. */
 const AT_ONCE = 4;
@@ -28,11 +30,11 @@ interface FollowedReleasesOptions {
   readonly state: State;
   readonly releases: Releases;
   readonly scope: Scope;
-  /** Hears of each object that went missing. */
+  /** Called with each object that went missing. */
   readonly onAbsent: (module: string, object: string) => void;
 }
 
-/** What release Secrets say goes into the records of modules, and so do objects of releases that go missing. */
+/** Takes what release Secrets say into the records of modules, and tells of objects of releases that are missing. */
 export class FollowedReleases {
   readonly healing: Healing;
   readonly #options: FollowedReleasesOptions;
@@ -40,7 +42,7 @@ export class FollowedReleases {
   /** The revision whose objects are watched, by module. */
   readonly #revisions = new Map<string, number | undefined>();
   #timer: Timer | undefined;
-  /** Modules whose releases cannot be read: what was known of them stays watched. */
+  /** Modules whose releases cannot be read: the objects known before stay watched. */
   readonly #unread = new Set<string>();
   #again: Timer | undefined;
 
@@ -59,7 +61,7 @@ export class FollowedReleases {
   look(module: string): void {
     const { state, releases } = this.#options;
     state.recordRelease(module, releases.get(module));
-    // While a run is under way its objects come and go; what counts is what it leaves.
+    // During a run objects come and go; what counts is what is there at its end.
     if (state.module(module)?.activity !== "none") return;
     if (state.view.boot === "running") void this.#watchObjects(module);
     else this.#watchLater(module);
@@ -75,7 +77,7 @@ export class FollowedReleases {
     void inParallel(AT_ONCE, modules, (module) => this.#watchObjects(module));
   }
 
-  /** The records of all releases at once would hold up the first reload; until its end nothing could be healed anyhow. */
+  /** Reading all records at once would delay the first reload, and nothing could be healed before its end. */
   #watchLater(module: string): void {
     this.#waiting.add(module);
     this.#timer ??= this.#options.clock.setTimer(LATEST_MS, () => this.begin());
@@ -90,7 +92,7 @@ export class FollowedReleases {
       this.#note(module, undefined);
       const release = releases.get(module);
       const enabled = state.module(module)?.enabled === true;
-      // Whoever brought a newer revision has it looked at.
+      // A newer revision is read by whoever reported it.
       if (release?.revision === revision) this.#follow(module, release, enabled ? objects : []);
     } catch (error) {
       this.#readAgain(module, error);
@@ -99,7 +101,7 @@ export class FollowedReleases {
 
   #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
     const { namespace: home } = this.#options;
-    // Its record, which tells more than its labels, was read only now.
+    // Its record, which says more than its labels, was read only now.
     this.#options.state.recordRelease(module, release);
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
@@ -147,7 +149,8 @@ export class FollowedReleases {
           throw error;
         }
       },
-      // What an upgrade takes away is not missed: neither while it is under way, nor before its objects are known.
+      // Objects that an upgrade removes are not missing: neither while it is under way, nor before the new objects
+      // are known.
       isSettled: (module) =>
         state.module(module)?.activity === "none" &&
         this.#revisions.get(module) === releases.get(module)?.revision,
@@ -166,7 +169,7 @@ export class FollowedReleases {
     if (gone.length === 0) return;
     for (const object of gone) onAbsent(module, object);
     logger.warn("Objects of a release are gone", { module, ...shorten(gone) });
-    // Those of which was told before may still wait for their run.
+    // Objects that were reported before may still wait for their run.
     state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])]));
   }
 }

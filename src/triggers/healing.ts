@@ -1,3 +1,5 @@
+/** Finds objects of releases that are gone (docs/LIFECYCLE.md, "What leads to what"). */
+
 import { nameOf } from "../helm/index.ts";
 import type { Timer } from "../lib/index.ts";
 import { Inquiry } from "./inquiry.ts";
@@ -9,23 +11,26 @@ import { keyOf, kindKey } from "./release-object.ts";
 import type { ReleaseObject, Suspect } from "./release-object.ts";
 
 export interface HealingOptions extends ReleaseKindsOptions, InquiryOptions {
-  /** False while a module runs or its objects are not known yet: `setObjects` follows, and nothing is told before. */
+  /**
+   * False while a module runs or its objects are not known yet: `setObjects` follows, and nothing is reported
+   * before.
+   */
   readonly isSettled: (module: string) => boolean;
-  /** Told which objects of a module are not there and due to be brought back. */
+  /** Called with the objects of a module that are missing and due to be restored. */
   readonly onAbsent: (module: string, absent: readonly AbsentObject[]) => void;
 }
 
 export interface AbsentObject {
   /** `namespace/Kind/name`, without a namespace for cluster-wide objects. */
   readonly name: string;
-  /** It is known to have been there. */
+  /** It is known to have existed. */
   readonly existed: boolean;
 }
 
 const LONGEST_MS = 600_000;
-/** However many of its objects come and go, a release is brought back this often at least. */
+/** However many objects come and go, the release waits no longer than this. */
 const LONGEST_RELEASE_MS = 30_000;
-/** An object that cannot be watched, or was there after all, is asked for this often. */
+/** Objects that cannot be watched, or exist after all, are asked for this often. */
 const POLL_MS = 60_000;
 
 /** What is known of a release's objects. The maps have no more keys than the release has objects. */
@@ -43,9 +48,9 @@ interface Followed {
 }
 
 /**
- * Watches the metadata of every object that releases contain and tells which are gone. There is
- * one look for all objects of a release; an object that keeps going is brought back less and less often, from 1 s to
- * 10 min. Objects of a kind that cannot be watched are asked for once a minute instead.
+ * Watches the metadata of every object that releases contain and reports which are gone. All objects of a release
+ * are looked at together; an object that keeps disappearing is restored less and less often, from 1 s to 10 min.
+ * Objects of a kind that cannot be watched are asked for once a minute.
  */
 export class Healing {
   readonly #options: HealingOptions;
@@ -63,7 +68,7 @@ export class Healing {
     });
   }
 
-  /** Sets what the release of a module is made of, and looks at it; an empty list ends its watches. */
+  /** Sets the objects of a module's release, and looks at them; an empty list ends its watches. */
   setObjects(module: string, objects: readonly ReleaseObject[]): void {
     const release = this.#followed.get(module) ?? newFollowed();
     const { kinds } = release;
@@ -116,7 +121,7 @@ export class Healing {
     }
   }
 
-  /** What may be gone, and when the server is to be asked for it. */
+  /** The objects that may be gone, and when to ask the server for them. */
   #suspects(release: Followed): (Suspect & { readonly at: number })[] {
     return [...release.objects].flatMap(([key, object]) => {
       const missing = this.#kinds.missing(object);
@@ -148,7 +153,7 @@ export class Healing {
     for (const { object } of there) release.seen.add(keyOf(object));
     const polled = [...there, ...unknown, ...absent.filter(({ unwatched }) => unwatched)];
     for (const { object } of polled) release.spared.set(keyOf(object), now + POLL_MS);
-    // What an upgrade took out of the release meanwhile is not missed.
+    // What an upgrade has removed from the release meanwhile is not missing.
     const missed = absent.filter(({ object }) => release.objects.has(keyOf(object)));
     if (missed.length === 0) return;
     notePaces(release, missed, now);
@@ -173,7 +178,7 @@ function newFollowed(): Followed {
   };
 }
 
-/** An object went: whatever was said of it before is void. */
+/** An object was deleted: what was known of it before does not count. */
 function note(release: Followed, key: string): void {
   if (!release.objects.has(key)) return;
   release.seen.add(key);
@@ -185,7 +190,7 @@ function dueAt(release: Followed, key: string): number {
   return Math.max(own, release.spared.get(key) ?? -Infinity, release.pace.dueAt);
 }
 
-/** The release itself is slowed down only by objects that do not stay. */
+/** A release is slowed down only by objects that keep disappearing. */
 function notePaces(release: Followed, absent: readonly Suspect[], now: number): void {
   const paces = absent.map(({ object }) => {
     const key = keyOf(object);

@@ -1,3 +1,5 @@
+/** Asks the server whether objects still exist, at a bounded rate. */
+
 import type { Clock } from "../lib/index.ts";
 import { inParallel, tokenBucket } from "../kube/index.ts";
 import type { Resource, TokenBucket } from "../kube/index.ts";
@@ -6,24 +8,26 @@ import type { ReleaseObject, Suspect } from "./release-object.ts";
 /** Reads per second over time and at once, all releases together. */
 const READS = { qps: 20, burst: 100 };
 const AT_ONCE = 4;
-/** Where the server agrees with the watch on so many of a release, it is believed on the others. */
+/**
+ * When the server agrees with the watch about this many objects of a release, the watch is believed for the others.
+ */
 const MOST_ASKED = 20;
 
 export interface InquiryOptions {
-  /** Asks the server itself: a watch may lag behind what was just made. */
+  /** Asks the server itself: a watch may not show yet what was just created. */
   readonly exists: (resource: Resource, object: ReleaseObject) => Promise<boolean>;
   readonly clock: Clock;
 }
 
-/** What came of an inquiry; who is in no list is still to be asked for. */
+/** The result of an inquiry; objects in no list are still to be asked for. */
 export interface Answers {
   readonly absent: readonly Suspect[];
   readonly there: readonly Suspect[];
-  /** The server does not say. */
+  /** The server does not answer. */
   readonly unknown: readonly Suspect[];
 }
 
-/** Asks the server for objects that may be gone: one release after the other, a few at a time, so many per second. */
+/** Asks the server for objects that may be gone: one release after the other, a few at a time, at a limited rate. */
 export class Inquiry {
   readonly #options: InquiryOptions;
   readonly #bucket: TokenBucket;
@@ -48,7 +52,7 @@ export class Inquiry {
 
   async #ask(suspects: readonly Suspect[]): Promise<Answers> {
     const asked = suspects.slice(0, MOST_ASKED);
-    // Who does not answer for one object will not for the next of its kind.
+    // A server that does not answer for one object will not for the next of its kind.
     const silent = new Set<Resource>();
     const answers = await inParallel(AT_ONCE, asked, (suspect) => this.#isThere(suspect, silent));
     const absent = asked.filter((_, index) => answers[index] === false);
@@ -62,7 +66,7 @@ export class Inquiry {
     };
   }
 
-  /** Undefined when the server does not say. */
+  /** Undefined when the server does not answer. */
   async #isThere({ resource, object }: Suspect, silent: Set<Resource>): Promise<boolean | undefined> {
     await this.#bucket.take(this.#abort.signal);
     if (this.#abort.signal.aborted || silent.has(resource)) return undefined;

@@ -1,8 +1,10 @@
+/** Views of kubernetes bindings for metrics and debug commands. */
+
 import type { Json, JsonObject } from "../model/index.ts";
 import type { Operations } from "./monitor-outbox.ts";
 import type { Monitor } from "./monitor.ts";
 
-/** Something stands in the way of a binding: a missing kind, missing rights, a server that does not answer. */
+/** Why a binding cannot work: a missing kind, missing rights, a server that does not answer. */
 export interface BindingTrouble {
   readonly hook: string;
   /** undefined for a global hook. */
@@ -50,7 +52,7 @@ function plain(object: JsonObject | undefined, filterResult: Json | undefined): 
   };
 }
 
-// The total stands first, as the Go operator prints it.
+// The total is the first line, as in the Go operator.
 function counted(operations: Operations): Operations & { count: number } {
   const { added, modified, deleted, cleaned } = operations;
   return { count: added + modified + deleted + cleaned, ...operations };

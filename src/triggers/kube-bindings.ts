@@ -1,3 +1,5 @@
+/** The kubernetes bindings of all hooks: snapshots and events (docs/HOOKS.md, "Kubernetes events"). */
+
 import type { Discovery, WatchHub } from "../kube/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import { DepthError, oneLine } from "../lib/index.ts";
@@ -12,7 +14,7 @@ import { TextPool } from "./monitor-text.ts";
 import type { BindingTimes } from "./monitor.ts";
 import { Monitor, needsPerson } from "./monitor.ts";
 
-/** What the `kubernetes` bindings use and whom they tell. */
+/** What kubernetes bindings use, and what they call. */
 export interface KubeBindingsOptions {
   readonly hub: WatchHub;
   readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
@@ -21,16 +23,16 @@ export interface KubeBindingsOptions {
   readonly logger: Logger;
   /** `--keep-managed-fields`. */
   readonly keepManagedFields?: boolean;
-  /** Why a hook has to run: events, and the Synchronization of a binding that could not start in time. */
+  /** Called with reasons to run a hook: events, and the Synchronization of a binding that could not start in time. */
   readonly emit: (hook: Hook, trigger: HookTrigger) => void;
   /**
-   * Something stands in the way of a binding: a missing kind, missing rights; undefined = not any more, or the hook was
+   * Called when a binding cannot work (a missing kind, missing rights); undefined = it works again, or the hook was
    * disabled. The log line is written here.
    */
   readonly onTrouble?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
-  /** A filter failed on an object for good: for the metric. The log line is written here. */
+  /** Called when a filter failed on an object for good, for the metric. The log line is written here. */
   readonly onFilterError?: (hook: Hook, binding: KubernetesBinding, error: unknown) => void;
-  /** Asked once for each binding: who is told how long its filter and its events take. */
+  /** Called once for each binding; returns what records how long its filter and events take. */
   readonly times?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;
 }
 
@@ -43,7 +45,7 @@ export interface HookSnapshots {
 interface Watched {
   readonly monitor: Monitor;
   readonly stop: AbortController;
-  /** Ready, or known to wait for a person or a kind. */
+  /** Listed, or known to wait for a person or a kind. */
   readonly settled: Promise<void>;
   readonly settle: () => void;
   isSettled: boolean;
@@ -51,11 +53,10 @@ interface Watched {
 }
 
 /**
- * The `kubernetes` bindings of all enabled hooks: snapshots and events. Events of a
- * binding wait from `enable` to `unlock`; who opens it runs its Synchronization in between.
- *
- * A binding whose kind does not exist, or that the API server refuses, holds nobody up: it is empty, says so in
- * `troubles` and in the log, and starts when it can; then a Synchronization is emitted for it.
+ * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to
+ * `unlock`; whoever enables it runs its Synchronization in between. A binding whose kind does not exist, or that
+ * the API server refuses, delays nobody: it is empty, is listed in `troubles` and in the log, and starts when it
+ * can; then a Synchronization is emitted for it.
  */
 export class KubeBindings {
   readonly #options: KubeBindingsOptions;
@@ -132,7 +133,7 @@ export class KubeBindings {
       : sortedItems(named.flatMap(({ monitor }) => monitor.stores()));
   }
 
-  /** Bindings that something stands in the way of, by hook and binding. */
+  /** Bindings that cannot work, by hook and binding. */
   troubles(): readonly BindingTrouble[] {
     return this.#all().flatMap(({ monitor: { hook, binding }, trouble }) =>
       trouble === undefined

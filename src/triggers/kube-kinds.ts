@@ -1,9 +1,11 @@
+/** Finds the resources of kinds, and waits for missing ones. */
+
 import type { Discovery, Resource, Subscription, WatchHub } from "../kube/index.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "../kube/index.ts";
 import type { Clock, Timer } from "../lib/index.ts";
 import { toError } from "../lib/index.ts";
 
-/** What resolving kinds needs. */
+/** What finding kinds needs. */
 export interface KindsOptions {
   readonly hub: WatchHub;
   readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
@@ -28,15 +30,17 @@ class MissingKindError extends Error {
 const LOOK_AGAIN_MS = 5000;
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
-/** … and discovery may lag behind it: so often it is asked in short intervals. */
+/** Discovery may take a moment to show it: this many tries follow in short intervals. */
 const EAGER_LOOKS = 8;
 
-/** Resolves kinds by discovery, and waits for those that are not there: looks again every 5 s and at any CRD change. */
+/**
+ * Finds kinds by discovery, and waits for those that are missing: looks again every 5 s and whenever a CRD changes.
+ */
 export class Kinds {
   readonly #options: KindsOptions;
-  /** Wakes those that wait to look again. */
+  /** Wakes those that wait, to look again. */
   #looks: (() => void)[] = [];
-  /** Questions that have not been answered at once and are open still. */
+  /** Questions that were not answered at once and are still open. */
   #open = 0;
   #timer: Timer | undefined;
   #due = 0;
@@ -47,7 +51,10 @@ export class Kinds {
     this.#options = options;
   }
 
-  /** The resource, as soon as there is one; undefined when `signal` ends the wait. Tells `onMissing` why it waits. */
+  /**
+   * The resource, as soon as there is one; undefined when `signal` ends the wait. Calls `onMissing` with the
+   * reason.
+   */
   async find(
     wanted: Wanted,
     signal: AbortSignal,

@@ -1,3 +1,5 @@
+/** The objects that one watch of a binding has delivered. */
+
 import type { SnapshotItem } from "../model/index.ts";
 import type { SharedText, TextPool } from "./monitor-text.ts";
 
@@ -8,7 +10,7 @@ export interface Entry {
   readonly item: SnapshotItem;
 }
 
-/** `namespace/name` taken apart; the namespace is empty for cluster-wide objects. */
+/** Splits `namespace/name`; the namespace is empty for cluster-wide objects. */
 export function placeOf(key: string): { namespace: string; name: string } {
   const slash = key.indexOf("/");
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };

@@ -1,3 +1,5 @@
+/** Extracts from an object what a binding keeps of it. */
+
 import type { WatchedObject } from "../kube/index.ts";
 import { DepthError, isCut } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
@@ -16,7 +18,7 @@ export interface ExtractOptions {
   readonly clock: Clock;
   /** `--keep-managed-fields`. */
   readonly keepManagedFields: boolean;
-  /** Told how long each evaluation of the filter took. */
+  /** Called with the time that each evaluation of the filter took. */
   readonly onFiltered: (seconds: number) => void;
 }
 
@@ -54,7 +56,7 @@ export class Extract {
     return { checksum: checksumOf(object, result), text, item: snapshotItem(text?.bytes, result) };
   }
 
-  /** What is told of an object that is not kept. */
+  /** What a binding is given of an object that is not kept. */
   item(object: WatchedObject, result: Result): SnapshotItem {
     const item = snapshotItem(undefined, result);
     return this.#options.binding.keepFullObjects ? { object, ...item } : item;

@@ -1,3 +1,5 @@
+/** Runs the filters of bindings, once for equal ones. */
+
 import { hash } from "node:crypto";
 
 import { FilterError } from "../filter/index.ts";
@@ -11,14 +13,14 @@ export interface CompiledFilter {
   evaluate(object: JsonObject): Json | Promise<Json>;
 }
 
-/** What a filter came to. */
+/** The outcome of a filter. */
 export type FilterOutcome = { readonly value: Json } | { readonly error: unknown };
 
-/** Filter results of objects in flight: equal filters are computed once for each object, whoever asks. */
+/** Filter results of objects being processed: equal filters are computed once for each object. */
 export class FilterMemo {
   readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
 
-  /** The outcome, at once where the filter answers at once; where jq failed it is tried once more. Never rejects. */
+  /** The outcome, at once where the filter answers at once; when jq failed it is tried once more. Never rejects. */
   evaluate(filter: CompiledFilter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
     let outcomes = this.#outcomes.get(object);
     if (outcomes === undefined) this.#outcomes.set(object, (outcomes = new Map()));
@@ -46,7 +48,7 @@ function attempt(
   }
 }
 
-/** The filter would say the same again; who was over the time limit had its second try. */
+/** Another try would give the same; one over the time limit has had its second try already. */
 function isFinal(error: unknown): boolean {
   return error instanceof FilterError && (error.failure === "runtime" || error.failure === "timeout");
 }
@@ -54,8 +56,8 @@ function isFinal(error: unknown): boolean {
 const LONGEST_PLAIN = 64;
 
 /**
- * Equal for equal states of an object, as a binding sees them: the filter's result, or without a
- * filter the version, which changes with every write.
+ * Equal for equal states of an object, as a binding sees them: the filter's result, or without a filter the
+ * version, which changes with every write.
  */
 export function checksumOf(object: WatchedObject, result: { readonly value: Json } | undefined): string {
   const { uid = "", resourceVersion = "" } = object.metadata;

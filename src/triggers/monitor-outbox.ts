@@ -1,3 +1,5 @@
+/** The events of one binding on their way to the hook. */
+
 import type { ObjectEvent, WatchEvent } from "../model/index.ts";
 
 /** What happened to a binding's objects, for the debug dump. */
@@ -31,7 +33,7 @@ export class Outbox {
     return this.#locked;
   }
 
-  /** Something happened; the hook is told of it if it wants to. */
+  /** Counts an event, and hands it to the hook if the hook wants it. */
   push(event: ObjectEvent): void {
     const counter = COUNTERS[event.watchEvent];
     this.sinceStart[counter] += 1;
@@ -41,19 +43,19 @@ export class Outbox {
     else this.#emit(event);
   }
 
-  /** So many objects are selected no more. */
+  /** Counts objects that are not selected any more. */
   cleaned(count: number): void {
     this.sinceStart.cleaned += count;
     this.sinceLastExecution.cleaned += count;
   }
 
-  /** The hook is about to see the snapshot: of a locked binding it shows what the events would tell. */
+  /** The hook is about to see the snapshot: for a locked binding, that shows what the waiting events would tell. */
   seen(): void {
     if (this.#locked) this.#buffer = [];
     this.sinceLastExecution = noOperations();
   }
 
-  /** Lets out the events that waited, and from now on every event at once. */
+  /** Releases the events that waited; from now on every event is handed on at once. */
   unlock(): void {
     this.#locked = false;
     const events = this.#buffer;

@@ -1,8 +1,10 @@
+/** Which watches a binding needs. */
+
 import type { Resource, WatchSpec } from "../kube/index.ts";
 import { labelSelectorText } from "../kube/index.ts";
 import type { KubernetesBinding } from "../model/index.ts";
 
-/** How the watches of a binding look. */
+/** The watches of a binding: all of one form. */
 export interface ScopeOptions {
   readonly resource: Resource;
   readonly keepManagedFields: boolean;
@@ -20,13 +22,13 @@ export function specsIn(
     namespace,
     labelSelector: labelSelectorText(binding.labelSelector),
     fieldSelector: fieldsOf(binding.fieldSelector, name),
-    // Nothing of the object is wanted but its version.
+    // Nothing of the object is needed but its version.
     metadataOnly: !binding.keepFullObjects && binding.jqFilter === undefined,
     keepManagedFields: options.keepManagedFields,
   }));
 }
 
-/** The namespaces a binding names itself; [undefined] = all, or a cluster-wide kind. */
+/** The namespaces that a binding names; [undefined] = all, or a cluster-wide kind. */
 export function fixedNamespaces(
   binding: KubernetesBinding,
   resource: Resource,
@@ -44,7 +46,7 @@ export function namespaceWanted(binding: KubernetesBinding, namespace: string): 
   return listOf(binding.namespaces)?.includes(namespace) ?? true;
 }
 
-// An empty list selects everything, as for the Go operator.
+// An empty list selects everything, as in the Go operator.
 function listOf(names: readonly string[] | undefined): readonly string[] | undefined {
   return names === undefined || names.length === 0 ? undefined : [...new Set(names)];
 }

@@ -1,11 +1,13 @@
+/** Keeps the order of steps that wait for slow input. */
+
 /**
- * Runs steps in the order of their arrival although each first waits for something that takes its time. A step whose
- * input is there, and that nobody is in front of, runs at once.
+ * Runs steps in the order of their arrival, although each first waits for its input. A step whose input is ready
+ * and that nobody is in front of runs at once.
  */
 export class Tail {
   #last: Promise<void> | undefined;
 
-  /** Runs `step` with what `input` comes to; the promise (if any) settles when it has run. `input` never rejects. */
+  /** Runs `step` with the result of `input`; the promise (if any) settles when it has run. `input` never rejects. */
   run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
     if (this.#last === undefined && !(input instanceof Promise)) {
       step(input);

@@ -1,3 +1,5 @@
+/** Keeps objects as JSON text, one copy for all bindings. */
+
 import type { WatchedObject } from "../kube/index.ts";
 import type { Json, JsonObject, SnapshotItem } from "../model/index.ts";
 
@@ -9,8 +11,8 @@ export interface SharedText {
 }
 
 /**
- * Texts of full objects, one copy for each version whoever keeps it. Bytes outside the JavaScript heap are the
- * smallest form that costs nothing to write into a context (an object parsed takes two to four times as much).
+ * Texts of full objects, one copy for each version. Bytes outside the JavaScript heap are the smallest form that
+ * can be written into a context as it is (a parsed object takes two to four times as much).
  */
 export class TextPool {
   readonly #texts = new Map<string, SharedText>();
@@ -20,7 +22,7 @@ export class TextPool {
     return this.#texts.size;
   }
 
-  /** The text of `object`; give it back with `release`. `flavour` tells apart other forms of the same object. */
+  /** The text of `object`; return it with `release`. `flavour` distinguishes other forms of the same object. */
   hold(object: WatchedObject, flavour: string): SharedText {
     const { uid = "", resourceVersion = "" } = object.metadata;
     const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
@@ -41,7 +43,7 @@ export class TextPool {
   }
 }
 
-// Exact and of its own: a slice of Node's shared pool would keep the whole pool alive.
+// A copy of exactly this size: a slice of Node's shared pool would keep the whole pool alive.
 function bytesOf(object: JsonObject): Uint8Array {
   const text = JSON.stringify(object);
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));

@@ -1,3 +1,5 @@
+/** One watch of a binding, and the objects it has delivered. */
+
 import type { Subscription, WatchConsumer, WatchHub, WatchSpec, WatchedObject } from "../kube/index.ts";
 import { objectKey } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
@@ -7,13 +9,13 @@ import type { Extract } from "./monitor-extract.ts";
 import type { Tail } from "./monitor-tail.ts";
 import type { TextPool } from "./monitor-text.ts";
 
-/** Something that happened to an object of a binding. */
+/** A change of an object of a binding. */
 export interface Happening {
   readonly watchEvent: WatchEvent;
   /** `namespace/name`. */
   readonly key: string;
   readonly item: SnapshotItem;
-  /** When the operator heard of it, on the monotonic clock; undefined = it found out by itself. */
+  /** When the operator learned of it, on the monotonic clock; undefined = it found out by itself. */
   readonly heardAt?: number;
 }
 
@@ -25,7 +27,7 @@ export interface WatchOwner {
   readonly tail: Tail;
   readonly pool: TextPool;
   readonly clock: Clock;
-  /** What the watch has brought is no longer the same. */
+  /** Called when what the watch has delivered changed. */
   changed(): void;
   happened(happening: Happening): void;
   synced(): void;
@@ -33,12 +35,12 @@ export interface WatchOwner {
   filterFailed(key: string, error: unknown): void;
 }
 
-/** One watch of a binding and what it has brought. */
+/** One watch of a binding and what it has delivered. */
 export class BindingWatch {
   readonly namespace: string | undefined;
   readonly store: EntryStore;
   readonly #owner: WatchOwner;
-  /** Opened after the binding was ready: what is there then is news (a namespace that came). */
+  /** Opened after the binding was ready: what is there then is news (a new namespace). */
   readonly #late: boolean;
   /** Objects that a list which began again has not shown yet. */
   #stale = new Set<string>();
@@ -66,7 +68,7 @@ export class BindingWatch {
     this.#subscription = hub.subscribe(spec, this.#consumer());
   }
 
-  /** Nothing is heard of any more; what it has brought stays until it is cleared. */
+  /** Stops the watch; what it has delivered stays until it is cleared. */
   close(): void {
     this.#closed = true;
     this.#subscription?.close();
@@ -122,7 +124,7 @@ export class BindingWatch {
       const before = this.#forget(key);
       const failed = outcome !== undefined && "error" in outcome;
       if (failed) this.#owner.filterFailed(key, outcome.error);
-      // The last state is the event's; where it is not known, what we had.
+      // The last state comes with the event; where it does not, the stored one is used.
       const item = complete && !failed ? extract.item(object, outcome) : before;
       if (item !== undefined) this.#owner.happened({ watchEvent: "Deleted", key, item, heardAt });
     });

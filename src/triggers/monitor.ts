@@ -1,3 +1,5 @@
+/** The objects of one kubernetes binding. */
+
 import type { Resource, Subscription, WatchHub, WatchSpec, WatchedObject } from "../kube/index.ts";
 import { ApiError, NAMESPACES, labelSelectorText } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
@@ -13,15 +15,15 @@ import type { TextPool } from "./monitor-text.ts";
 import type { Happening, WatchOwner } from "./monitor-watch.ts";
 import { BindingWatch } from "./monitor-watch.ts";
 
-/** How long things took, in seconds. */
+/** Durations, in seconds. */
 export interface BindingTimes {
   /** One evaluation of the filter. */
   filtered(seconds: number): void;
-  /** From hearing of a change to handing it on. */
+  /** From receiving a change to handing it on. */
   event(seconds: number): void;
 }
 
-/** What a monitor uses and whom it tells. */
+/** What a monitor uses and what it calls. */
 export interface MonitorOptions {
   readonly hub: WatchHub;
   readonly clock: Clock;
@@ -31,15 +33,15 @@ export interface MonitorOptions {
   readonly emit: (event: ObjectEvent) => void;
   /** Everything selected has been listed. */
   readonly onReady: () => void;
-  /** Something stands in the way; undefined = nothing any more. */
+  /** Why the binding cannot work; undefined = it works again. */
   readonly onTrouble: (error: Error | undefined) => void;
   readonly onFilterError: (place: { namespace: string; name: string }, error: unknown) => void;
   readonly times: BindingTimes | undefined;
 }
 
 /**
- * The objects of one `kubernetes` binding: opens its watches, says when all are listed, shows the snapshot
- *. Events wait in `outbox` until it is unlocked.
+ * The objects of one kubernetes binding: opens its watches, says when all are listed, shows the snapshot. Events
+ * wait in `outbox` until it is unlocked.
  */
 export class Monitor {
   readonly hook: Hook;
@@ -86,7 +88,7 @@ export class Monitor {
     for (const namespace of fixedNamespaces(this.binding, resource)) open(namespace);
   }
 
-  /** The snapshot, by namespace and name. Of a locked binding it makes the events it already shows void. */
+  /** The snapshot, by namespace and name. For a locked binding, drops the waiting events that it already shows. */
   items(): readonly SnapshotItem[] {
     this.outbox.seen();
     return this.peek();
@@ -98,7 +100,7 @@ export class Monitor {
     return this.#items;
   }
 
-  /** The stores of all watches; makes events void as `items` does. */
+  /** The stores of all watches; drops waiting events as `items` does. */
   stores(): readonly EntryStore[] {
     this.outbox.seen();
     return [...this.#watches].map(({ store }) => store);
@@ -164,7 +166,7 @@ export class Monitor {
   #openIn(namespace: string | undefined, resource: Resource, owner: WatchOwner): void {
     if (this.#closed) return;
     const { keepManagedFields } = owner.extract;
-    // All watches first: one that is synced at once must not make the binding ready.
+    // All watches first: one that is listed at once must not make the binding ready.
     const opened = specsIn(namespace, this.binding, { resource, keepManagedFields }).map((spec) => {
       const watch = new BindingWatch(owner, { namespace, late: this.#ready });
       this.#watches.add(watch);
@@ -179,7 +181,7 @@ export class Monitor {
     if (heardAt !== undefined) times?.event((clock.monotonic() - heardAt) / 1000);
   }
 
-  // A namespace left: its objects are no longer selected, which the hook is told like a deletion.
+  // A namespace is not selected any more: the hook is told of its objects as of deleted ones.
   #leave(watch: BindingWatch, owner: WatchOwner): void {
     watch.close();
     this.#watches.delete(watch);

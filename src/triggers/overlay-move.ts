@@ -1,3 +1,5 @@
+/** Moves a former overlay ConfigMap into the overlay Secret (docs/VALUES.md, "Patches"). */
+
 import { oneLine } from "../lib/index.ts";
 import {
   CONFIG_MAPS,
@@ -17,7 +19,7 @@ import type { ConfigHome } from "./config-objects.ts";
 
 /** On the Secret: which version of the ConfigMap it holds, `<uid>/<resourceVersion>`. */
 const MOVED_FROM = "addon-operator.io/moved-from";
-/** Somebody may write to the ConfigMap meanwhile. */
+/** Tries, since somebody may write to the ConfigMap meanwhile. */
 const TRIES = 5;
 
 interface Stored extends JsonObject {
@@ -31,9 +33,9 @@ interface Stored extends JsonObject {
 }
 
 /**
- * Moves what a former overlay ConfigMap of this name holds into the overlay Secret: copies it, then deletes the
- * ConfigMap as it was copied. Cut off in between, the next start goes on. Without a ConfigMap there is nothing to do.
- * Errors: ApiError, ConnectionError.
+ * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies it, then deletes
+ * the ConfigMap in the version that was copied. If this is interrupted, the next start goes on. Without a ConfigMap
+ * there is nothing to do. Errors: ApiError, ConnectionError.
  */
 export async function moveOverlay(home: ConfigHome, overlay: Overlay): Promise<void> {
   if (overlay.kind !== "Secret") return;
@@ -75,7 +77,7 @@ async function moveOnce(home: ConfigHome, name: string): Promise<void> {
   }
 }
 
-/** What stands in both is the ConfigMap's: it was written to after it had been copied, by an operator of before. */
+/** What stands in both is the ConfigMap's: an older operator wrote to it after it had been copied. */
 async function copy(
   { client, namespace }: ConfigHome,
   name: string,
@@ -103,7 +105,7 @@ async function find({ client }: ConfigHome, target: Target): Promise<Stored | un
   }
 }
 
-/** Which object says now what the overlay says: until it was moved, the ConfigMap of its name. Changes nothing. */
+/** Which object holds the overlay now: until it was moved, the ConfigMap of its name. Changes nothing. */
 export async function overlayInForce(
   home: ConfigHome,
   overlay: Overlay | undefined,

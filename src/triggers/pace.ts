@@ -1,6 +1,11 @@
+/** Slows down reactions to what happens again and again. */
+
 const FIRST_MS = 1000;
 
-/** What happens again and again is answered less and less often, from 1 s to the longest; after a calm time anew. */
+/**
+ * Reacts less and less often to what keeps happening, from every second to the longest interval; starts over after
+ * a calm time.
+ */
 export class Pace {
   readonly #longestMs: number;
   #count = 0;
@@ -10,18 +15,18 @@ export class Pace {
     this.#longestMs = longestMs;
   }
 
-  /** Before then it is too early for an answer. */
+  /** Before this time it is too early for a reaction. */
   get dueAt(): number {
     if (this.#count === 0) return -Infinity;
     return this.#lastAt + Math.min(FIRST_MS * 2 ** (this.#count - 1), this.#longestMs);
   }
 
-  /** True when it was answered before, and not long ago. */
+  /** True when there was a reaction before, and not long ago. */
   isRepeated(now: number): boolean {
     return now - this.#lastAt <= 2 * this.#longestMs;
   }
 
-  /** Notes an answer. */
+  /** Notes a reaction. */
   note(now: number): void {
     this.#count = this.isRepeated(now) ? this.#count + 1 : 1;
     this.#lastAt = now;

@@ -1,3 +1,5 @@
+/** Watches the kinds of objects that releases contain. */
+
 import type { Clock, Logger, Timer } from "../lib/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { objectKey } from "../kube/index.ts";
@@ -12,7 +14,7 @@ export interface ReleaseKindsOptions {
   readonly logger: Logger;
 }
 
-/** Hears that something may be gone of a module; with `name`, which object of that kind went just now. */
+/** Called when something of a module may be gone; with `name`, which object of that kind was just deleted. */
 export type KindNews = (module: string, gone?: { readonly kind: string; readonly name: string }) => void;
 
 /** Helm puts this label on everything it makes: other objects of a kind are not watched. */
@@ -36,7 +38,7 @@ interface KindWatch {
   timer: Timer | undefined;
 }
 
-/** What a watch says of an object that it does not have. */
+/** What a watch says about an object that it does not have. */
 export interface Missing {
   readonly resource: Resource;
   /** Since when the kind cannot be watched, so that nothing is known of the object. */
@@ -74,7 +76,7 @@ export class ReleaseKinds {
     return this.#watches.get(kindKey(object))?.resource;
   }
 
-  /** Undefined for what is there, and while nothing can be said. */
+  /** Undefined for objects that exist, and while nothing can be said. */
   missing(object: ReleaseObject): Missing | undefined {
     const watch = this.#watches.get(kindKey(object));
     if (watch?.resource === undefined) return undefined;

@@ -1,10 +1,12 @@
+/** The objects that a release is made of. */
+
 import type { Resource } from "../kube/index.ts";
 
 /** An object that a release is made of. */
 export interface ReleaseObject {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Its namespace; of no account for cluster-wide objects. */
+  /** Its namespace; ignored for cluster-wide objects. */
   readonly namespace: string;
   readonly name: string;
 }
@@ -13,7 +15,7 @@ export interface ReleaseObject {
 export interface Suspect {
   readonly object: ReleaseObject;
   readonly resource: Resource;
-  /** Its kind cannot be watched: nothing but an answer of the server says so. */
+  /** Its kind cannot be watched: only an answer of the server shows whether it exists. */
   readonly unwatched: boolean;
 }
 

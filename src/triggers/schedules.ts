@@ -1,3 +1,5 @@
+/** Schedule bindings of hooks (docs/HOOKS.md, "Schedules"). */
+
 import type { CronTable } from "../cron/index.ts";
 import type { Hook, HookTrigger } from "../model/index.ts";
 
@@ -5,8 +7,8 @@ import type { Hook, HookTrigger } from "../model/index.ts";
 export type Tick = (hook: Hook, trigger: HookTrigger & { type: "schedule" }) => void;
 
 /**
- * Schedule bindings of hooks. Hooks that share a line fire in alphabetical order: each line has
- * one subscription here, and its hooks are told sorted.
+ * Schedule bindings of hooks. Each crontab line has one subscription here; hooks that share a line fire in
+ * alphabetical order.
  */
 export class Schedules {
   readonly #table: CronTable;

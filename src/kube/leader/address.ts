@@ -1,3 +1,5 @@
+/** The address of a leader, for its followers. */
+
 import { isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 
@@ -7,7 +9,7 @@ export interface Address {
   readonly port: number;
 }
 
-/** An address that others can reach: the one we listen on, or the first of this machine, IPv4 before IPv6. */
+/** An address that others can reach: the listen address, or the first one of this machine, IPv4 before IPv6. */
 export function reachableIp(listen: string, interfaces = networkInterfaces()): string {
   if (listen !== "0.0.0.0" && listen !== "::") return listen;
   const all = Object.values(interfaces).flatMap((each) => each ?? []);
@@ -21,7 +23,10 @@ export function formatAddress({ ip, port }: Address): string {
   return isIPv6(ip) ? `[${ip}]:${port}` : `${ip}:${port}`;
 }
 
-/** Reads what `formatAddress` wrote. Whoever may write the Lease sends nobody anywhere else by it: no name, no path. */
+/**
+ * Reads what `formatAddress` wrote. Only bare addresses are accepted, no names or paths, so that whoever may write
+ * the Lease cannot send followers elsewhere.
+ */
 export function parseAddress(text: string): Address | undefined {
   const parts = /^(?:\[([0-9a-f:.]{2,45})\]|([0-9.]{7,15})):([1-9][0-9]{0,4})$/i.exec(text);
   const [, v6 = "", v4 = "", digits] = parts ?? [];

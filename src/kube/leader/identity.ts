@@ -1,3 +1,5 @@
+/** The identity of a process, as the Lease names its holder. */
+
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
@@ -30,7 +32,7 @@ export function formatIdentity(identity: Identity): string {
   return [name, pid, start, bootId, pidNamespace].join("/");
 }
 
-/** Reads what `formatIdentity` wrote; undefined for a holder of another make. */
+/** Reads what `formatIdentity` wrote; undefined for holders of another form. */
 export function parseIdentity(text: string): Identity | undefined {
   const [name, pid, start, bootId, pidNamespace, ...more] = text.split("/");
   if (name === undefined || pid === undefined || start === undefined) return undefined;
@@ -40,7 +42,7 @@ export function parseIdentity(text: string): Identity | undefined {
 
 /**
  * True when `holder` certainly runs no more: it was started under the same boot of the same kernel in the same PID
- * namespace as `own`, and its pid is free, a zombie's or another process's. False whenever that cannot be told.
+ * namespace as `own`, and its pid is free, a zombie's or another process's. False whenever that is not certain.
  */
 export function isGone(holder: string, own: Identity): boolean {
   const other = parseIdentity(holder);
@@ -52,7 +54,7 @@ export function isGone(holder: string, own: Identity): boolean {
   return start !== undefined && start !== other.start;
 }
 
-// /proc may hide the processes of others; a signal tells in any case.
+// /proc may hide the processes of others; a signal shows whether they exist.
 function isFree(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -62,7 +64,7 @@ function isFree(pid: number): boolean {
   }
 }
 
-/** Start time of a process; "zombie" when it only waits to be reaped; undefined when it cannot be read. */
+/** Start time of a process; "zombie" when it has ended and was not reaped; undefined when it cannot be read. */
 function startOf(pid: string): string | undefined {
   const stat = read(`/proc/${pid}/stat`);
   if (stat === undefined) return undefined;

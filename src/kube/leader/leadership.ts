@@ -1,3 +1,5 @@
+/** Leadership: one operator at a time works on a ConfigMap. */
+
 import { lookup } from "node:dns/promises";
 
 import { LEASES } from "../resources.ts";
@@ -19,7 +21,7 @@ interface LeadershipOptions {
   readonly sink: LogSink;
   readonly namespace: string;
   readonly settings: LeaseSettings;
-  /** So long after the lease is lost the process is killed, whatever still runs in it. */
+  /** This long after the lease is lost the process is killed, whatever still runs in it. */
   readonly biteMs: number;
   readonly onLost: (reason: string) => void;
 }
@@ -43,7 +45,7 @@ export class Leadership {
   readonly #leader: () => Promise<Readiness>;
   readonly #watchdog = watchdog();
   #leads = false;
-  /** Everything is read that can be read before it leads. */
+  /** Reads everything that can be read before this process leads. */
   #waits = false;
 
   constructor(options: LeadershipOptions) {
@@ -77,7 +79,7 @@ export class Leadership {
     client.writeOnlyWhile(() => this.#lease.held);
   }
 
-  /** Resolves when we may work. `port` is where we listen. */
+  /** Resolves when this process may work. `port` is the HTTP port. */
   async acquire(port: number, signal: AbortSignal): Promise<void> {
     this.#waits = true;
     if (this.#watchdog === undefined)
@@ -88,7 +90,7 @@ export class Leadership {
     if (this.#options.settings.ha) await this.#tellAddress(port);
   }
 
-  /** False from the moment on from which another may work, even before `onLost` could be called. */
+  /** False from the moment when another process may work, even before `onLost` could be called. */
   get leads(): boolean {
     return this.#lease.held;
   }
@@ -100,7 +102,7 @@ export class Leadership {
     this.#watchdog?.calm();
   }
 
-  /** Whatever the event loop is doing. */
+  /** Works whatever the event loop is doing. */
   #biteAfter(ms: number): void {
     const { sink, clock } = this.#options;
     const at = { ...clock, now: () => clock.now() + ms };
@@ -109,7 +111,7 @@ export class Leadership {
     lastWords.error("The lease is lost and not all has ended in time; killing what is left, and myself");
   }
 
-  /** What a follower says to `/readyz`; undefined for the leader. */
+  /** The answer of a follower to `/readyz`; undefined for the leader. */
   async mirrored(): Promise<Readiness | undefined> {
     if (this.#leads || !this.#options.settings.ha) return undefined;
     return this.#waits ? this.#leader() : { status: 500, text: "Modules are being read\n" };

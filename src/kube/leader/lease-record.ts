@@ -1,3 +1,5 @@
+/** The content of a Lease, and how long a holder's lasts. */
+
 import type { JsonObject } from "../../model/index.ts";
 
 /** A `coordination.k8s.io/v1` Lease as far as it is used. */
@@ -15,7 +17,7 @@ export interface LeaseSpec {
   readonly leaseTransitions?: number | null;
 }
 
-/** The spec that a holder writes at `now`; who takes over counts a transition. */
+/** The spec that a holder writes at `now`; a new holder counts a transition. */
 export function heldSpec(
   holder: string,
   before: LeaseSpec | undefined,
@@ -38,7 +40,7 @@ export function freeSpec(before: LeaseSpec | undefined, now: number): LeaseSpec 
   return { ...before, holderIdentity: "", leaseDurationSeconds: 1, renewTime: microTime(now) };
 }
 
-/** Watches another holder's renewals by our own clock only; clocks of two machines are never compared. */
+/** Measures another holder's renewals by the own clock only; clocks of two machines are never compared. */
 export class Sighting {
   #seen = "";
   #since = 0;

@@ -1,3 +1,5 @@
+/** Acquires, renews and releases a Lease. */
+
 import type { Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
 import type { KubeClient } from "../client.ts";
@@ -9,12 +11,12 @@ import { freeSpec, heldSpec, Sighting } from "./lease-record.ts";
 import { LEASES } from "../resources.ts";
 import { create, get, replace } from "../verbs.ts";
 
-/** What a Lease tells its owner. */
+/** What a Lease reports to its owner. */
 interface LeaseEvents {
   readonly onAcquired?: () => void;
-  /** It is ours for `ms` from now on, and lost then unless this is called again. */
+  /** Held for `ms` from now on, and lost then unless this is called again. */
   readonly onHeld?: (ms: number) => void;
-  /** Another may hold it from `--lease-duration` on: end what must not run twice. Once per acquisition. */
+  /** Another process may hold it from `--lease-duration` on: end what must not run twice. Once per acquisition. */
   readonly onLost: (reason: string) => void;
   /** Somebody else holds it; once for each holder. */
   readonly onWaiting?: (holder: string) => void;
@@ -42,19 +44,19 @@ export interface LeaseOptions {
 /** The defaults of `--lease-duration`, `--lease-renew-deadline` and `--lease-retry-period`. */
 const LEASE_TIMES: LeaseTimes = { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 };
 
-/** A waiting process looks this often, so that a lease that was given back is taken within two seconds. */
+/** A waiting process looks this often, so a lease that was released is taken within two seconds. */
 const LOOK_MS = 1500;
 const RELEASE_MS = 3000;
-/** A renewal that failed is tried again sooner than the next one would be due. */
+/** A renewal that failed is tried again this soon. */
 const AFTER_FAILURE_MS = 2000;
 
 type Step = { readonly held: true } | { readonly held: false; readonly waitMs: number };
 
 /**
- * Guards against a second operator on the same ConfigMap by a `coordination.k8s.io` Lease. A holder that is provably
- * dead (same boot, same PID namespace, no such process) is succeeded at once, any other after its lease has not been
- * renewed for its duration, measured by our own clock. Who cannot renew has lost it at the renew deadline, which
- * leaves `durationMs - renewDeadlineMs` to end what runs.
+ * Guards against a second operator on the same ConfigMap by a `coordination.k8s.io` Lease. A holder that is
+ * provably dead (same boot, same PID namespace, no such process) is succeeded at once, any other after its lease
+ * has not been renewed for its duration, measured by the own clock. A holder that cannot renew gives up at the
+ * renew deadline, which leaves `durationMs - renewDeadlineMs` to end what runs.
  */
 export class Lease {
   readonly #options: LeaseOptions;
@@ -74,12 +76,14 @@ export class Lease {
     this.#holder = formatIdentity(options.identity);
   }
 
-  /** We hold it and have not lost it; false from the renew deadline on, even before `onLost` could be called. */
+  /** Held and not lost; false from the renew deadline on, even before `onLost` could be called. */
   get held(): boolean {
     return this.#term !== undefined && this.#options.clock.monotonic() < this.#heldUntil;
   }
 
-  /** Resolves when the lease is ours, after which it renews itself; rejects with the reason of an aborted `signal`. */
+  /**
+   * Resolves when the lease is held, after which it renews itself; rejects with the reason of an aborted `signal`.
+   */
   async acquire(signal?: AbortSignal): Promise<void> {
     if (this.#term !== undefined) return;
     for (;;) {
@@ -91,7 +95,7 @@ export class Lease {
     }
   }
 
-  /** Gives the lease back, so that the next one need not wait. Never throws; `onLost` is not called. */
+  /** Releases the lease, so that the next holder need not wait. Never throws; `onLost` is not called. */
   async release(): Promise<void> {
     if (!this.held) return;
     this.#end();
@@ -105,7 +109,7 @@ export class Lease {
     }
   }
 
-  /** The object may have been annotated since; it is freed while it still names us. */
+  /** The object may have changed since; it is released as long as it still names this holder. */
   async #free(limits: Limits): Promise<void> {
     const write = (): Promise<void> =>
       this.#write((object) => freeSpec(object.spec, this.#options.clock.now()), limits);
@@ -204,7 +208,7 @@ export class Lease {
     }
   }
 
-  /** The object changed under us: fine while it still names us, or when it is gone. */
+  /** The object changed meanwhile: fine while it still names this holder, or when it is gone. */
   async #recover(limits: Limits): Promise<void> {
     const found = await this.#read(limits);
     const holder = found?.spec?.holderIdentity;
@@ -255,7 +259,7 @@ export class Lease {
     return create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
   }
 
-  /** Replaces the object last seen; a conflict means that it is not the last any more. */
+  /** Replaces the object last seen; a conflict means that there is a newer one. */
   async #write(spec: (object: LeaseObject) => LeaseObject["spec"], limits: Limits): Promise<void> {
     const { client, namespace, name } = this.#options;
     const object = this.#object;

@@ -1,3 +1,5 @@
+/** The answer of a follower to `/readyz`. */
+
 import { request } from "node:http";
 
 import type { KubeClient } from "../client.ts";
@@ -9,11 +11,11 @@ import type { JsonObject } from "../../model/index.ts";
 import { parseAddress } from "./address.ts";
 import type { Address } from "./address.ts";
 
-/** Annotation of the Lease: where its holder can be asked whether it is ready. */
+/** Annotation of the Lease: where to ask its holder whether it is ready. */
 export const ADDRESS_ANNOTATION = "addon-operator.io/address";
 
 const LIMIT_MS = 3000;
-/** Whoever asks, and however often: the API server and the leader are asked once a second at most. */
+/** However often a follower is asked, it asks the API server and the leader once a second at most. */
 const GOOD_MS = 1000;
 
 /** An answer to `/readyz`. */
@@ -36,8 +38,8 @@ interface Held extends JsonObject {
 }
 
 /**
- * What a follower says to `/readyz`: what its leader says. The trouble of a leader of an earlier revision is not its
- * own: else a rolling update could never replace a leader that is not ready.
+ * A follower answers `/readyz` as its leader does, unless the leader is of an earlier revision: else a rolling
+ * update could never replace a leader that is not ready.
  */
 export function leaderMirror(options: MirrorOptions, lease: string): () => Promise<Readiness> {
   return shareAnswer(options.clock, GOOD_MS, async () => {
@@ -74,7 +76,7 @@ export function isOtherRevision(own: string, other: string): boolean {
   return mine != null && theirs != null && mine[1] === theirs[1] && mine[2] !== theirs[2];
 }
 
-/** The status alone: what follows is not read. */
+/** The status alone: the body is not read. */
 function statusOf({ ip, port }: Address, clock: Clock): Promise<number> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: ip, port, path: "/readyz", agent: false }, (answer) => {
