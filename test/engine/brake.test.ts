@@ -95,6 +95,19 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
 
+  it("is asked about anew when as many others are to go", async () => {
+    const lab = world();
+    await lab.start();
+    lab.edit(off("a", "b", "c", "d"));
+    await lab.run();
+    const asked = lab.version;
+    lab.edit({ ...off("e"), aEnabled: "true" });
+    await lab.run();
+    lab.state.recordConfirmation(String(asked));
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual([]);
+  });
+
   it("stays answered when a hook writes the ConfigMap meanwhile", async () => {
     const write = { name: "h", schedules: [{}], act: () => ({ config: { "/global/x": 1 } }) };
     const lab = new EngineLab({
@@ -177,6 +190,15 @@ describe("one change that would remove too many modules", () => {
 });
 
 describe("changes within the limit", () => {
+  it("are those that exceed it only with what was begun before", async () => {
+    const lab = world(["e"]);
+    for (const name of NAMES) lab.addRelease(name);
+    const begun = lab.releases.get("a");
+    if (begun !== undefined) lab.releases.set("a", { ...begun, status: "uninstalled" });
+    await lab.start();
+    expect([...lab.releases.keys()]).toEqual(["e"]);
+  });
+
   it("follow each other", async () => {
     const lab = world();
     await lab.start();
