@@ -53,9 +53,9 @@ describe("a hook that was changed on disk, at the next reload", () => {
       kubernetes: [{ name: "pods", queue: "side", waitForSynchronization: false }],
       act: (_: unknown, run: number) => (run === 1 ? { takes: 1000 } : {}),
     };
-    for (const of of ["module", "global"] as const) {
+    for (const owner of ["module", "global"] as const) {
       const world = (signature: string) =>
-        of === "global"
+        owner === "global"
           ? { globalHooks: [watching({ ...change, signature })], modules: [] }
           : {
               globalHooks: [],
@@ -67,7 +67,7 @@ describe("a hook that was changed on disk, at the next reload", () => {
       lab.setModules(world("2").modules);
       lab.state.recordRequest(undefined, "look");
       await lab.run();
-      const id = of === "global" ? "h" : "one/h";
+      const id = owner === "global" ? "h" : "one/h";
       lab.event(id);
       await lab.run(1000);
       const sync = `hook ${id}: sync pods`;
