@@ -19,16 +19,15 @@ import {
  */
 export type Says = "secret" | "likely" | "keyName" | "about" | "plain";
 
-const LONGEST_KEY = 200;
 /** Keys that say too little alone. */
-const COMPLETED = new Set(["key", "keys", "auth", "cert", "string", "url", "id", "hash", "secret"]);
+const COMPLETED = /^[^a-z0-9]*(?:keys?|auth|cert|string|url|id|hash|secret)[^a-z0-9]*$/i;
 const MOST_JUDGED = 10_000;
 /** Values have few distinct keys and many of each. */
 const JUDGED = new Map<string, Says>();
 
 /** What `key` says of its value; `parent` is the key above it, which completes keys like `key` and `url`. */
 export function judgeKey(key: string, parent = ""): Says {
-  const id = parent !== "" && COMPLETED.has(key) ? `${parent}\0${key}` : key;
+  const id = COMPLETED.test(key) ? `${parent}\0${key}` : key;
   let known = JUDGED.get(id);
   if (known === undefined) {
     known = judge(key, parent);
@@ -46,13 +45,8 @@ export function looksSecret(key: string): boolean {
 
 /** The words of a key in lower case, without digits at their ends. */
 export function words(key: string): string[] {
-  return key
-    .slice(-LONGEST_KEY)
-    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .replaceAll(/([A-Z])(?=[A-Z][a-z])/g, "$1 ")
-    .split(/[^A-Za-z0-9]+/)
-    .filter((word) => word !== "")
-    .flatMap((word) => joined(word.toLowerCase()));
+  const apart = key.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").replaceAll(/([A-Z])(?=[A-Z][a-z])/g, "$1 ");
+  return (apart.match(/[A-Za-z0-9]+/g) ?? []).flatMap((word) => joined(word.toLowerCase()));
 }
 
 /** `accountkey` is two words. */
@@ -63,7 +57,7 @@ function joined(word: string): string[] {
 
 function judge(key: string, parent: string): Says {
   const own = words(key);
-  const all = own.length === 1 && COMPLETED.has(own[0] ?? "") ? [...words(parent).slice(-2), ...own] : own;
+  const all = COMPLETED.test(key) ? [...words(parent).slice(-2), ...own] : own;
   return judgeWords(withoutFillers(all), own.length);
 }
 
