@@ -189,7 +189,12 @@ describe("what no list of keys can know", () => {
     };
     const secrets = new KnownSecrets();
     secrets.learn(values);
-    expect(JSON.stringify(secrets.redactValues(values))).not.toContain("h0rse");
+    const hidden = secrets.redact("correct-h0rse");
+    expect(secrets.redactValues(values)).toEqual({
+      password: hidden,
+      note: `login with ${hidden}`,
+      url: `http://h/?x=${hidden}`,
+    });
   });
 });
 
@@ -233,12 +238,14 @@ describe("KnownSecrets", () => {
       pin: 12345678,
       marked: "x-marked-1",
       url: "https://me:url-pa55@h",
-      key: "line-one-1\nline-two-2",
+      key: "line-one-1\r\n  line-two-2\r\n",
+      auth: "bob:bob-pa55",
     };
     const secrets = known(values, "/marked", "/pin");
-    const said = "pa55-word 12345678 x-marked-1 url-pa55 line-two-2";
-    expect(secrets.redact(said)).toMatch(/^(<redacted:[0-9a-f]{32}> ?){5}$/);
-    expect(secrets.redactDeep({ a: [said], n: 1 })).toEqual({ a: [secrets.redact(said)], n: 1 });
+    const said = "pa55-word 12345678 x-marked-1 url-pa55 line-two-2 bob-pa55";
+    expect(secrets.redact(said)).toMatch(/^(<redacted:[0-9a-f]{32}> ?){6}$/);
+    const none = { n: 1, none: null };
+    expect(secrets.redactDeep({ a: [said], ...none })).toEqual({ a: [secrets.redact(said)], ...none });
   });
 
   it.each([0, 1, 2])("finds it in base64, %i bytes after a group of three", (place) => {
@@ -252,6 +259,12 @@ describe("KnownSecrets", () => {
     expect(secrets.redact(`q=${encodeURIComponent(secret)}&x`)).toBe(`q=${secrets.redact(secret)}&x`);
   });
 
+  it("finds it in JSON", () => {
+    const secret = String.raw`pa"55\word-1`;
+    const said = JSON.stringify({ a: secret });
+    expect(known({ password: secret }).redact(said)).toMatch(/^{"a":"<redacted:\w+>"}$/);
+  });
+
   it("looks for thousands that begin alike in linear time", () => {
     const secrets = known({ tokens: Array.from({ length: 2000 }, (_, i) => `same-begin-${i}`) });
     const said = "same-begin-".repeat(10_000);
@@ -259,8 +272,9 @@ describe("KnownSecrets", () => {
   });
 
   it("leaves words and short texts", () => {
-    const secrets = known({ password: "default", token: "abc-1", key: "my-tls-secret", cert: true });
-    expect(secrets.redact("default abc-1 my-tls-secret true")).toBe("default abc-1 my-tls-secret true");
+    const secrets = known({ password: "correct horse", token: "abc-1", key: "my-tls-secret", cert: true });
+    const said = "correct horse abc-1 my-tls-secret true";
+    expect(secrets.redact(said)).toBe(said);
   });
 
   it("finds a long secret in a message that was cut", () => {
@@ -283,6 +297,8 @@ describe("KnownSecrets", () => {
       Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`token${i}`, `secret-${i}-00`])),
     );
     expect(secrets.redact("oldest-00 secret-1999-00")).toMatch(/^oldest-00 <redacted/);
+    secrets.learn({ password: "oldest-00" });
+    expect(secrets.redact("oldest-00 secret-0-00")).toMatch(/^<redacted:\w+> secret-0-00$/);
   });
 });
 

@@ -5,9 +5,8 @@ import { redactText } from "./text.ts";
 import { hideInValues } from "./values.ts";
 
 const MOST_KNOWN = 2000;
-const SHORTEST = 8;
-/** What is only letters and separators may be a word of the language, a name or a path: hiding it would hide much. */
-const WORDS = /^[A-Za-z\s._/:-]*$/;
+/** What is short, or only letters and separators, may be a word, a name or a path: hiding it would hide much. */
+const WORDS = /^(?:[A-Za-z\s._/:-]*|.{0,7})$/s;
 
 /**
  * What values have shown to be secret, so that it can be taken out of any text: the log, statuses, Events, queues. Only
@@ -17,15 +16,13 @@ export class KnownSecrets {
   readonly #known = new Set<string>();
   readonly #search = new SecretSearch();
   #walked = new WeakSet<object>();
-  /** Texts that have been looked at; most come again with the next merge. */
-  readonly #taken = new Set<string>();
 
   /** Takes up the secrets in `value`: as {@link redactValues} tells them, `paths` being its `secretPaths`. */
   learn(value: Json, paths: ReadonlySet<string> = new Set()): void {
     hideInValues(value, paths, {
       hide: (secret) => {
         this.#add(secret);
-        return "";
+        return secret;
       },
       // Merges share what they do not change: it has been walked before.
       skip: (each) => {
@@ -54,11 +51,8 @@ export class KnownSecrets {
   }
 
   #add(text: string): void {
-    if (this.#taken.has(text)) return;
-    if (this.#taken.size >= MOST_KNOWN) this.#taken.clear();
-    this.#taken.add(text);
     for (const part of partsOf(text)) {
-      if (part.length < SHORTEST || WORDS.test(part) || this.#known.has(part)) continue;
+      if (WORDS.test(part) || this.#known.has(part)) continue;
       if (this.#known.size >= MOST_KNOWN) this.#forgetOldest();
       this.#known.add(part);
       this.#search.add(part);
@@ -72,7 +66,6 @@ export class KnownSecrets {
     this.#search.remove(oldest);
     // What was walked is to be learned again should it come back.
     this.#walked = new WeakSet();
-    this.#taken.clear();
   }
 }
 
