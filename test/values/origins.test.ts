@@ -1,0 +1,52 @@
+import { describe, expect, it } from "vitest";
+
+import { compileSchemas, originOf } from "../../src/values/index.ts";
+import type { SectionInput } from "../../src/values/index.ts";
+
+const input: SectionInput = {
+  schemas: compileSchemas({
+    config: { file: "c", text: "{additionalProperties: true, properties: {a: {default: 1}}}" },
+    values: { file: "v", text: "{additionalProperties: true, properties: {b: {default: {x: 1}}}}" },
+  }),
+  common: { c: 1, m: { x: 1 } },
+  own: { d: [1, { e: 1 }], m: { y: 1 }, n: { z: 1 } },
+  config: { f: 1, gone: null, "s/t": 1 },
+  overlay: { g: 1, away: null },
+  patches: [
+    { op: "add", path: "/m/h", value: { i: 1 } },
+    { op: "remove", path: "/m/c" },
+    { op: "test", path: "/m/f", value: 1 },
+    { op: "copy", from: "/m/f", path: "/m/n/k" },
+  ],
+};
+
+describe("originOf", () => {
+  it.each([
+    ["/a", "config schema default", "/a"],
+    ["/b/x", "values schema default", "/b/x"],
+    ["/b", "values schema default", "/b"],
+    ["/d", "module values.yaml", "/d"],
+    ["/d/1/e", "module values.yaml", "/d"],
+    ["/f", "ConfigMap", "/f"],
+    ["/f/below", "ConfigMap", "/f"],
+    ["/s~1t", "ConfigMap", "/s~1t"],
+    ["/g", "overlay", "/g"],
+    ["/h/i", "hook patch", "/h/i"],
+    ["/n/k", "hook patch", "/n/k"],
+    ["/n/z", "module values.yaml", "/n/z"],
+    ["/gone", "ConfigMap", "/gone"],
+    ["/away", "overlay", "/away"],
+  ])("%s is of %s", (path, layer, at) => {
+    expect(originOf(input, path)).toEqual({ layer, path: at });
+  });
+
+  it.each(["/m", "/", "/nothing", "/gone/below"])("%s is of nobody", (path) => {
+    expect(originOf(input, path)).toBeUndefined();
+  });
+
+  it("tells the one layer that is", () => {
+    const { schemas } = input;
+    expect(originOf({ schemas, config: { a: 1 } }, "/")).toEqual({ layer: "ConfigMap", path: "" });
+    expect(originOf({ schemas, own: [1] }, "/")).toEqual({ layer: "module values.yaml", path: "" });
+  });
+});
