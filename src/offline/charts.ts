@@ -1,3 +1,5 @@
+/** Renders charts without a cluster. */
+
 import { readFile } from "node:fs/promises";
 
 import type { Environment, Settings } from "../config.ts";
@@ -8,7 +10,10 @@ import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
 import { compileSchemas, effective } from "../values/index.ts";
 
-/** Renders the charts of modules from files alone: values files, schema defaults, and what stands for a ConfigMap. */
+/**
+ * Renders the charts of modules from files alone: values files, schema defaults, and a file in place of the
+ * ConfigMap.
+ */
 export class OfflineCharts {
   readonly #helm: Helm;
   readonly #tmpDir: string;
@@ -32,7 +37,7 @@ export class OfflineCharts {
     });
   }
 
-  /** Why nothing can be rendered; undefined where helm is at hand. */
+  /** Why nothing can be rendered; undefined when helm can be used. */
   missing(): Problem | undefined {
     try {
       this.#helm.identity();
@@ -43,7 +48,10 @@ export class OfflineCharts {
     }
   }
 
-  /** The manifest of a module with a chart; CRDs in `crds/`, also of sub-charts, on demand. Throws HelmError, ProblemError. */
+  /**
+   * The manifest of a module with a chart, on demand with the CRDs in `crds/` and those of sub-charts. Throws
+   * HelmError, ProblemError.
+   */
   render(module: Module, tree: Tree, { includeCrds = false } = {}): Promise<string> {
     const tools = { helm: this.#helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = JSON.stringify(this.#values(module, tree));

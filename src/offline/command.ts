@@ -1,13 +1,12 @@
+/** The sub-commands that need no cluster (docs/DEBUG.md, "Without a cluster"). */
+
 import { UsageError, parseSettings } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { runHookOffline } from "./hook-run.ts";
 import { lintDirs, rbacOf } from "./lint.ts";
 import type { Printed } from "./surroundings.ts";
 
-/**
- * Sub-commands that need no cluster: `hook run`, `lint`. Exit code 1 when the hook fails
- * or lint finds something. Throws UsageError.
- */
+/** Runs `hook run` or `lint`. Exit code 1 when the hook fails or lint finds something. Throws UsageError. */
 export function runOffline(
   command: "hook" | "lint",
   args: readonly string[],

@@ -1,3 +1,5 @@
+/** The sub-command `hook run`. */
+
 import { readFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 
@@ -20,7 +22,10 @@ export interface HookFiles {
   readonly configValues: string | undefined;
 }
 
-/** Runs one hook and says as YAML what it would change; nothing is applied. Throws ProblemError for files it cannot read. */
+/**
+ * Runs one hook and prints as YAML what it would change; nothing is applied. Throws ProblemError for files it
+ * cannot read.
+ */
 export async function runHookOffline(
   files: HookFiles,
   settings: Settings,
@@ -56,7 +61,7 @@ function failed(failure: string): Printed {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** Throws PatchError: such a patch fails the hook. */
+/** Throws PatchError for a patch that would fail the hook. */
 function changesOf(output: HookOutput, rules: PatchRules): Json {
   const config = parsePatch(output.configPatchText, rules);
   const values = parsePatch(output.valuesPatchText, rules);
@@ -72,7 +77,7 @@ function changesOf(output: HookOutput, rules: PatchRules): Json {
   };
 }
 
-/** A hook below `<number>-<module>/hooks` is a module's, any other a global one. */
+/** A hook below `<number>-<module>/hooks` is a module's, any other one is global. */
 function rulesOf(path: string): PatchRules {
   const { root } = hookFileAt(path);
   const owner = basename(root) === "hooks" ? basename(resolve(root, "..")) : "";

@@ -1,3 +1,5 @@
+/** Checks the charts of modules for `lint`. */
+
 import { basename, join } from "node:path";
 
 import { HelmError, manifestFaults, unreadKeys } from "../helm/index.ts";
@@ -5,7 +7,10 @@ import { ProblemError } from "../model/index.ts";
 import type { Module, Problem, Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 
-/** What is wrong with a module's chart: values that nothing reads, what helm refuses, what any API server would. */
+/**
+ * What is wrong with a module's chart: values that nothing reads, what helm refuses, what any API server would
+ * refuse.
+ */
 export async function lintChart(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
   if (module.chart === "none") return [];
   return [...lintLevels(module), ...(await lintManifest(module, tree, charts))];
@@ -32,7 +37,7 @@ async function lintManifest(module: Module, tree: Tree, charts: OfflineCharts): 
 }
 
 function refused({ dir }: Module, error: HelmError): Problem {
-  // helm loads a staged copy of charts that it would not take as they lie there.
+  // helm loads a staged copy of charts that it would not accept as they are.
   const message = error.message.replace(`helm template ${basename(dir)}: `, "");
   return {
     file: dir,

@@ -1,3 +1,5 @@
+/** Finds out what kind of directory `lint` was given. */
+
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 
@@ -5,13 +7,13 @@ import { ProblemError } from "../model/index.ts";
 import type { Tree } from "../model/index.ts";
 import { readTree } from "../modules/index.ts";
 
-/** One directory as `lint` was given it. */
+/** One directory that `lint` was given. */
 export interface LintDir {
   readonly dir: string;
   readonly tree: Tree;
   /** Whose layout is to be checked; undefined for global hooks. */
   readonly modulesDir: string | undefined;
-  /** Only what is below this path is wanted: one module was named. */
+  /** Only what is below this path counts: a single module was named. */
   readonly only: string | undefined;
 }
 

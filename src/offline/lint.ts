@@ -1,3 +1,5 @@
+/** The sub-command `lint`. */
+
 import type { Environment, Settings } from "../config.ts";
 import { HookLoader, lintHook } from "../hooks/index.ts";
 import type { AskOptions, HookKind } from "../hooks/index.ts";
@@ -19,10 +21,10 @@ interface Findings {
   readonly warnings: Problem[];
 }
 
-/** What `lint` is to look at. */
+/** What `lint` has to check. */
 export interface LintRequest {
   readonly dirs: readonly string[];
-  /** A file with what the ConfigMap would say: `global` and sections of modules. */
+  /** A file in place of the ConfigMap: `global` and sections of modules. */
   readonly values: string | undefined;
 }
 

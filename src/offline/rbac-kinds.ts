@@ -1,3 +1,5 @@
+/** Finds groups and plurals of kinds without a server. */
+
 import { readFile } from "node:fs/promises";
 
 import { documentsOf } from "../helm/index.ts";
@@ -10,7 +12,7 @@ export interface KindNames {
   readonly plural: string;
 }
 
-/** Kinds every cluster has, by group, for bindings that give no apiVersion. */
+/** Kinds that every cluster has, by group, for bindings that give no apiVersion. */
 const BUILT_IN: Readonly<Record<string, string>> = {
   "": "ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
   apps: "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
@@ -41,7 +43,7 @@ export class Kinds {
   /** Of CRD files, by kind in lower case. */
   readonly #own = new Map<string, KindNames>();
 
-  /** Takes in the CRDs of files; what cannot be read is left out. */
+  /** Adds the CRDs of files; what cannot be read is left out. */
   async learn(files: readonly string[]): Promise<void> {
     for (const file of files) {
       const text = await readFile(file, "utf8").catch(() => "");
@@ -49,12 +51,12 @@ export class Kinds {
     }
   }
 
-  /** Takes in those of `documents` that are CRDs. */
+  /** Adds those of `documents` that are CRDs. */
   learnFrom(documents: readonly Json[]): void {
     for (const document of documents) this.#learnOne(document);
   }
 
-  /** Bindings may name a kind in any case, or give the plural. */
+  /** Bindings may name a kind in any case, or by its plural. */
   resolve(kind: string, apiVersion: string | undefined): KindNames {
     const name = kind.toLowerCase();
     const group = apiVersion?.includes("/") === true ? apiVersion.split("/")[0] : undefined;
@@ -76,7 +78,7 @@ export class Kinds {
   }
 }
 
-/** As most CRDs and all built-in kinds are named. */
+/** The usual plural: that of most CRDs and all built-in kinds. */
 function pluralOf(name: string): string {
   if (GROUPS.has(name.replace(/s$/, "")) && name.endsWith("s") && !GROUPS.has(name)) return name;
   if (name === "endpoints") return name;

@@ -1,3 +1,5 @@
+/** The rules that `lint --rbac` prints. */
+
 import { documentsOf } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -10,8 +12,8 @@ const WATCHED = ["get", "list", "watch"];
 const MANAGED = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
 /**
- * RBAC rules for what the bindings of hooks watch and charts hold (with what their own roles grant, which the operator
- * must hold to create them). Object patches of hooks cannot be known. What could not be looked at is a problem.
+ * RBAC rules for what hooks' bindings watch and charts hold. The operator must also hold what roles inside charts
+ * grant, or it could not create them. Object patches of hooks cannot be known. What could not be read is a problem.
  */
 export async function rulesOf(
   trees: readonly Tree[],
@@ -32,7 +34,7 @@ export async function rulesOf(
   return { rules: needs.rules(), problems };
 }
 
-/** Verbs by group and resource, and rules taken over as they are. */
+/** Verbs by group and resource, and rules that are taken over as they are. */
 class Needs {
   readonly kinds = new Kinds();
   readonly #verbs = new Map<string, Set<string>>();
@@ -48,7 +50,7 @@ class Needs {
     this.#granted.set(JSON.stringify(rule), rule);
   }
 
-  /** Resources of one group with the same verbs stand in one rule. */
+  /** Resources of one group with the same verbs share one rule. */
   rules(): Json[] {
     const groups = new Map<string, { group: string; verbs: string[]; resources: string[] }>();
     for (const [key, set] of [...this.#verbs].sort(([a], [b]) => (a < b ? -1 : 1))) {
@@ -123,7 +125,10 @@ function addObject(needs: Needs, object: JsonObject): void {
     needs.grant({ apiGroups: [RBAC], resources: ["clusterroles"], verbs: ["escalate"] });
 }
 
-/** Who may not grant what a role holds must be allowed to bind it by name: roles that this chart does not bring. */
+/**
+ * Without the rights that a role grants, the operator needs the right to bind it by name: for roles that this chart
+ * does not contain.
+ */
 function addBindingRights(needs: Needs, objects: readonly JsonObject[]): void {
   const brought = new Set(
     objects.filter(isRbac).map((object) => `${text(object["kind"])} ${nameOf(object)}`),

@@ -1,3 +1,5 @@
+/** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
+
 import type { Settings } from "../config.ts";
 import { ForeignReleaseError } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -26,7 +28,7 @@ type Fate =
   | "invalid"
   | "disabled";
 
-/** What a start stands on. */
+/** What a start reads. */
 interface Base {
   readonly settings: Settings;
   readonly clock: Clock;
@@ -40,11 +42,11 @@ interface Base {
   readonly readTree: () => Promise<Tree>;
 }
 
-/** Where the picture of a start comes from. */
+/** Where the information about a start comes from. */
 interface Look {
   readonly base: Base;
   readonly releases: Releases;
-  /** A record of its own: the running operator's is not touched. */
+  /** A state of its own: the running operator's is not touched. */
   readonly state: State;
   readonly tree: Tree;
   readonly configFound: boolean;
@@ -53,8 +55,9 @@ interface Look {
 const ALWAYS: readonly Fate[] = ["install", "upgrade", "delete", "purge"];
 
 /**
- * What a start would do, from directories, ConfigMap and releases as they are now; runs `enabled` scripts but no hooks,
- * and changes nothing. `running` lends what its hooks have patched, which a start would learn from them anew.
+ * What a start would do, from directories, ConfigMap and releases as they are now; runs `enabled` scripts but no
+ * hooks, and changes nothing. `running` provides what hooks have patched so far, which a start would learn from
+ * them anew.
  */
 export async function previewStart(base: Base, releases: Releases, running?: State): Promise<Json> {
   const { state, tree, configFound } = await record(base, running);
@@ -68,7 +71,7 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   return base.secrets.redactDeep({ ...groups, notes: [...held, ...notesOf(look, running)] });
 }
 
-/** Whether the removals among these are more than one change may make. */
+/** Whether these removals are more than one change may make. */
 function heldBack({ base, releases, state }: Look, fates: readonly Verdict[], running?: State): string[] {
   const of = (...wanted: readonly Fate[]): string[] =>
     fates.filter(([, fate]) => wanted.includes(fate)).map(([name]) => name);
@@ -113,7 +116,7 @@ function lend(from: State, to: State): void {
     if (enabledBy === "hook") to.values.setHookFlag(module.valuesKey, enabled);
 }
 
-/** What would keep a start from happening. */
+/** What would make a start fail. */
 function refusalsOf({ tree, state }: Look): string[] {
   const { config } = state.view;
   const problems = config.condition === "invalid" ? config.problems : [];

@@ -1,3 +1,5 @@
+/** What offline sub-commands need around them: log, children, clean-up. */
+
 import { writeSync } from "node:fs";
 
 import type { Environment, Settings } from "../config.ts";
@@ -17,7 +19,7 @@ export interface Printed {
   readonly code: number;
 }
 
-/** Does the work of a sub-command; then its children are ended and what it acquired is released. */
+/** Does the work of a sub-command; then ends its children and releases what it acquired. */
 export async function scoped<T>(work: (scope: Scope) => Promise<T>): Promise<T> {
   const scope = new Scope();
   try {
@@ -28,13 +30,13 @@ export async function scoped<T>(work: (scope: Scope) => Promise<T>): Promise<T> 
   }
 }
 
-/** Log lines of offline sub-commands go to stderr: stdout is for what they find. */
+/** Log lines of offline sub-commands go to stderr: stdout is for their results. */
 export function stderrLogger(settings: Settings): Logger {
   const write = (line: string): void => void writeSync(2, line);
   return createLogger({ level: settings.logLevel, type: "text", noTime: true, clock: systemClock, write });
 }
 
-/** Everything it takes to ask hooks for their configuration, checks included. */
+/** Everything that is needed to ask hooks for their configuration, checks included. */
 export function askOptions(settings: Settings, environment: Environment, scope: Scope): AskOptions {
   const logger = stderrLogger(settings);
   const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock: systemClock, logger });

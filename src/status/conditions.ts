@@ -1,3 +1,5 @@
+/** Conditions of both kinds of resources (docs/STATUS.md, "Conditions"). */
+
 import { line, timestamp } from "./text.ts";
 import type { Condition, ConditionStatus, ConditionType, ModuleState } from "./types.ts";
 
@@ -6,7 +8,7 @@ export interface Judged {
   readonly state: ModuleState;
   readonly reason: string;
   readonly message: string;
-  /** Ready for states that leave it as it was: a healing, a suspension. */
+  /** Ready for states that do not change it: a healing, a suspension. */
   readonly before?: ConditionStatus;
 }
 
@@ -29,7 +31,7 @@ export function readyOf(judged: Judged): ConditionStatus {
   return judged.before ?? READY[judged.state];
 }
 
-/** Ready, and Reconciling or Stalled while they hold: never both, never False (kstatus). */
+/** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
 export function progress(judged: Judged): Aspect[] {
   const { state, reason } = judged;
   const message = line(judged.message);
@@ -44,7 +46,7 @@ export function progress(judged: Judged): Aspect[] {
   return aspects;
 }
 
-/** Times by condition type: of the last projection, or of the object that was there at start. */
+/** Times by condition type: of the last status, or of the object that was there at the start. */
 export type Transitions = ReadonlyMap<ConditionType, Pick<Condition, "status" | "lastTransitionTime">>;
 
 /** The transition times that a list of conditions carries. */

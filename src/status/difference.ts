@@ -1,3 +1,5 @@
+/** Differences between the status on the server and the wanted one. */
+
 import { canonicalJson } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import type { Condition, ModuleStatus } from "./types.ts";
@@ -8,8 +10,8 @@ export type PatchStep =
   | { readonly op: "remove"; readonly path: string };
 
 /**
- * The steps that make the status on the server (`from`, undefined = none) the wanted one, one per top-level
- * field. A JSON patch, because a merge patch cannot say that a value is null.
+ * The patch that turns the status on the server (`from`, undefined = none) into the wanted one, one operation for
+ * each top-level field. A JSON patch, because a merge patch cannot set a value to null.
  */
 export function statusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
   if (from === undefined) return [{ op: "add", path: "/status", value: to }];
@@ -30,8 +32,8 @@ export function same(a: Json | undefined, b: Json | undefined): boolean {
 }
 
 /**
- * True when two statuses of a waiting module differ only in words and in how far helm is: such changes may wait, or a
- * long reload would re-write every waiting module each time another one has finished.
+ * True when two statuses of a waiting module differ only in words and in the progress of helm. Such changes may
+ * wait; otherwise a long reload would rewrite every waiting module each time another one has finished.
  */
 export function differsInWordsOnly(from: ModuleStatus, to: ModuleStatus): boolean {
   if (from.state !== "Pending" || to.state !== "Pending") return false;
@@ -44,7 +46,7 @@ function besidesWords(status: ModuleStatus): JsonObject {
   return rest as unknown as JsonObject;
 }
 
-/** Whether two lists of conditions are the same but for their messages. */
+/** Whether two lists of conditions are the same except for their messages. */
 function saysTheSame(from: readonly Condition[], to: readonly Condition[]): boolean {
   return from.length === to.length && from.every((each, index) => isLike(each, to[index]));
 }

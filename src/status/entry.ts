@@ -1,3 +1,5 @@
+/** One object of the status: what it should be, what it is, and what has to be written. */
+
 import type { Timer } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
@@ -5,21 +7,24 @@ import { type Known, stamp } from "./known.ts";
 import type { Sighting } from "./sightings.ts";
 import type { ModuleSpec, ModuleStatus, OperatorStatus } from "./types.ts";
 
-/** Least time between two writes of one object that are no moved digest, and of words only, in milliseconds. */
+/**
+ * Least time between two writes of one object, in milliseconds, unless a digest changed; and between two writes
+ * that change words only.
+ */
 const WRITE_EVERY_MS = 1000;
 const WORDS_EVERY_MS = 30_000;
 
-/** Which object an entry stands for. */
+/** Which object it is. */
 export type Identity =
   | { readonly kind: "AddonModule"; readonly name: string }
   | { readonly kind: "AddonOperator"; readonly name: string };
 
-/** One object of ours: what it should be, what is known of it, and when it may be written. */
+/** One object: what it should be, what is known of it, and when it may be written. */
 export interface Entry {
   readonly id: Identity;
   /** The module's wanted content; undefined for the operator's object and for modules that are gone. */
   spec: ModuleSpec | undefined;
-  /** The wanted status; undefined = nothing is wanted (yet). */
+  /** The wanted status; undefined = none (yet). */
   status: ModuleStatus | OperatorStatus | undefined;
   /** The status that was last written, before it got its generation. */
   written: ModuleStatus | OperatorStatus | undefined;
@@ -29,14 +34,14 @@ export interface Entry {
   /** The last token asked for by annotation. */
   token: string | undefined;
   lastWriteAt: number;
-  /** Not to be touched before this time, ms since the epoch: after failures and deletions. */
+  /** Do not write before this time, ms since the epoch: after failures and deletions. */
   notBefore: number;
   failures: number;
-  /** The module's directory is gone, and so is the object to go; never set before the directories were read. */
+  /** The module's directory is gone, so the object has to go; never set before the directories were read. */
   gone: boolean;
-  /** Someone deleted the object: it comes back while we run, but not on our way out. */
+  /** Somebody deleted the object: it is created again, but not while the operator stops. */
   deleted: boolean;
-  /** What a watch told while a write, or the first list, was under way. */
+  /** What a watch reported while a write, or the first list, was under way. */
   seen: Sighting | undefined;
   busy: boolean;
   queued: boolean;
@@ -65,13 +70,13 @@ export function newEntry(id: Identity): Entry {
   };
 }
 
-/** What has to be done to an object. */
+/** The next step for an object. */
 export type Need = "none" | "create" | "remove" | "patch" | "status";
 
 /** Identity of our AddonModules on the server. */
 export interface Marks {
   readonly labels: Readonly<Record<string, string>>;
-  /** uid of the AddonOperator; undefined while it is not there. */
+  /** uid of the AddonOperator; undefined while there is none. */
   readonly ownerUid: string | undefined;
 }
 
@@ -90,7 +95,7 @@ export function wantedStatus(entry: Entry, known: Known): JsonObject {
   return stamp(entry.status ?? { conditions: [] }, entry.acknowledged ?? known.generation);
 }
 
-/** Tells which operator an object belongs to. */
+/** Label that names the operator an object belongs to. */
 export const OWNER_LABEL = "addon-operator.io/managed-by";
 
 /** Whether this operator made the object. */
@@ -110,7 +115,7 @@ function hasMarks(known: Known, entry: Entry, marks: Marks): boolean {
   return labelled && owned && same(known.spec, entry.spec as unknown as JsonObject);
 }
 
-/** When the object may be written, ms since the epoch: a moved spec, a new or a lost object at once. */
+/** When the object may be written, ms since the epoch: at once for a changed spec, a new or a lost object. */
 export function dueAt(entry: Entry, need: Need): number {
   return Math.max(entry.notBefore, need === "status" ? entry.lastWriteAt + pause(entry) : 0);
 }
@@ -119,7 +124,7 @@ function pause(entry: Entry): number {
   return tellsWordsOnly(entry) ? WORDS_EVERY_MS : WRITE_EVERY_MS;
 }
 
-/** Whether all that is to be written are words: found out at little cost, as it is asked for at every look. */
+/** Whether only words have to be written; found out cheaply, since it is asked at every look. */
 export function movesWordsOnly(entry: Entry, marks: Marks): boolean {
   return (
     !entry.gone && entry.known !== undefined && hasMarks(entry.known, entry, marks) && tellsWordsOnly(entry)

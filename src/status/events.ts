@@ -1,3 +1,5 @@
+/** Writes Kubernetes Events (docs/STATUS.md, "Events"). */
+
 import {
   type Clock,
   type KnownSecrets,
@@ -11,7 +13,7 @@ import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube
 import { line } from "./text.ts";
 import { API_VERSION } from "./types.ts";
 
-/** Everything that Events are written for, with the Event's type. */
+/** The reasons of all Events, with their type. */
 export const EVENT_TYPES = {
   ReleaseInstalled: "Normal",
   ReleaseUpgraded: "Normal",
@@ -31,7 +33,7 @@ export const EVENT_TYPES = {
 } as const;
 export type EventReason = keyof typeof EVENT_TYPES;
 
-/** One thing that happened. */
+/** Something that happened. */
 export interface Happening {
   /** The module it is about; undefined = the operator. */
   readonly module: string | undefined;
@@ -48,9 +50,9 @@ export interface EventWriterOptions {
   readonly namespace: string;
   /** Name of the AddonOperator. */
   readonly operatorName: string;
-  /** Who reports: the Pod's or machine's name. */
+  /** Who reports: name of the Pod or machine. */
   readonly instance: string;
-  /** Taken out of the note. */
+  /** Removes secrets from the note. */
   readonly secrets?: KnownSecrets;
   /** uid of an object, where it is known: makes `kubectl describe` find the Event. */
   readonly uidOf?: (module: string | undefined) => string | undefined;
@@ -70,7 +72,7 @@ const CALL_TIMEOUT_MS = 5000;
 
 interface Series {
   readonly name: string;
-  /** Repetitions, the first one included. */
+  /** Repetitions, the first Event included. */
   count: number;
   lastAt: number;
   timer: Timer | undefined;
@@ -128,7 +130,7 @@ export class EventWriter {
     await this.#writing;
   }
 
-  /** Ends all work, also calls under way. */
+  /** Stops, and aborts calls under way. */
   close(): void {
     this.#abort.abort();
     for (const series of this.#series.values()) series.timer?.cancel();
@@ -160,7 +162,7 @@ export class EventWriter {
     if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#hurry.signal]));
   }
 
-  /** `kubectl describe` finds Events by uid, and at a first start the objects may come a moment later. */
+  /** `kubectl describe` finds Events by uid; at a first start the objects may come a moment later. */
   async #untilKnown(module: string | undefined, signal: AbortSignal): Promise<void> {
     const { clock, uidOf } = this.#options;
     const isAwaited = (): boolean => uidOf !== undefined && uidOf(module) === undefined;
@@ -182,14 +184,14 @@ export class EventWriter {
       try {
         await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
       } catch (error) {
-        // Events have a short life on the server: the next one of this kind begins a new series.
+        // Events are kept for a short time on the server: the next one of this kind begins a new series.
         if (!isNotFound(error)) throw error;
         series.lastAt = Number.NEGATIVE_INFINITY;
       }
     });
   }
 
-  /** One call after the other; a server that does not keep up costs Events, not memory. */
+  /** One call after the other; a slow server costs Events, not memory. */
   #write(call: (signal: AbortSignal) => Promise<unknown>): void {
     if (this.#waiting >= MOST_WAITING) {
       this.#dropped += 1;

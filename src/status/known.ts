@@ -1,9 +1,11 @@
+/** What is known of an object on the server. */
+
 import { digestJson } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { AddonObject, OwnerReference } from "./resources.ts";
 import type { Condition } from "./types.ts";
 
-/** What is known of an object on the server: as much as it takes to write differences and to notice strangers. */
+/** What is known of an object on the server: enough to write differences and to notice foreign objects. */
 export interface Known {
   readonly uid: string;
   readonly generation: number;
@@ -12,13 +14,13 @@ export interface Known {
   readonly ownerUid: string | undefined;
   /** Owners that others have given it. */
   readonly otherOwners: readonly OwnerReference[];
-  /** It is deleted already, and finalizers hold it. */
+  /** It is being deleted, and finalizers keep it. */
   readonly isGoing: boolean;
   readonly spec: JsonObject | undefined;
   readonly status: JsonObject | undefined;
   /** Digest of the status as the server stored it, which may be less than what was sent. */
   readonly statusDigest: string;
-  /** Paths of the status that the server was sent and did not keep. */
+  /** Paths of the status that the server dropped when it stored it. */
   readonly dropped?: ReadonlySet<string>;
 }
 
@@ -45,7 +47,7 @@ function isOperator({ kind }: OwnerReference): boolean {
   return kind === "AddonOperator";
 }
 
-/** As {@link knownFrom}; of the status that is known already it stays known what the server dropped of it. */
+/** As {@link knownFrom}; for a status that is known already, also what the server dropped of it. */
 export function knownAfter(before: Known | undefined, object: AddonObject): Known {
   const seen = knownFrom(object);
   if (before?.uid !== seen.uid || before.statusDigest !== seen.statusDigest) return seen;
@@ -54,7 +56,7 @@ export function knownAfter(before: Known | undefined, object: AddonObject): Know
 
 const NUMBER = /^\d+$/;
 
-/** Order of two resourceVersions of one kind; what is no number counts as newer, to be on the safe side. */
+/** Order of two resourceVersions of one kind; what is not a number counts as newer, to be safe. */
 export function isNewer(a: string, b: string): boolean {
   if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
   return a.length === b.length ? a > b : a.length > b.length;

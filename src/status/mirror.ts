@@ -1,3 +1,5 @@
+/** Keeps AddonModules and the AddonOperator as the state says. */
+
 import { type Clock, type KnownSecrets, type Logger, oneLine } from "../lib/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
@@ -23,7 +25,7 @@ export interface MirrorOptions {
   readonly namespace: string;
   /** Name of the AddonOperator: the ConfigMap's. */
   readonly operatorName: string;
-  /** Taken out of every text. */
+  /** Removes secrets from every text. */
   readonly secrets?: KnownSecrets;
   /** `--status-values`, default redacted. */
   readonly statusValues?: StatusValues;
@@ -31,31 +33,37 @@ export interface MirrorOptions {
   readonly helmRelease?: HelmRelease | undefined;
   /** Writes at the same time, default 6. */
   readonly parallel?: number;
-  /** Someone set a new token; `module` is undefined for the AddonOperator. Must read the ConfigMap again first. */
+  /**
+   * Called when somebody set a new token; `module` is undefined for the AddonOperator. Must read the ConfigMap
+   * again first.
+   */
   readonly requested?: (module: string | undefined, token: string) => void;
-  /** What the AddonOperator's annotation for confirming a removal says now. */
+  /** The present value of the AddonOperator's annotation that confirms a removal. */
   readonly confirmed?: (version: string | undefined) => void;
   /**
-   * Someone changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum read) and
-   * recorded: only then does the status speak of the new generation.
+   * Called when somebody changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum
+   * read) and recorded: only then may the status speak of the new generation.
    */
   readonly specChanged?: () => Promise<void>;
 }
 
-/** Least and longest time between two looks at the view, in milliseconds; a look may cost a twentieth of the time. */
+/** Least and longest time between two looks at the view, in milliseconds; looks may take a twentieth of the time. */
 const LOOK_EVERY_MS = 50;
 const LOOK_COST = 20;
 const LOOK_SELDOM_MS = 500;
-/** A deleted AddonOperator comes back after this time: its chart may be on its way out, and the operator with it. */
+/**
+ * A deleted AddonOperator is created again after this time: its chart may be on its way out, and the operator with
+ * it.
+ */
 const OPERATOR_BACK_MS = 2000;
 const READ_AGAIN_MS = 5000;
-/** A module that discovery has not looked at is shown after this time, so that a long start is seen. */
+/** A module that discovery has not looked at is shown after this time, so that a long start can be followed. */
 const UNDECIDED_MS = 2000;
 const PARALLEL = 6;
 
 /**
- * Keeps AddonModules and the AddonOperator as the view tells. Work never waits for it:
- * `update` only remembers. Never throws; API errors are logged once and tried again with growing delays.
+ * Keeps AddonModules and the AddonOperator as the view says. Work never waits for it: `update` only takes notes.
+ * Never throws; API errors are logged once and tried again with growing delays.
  */
 export class StatusMirror {
   readonly #options: MirrorOptions;
@@ -100,7 +108,7 @@ export class StatusMirror {
     this.#lookSoon();
   }
 
-  /** An own object as a watch sees it, listed or changed: hand edits are put right, tokens handed on. */
+  /** An own object as a watch reports it: edits by hand are undone, tokens handed on. */
   onObserved(object: AddonObject): void {
     const entry = this.#entryOf(object);
     if (this.#closed || entry === undefined) return;
@@ -108,7 +116,7 @@ export class StatusMirror {
     this.#see(entry, object, object);
   }
 
-  /** An own object as a watch saw it go: it comes back while it is wanted. */
+  /** An own object that a watch reports as deleted: it is created again while it is wanted. */
   onDeleted(object: AddonObject): void {
     const entry = this.#entryOf(object);
     if (this.#closed || entry === undefined) return;
@@ -127,7 +135,7 @@ export class StatusMirror {
     return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.known?.uid;
   }
 
-  /** How many objects are not as they should be yet. */
+  /** How many objects are not yet as they should be. */
   get unwritten(): number {
     return this.#writer.unwritten;
   }
@@ -182,19 +190,19 @@ export class StatusMirror {
     }
   }
 
-  /** An object that was there at start: a base for differences, and its transition times. */
+  /** An object that was there at the start: differences and transition times are based on it. */
   #takeIn(object: AddonObject): void {
     const entry = this.#entryOf(object);
     if (entry === undefined) return;
     this.#noteToken(entry, object);
     this.#adopt(entry, knownFrom(object));
-    // As good as written now: a restart that finds all as it was has time to tell so.
+    // Counts as just written, so a restart that finds all as it was writes nothing at once.
     entry.lastWriteAt = this.#options.clock.now();
     const conditions: readonly Condition[] = object.status?.conditions ?? [];
     this.#projector.seed(entry === this.#writer.operator ? undefined : entry.id.name, conditions);
   }
 
-  /** `object` is undefined where the watch told how it was when it went. */
+  /** `object` is undefined where the watch reported its last state. */
   #see(entry: Entry, { metadata }: AddonObject, object: AddonObject | undefined): void {
     entry.seen = { object, version: metadata.resourceVersion ?? "" };
     this.#notice(entry);
@@ -204,14 +212,16 @@ export class StatusMirror {
     if (!entry.busy && this.#catchUp(entry)) this.#writer.consider(entry);
   }
 
-  /** Takes over what watches told; false = nothing new. The list at start is the base: until then it waits. */
+  /**
+   * Takes over what watches reported; false = nothing new. The list at the start is the base: until then it waits.
+   */
   #catchUp(entry: Entry): boolean {
     if (!this.#loaded) return false;
     const known = this.#lists.knownAfter(entry);
     entry.seen = undefined;
     if (known === entry.known) return false;
     this.#adopt(entry, known);
-    // An object of no module that was looked at may be one of a module that is gone.
+    // An object without a module that was looked at may belong to a module that is gone.
     if (entry.status === undefined && !entry.gone) this.#lookSoon();
     return true;
   }
@@ -230,7 +240,7 @@ export class StatusMirror {
       });
   }
 
-  /** Takes over what is known of an object, and finds out whether its new generation may be spoken of. */
+  /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */
   #adopt(entry: Entry, known: Known | undefined): void {
     const before = entry.known;
     entry.known = known;
@@ -245,14 +255,14 @@ export class StatusMirror {
     }
   }
 
-  /** It is gone, and not by our hand where it is still wanted. */
+  /** It is gone; if it is still wanted, somebody else deleted it. */
   #lose(entry: Entry, before: Known | undefined): void {
     if (before === undefined || entry.gone) return;
     entry.deleted = true;
     if (entry === this.#writer.operator) entry.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
   }
 
-  /** Someone changed the summary's spec: its status follows when the ConfigMap has been read again. */
+  /** Somebody changed the AddonOperator's spec: its status follows when the ConfigMap has been read again. */
   #acknowledge(specChanged: () => Promise<void>, generation: number): void {
     const { operator } = this.#writer;
     const isNewest = (): boolean => operator.known?.generation === generation && !this.#closed;
@@ -282,7 +292,7 @@ export class StatusMirror {
     );
   }
 
-  /** Projects the view and considers what changed, or everything. */
+  /** Computes the statuses of the view and looks at those that changed, or at all. */
   #look(isFirst = false): void {
     if (this.#view === undefined || !this.#loaded || this.#closed) return;
     const { clock } = this.#options;
@@ -307,7 +317,7 @@ export class StatusMirror {
     }
   }
 
-  /** Sets what is wanted and returns the entries for which it changed. A directory not yet read removes nothing. */
+  /** Sets what is wanted and returns the entries that changed by it. A directory not yet read removes nothing. */
   #want(projection: Projection, view: View): Entry[] {
     const { operator } = this.#writer;
     const isTreeKnown = view.boot !== "loading";
@@ -330,8 +340,8 @@ export class StatusMirror {
   }
 
   /**
-   * Before discovery a module's spec is what it was, and one without object is given a moment: else every start would
-   * write what the next second writes again. undefined = not to be shown yet.
+   * Before discovery a module keeps its spec, and one without an object waits for a moment: else every start would
+   * write what the next second overwrites. undefined = not to be shown yet.
    */
   #undecided({ known }: Entry, spec: ModuleSpec): ModuleSpec | undefined {
     if (known?.spec !== undefined) return known.spec as unknown as ModuleSpec;

@@ -1,3 +1,5 @@
+/** The AddonModule of a module (docs/STATUS.md, "States of a module"). */
+
 import { shownDigest } from "../lib/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
@@ -12,18 +14,18 @@ export interface ModuleProjection {
   readonly status: ModuleStatus;
 }
 
-/** What a module is shown with beside its own view. */
+/** What is shown of a module beside its own view. */
 export interface ModuleFacts extends OperatorFacts {
   /** Transition times of the status before. */
   readonly before: Transitions;
-  /** `lastRun` as shown before; it stays while a run is too young to be announced. */
+  /** `lastRun` as shown before; it stays while the present run is too young to be announced. */
   readonly lastRunBefore: LastRunStatus | undefined;
   readonly shown: ShownValues;
 }
 
 const MOST_ABSENT = 20;
 
-/** The AddonModule of one module: pure, every time and every text comes from the arguments. */
+/** The AddonModule of one module. Pure: every time and every text comes from the arguments. */
 export function projectModule(view: ModuleView, facts: ModuleFacts): ModuleProjection {
   const verdict = judge(view, facts);
   return {

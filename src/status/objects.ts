@@ -1,3 +1,5 @@
+/** Reads and writes AddonModules and the AddonOperator on the server. */
+
 import {
   type KubeClient,
   type Target,
@@ -17,13 +19,13 @@ import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./re
 import type { AddonObject, IAddonModule, IAddonOperator, ObjectMeta, OwnerReference } from "./resources.ts";
 import { API_VERSION } from "./types.ts";
 
-/** The helm release of the operator's own chart: an AddonOperator we create can then be taken over by it. */
+/** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
 export interface HelmRelease {
   readonly name: string;
   readonly namespace: string;
 }
 
-/** Where the objects are and whom they belong to. */
+/** Where the objects are and which operator they belong to. */
 export interface Home {
   readonly client: KubeClient;
   readonly namespace: string;
@@ -54,7 +56,7 @@ export async function takeStep(
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   if (step.need === "create" || entry.known === undefined) return createObject(home, entry, step.marks);
   if (step.need === "status") return writeStatus(home, entry, step.marks);
-  // Only as it is known: meanwhile it may be another operator's, or have other owners.
+  // Only in the known version: it may be another operator's by now, or have other owners.
   const { uid, resourceVersion, otherOwners } = entry.known;
   if (step.need === "remove") {
     const preconditions = { uid, resourceVersion };
@@ -94,7 +96,7 @@ async function writeStatus(home: Home, entry: Entry, marks: Marks): Promise<Know
   return isTaken ? { ...after, status: wanted, dropped } : after;
 }
 
-/** Whoever's label the object has got meanwhile, it is not written then. */
+/** An object that has another operator's label by now is not written. */
 function stillOurs({ labels }: Marks): PatchStep {
   const path = `/metadata/labels/${OWNER_LABEL.replaceAll("/", "~1")}`;
   return { op: "test", path, value: labels[OWNER_LABEL] ?? "" };
@@ -147,7 +149,7 @@ function ownedMeta(
     kind: "AddonOperator",
     name: home.operatorName,
     uid: marks.ownerUid,
-    // An object has one controller at most.
+    // An object can have one controller only.
     controller: !others.some(({ controller }) => controller === true),
     blockOwnerDeletion: false,
   };

@@ -1,3 +1,5 @@
+/** The AddonOperator: the sum of all modules (docs/STATUS.md, "States of the operator"). */
+
 import { shownDigest } from "../lib/index.ts";
 import { describeProblem } from "../model/index.ts";
 import { explainBrake } from "../plan/index.ts";
@@ -7,7 +9,7 @@ import { defined, line, timestamp } from "./text.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "./types.ts";
 import { type Verdict, judge } from "./verdict.ts";
 
-/** An AddonOperator as it should be; its spec is not the operator's to write. */
+/** An AddonOperator as it should be; its spec is not written by the operator. */
 export interface OperatorProjection {
   readonly status: OperatorStatus;
 }
@@ -20,8 +22,8 @@ const MOST_LISTED = 20;
 const MOST_RIGHTS = 100;
 
 /**
- * The AddonOperator: pure. Ready only when every enabled module is; Stalled on an invalid or missing ConfigMap,
- * and when nothing is under way any more but some module needs a person.
+ * The AddonOperator: pure. Ready only when every enabled module is; Stalled when the ConfigMap is invalid or
+ * missing, and when nothing is under way any more but some module needs a person.
  */
 export function projectOperator(view: View, facts: { now: number; before: Transitions }): OperatorProjection {
   const verdicts = judgeAll(view, facts.now);
@@ -46,7 +48,10 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
   };
 }
 
-/** What stands in the way of global hooks, and keys of nobody, are said beside any state, and change none: no module is in doubt. */
+/**
+ * Problems of global hooks, and unknown keys, are added to the message in any state and change none: no module is
+ * in doubt.
+ */
 function withTroubles(judged: OperatorJudged, { troubles, config }: View): OperatorJudged {
   const keys = config.unknownKeys.slice(0, MOST_LISTED).join(", ");
   const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
@@ -86,7 +91,7 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
   running: "",
 };
 
-/** A reload under way. A retry inside it is told by the modules, so that a failing start is not shown as progress. */
+/** A reload under way. Retries inside it show on the modules, so that a failing start does not look like progress. */
 function underWay(view: View): OperatorJudged | undefined {
   if ([...view.modules.values()].some((module) => module.enabled && module.retry !== undefined))
     return undefined;
@@ -125,7 +130,7 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorJudged {
   };
 }
 
-/** A healing leaves Ready alone, and so does the summary of it. */
+/** A healing does not change Ready of its module, nor of the AddonOperator. */
 function isBusy(verdict: Verdict): boolean {
   return ["Pending", "Running", "Deleting"].includes(verdict.state) && readyOf(verdict) !== "True";
 }

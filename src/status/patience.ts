@@ -1,3 +1,5 @@
+/** Waits and log lines after errors of the API server. */
+
 import { type Clock, type Logger, oneLine, retryDelay } from "../lib/index.ts";
 import { ApiError } from "../kube/index.ts";
 
@@ -6,8 +8,8 @@ const BOUNDS = { minMs: 1000, maxMs: 60_000 };
 const LONGEST_FOR_MISSING_MS = 10_000;
 
 /**
- * How long to leave the API server alone after errors that every write would meet, and what to say: each kind of
- * trouble once, and once that it is over.
+ * How long to pause after errors that every write would meet, and what to log: each kind of problem once, and once
+ * that it is over.
  */
 export class Patience {
   readonly #clock: Clock;
@@ -26,7 +28,7 @@ export class Patience {
   /** Notes a failure and returns the delay before the next try, in milliseconds. */
   failed(error: unknown): number {
     const now = this.#clock.now();
-    // Writes that were under way together fail together: one outage, one failure.
+    // Writes that were under way together fail together: one outage counts as one failure.
     if (now < this.until) return this.until - now;
     this.#failures += 1;
     this.#say(error);
@@ -48,7 +50,7 @@ export class Patience {
     return failures === 1 ? 0 : retryDelay(failures - 1, BOUNDS, 0.5);
   }
 
-  /** Missing rights concern every object of the kind and verb: said once, tried seldom. */
+  /** Missing rights concern every object of the kind and verb: logged once, tried seldom. */
   #forbidden(error: ApiError, failures: number): number {
     const about = JSON.stringify(error.details?.["kind"] ?? "");
     if (!this.#refused.has(about)) this.#logger.warn(sentence(error), { error: oneLine(error) });
@@ -56,7 +58,7 @@ export class Patience {
     return retryDelay(failures, { minMs: 5000, maxMs: 300_000 }, 0.5);
   }
 
-  /** Notes that a call went through. */
+  /** Notes that a call succeeded. */
   succeeded(): void {
     this.#failures = 0;
     this.until = 0;

@@ -1,3 +1,5 @@
+/** Computes from a view what the resources should say. */
+
 import { KnownSecrets } from "../lib/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
@@ -15,7 +17,7 @@ export interface Projection {
   readonly lookAgainAt: number | undefined;
 }
 
-/** What a projection was made from; while all of it is the same, so is the projection. */
+/** The input of a projection; while all of it is the same, so is the projection. */
 interface Made {
   readonly view: ModuleView;
   readonly boot: View["boot"];
@@ -27,7 +29,7 @@ interface Made {
 
 const NO_TRANSITIONS: Transitions = new Map();
 
-/** Projects views one after the other and remembers the last projection: for transition times and to save work. */
+/** Projects views one after the other and keeps the last projection, for transition times and to save work. */
 export class Projector {
   readonly #mode: StatusValues;
   readonly #secrets: KnownSecrets;
@@ -36,13 +38,13 @@ export class Projector {
   readonly #transitions = new Map<string, Transitions>();
   #operatorTransitions = NO_TRANSITIONS;
 
-  /** `secrets` are taken out of all texts. */
+  /** `secrets` are removed from all texts. */
   constructor(mode: StatusValues, secrets = new KnownSecrets()) {
     this.#mode = mode;
     this.#secrets = secrets;
   }
 
-  /** Takes transition times, and nothing else, from an object that was there at start; `undefined` = the operator's. */
+  /** Takes only transition times from an object that was there at the start; `undefined` = the operator's. */
   seed(module: string | undefined, conditions: readonly Condition[]): void {
     if (module === undefined) {
       this.#operatorTransitions = transitionsOf(conditions);

@@ -1,3 +1,5 @@
+/** The forms of AddonModule and AddonOperator. */
+
 import { type ModelData, Model, type TypeMeta } from "@kubernetes-models/base";
 
 import type { Resource } from "../kube/index.ts";
@@ -17,7 +19,7 @@ export interface ObjectMeta {
   readonly ownerReferences?: readonly OwnerReference[];
 }
 
-/** Who an object goes with when it is deleted. */
+/** The object with which this one is deleted. */
 export interface OwnerReference {
   readonly apiVersion: string;
   readonly kind: string;

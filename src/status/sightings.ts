@@ -1,12 +1,14 @@
+/** What watches report of the operator's own objects. */
+
 import type { Entry, Identity } from "./entry.ts";
 import { type Known, isNewer, knownAfter } from "./known.ts";
 import type { AddonObject } from "./resources.ts";
 
-/** What a watch told of an object. */
+/** What a watch reported of an object. */
 export interface Sighting {
   /** undefined = it is gone. */
   readonly object: AddonObject | undefined;
-  /** The version since when that is so. */
+  /** The version from which on that is so. */
   readonly version: string;
 }
 
@@ -17,7 +19,10 @@ export interface Listed {
   readonly version: string;
 }
 
-/** The last lists of watches: an object that is not among one, and not newer, is gone, though no watch ever saw it. */
+/**
+ * The last lists of watches: an object that is not in the list, and not newer, is gone, even if no watch reported
+ * it.
+ */
 export class Lists {
   readonly #lists = new Map<Identity["kind"], Listed>();
 
@@ -25,7 +30,7 @@ export class Lists {
     this.#lists.set(kind, listed);
   }
 
-  /** What is known of an object after what watches told of it; the very same where that is nothing newer. */
+  /** What is known of an object after what watches reported; the same value when that is nothing newer. */
   knownAfter({ id, known, seen }: Entry): Known | undefined {
     const news = this.#newest(id, seen);
     if (news === undefined) return known;

@@ -1,3 +1,5 @@
+/** Texts and times as statuses and Events have them. */
+
 import { oneLine, redactText } from "../lib/index.ts";
 
 /** Longest line in a status or Event. */

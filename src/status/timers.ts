@@ -1,3 +1,5 @@
+/** Timers with names. */
+
 import type { Clock, Timer } from "../lib/index.ts";
 
 /** Timers by name: setting one again moves it. */

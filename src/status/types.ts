@@ -1,3 +1,5 @@
+/** The fields of both statuses (docs/STATUS.md, "Every field of the status"). */
+
 import type { EnabledBy, Json } from "../model/index.ts";
 import type { ConfigCondition } from "../state/index.ts";
 
@@ -9,12 +11,12 @@ export const REQUESTED_AT = "reconcile.addon-operator.io/requestedAt";
 const LONGEST_TOKEN = 256;
 const TOKEN = /^[\u0020-\u007e]+$/;
 
-/** Whether a token may be taken: it comes back in statuses, and anyone may write it who may annotate. */
+/** Whether a token may be accepted: it appears in statuses, and anyone who may annotate can set it. */
 export function isToken(text: string): boolean {
   return text.length <= LONGEST_TOKEN && TOKEN.test(text);
 }
 
-/** A condition in the shape of metav1.Condition, before it is known which generation it speaks of. */
+/** A condition in the form of metav1.Condition, without the generation it speaks of. */
 export interface Condition {
   readonly type: ConditionType;
   readonly status: ConditionStatus;
@@ -25,7 +27,7 @@ export interface Condition {
 export type ConditionType = "Ready" | "Reconciling" | "Stalled" | "Enabled" | "Suspended";
 export type ConditionStatus = "True" | "False" | "Unknown";
 
-/** `status.state` of an AddonModule. */
+/** `status.state` of an AddonModule (docs/STATUS.md, "States of a module"). */
 export type ModuleState =
   | "Pending"
   | "Running"

@@ -1,16 +1,18 @@
+/** The values of a module as its status shows them (docs/STATUS.md, "Values and secrets"). */
+
 import { KnownSecrets } from "../lib/index.ts";
 import { type Json, isJsonObject } from "../model/index.ts";
 
 /** `--status-values`. */
 export type StatusValues = "redacted" | "full" | "none";
 
-/** Merged values fit to be shown. */
+/** Merged values as they may be shown. */
 export interface ShownValues {
   readonly values?: Json;
   readonly valuesTruncated?: boolean;
 }
 
-/** What is known to be secret: paths of the values' schemas, and texts. */
+/** What is known to be secret: paths from the schemas of the values, and texts. */
 export interface SecretMarks {
   readonly secretPaths?: ReadonlySet<string> | undefined;
   readonly secrets?: KnownSecrets;
@@ -20,8 +22,8 @@ export interface SecretMarks {
 export const VALUES_LIMIT = 32 * 1024;
 
 /**
- * The merged values as they may be shown: in mode `redacted` without secrets,
- * in every mode but `none` cut to 32 KiB, with a note in place of what was cut.
+ * The merged values as they may be shown: in mode `redacted` without secrets, in every mode but `none` cut to 32
+ * KiB, with a note in place of what was cut.
  */
 export function showValues(values: Json, mode: StatusValues, marks: SecretMarks = {}): ShownValues {
   if (mode === "none") return {};
@@ -36,7 +38,7 @@ function sizeOf(value: Json): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** `value` in at most `budget` bytes: small members whole, then large ones cut, the rest left out. */
+/** `value` in at most `budget` bytes: small members are kept whole, then large ones are cut, the rest is left out. */
 function cut(value: Json, budget: number): Json {
   const size = sizeOf(value);
   if (size <= budget) return value;
@@ -62,7 +64,7 @@ function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: numbe
     kept.set(key, shown);
     left = room - sizeOf(shown);
   }
-  // In the order the user knows them by.
+  // In the order in which the user wrote them.
   const shown: [string, Json][] = members.flatMap(({ key }) =>
     kept.has(key) ? [[key, kept.get(key) ?? null]] : [],
   );

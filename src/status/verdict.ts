@@ -1,3 +1,5 @@
+/** The state of a module, and the reason for it (docs/STATUS.md, "States of a module"). */
+
 import { describeProblem } from "../model/index.ts";
 import { describeHelmWait } from "../plan/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
@@ -6,7 +8,7 @@ import type { ConditionStatus, ModuleState } from "./types.ts";
 /** A run younger than this is not announced as Running. */
 export const ANNOUNCE_AFTER_MS = 1000;
 
-/** What all modules of one look share. */
+/** What all modules of one view share. */
 export interface OperatorFacts {
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -18,7 +20,7 @@ export interface Verdict {
   readonly state: ModuleState;
   readonly reason: string;
   readonly message: string;
-  /** What Ready was before a healing or a suspension, for the two states that leave it as it was. */
+  /** What Ready was before a healing or a suspension; these two states do not change it. */
   readonly before?: ConditionStatus;
 }
 
@@ -31,7 +33,7 @@ export function isHidden(view: ModuleView, now: number): boolean {
   return now - run.startedAt < ANNOUNCE_AFTER_MS;
 }
 
-/** The state of a module: the first rule that fits. */
+/** The state of a module: the first rule that applies. */
 export function judge(view: ModuleView, facts: OperatorFacts): Verdict {
   for (const rule of RULES) {
     const verdict = rule(view, facts);
@@ -40,7 +42,7 @@ export function judge(view: ModuleView, facts: OperatorFacts): Verdict {
   return ready(view);
 }
 
-/** True when something is owed that this module's objects do not show yet: a changed configuration or a request. */
+/** True when something is owed that this module's status does not show yet: a changed configuration or a request. */
 function isOwed(view: ModuleView): boolean {
   return view.handledConfigDigest !== view.configDigest || view.requestedToken !== view.handledToken;
 }
@@ -56,7 +58,7 @@ const deleting: Rule = (view) => {
   return { state: "Deleting", reason: "Deleting", message };
 };
 
-/** A repair shows at once and leaves Ready alone: nothing of the module is in doubt but the missing objects. */
+/** A healing shows at once and leaves Ready as it is: only the missing objects are in doubt. */
 const healing: Rule = (view) => {
   if (view.activity !== "healing") return undefined;
   return {
@@ -79,7 +81,7 @@ const running: Rule = (view, { now }) => {
 const retrying: Rule = ({ retry }) =>
   retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
 
-/** Off with its release still there: it is to be removed, but has to wait. */
+/** Disabled with its release still there: it is to be removed, but has to wait. */
 const offWithRelease: Rule = (view) => {
   if (view.enabled || !hasRelease(view)) return undefined;
   if (view.suspended) return suspendedAs("True", "Off, but its release stays while it is suspended");
@@ -108,7 +110,7 @@ const drifted: Rule = (view) =>
     ? undefined
     : { state: "Pending", reason: "ObjectsMissing", message: `Waits to bring back ${absentText(view)}` };
 
-/** What cannot be read is restored by nobody but a person, who also may delete it: then it is made anew. */
+/** Only a person can repair a record that cannot be read, or delete it: then the release is installed anew. */
 const unread: Rule = ({ unread: why, release }) =>
   why === undefined || release === undefined
     ? undefined
@@ -118,7 +120,7 @@ const unread: Rule = ({ unread: why, release }) =>
         message: `Secret sh.helm.release.v1.${release.name}.v${release.revision}: ${why}; restore it, or delete it to have the release made from the one before`,
       };
 
-/** Certain before likely: what needs a person, what is under way, what failed, what is owed, what rests. */
+/** Certain before likely: what needs a person, what is under way, what failed, what is owed, what is idle. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
   invalid, deleting, healing, running, retrying, offWithRelease, owed, disabled, suspended, unread, drifted,

@@ -1,9 +1,14 @@
+/** Watches the operator's own objects. */
+
 import type { WatchConsumer, WatchHub, WatchedObject } from "../kube/index.ts";
 import type { Identity } from "./entry.ts";
 import type { StatusMirror } from "./mirror.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, type AddonObject } from "./resources.ts";
 
-/** Shows the mirror its own objects, so that hand edits are put right and tokens are seen; returns the way to stop. */
+/**
+ * Watches the operator's own objects, so that edits by hand are undone and tokens are seen; returns a function that
+ * stops it.
+ */
 export function watchOwnObjects(hub: WatchHub, mirror: StatusMirror, namespace: string): () => void {
   const subscriptions = (["AddonOperator", "AddonModule"] as const).map((kind) => {
     const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;

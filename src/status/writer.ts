@@ -1,3 +1,5 @@
+/** Writes the objects of the status, bounded in rate and number. */
+
 import PQueue from "p-queue";
 
 import { type Clock, type Logger, digest, nextBurst } from "../lib/index.ts";
@@ -24,15 +26,18 @@ export interface WriterParts {
   readonly patience: Patience;
   /** Writes at the same time. */
   readonly parallel: number;
-  /** A reload is under way: statuses are written in bursts, out of its way. */
+  /** A reload is under way: statuses are written in bursts, so as not to slow it down. */
   readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
   readonly adopt: (entry: Entry, known: Known | undefined) => void;
-  /** A write is done: what watches told of the object meanwhile may be taken over. */
+  /** A write is done: what watches reported of the object meanwhile may be taken over. */
   readonly settled: (entry: Entry) => void;
 }
 
-/** Brings objects to what their entries want: one step after the other, bounded, patient with a troubled server. */
+/**
+ * Brings objects to what their entries want: one step after the other, a limited number at a time, with pauses
+ * while the server has problems.
+ */
 export class Writer {
   readonly operator: Entry;
   readonly modules = new Map<string, Entry>();
@@ -40,7 +45,7 @@ export class Writer {
   readonly #queue: PQueue;
   readonly #labels: Readonly<Record<string, string>>;
   readonly #warned = new Set<string>();
-  /** uid of the summary that modules know of: "" = it could not be had, undefined = not tried yet. */
+  /** uid of the AddonOperator that modules refer to: "" = there is none to be had, undefined = not tried yet. */
   #owner: string | undefined;
 
   constructor(parts: WriterParts) {
@@ -54,7 +59,7 @@ export class Writer {
     };
   }
 
-  /** The entry of a module, made where there is none. */
+  /** The entry of a module; made where there is none. */
   module(name: string): Entry {
     let entry = this.modules.get(name);
     if (entry === undefined) {
@@ -64,12 +69,12 @@ export class Writer {
     return entry;
   }
 
-  /** All entries, the summary first: modules carry a reference to it. */
+  /** All entries, the AddonOperator first: modules carry a reference to it. */
   entries(): Entry[] {
     return [this.operator, ...this.modules.values()];
   }
 
-  /** Queues the entry when something is to be done to it, now or as soon as it may be written. */
+  /** Queues the entry when something has to be done to it, now or as soon as it may be written. */
   consider(entry: Entry): void {
     if (this.#closed) return;
     if (entry === this.operator) this.#shareOwner();
@@ -105,7 +110,7 @@ export class Writer {
   async drain(): Promise<void> {
     for (const entry of this.entries()) {
       const need = this.#needOf(entry);
-      // A deleted object is not brought back on the way out: its chart may be going too.
+      // A deleted object is not created again during a stop: its chart may be going too.
       const isLeft = need === "create" && entry.deleted;
       if (!entry.busy && !entry.queued && need !== "none" && !isLeft) this.#enqueue(entry, need);
     }
@@ -132,7 +137,7 @@ export class Writer {
       return "none";
     }
     const need = needOf(entry, this.#marks);
-    // Until the summary has its uid (or could not be had), a module would be written twice.
+    // Until the uid of the AddonOperator is known (or there is none to be had), a module would be written twice.
     return need === "create" && entry !== this.operator && !this.#isOwnerTried ? "none" : need;
   }
 
@@ -141,7 +146,7 @@ export class Writer {
     return known !== undefined || failures > 0 || deleted;
   }
 
-  /** Modules carry a reference to the summary: they follow when it is another one. */
+  /** Modules carry a reference to the AddonOperator: they are written again when it is another one. */
   #shareOwner(): void {
     const owner = this.#isOwnerTried ? (this.operator.known?.uid ?? "") : undefined;
     if (owner === this.#owner) return;
@@ -165,7 +170,7 @@ export class Writer {
     entry.queued = false;
     if (this.#closed) return;
     const { clock, patience } = this.#parts;
-    // Trouble that another write met meanwhile holds this one too.
+    // Problems that another write met meanwhile delay this one too.
     if (patience.until > clock.now()) return this.consider(entry);
     entry.busy = true;
     try {
@@ -213,7 +218,7 @@ export class Writer {
     }
     entry.notBefore = clock.now() + patience.alone(error, entry.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
-      // The object is not what we believed it to be: look at it before the next try.
+      // The object is not what was expected: read it before the next try.
       await readObject(home, entry.id).then(
         (known) => adopt(entry, known),
         () => {},
@@ -222,7 +227,7 @@ export class Writer {
   }
 }
 
-/** Errors that every other write would meet as well: no answer, a missing kind, a troubled server. */
+/** Errors that every other write would meet as well: no answer, a missing kind, a server with problems. */
 function isShared(error: unknown): boolean {
   if (error instanceof ConnectionError) return true;
   if (!(error instanceof ApiError)) return false;

@@ -1,15 +1,20 @@
+/** Lets helm work for modules of a reload before their turn. */
+
 import type { Module } from "../model/index.ts";
 import { helmValuesFile } from "./files.ts";
 import type { Hands } from "./hands.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 
-/** Begins what helm can do for the modules of a reload before their turn. */
+/** Begins the work of helm for the modules of a reload before their turn. */
 export function workAhead(hands: Hands, runs: readonly string[]): void {
   renderAhead(hands, runs);
   installAhead(hands, runs);
 }
 
-/** Of modules that no hook of theirs will change before helm's turn; at a start nearly all are as they were. */
+/**
+ * Renders modules whose values no hook of theirs will change before helm's turn; at a start nearly all are
+ * unchanged.
+ */
 function renderAhead({ state, releases }: Hands, runs: readonly string[]): void {
   if (state.view.boot !== "running") return;
   const due = runs.flatMap((name) => {
@@ -20,7 +25,7 @@ function renderAhead({ state, releases }: Hands, runs: readonly string[]): void 
   releases.renderAhead(due.map((module) => ({ module, values: helmValuesFile(state.values, module) })));
 }
 
-/** Of modules without hooks: nothing but an edit changes them before their turn. */
+/** Modules without hooks: only an edit can change their values before their turn. */
 function installAhead({ state, releases }: Hands, runs: readonly string[]): void {
   const requests = runs.flatMap((name, index) => {
     const record = state.module(name);

@@ -1,3 +1,5 @@
+/** The task that starts everything (docs/LIFECYCLE.md, "Start-up and reload"). */
+
 import { hookTask } from "../hooks/index.ts";
 import type { Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
@@ -7,8 +9,8 @@ import { hooksOf } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
 
 /**
- * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' watches and
- * their Synchronization; then global schedules. The first reload follows from the plan.
+ * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' watches and their Synchronization;
+ * then global schedules. The plan adds the first reload.
  */
 export async function boot(hands: Hands, context: RunContext): Promise<Outcome<Task>> {
   const { state } = hands;

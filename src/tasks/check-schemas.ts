@@ -1,13 +1,15 @@
+/** Compiles the schemas of modules and of global values. */
+
 import { ProblemError } from "../model/index.ts";
 import type { Problem, SchemaFiles } from "../model/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import type { Schemas } from "../values/index.ts";
 import type { Hands } from "./hands.ts";
 
-/** Schemas whose warnings have been logged: a reload that changes nothing says nothing. */
+/** Schemas whose warnings were logged, so that a reload without changes logs nothing. */
 const told = new WeakSet<Schemas>();
 
-/** Compiles schemas and logs what a person should know of them, once; answers what makes them unusable. */
+/** Compiles schemas and logs their warnings once; returns what makes them unusable. */
 export function checkSchemas({ logger }: Pick<Hands, "logger">, files: SchemaFiles): Problem | undefined {
   try {
     const schemas = compileSchemas(files);

@@ -1,3 +1,5 @@
+/** The reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
+
 import { hookTask } from "../hooks/index.ts";
 import type { ConvergeTask, LifecycleBinding, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
@@ -12,8 +14,8 @@ import { synchronize } from "./synchronize.ts";
 import { unsynchronized } from "./synchronized.ts";
 
 /**
- * Reload all modules. The task stays at the head of `main`; each time it comes up, the steps
- * of the phase before have run in front of it. A ConfigMap change may reset the phase to `idle` at any await.
+ * Reload of all modules. The task stays at the head of `main`; each time it comes up, the steps of the phase before
+ * have run in front of it. A change of the ConfigMap may reset the phase to `idle` at any await.
  */
 export function converge(hands: Hands, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
   const { phase } = hands.state.view.converge;
@@ -44,11 +46,11 @@ async function start(hands: Hands, task: ConvergeTask, context: RunContext): Pro
       queue: context.queue,
       signal: context.signal,
       done: state.globalSynchronized,
-      // A hook that fails in a queue of its own is no reason to stop all others.
+      // A hook that fails in a queue of its own must not stop all others.
       patience: "tried",
     });
   } catch (error) {
-    // The phase goes back, so that the retry starts from the beginning.
+    // The phase is reset, so that the retry starts from the beginning.
     if (state.view.converge.phase === "beforeAll") state.setPhase("idle");
     return retryDiscovery(hands, error);
   }
@@ -61,7 +63,7 @@ async function decide(hands: Hands, _task: ConvergeTask, context: RunContext): P
   const { state } = hands;
   state.setPhase("discovery");
   try {
-    // What a script failed at may have been mended on disk, or be gone.
+    // The cause of a script's failure may have been mended on disk, or be gone.
     if (context.failures > 0) await loadTree(hands);
     const tasks = await discover(hands, context.signal);
     if (state.view.converge.phase !== "discovery") return CANCELLED;

@@ -1,3 +1,5 @@
+/** Tells whether a hook is still the one on disk. */
+
 import type { Hook } from "../model/index.ts";
 import type { Hands } from "./hands.ts";
 

@@ -1,3 +1,5 @@
+/** The task that removes a disabled module. */
+
 import { oneLine } from "../lib/index.ts";
 import type { DeleteModuleTask, LifecycleBinding, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
@@ -8,9 +10,9 @@ import { HookFailure, failureText } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 
 /**
- * Module delete: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks
- * (which still get snapshots), then watches and the record go. Whatever was done is seen in the release's record, so
- * that a retry or a restart goes on where it stopped.
+ * Delete of a module: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks (which still
+ * get snapshots), then watches and the record are removed. The release's record shows what is done, so a retry or a
+ * restart goes on where it stopped.
  */
 export async function deleteModule(
   hands: Hands,
@@ -50,7 +52,7 @@ export function configIsMissing(hands: Hands): boolean {
   return hands.state.view.config.condition === "missing";
 }
 
-/** The reload that follows the return of the ConfigMap decides anew. */
+/** When the ConfigMap returns, the reload that follows decides anew. */
 function hold(hands: Hands, name: string): Outcome<Task> {
   hands.state.update(name, (record) => void (record.activity = "none"));
   hands.state.addHold(`not deleted: ${name}: the ConfigMap is missing`);
@@ -61,7 +63,7 @@ async function steps(hands: Hands, name: string, context: RunContext): Promise<v
   const record = hands.state.module(name);
   if (record === undefined) return;
   const status = hands.releases.get(name)?.status;
-  // A module disabled while the operator was down has its watches opened for the hooks' snapshots only.
+  // For a module disabled while the operator was down, watches are opened only for the hooks' snapshots.
   for (const hook of record.hooks) if (hook.config.kubernetes.length > 0) await hands.bindings.enable(hook);
   if (status !== undefined && status !== "uninstalled") {
     await hooks(hands, name, { binding: "beforeDeleteHelm", context });

@@ -1,3 +1,5 @@
+/** Modules discovery: which modules are enabled, and what follows (docs/LIFECYCLE.md, "Start-up and reload"). */
+
 import type { Module, Task } from "../model/index.ts";
 import { moduleOf, runModuleKey } from "../model/index.ts";
 import type { Decision, ModuleRecord } from "../state/index.ts";
@@ -12,8 +14,8 @@ import { removals } from "./removals.ts";
 class ScriptFailure extends Error {}
 
 /**
- * Modules discovery: flags, then `enabled` scripts with the modules enabled before; records the
- * decisions and returns what follows, in order: CRDs, deletes (reverse order), purges, module runs.
+ * Modules discovery: flags, then `enabled` scripts, each with the modules enabled before it; records the decisions
+ * and returns the tasks that follow, in order: CRDs, deletes (reverse order), purges, module runs.
  */
 export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[]> {
   const { state } = hands;
@@ -67,7 +69,10 @@ async function decide(hands: Hands, module: Module, context: Context): Promise<D
   return valid(hands, module, { enabled: true, by: flag.by });
 }
 
-/** A module that cannot be read keeps its last state; at start it counts as on if a release of ours exists. */
+/**
+ * A module that cannot be read keeps its last state; at a start it counts as enabled if it has a release of this
+ * operator.
+ */
 function keep(hands: Hands, record: Readonly<ModuleRecord>): Decision {
   if (record.decided)
     return { enabled: record.enabled, by: record.enabledBy, ...reason(record.enabledReason) };
@@ -102,20 +107,20 @@ async function script(
   throw new ScriptFailure(`enabled script of ${module.name} failed: ${answer.failure}`);
 }
 
-/** A module that goes on must have a valid section. */
+/** A module that stays enabled must have a valid section. */
 function valid(hands: Hands, module: Module, decision: Decision): Decision {
   if (module.chart !== "none" && hands.releases.isReserved(module.name)) return reserved(module, decision);
   const problem = invalidValues(hands.state.values, module);
   return problem === undefined ? decision : { ...decision, problem };
 }
 
-/** Its release would overwrite one that is never touched. */
+/** The module would overwrite a release that is never touched. */
 function reserved(module: Module, decision: Decision): Decision {
   const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
   return { ...decision, problem: { file: module.dir, message, remedy: "give the directory another name" } };
 }
 
-/** A protected module that is switched off is a contradiction only a person can solve. */
+/** A protected module that is disabled is a contradiction that only a person can solve. */
 function guard(hands: Hands, module: Module, decision: Decision): Decision {
   const { releases, state } = hands;
   const isKept = state.values.isProtected(module.valuesKey) && releases.ownership(module.name) === "ours";
@@ -131,7 +136,7 @@ function announce(hands: Hands, module: Module, decision: Decision): void {
   const before = hands.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
     hands.witness.switched(module.name, decision);
-    // A delete that was not finished has left watches behind; what they saw since went nowhere.
+    // A delete that was not finished has left watches open; nobody received what they saw since.
     if (decision.enabled) retire(hands, before);
   }
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
@@ -139,7 +144,9 @@ function announce(hands: Hands, module: Module, decision: Decision): void {
   hands.state.recordDecision(module.name, decision);
 }
 
-/** Logs that a module needs a person. One that is on fails by its values alone; one that is off is kept by its protection. */
+/**
+ * Logs that a module needs a person: an enabled one because of its values, a disabled one because it is protected.
+ */
 export function tellProblem({ logger, witness }: Hands, module: string, decision: TellOf): void {
   const { enabled, problem } = decision;
   logger.error("Module is invalid", { module, ...problem });
@@ -148,7 +155,7 @@ export function tellProblem({ logger, witness }: Hands, module: string, decision
 
 type TellOf = Pick<Decision, "enabled" | "problem">;
 
-/** Modules that went off lose their schedules and queued tasks at once; watches stay until afterDeleteHelm. */
+/** Modules that were disabled lose their schedules and waiting tasks at once; watches stay until afterDeleteHelm. */
 function dropDisabled(hands: Hands): void {
   const off = new Set<string>();
   for (const record of hands.state.records()) {

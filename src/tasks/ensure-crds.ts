@@ -1,3 +1,5 @@
+/** The task that creates and upgrades CRDs of modules. */
+
 import { oneLine } from "../lib/index.ts";
 import type { EnsureCrdsTask, Task } from "../model/index.ts";
 import { ProblemError } from "../model/index.ts";
@@ -5,8 +7,9 @@ import type { Outcome } from "../queue/index.ts";
 import type { Hands } from "./hands.ts";
 
 /**
- * Creates and upgrades the CRDs of all modules about to run, before the first of them does. A file that is broken or
- * refused makes its module Invalid, and the others go on; anything else is tried again.
+ * Creates and upgrades the CRDs of all modules that are about to run, before the first of them runs. A file that is
+ * broken or refused makes its module Invalid, and the others go on; after any other failure the task is tried
+ * again.
  */
 export async function ensureCrds(hands: Hands, task: EnsureCrdsTask): Promise<Outcome<Task>> {
   try {

@@ -1,8 +1,10 @@
+/** The values files that hooks, scripts and helm get. */
+
 import type { JsonObject, Module } from "../model/index.ts";
 import { GLOBAL } from "../state/index.ts";
 import type { ValuesStore } from "../state/index.ts";
 
-/** A JSON text in UTF-8, in pieces that are shared with other texts: a run of many hooks copies nothing. */
+/** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
 export type Pieces = readonly Uint8Array[];
 
 /** VALUES_PATH of a global hook: merged global values only. */
@@ -42,7 +44,7 @@ export function helmValuesFile(values: ValuesStore, { valuesKey }: Module): stri
   return Buffer.concat(pieces).toString();
 }
 
-/** Written out once for as long as the section lives. */
+/** Serialized once for as long as the section exists. */
 const written = new WeakMap<object, Pieces>();
 
 function piecesOf(section: object): Pieces {

@@ -1,3 +1,5 @@
+/** The ports through which tasks reach other rooms. */
+
 import type { OnWait, ReleaseOutcome } from "../helm/index.ts";
 import type { SnapshotSource } from "../hooks/index.ts";
 import type { Clock, Limit, Logger } from "../lib/index.ts";
@@ -14,7 +16,7 @@ export interface BindingsPort {
   enable(hook: Hook): Promise<void>;
   /** Ids of bindings that could not be listed yet; their Synchronization comes as an event of its own. */
   waiting(hook: Hook): readonly string[];
-  /** Lets the buffered and all later events of these bindings out. */
+  /** Releases the buffered events of these bindings; later ones are handed on at once. */
   unlock(hook: Hook, bindingIds: readonly string[]): void;
   disable(hook: Hook): void;
   snapshots(hook: Hook): SnapshotSource;
@@ -25,7 +27,7 @@ export interface SchedulesPort {
   disable(hook: Hook): void;
 }
 
-/** What one run of a hook left, not yet applied. Patch texts are judged by the task. */
+/** What one run of a hook left, not yet applied. The task validates the texts of patches. */
 export interface HookRunPort {
   (run: {
     readonly hook: Hook;
@@ -42,7 +44,7 @@ export interface HookLeftovers {
   /** Set when the run failed: exit code, time-out, a malformed file. One line. */
   readonly failure: string | undefined;
   readonly durationMs: number;
-  /** What its processes took, where that is had. */
+  /** CPU time and memory of its processes, where they are known. */
   readonly usage?: Usage | undefined;
   readonly configPatch: string;
   readonly valuesPatch: string;
@@ -57,37 +59,42 @@ type ScriptAnswer =
   | { readonly failure: string };
 
 export interface ReleasesPort {
-  /** Brings the module's release to its values; throws on failure, ForeignReleaseError for a foreign one. */
+  /**
+   * Installs or upgrades the module's release if needed; throws on failure, ForeignReleaseError for a foreign one.
+   */
   reconcile(request: {
     readonly module: Module;
     readonly values: string;
-    /** Names of its objects that are gone. */
+    /** Names of its objects that are missing. */
     readonly absent: readonly string[];
     readonly signal: AbortSignal;
-    /** Hears which of the chart's hooks helm waits for. */
+    /** Called with the chart's hook that helm waits for. */
     readonly onWait: OnWait;
   }): Promise<ReleaseOutcome>;
-  /** Tells which modules will be installed, each after the one before it, so that helm can start ahead of its turn. */
+  /**
+   * Announces which modules will be installed, each after the one before it, so that helm can start ahead of its
+   * turn.
+   */
   installAhead(
     requests: readonly { readonly after: string; readonly module: Module; readonly values: () => string }[],
   ): void;
-  /** Begins to render what these modules will soon be compared with. */
+  /** Begins to render the charts of modules whose turn comes soon. */
   renderAhead(requests: readonly { readonly module: Module; readonly values: string }[]): void;
-  /** What is known of a release now: a full answer also right after start. */
+  /** What is known of a release now; complete also right after a start. */
   get(name: string): ReleaseView | undefined;
-  /** Whether no module may have a release of this name: it is the operator's own, or to be left alone. */
+  /** Whether no module may have a release of this name: it is the operator's own, or one to be left alone. */
   isReserved(name: string): boolean;
-  /** Whether a release of this name is ours to delete: our label or the Go operator's marks. */
+  /** Whether this operator may delete a release of this name: it has its label or the Go operator's marks. */
   ownership(name: string): "ours" | "foreign" | "absent";
-  /** Names of releases of ours that are not uninstalled. */
+  /** Names of this operator's releases that are not uninstalled. */
   installed(): readonly string[];
-  /** Whether any release of ours exists. */
+  /** Whether there is any release of this operator. */
   anyOurs(): boolean;
   /** `helm uninstall --keep-history`: the record stays until the hooks it owes have run. */
   uninstall(name: string, signal: AbortSignal, onWait?: OnWait): Promise<void>;
   /** Removes the release's records. */
   forget(name: string): Promise<void>;
-  /** Releases of ours that have no directory in the tree, by the purge policy alone. */
+  /** Releases of this operator without a directory in the tree; decided by the purge policy alone. */
   withoutModule(tree: Tree): readonly string[];
   ensureCrds(files: readonly string[]): Promise<void>;
 }
@@ -95,11 +102,11 @@ export interface ReleasesPort {
 /** Writes to the ConfigMap (or the overlay); throws when the write failed. */
 export interface ConfigPort {
   write(key: string, operations: readonly PatchOperation[]): Promise<void>;
-  /** Judges what was read last again: keys of a new module directory mean something now. */
+  /** Judges the last content again: keys of a new module directory have a meaning now. */
   judgeAgain(): void;
 }
 
-/** Things people should hear of; every method is cheap and never throws. */
+/** Tells metrics and Events what happened; every method is cheap and never throws. */
 export interface Witness {
   hookRun(run: {
     hook: Hook;
@@ -121,7 +128,7 @@ export interface Witness {
   converged(seconds: number): void;
 }
 
-/** Everything a task may use; built by hand in `operator.ts`. */
+/** Everything that a task may use; put together when the operator starts. */
 export interface Hands {
   readonly state: State;
   readonly queues: Queues<Task>;
@@ -149,6 +156,9 @@ export interface Hands {
   readonly readTree: () => Promise<Tree>;
   /** Asks for another reload in `ms` milliseconds. */
   readonly lookAgain: (ms: number) => void;
-  /** Offers a hook task to its binding's queue; resolves when it has left it for whatever reason, or was tried. */
+  /**
+   * Offers a hook task to its binding's queue; resolves when it is gone from the queue for any reason, or was
+   * tried.
+   */
   readonly awaitTask: (task: HookTask, until: "settled" | "tried") => Promise<void>;
 }

@@ -1,3 +1,5 @@
+/** Runs a hook and applies what it leaves (docs/HOOKS.md, "What takes effect when"). */
+
 import { allowsFailure } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { hookActivation, bindingName } from "../model/index.ts";
@@ -11,7 +13,7 @@ import type { Hands, HookLeftovers } from "./hands.ts";
 import { judgePatches } from "./patches.ts";
 import type { JudgedPatches } from "./patches.ts";
 
-/** One run of one hook, whatever asked for it. */
+/** One run of one hook, for whatever reason. */
 export interface HookRunRequest {
   readonly hook: Hook;
   readonly triggers: readonly HookTrigger[];
@@ -19,7 +21,7 @@ export interface HookRunRequest {
   readonly signal: AbortSignal;
 }
 
-/** A hook run failed; nothing it left took effect beyond what the message says. */
+/** A hook run failed; nothing that it left took effect, except what the message names. */
 export class HookFailure extends Error {
   readonly hook: string;
 
@@ -30,14 +32,14 @@ export class HookFailure extends Error {
   }
 }
 
-/** What failed in a run of several steps, in one line, with the name of the hook if it was one. */
+/** What failed in a run of several steps, in one line, with the name of the hook if it was a hook. */
 export function failureText(error: unknown): string {
   return error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
 }
 
 /**
- * Runs a hook and lets what it left take effect, in this order: everything is parsed and validated; object patches;
- * metrics; ConfigMap; memory. Throws HookFailure when any step fails; the run is then repeated whole.
+ * Runs a hook and applies what it leaves, in this order: everything is parsed and validated; object patches;
+ * metrics; ConfigMap; memory. Throws HookFailure when any step fails; then the whole run is repeated.
  */
 export async function executeHook(hands: Hands, request: HookRunRequest): Promise<void> {
   const { hook, triggers, queue } = request;
@@ -98,7 +100,7 @@ function sectionKey(hands: Hands, hook: Hook): string {
   return hands.state.module(hook.module)?.module.valuesKey ?? hook.module;
 }
 
-/** ConfigMap first, memory after: what was reported as saved is on the server. */
+/** The ConfigMap first, memory after it: what counts as saved must be on the server. */
 async function remember(
   hands: Hands,
   request: HookRunRequest,
@@ -123,7 +125,7 @@ async function remember(
   }
 }
 
-/** Said when the limit is passed, not with each run beyond it. */
+/** Logged when the limit is passed, not in each run beyond it. */
 function warnOfMany({ logger }: Hands, hook: Hook, stored: { before: number; after: number }): void {
   if (stored.before > MANY_OPERATIONS || stored.after <= MANY_OPERATIONS) return;
   logger.warn("Very many operations of values patches are stored; each run of a hook replays them", {
@@ -137,7 +139,7 @@ function digestOf(hands: Hands, key: string): string {
   return hands.state.values.merged(key).digest;
 }
 
-/** The reason people read; an afterHelm hook restarts its module's run at once, everything else queues up. */
+/** The cause that people read. Changes of an afterHelm hook run its module again at once, all others queue up. */
 function causeOf(trigger: HookTrigger | undefined): Cause {
   if (trigger?.type === "lifecycle") {
     return {

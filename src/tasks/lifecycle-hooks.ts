@@ -1,3 +1,5 @@
+/** Runs the hooks of a lifecycle binding. */
+
 import type { Hook, LifecycleBinding } from "../model/index.ts";
 import type { Hands } from "./hands.ts";
 import { executeHook } from "./hook-run.ts";
@@ -12,7 +14,7 @@ export function hooksOf(hooks: readonly Hook[], binding: LifecycleBinding): Hook
     );
 }
 
-/** Runs all hooks with this binding, one after the other; the first failure ends the series. */
+/** Runs all hooks with this binding, one after the other; the first failure stops the series. */
 export async function runLifecycle(
   hands: Hands,
   hooks: readonly Hook[],

@@ -1,3 +1,5 @@
+/** Reads the directories again and loads hooks and schemas. */
+
 import type { Hook, HookFile, Module, Problem, Tree } from "../model/index.ts";
 import type { ModuleRecord } from "../state/index.ts";
 import { checkSchemas } from "./check-schemas.ts";
@@ -6,8 +8,8 @@ import type { Hands } from "./hands.ts";
 import { forgetSynchronized } from "./synchronized.ts";
 
 /**
- * Reads the directories again and configures the hooks of the modules that may run.
- * A module whose files, schemas or hooks are broken keeps its place and what was in force; its problem is recorded.
+ * Reads the directories again and configures the hooks of the modules that may run. A module whose files, schemas
+ * or hooks are broken keeps its place and what was in force; its problem is recorded.
  */
 export async function loadTree(hands: Hands): Promise<Tree> {
   const tree = await hands.readTree();
@@ -16,10 +18,10 @@ export async function loadTree(hands: Hands): Promise<Tree> {
   const covered = hands.state.coversConfig();
   const before = moduleNames(hands);
   recordTree(hands, tree);
-  // What was refused may be right by the files as they are now.
+  // Content that was refused may be valid with the files as they are now.
   if (moduleNames(hands) !== before || hands.state.view.config.condition === "invalid")
     hands.config.judgeAgain();
-  // What the tree alone moved is looked at by this very reload.
+  // What changed by the files alone is handled by this very reload.
   if (covered) hands.state.coverConfig();
   for (const module of tree.modules) {
     if (isWanted(hands, module)) await loadModule(hands, module);
@@ -40,7 +42,7 @@ function moduleNames(hands: Hands): string {
   return hands.state.tree.modules.map((module) => module.name).join();
 }
 
-/** Modules whose directory is gone for good lose watches, schedules and waiting runs with their record. */
+/** Modules whose directory is gone for good lose watches, schedules and waiting runs together with their record. */
 function retireModules(hands: Hands, tree: Tree): void {
   const names = new Set(tree.modules.map((module) => module.name));
   for (const record of hands.state.records()) {
@@ -48,20 +50,20 @@ function retireModules(hands: Hands, tree: Tree): void {
   }
 }
 
-/** Ends the bindings of all hooks of a module; its next run starts them anew, with their Synchronization. */
+/** Stops the bindings of all hooks of a module; its next run starts them anew, with their Synchronization. */
 export function retire(hands: Hands, record: Readonly<ModuleRecord>): void {
   for (const hook of record.hooks) deactivate(hands, hook);
   hands.state.update(record.module.name, (each) => each.active.clear());
 }
 
-/** Hooks of a module are asked for their configuration when it is on, or has something to be deleted. */
+/** A module's hooks are asked for their configuration when it is enabled, or has something to be deleted. */
 function isWanted(hands: Hands, module: Module): boolean {
   const record = hands.state.module(module.name);
   if (record?.enabled === true || record?.ranHere === true) return true;
   return hands.state.values.flag(module).enabled || hands.releases.ownership(module.name) === "ours";
 }
 
-/** Of a module that is off and owes no delete nobody knows whether its hooks and schemas are right. */
+/** Hooks and schemas of a disabled module that owes no delete are not checked. */
 function unload({ state }: Hands, { name }: Module): void {
   if (state.module(name)?.loadProblem === undefined) return;
   state.update(name, (record) => {
@@ -70,7 +72,7 @@ function unload({ state }: Hands, { name }: Module): void {
   });
 }
 
-/** A module that a global hook switched on after the directories were read has not been loaded yet. */
+/** A module that a global hook enabled after the directories were read is not loaded yet. */
 export async function loadLate(hands: Hands, module: Module): Promise<void> {
   if (hands.state.module(module.name)?.loaded === module || !isWanted(hands, module)) return;
   await loadModule(hands, module);
@@ -105,7 +107,7 @@ export async function loadHooks(
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 
-/** Ends the bindings of hooks that are gone or were changed on disk; the next run starts the new ones. */
+/** Stops the bindings of hooks that are gone or were changed on disk; the next run starts the new ones. */
 function retireHooks(hands: Hands, { active }: ModuleRecord): void {
   for (const hook of active.values()) {
     if (isCurrent(hands, hook)) continue;
@@ -114,7 +116,7 @@ function retireHooks(hands: Hands, { active }: ModuleRecord): void {
   }
 }
 
-/** Ends schedules, watches and waiting runs of a hook; if it comes back, its Synchronization is owed again. */
+/** Stops schedules, watches and waiting runs of a hook; if it comes back, it gets its Synchronization again. */
 function deactivate(hands: Hands, hook: Hook): void {
   hands.schedules.disable(hook);
   hands.bindings.disable(hook);
@@ -122,7 +124,7 @@ function deactivate(hands: Hands, hook: Hook): void {
   forgetSynchronized(hands, hook);
 }
 
-/** Takes changed, new and vanished global hooks over at a reload; returns those that are to be synchronized. */
+/** Takes over changed, new and removed global hooks at a reload; returns those that need a Synchronization. */
 export async function reloadGlobalHooks(hands: Hands, tree: Tree): Promise<Hook[]> {
   const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
   for (const problem of problems)

@@ -1,3 +1,5 @@
+/** Applies the object patches of a hook (docs/HOOKS.md, "Objects"). */
+
 import {
   create,
   get,
@@ -30,8 +32,8 @@ const DELETE_LOOK_MS = 200;
 const DELETE_PATIENCE_MS = 20_000;
 
 /**
- * Applies the object operations of a hook run in order. Errors are collected and later operations
- * still tried; any error fails the run, so operations are repeated and must bear it.
+ * Applies the object operations of a hook run in order. After an error the later operations are still tried; any
+ * error fails the run. Operations are then repeated, and must allow that.
  */
 export async function applyObjects(
   options: PatcherOptions,
@@ -82,7 +84,7 @@ async function createObject({ client }: PatcherOptions, at: Place, operation: Cr
   }
 }
 
-/** PUT over what is there, again when somebody was quicker. */
+/** Replaces the object that is there (PUT), again after a conflict. */
 async function replaceObject(
   client: KubeClient,
   at: Place & { readonly subresource?: string | undefined },
@@ -113,7 +115,9 @@ const PROPAGATION: Readonly<Record<"Delete" | "DeleteInBackground" | "DeleteNonC
   DeleteNonCascading: "Orphan",
 };
 
-/** `Delete` waits until the object is gone, up to 20 s; the others do not wait. What is not there is deleted. */
+/**
+ * `Delete` waits until the object is gone, up to 20 s; the others do not wait. A missing object counts as deleted.
+ */
 async function deleteObject(
   options: PatcherOptions,
   at: Place,

@@ -1,3 +1,5 @@
+/** Validates the patches of values that a hook leaves (docs/VALUES.md, "Patches"). */
+
 import { checkPatched, refusePatch } from "../state/index.ts";
 import type { ValuesStore } from "../state/index.ts";
 import type { Hook } from "../model/index.ts";
@@ -16,8 +18,8 @@ export interface JudgedPatches {
 
 /**
  * Parses both patch files, applies them to copies, and validates the result: config patches against the config
- * schema, values patches against the values schema. Throws with one message when anything is
- * wrong; nothing has taken effect then.
+ * schema, values patches against the values schema. Throws with one message when anything is wrong; nothing has
+ * taken effect then.
  */
 export function judgePatches(
   values: ValuesStore,

@@ -1,3 +1,5 @@
+/** Purges releases that have no module directory. */
+
 import { camelCase, oneLine } from "../lib/index.ts";
 import type { PurgeTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
@@ -5,15 +7,15 @@ import type { ParsedConfig } from "../values/index.ts";
 import { configIsMissing } from "./delete-module.ts";
 import type { Hands } from "./hands.ts";
 
-/** A directory must be missed twice, this long apart, before its release is purged. */
+/** A directory must be missing in two looks, this long apart, before its release is purged. */
 const SECOND_LOOK_MS = 3000;
 
-/** Releases of ours without a module directory; tells of those that are guarded. */
+/** This operator's releases without a module directory; reports those that are protected. */
 export function orphans(hands: Hands): string[] {
   return hands.releases.withoutModule(hands.state.tree).filter((release) => !hold(hands, release));
 }
 
-/** Purges that are due, unless something speaks against them, or all removals are held. */
+/** Purges that are due, unless something forbids them, or all removals are held. */
 export function purges(hands: Hands, candidates: readonly string[], isHeld: boolean): Task[] {
   const { state, clock } = hands;
   const due = state.missing.before(candidates, clock.now() - SECOND_LOOK_MS);
@@ -27,13 +29,13 @@ export function purges(hands: Hands, candidates: readonly string[], isHeld: bool
   return due.map((release) => ({ kind: "purge-release", key: `purge-release/${release}`, release }));
 }
 
-/** The key of the ConfigMap by which the release of a module that is gone is protected or suspended. */
+/** The key of the ConfigMap that protects or suspends the release of a module that is gone. */
 export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
   const valuesKey = camelCase(release);
   return [`${valuesKey}Protected`, `${valuesKey}Maintenance`].find((key) => config?.guards.has(key));
 }
 
-/** Tells of a guarded release; true when it is one. */
+/** Reports a release that is protected or suspended; true when it is. */
 function hold({ state }: Hands, release: string): boolean {
   const key = guardOf(state.values.config, release);
   if (key === undefined) return false;
@@ -46,7 +48,7 @@ function purgeHolds(hands: Hands): readonly string[] {
   return configIsMissing(hands) ? ["the ConfigMap is missing", ...found] : found;
 }
 
-/** Module purge: the release and its records go; there are no hooks to run. */
+/** Purge of a release: it and its records are removed; there are no hooks to run. */
 export async function purgeRelease(
   hands: Hands,
   task: PurgeTask,
@@ -56,7 +58,7 @@ export async function purgeRelease(
     hands.state.addHold(`not purged: ${task.release}: the ConfigMap is missing`);
     return { kind: "done" };
   }
-  // The ConfigMap may have said so while this waited.
+  // The ConfigMap may have changed while this waited.
   if (hold(hands, task.release)) return { kind: "done" };
   try {
     await hands.releases.uninstall(task.release, context.signal);

@@ -1,3 +1,5 @@
+/** The removals that a discovery leads to. */
+
 import { brake, CONFIRM_DELETE, explainBrake } from "../plan/index.ts";
 import type { Module, Task } from "../model/index.ts";
 import { deleteModuleKey } from "../model/index.ts";
@@ -7,8 +9,8 @@ import type { Hands } from "./hands.ts";
 import { orphans, purges } from "./purge.ts";
 
 /**
- * What follows from modules that are off or gone: deletes in reverse order, then purges; less
- * where something speaks against it.
+ * Removals of modules that are disabled or gone: deletes in reverse order, then purges, except for those that
+ * something forbids.
  */
 export function removals(hands: Hands, modules: readonly Module[]): Task[] {
   hands.state.clearHolds();
@@ -46,12 +48,12 @@ function isGuarded(hands: Hands, { valuesKey }: Module): boolean {
   return values.isProtected(valuesKey) || values.isSuspended(valuesKey);
 }
 
-/** A delete that was begun has only hooks left to run. */
+/** A delete that was interrupted, of which only the hooks are left to run. */
 function isBegun(hands: Hands, name: string): boolean {
   return hands.releases.get(name)?.status === "uninstalled";
 }
 
-/** Whether these are more than one change may remove. The modules among them then say so. */
+/** Whether these are more than one change may remove; if so, the modules among them get that as their problem. */
 function isBraked(hands: Hands, off: readonly Module[], gone: readonly string[]): boolean {
   const { state } = hands;
   const taken = off.map(({ name }) => name).filter((name) => !isBegun(hands, name));

@@ -1,3 +1,5 @@
+/** The task that runs a hook for events and schedules. */
+
 import { allowsFailure, collapseGroups } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { HookTask, Task } from "../model/index.ts";
@@ -36,13 +38,13 @@ export async function runHookTask(
   return { kind: "done" };
 }
 
-/** A module that was disabled meanwhile has nothing to run, nor has a hook that is gone or was changed. */
+/** Nothing runs for a module that was disabled meanwhile, or for a hook that is gone or was changed. */
 function isOwed(hands: Hands, { hook }: HookTask): boolean {
   const enabled = hook.module === undefined || hands.state.module(hook.module)?.enabled === true;
   return enabled && isCurrent(hands, hook);
 }
 
-/** The hook has seen the objects: buffered events of these bindings may go on. */
+/** The hook has seen the objects: later events of these bindings may follow. */
 function unlockSynchronized(hands: Hands, batch: readonly HookTask[]): void {
   for (const { hook, trigger } of batch) {
     if (trigger.type === "synchronization") noteSynchronized(hands, hook, trigger.binding);

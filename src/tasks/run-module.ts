@@ -1,3 +1,5 @@
+/** The run of one module (docs/LIFECYCLE.md, "Start-up and reload"). */
+
 import { ForeignReleaseError, RestoreError } from "../helm/index.ts";
 import type { HelmHook, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -13,7 +15,7 @@ import { HookFailure, failureText } from "./hook-run.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
 
-/** The values are not complete yet; a hook may still fill them in. */
+/** Values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
 
 /** afterHelm hooks change values every time. */
@@ -22,7 +24,7 @@ class UnstableValues extends Error {}
 interface Run {
   readonly hands: Hands;
   readonly name: string;
-  /** As it stands at any time. */
+  /** The module as it is now. */
   readonly record: Readonly<ModuleRecord>;
   readonly task: RunModuleTask;
   readonly context: RunContext;
@@ -30,8 +32,8 @@ interface Run {
 }
 
 /**
- * Module run: onStartup and Synchronization the first time, then beforeHelm, helm, afterHelm.
- * A failure of the first run starts again from onStartup, a later one from beforeHelm.
+ * Module run: onStartup and Synchronization the first time, then beforeHelm, helm, afterHelm. After a failure, a
+ * first run starts again from onStartup, a later one from beforeHelm.
  */
 export async function runModule(
   hands: Hands,
@@ -43,7 +45,7 @@ export async function runModule(
     return { kind: "done" };
   const problem = invalidValues(hands.state.values, record.module);
   if (problem !== undefined) {
-    // An edit took away what is required, or a file was changed: as if discovery had found it.
+    // An edit removed a required value, or a file was changed: treated as if discovery had found it.
     tellProblem(hands, task.module, { enabled: true, problem });
     hands.state.recordProblem(task.module, problem);
     return { kind: "done" };
@@ -120,7 +122,7 @@ async function lifecycle(run: Run, binding: "onStartup" | "beforeHelm" | "afterH
   });
 }
 
-/** What this run will have taken into account: what changes from here on asks for another run. */
+/** Notes what this run takes into account: later changes cause another run. */
 function settle(run: Run): { values: string; section: string; config: string; token: string | undefined } {
   const { state } = run.hands;
   const { module, requestedToken } = run.record;
@@ -141,7 +143,7 @@ function valuesDigest({ hands, record }: Run): string {
   return hands.state.values.merged(record.module.valuesKey).digest;
 }
 
-/** Undefined where there is nothing for helm to do. */
+/** Undefined when there is nothing for helm to do. */
 async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   const { hands, name, context } = run;
   step(run, "helm");
@@ -157,7 +159,7 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
     onWait: (hook?: HelmHook) => editLastRun(run, { hook: hook?.name, hookSince: hook?.since }),
   };
   const outcome = await hands.releases.reconcile(request).catch((error: unknown) => {
-    // What was put back is not put back again at the next try.
+    // What was restored is not restored again at the next try.
     if (error instanceof RestoreError)
       hands.state.update(name, (record) => void (record.absent = error.left));
     throw error;
@@ -228,8 +230,8 @@ function succeed(run: Run): void {
 }
 
 /**
- * Ended from outside. A step of a reload that goes on starts again in its place, as its module's own section moved;
- * else the reload is void or the operator stops, and what is owed is planned anew.
+ * The run was interrupted. When its own section changed during a reload, the step starts again in its place; else
+ * the reload is out of date or the operator stops, and what is owed is planned anew.
  */
 function cancelled(run: Run): Outcome<Task> {
   editLastRun(run, { finishedAt: run.hands.clock.now(), result: "Failed", message: "interrupted" });
@@ -260,7 +262,7 @@ function fail(run: Run, error: unknown): Outcome<Task> {
   return { kind: "retry", message };
 }
 
-/** Somebody else's release under this name: only a person can end that. */
+/** Another operator's release has this name: only a person can change that. */
 function foreign(run: Run, message: string): Outcome<Task> {
   const file = run.record.module.dir;
   run.hands.state.recordProblem(run.name, {

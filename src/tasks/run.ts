@@ -1,3 +1,5 @@
+/** Runs tasks: one function for each kind. */
+
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { boot } from "./boot.ts";
@@ -35,10 +37,10 @@ export function runTask(hands: Hands, batch: readonly Task[], context: RunContex
   }
 }
 
-/** A module done within a reload is progress of that reload. */
+/** A module that is done within a reload is progress of that reload. */
 function counted({ state }: Hands, task: RunModuleTask, outcome: Outcome<Task>): Outcome<Task> {
   const { remaining } = state.view.converge;
-  // None remain once the reload is void.
+  // None remain when the reload was reset.
   if (outcome.kind === "done" && task.group === "converge" && remaining > 0)
     state.recordConverge({ remaining: remaining - 1 });
   return outcome;

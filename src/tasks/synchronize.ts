@@ -1,3 +1,5 @@
+/** Starts the watches of hooks and runs their Synchronization (docs/HOOKS.md, "Kubernetes events"). */
+
 import { hookTask } from "../hooks/index.ts";
 import { orAborted } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
@@ -12,13 +14,13 @@ interface SyncRun {
   /** Ids (`hook id/binding id`) that succeeded before: a retried first run does not repeat them. */
   readonly done: Set<string>;
   readonly onStart?: (hook: Hook) => void;
-  /** How long those of named queues are waited for: until they succeeded (default), or were tried. */
+  /** How long to wait for those in named queues: until they succeeded (default), or were tried. */
   readonly patience?: "settled" | "tried";
 }
 
 /**
- * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings
- * of `main` run here; those of named queues are offered there, and waited for unless `waitForSynchronization: false`.
+ * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of `main` run here; those
+ * of named queues are offered to these, and waited for unless `waitForSynchronization: false`.
  */
 export async function synchronize(hands: Hands, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const elsewhere: Promise<void>[] = [];
@@ -35,7 +37,7 @@ export async function synchronize(hands: Hands, hooks: readonly Hook[], run: Syn
       else elsewhere.push(...synchronizeThere(hands, { hook, step, run }));
     }
   }
-  // A run in a named queue that fails for ever must not keep a module from being switched off or configured.
+  // A run in a named queue that fails for ever must not keep a module from being disabled or configured.
   await orAborted(Promise.all(elsewhere), run.signal);
 }
 
@@ -101,7 +103,7 @@ function synchronizeThere(hands: Hands, { hook, step, run }: Step): Promise<void
   return waits;
 }
 
-/** Folds with one that waits, but not with a run of the hook as it was before a change. */
+/** Folds into a waiting one, but not into a run of the hook as it was before a change. */
 function synchronizationTask(hook: Hook, binding: KubernetesBinding): HookTask {
   const trigger: HookTrigger = { type: "synchronization", binding };
   return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${hook.signature}` };

@@ -1,3 +1,5 @@
+/** Remembers which bindings had their Synchronization. */
+
 import type { Hook, KubernetesBinding } from "../model/index.ts";
 import { isCurrent } from "./current-hook.ts";
 import type { Hands } from "./hands.ts";
@@ -11,20 +13,20 @@ function synchronizedWith(hands: Hands, { module }: Hook): Set<string> | undefin
   return module === undefined ? hands.state.globalSynchronized : hands.state.module(module)?.synchronized;
 }
 
-/** A binding's Synchronization succeeded in a queue; that of a hook that was changed meanwhile says nothing. */
+/** Notes a Synchronization that succeeded in a queue; it does not count if the hook was changed meanwhile. */
 export function noteSynchronized(hands: Hands, hook: Hook, binding: KubernetesBinding): void {
   if (!isCurrent(hands, hook)) return;
   synchronizedWith(hands, hook)?.add(syncId(hook, binding));
   hands.bindings.unlock(hook, [binding.id]);
 }
 
-/** The hook's watches end: what it was told is void. */
+/** The hook's watches were closed: it needs a new Synchronization. */
 export function forgetSynchronized(hands: Hands, hook: Hook): void {
   const done = synchronizedWith(hands, hook);
   for (const binding of hook.config.kubernetes) done?.delete(syncId(hook, binding));
 }
 
-/** Global hooks that still have to be told what exists: new ones, changed ones, and those that failed at it. */
+/** Global hooks that still need a Synchronization: new ones, changed ones, and those that failed. */
 export function unsynchronized({ state }: Hands): Hook[] {
   return state.globalHooks.filter((hook) =>
     hook.config.kubernetes.some((binding) => !state.globalSynchronized.has(syncId(hook, binding))),

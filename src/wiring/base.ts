@@ -1,3 +1,5 @@
+/** What all parts of the operator share: settings, log, clock, connection. */
+
 import { overlayOf } from "../config.ts";
 import type { Environment } from "../config.ts";
 import type { Settings } from "../settings.ts";
@@ -21,13 +23,13 @@ import type { Overlay, Tree } from "../model/index.ts";
 import { placesOf, readTree } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 
-/** What everything else stands on: settings, log, clock, the way to the API server. */
+/** What everything else needs: settings, log, clock, the client of the API server. */
 export interface Base {
   readonly settings: Settings;
   readonly env: Readonly<Record<string, string>>;
   readonly clock: Clock;
   readonly sink: LogSink;
-  /** Learned from values; taken out of everything that is shown. */
+  /** Secrets learned from values; removed from everything that is shown. */
   readonly secrets: KnownSecrets;
   readonly logger: Logger;
   readonly failures: Failures;
@@ -40,11 +42,11 @@ export interface Base {
   /** Where hooks write to; undefined = into the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
-  /** Reads modules and global hooks; at start without a previous tree. */
+  /** Reads modules and global hooks; at a start without a previous tree. */
   readonly readTree: (previous?: Tree) => Promise<Tree>;
 }
 
-/** Builds the base; everything acquired is released with `scope`. Throws ProblemError when it cannot be had. */
+/** Builds the base; everything acquired is released with `scope`. Throws ProblemError when something is missing. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope): Base {
   const secrets = new KnownSecrets();
   const sink = logSink(settings, secrets);

@@ -1,3 +1,5 @@
+/** Everything that shows the operator to others: statuses, Events, metrics, HTTP port, debug socket. */
+
 import { QueueFile, dumpQueues, queueText, servePublic, serveSocket, socketPlaces } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import { manifestDiff } from "../helm/index.ts";
@@ -19,7 +21,7 @@ import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../offline/index.ts";
 
-/** What the faces show. */
+/** What is shown. */
 export interface Shown {
   readonly state: State;
   readonly queues: Queues<Task>;
@@ -28,24 +30,24 @@ export interface Shown {
   readonly releases: Releases;
   readonly config: ConfigMapSource;
   readonly bindings: KubeBindings;
-  /** A follower's answer to /readyz. */
+  /** The answer of a follower to /readyz. */
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
   readonly scope: Scope;
 }
 
-/** How long the last statuses and Events hold up the end. */
+/** How long the last statuses and Events may delay the end. */
 const LAST_WRITES_MS = 2000;
 
 const QUEUE_FILE = "/tmp/addon-operator-queue";
 
-/** The faces of a running operator: resources, Events, series, HTTP, debug socket. */
+/** Shows a running operator: statuses, Events, metrics, HTTP port, debug socket. */
 export class Faces {
   readonly #base: Base;
   readonly #shown: Shown;
   readonly #mirror: StatusMirror;
   readonly #events: EventWriter;
   #healing: Healing | undefined;
-  /** Where the public port listens; 0 before `open`. */
+  /** Port of the HTTP server; 0 before `open`. */
   port = 0;
   readonly #queueFile: QueueFile;
 
@@ -107,7 +109,7 @@ export class Faces {
     measure(metrics, { ...this.#base, ...this.#shown });
   }
 
-  /** Begins to mirror the state into AddonModules; only who holds the lease may. */
+  /** Begins to write the state into AddonModules; only the holder of the lease may. */
   mirror(): void {
     const { hub, namespace } = this.#base;
     const { scope, state } = this.#shown;
@@ -118,18 +120,18 @@ export class Faces {
 
   #mirroring = false;
 
-  /** The state changed. */
+  /** Notes that the state has changed. */
   update(view: View): void {
     if (this.#mirroring) this.#mirror.update(view);
     this.#tellHolds(view);
   }
 
-  /** Something came into a queue, ran or left. */
+  /** Notes that a task was queued, run or removed. */
   queuesChanged(): void {
     this.#queueFile.changed();
   }
 
-  /** Each reload finds its holds anew; only what the last one did not say is an Event. */
+  /** Each reload finds its holds anew; only new ones are reported by Events. */
   #tellHolds({ holds, converge, brake }: View): void {
     const braked = brake?.confirmed === false ? explainBrake(brake) : undefined;
     for (const hold of holds) {
@@ -150,8 +152,8 @@ export class Faces {
   }
 
   /**
-   * Writes what is not written yet, unless another writes by now (`leads` false), and ends the mirror. Whoever leads next
-   * writes what did not get through in time.
+   * Writes what is not written yet, unless another operator writes by now (`leads` false), and stops. The next
+   * leader writes what did not get through in time.
    */
   async flush(leads = true): Promise<void> {
     const over = new AbortController();
@@ -182,7 +184,7 @@ export class Faces {
     this.#healing = healing;
   }
 
-  /** A token asks for a run; edits made before it must have been seen, so the ConfigMap is read first. */
+  /** A token asks for a run. Edits made before it must have been seen, so the ConfigMap is read first. */
   async #requested(module: string | undefined, token: string): Promise<void> {
     const { config, state } = this.#shown;
     try {
@@ -209,7 +211,7 @@ export class Faces {
     logger.warn("There is no debug socket", { places });
   }
 
-  /** What helm would make of a module's values now, or how that differs from what its release says. */
+  /** What helm would make of a module's values now, or how that differs from its release. */
   async #render(module: Module, diff: boolean): Promise<string> {
     if (module.chart === "none") return "";
     const { releases, state } = this.#shown;
@@ -221,7 +223,7 @@ export class Faces {
     return difference === "" ? "No diff found\n" : difference;
   }
 
-  /** Messages of failures may hold what a hook said. */
+  /** Messages of failures may contain output of hooks. */
   #queues(): QueueView<Task>[] {
     const told = (view: TaskView<Task>): TaskView<Task> =>
       view.message === undefined ? view : { ...view, message: this.#base.secrets.redact(view.message) };
@@ -258,7 +260,7 @@ export class Faces {
   }
 }
 
-/** The operator's own release, where its chart tells it. */
+/** The operator's own release, if its chart names it. */
 function helmReleaseOf(env: Base["env"], namespace: string): { name: string; namespace: string } | undefined {
   const name = env["ADDON_OPERATOR_RELEASE_NAME"];
   return name === undefined ? undefined : { name, namespace };

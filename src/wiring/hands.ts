@@ -1,3 +1,5 @@
+/** Connects the ports of tasks to the rooms behind them. */
+
 import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { parseCrontab } from "../cron/index.ts";
 import type { HookMetricOwner, HookMetrics } from "../metrics/index.ts";
@@ -30,7 +32,7 @@ export interface Ports {
   readonly waits: TaskWaits;
 }
 
-/** Everything a task may use. */
+/** Builds everything that a task may use. */
 export function makeHands(base: Base, ports: Ports): Hands {
   const { clock, logger, settings, runs } = base;
   const loader = hookLoader(base);
@@ -80,7 +82,7 @@ async function load(
   return { hook: answer.hook };
 }
 
-/** The directories again; what broke or vanished stays in force until it is mended or confirmed. */
+/** Reads the directories again; what is broken or missing stays in force until it is mended or confirmed. */
 async function readAgain(base: Base, previous: Tree): Promise<Tree> {
   const tree = await base.readTree(previous);
   tellTree(base.logger, tree, previous);

@@ -1,3 +1,5 @@
+/** Puts the operator together, starts it and stops it. */
+
 import { hookTask } from "../hooks/index.ts";
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
@@ -28,7 +30,7 @@ import { makeReleases } from "./releases.ts";
 import { loadConfig, loadEverything, warmUp } from "./startup.ts";
 import { makeHelmWitness, makeWitness } from "./witness.ts";
 
-/** Who has lost the lease ends in order, its children first; what is left then ends without being asked. */
+/** After the lease is lost, children are ended first; whatever is left after this time is killed. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
 const BITE_MS = LEASE_GRACE_MS - 500;
 
@@ -41,7 +43,7 @@ export interface OperatorOptions {
   readonly stop: AbortController;
 }
 
-/** The rooms, built by hand and started in order. */
+/** The rooms, put together and started in order. */
 export class Operator {
   readonly #options: OperatorOptions;
   readonly #base: Base;
@@ -58,7 +60,7 @@ export class Operator {
   #hands: Hands | undefined;
   #faces: Faces | undefined;
   #followed: FollowedReleases | undefined;
-  /** Set when the lease was lost: nothing of ours may run on. */
+  /** Set when the lease was lost: nothing may run any more. */
   #graceMs: number;
 
   constructor(options: OperatorOptions) {
@@ -112,17 +114,20 @@ export class Operator {
     });
   }
 
-  /** Where errors go that nobody waits for. */
+  /** Where errors are reported that nobody waits for. */
   get failures(): Failures {
     return this.#base.failures;
   }
 
-  /** What the end waits for: queues at work, and statuses that are not written yet. */
+  /** What a stop waits for: running queues, and statuses that are not written yet. */
   owed(): { running: number; unwritten: number } {
     return { running: this.#queues.running, unwritten: this.#faces?.unwritten ?? 0 };
   }
 
-  /** Starts, works, and resolves when asked to stop or the lease is lost. Throws ProblemError when it refuses. */
+  /**
+   * Starts, works, and resolves when asked to stop or when the lease is lost. Throws ProblemError when it refuses
+   * to start.
+   */
   async run(): Promise<void> {
     const { stop } = this.#options;
     await Scratch.cleanStale(this.#base.settings.tmpDir, this.#base.clock);
@@ -133,7 +138,7 @@ export class Operator {
     });
   }
 
-  /** No new triggers, what runs may end under the time-out, then status and lease. */
+  /** Stops: no new triggers, running work may end within the time-out, then status and lease. */
   async stop(): Promise<void> {
     this.#engine.stop();
     await this.#queues.stop(this.#graceMs);
@@ -165,12 +170,12 @@ export class Operator {
     const hands = this.#makeHands(config, releases);
     const faces = this.#makeFaces(config, releases);
     await faces.open();
-    // Before the lease is asked for: that may be the very right that is missing.
+    // Before asking for the lease: that may be the very right that is missing.
     void watchRights(this.#base, scope, (missing) => {
       this.#metrics.modules.missingRights(missing.length);
       this.#state.recordMissingRights(missing);
     });
-    // A follower is warm: what it reads now it need not read when its turn comes.
+    // A follower is warm: what it reads now it need not read when it takes over.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     if (settings.ha) await Promise.all([warmUp(this.#base, hands), releases.ready(), key.read()]);
     await this.#leadership.acquire(faces.port, stop.signal);
@@ -194,7 +199,7 @@ export class Operator {
     if (this.#state.view.boot !== "waiting") this.#begin();
   }
 
-  /** Invalid content is told to the AddonOperator before the operator gives up. */
+  /** Invalid content is reported on the AddonOperator before the operator exits. */
   async #loadConfig(config: ConfigMapSource, hands: Hands): Promise<void> {
     try {
       await loadConfig(this.#state, config, hands);
@@ -281,7 +286,7 @@ export class Operator {
     this.#queues.offer(queueOf(trigger), hookTask(hook, trigger));
   }
 
-  /** Who loses the lease ends its children before another may start any. */
+  /** When the lease is lost, children are ended before another operator may start any. */
   #lost(reason: string): void {
     this.#base.logger.error("The lease is lost; stopping", { reason });
     this.#graceMs = 0;
@@ -289,7 +294,7 @@ export class Operator {
     void endChildren(CHILDREN_GRACE_MS);
   }
 
-  /** After a run: its release's objects are watched as they are now, and the next try is told to people. */
+  /** After a run: watches the objects that its release has now, and tells people when the next try is. */
   #settled(batch: readonly Task[], failed: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
@@ -301,14 +306,14 @@ export class Operator {
         if (record.retry !== undefined && nextAt !== undefined) record.retry = { ...record.retry, nextAt };
       });
     }
-    // What waits behind a failure is told why, though nothing was recorded.
+    // Views of what waits behind a failure change, though nothing was recorded.
     if (failed) this.#faces?.update(this.#state.view);
     this.#engine.look();
   }
 
   #changed(): void {
     const view = this.#state.view;
-    // The ConfigMap came back: only now the first start goes on.
+    // The ConfigMap is back: only now the first start goes on.
     if (view.boot === "waiting" && view.config.condition === "ok") this.#begin();
     if (view.boot === "running") this.#followed?.begin();
     this.#engine.look();

@@ -1,3 +1,5 @@
+/** The sub-command `plan` without a running operator. */
+
 import type { Environment, Settings } from "../config.ts";
 import { firstContact } from "../kube/index.ts";
 import { toYaml } from "../lib/index.ts";
@@ -6,12 +8,12 @@ import { makeBase } from "./base.ts";
 import { makeReleases } from "./releases.ts";
 
 /**
- * `addon-operator plan` where no operator runs: connects, looks, and returns the plan as YAML or JSON. Throws
+ * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws
  * ProblemError when it cannot connect.
  */
 export function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
   return scoped(async (scope) => {
-    // Log lines would stand in the middle of the plan.
+    // Log lines would be mixed with the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
     await firstContact(base.client, new AbortController().signal);
     const releases = makeReleases(base);

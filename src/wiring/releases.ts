@@ -1,8 +1,10 @@
+/** Builds the room of helm releases from the settings. */
+
 import { Releases, managedByDigest } from "../helm/index.ts";
 import type { ReleasesOptions } from "../helm/index.ts";
 import type { Base } from "./base.ts";
 
-/** The releases of this operator; nothing is read yet. */
+/** The releases of this operator; reads nothing yet. */
 export function makeReleases(
   base: Base,
   around: Pick<ReleasesOptions, "witness" | "ownRelease" | "onCrds"> = {},

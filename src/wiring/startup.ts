@@ -1,3 +1,5 @@
+/** Reads and checks everything before the operator works. */
+
 import { ProblemError } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
@@ -9,7 +11,7 @@ import type { ConfigMapSource } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 
 /**
- * Reads everything that must be right before anything runs: directories, global hooks, the ConfigMap. Throws
+ * Reads everything that must be valid before anything runs: directories, global hooks, the ConfigMap. Throws
  * ProblemError with every problem found.
  */
 export async function loadEverything(base: Base, state: State, hands: Hands): Promise<void> {
@@ -24,7 +26,7 @@ export async function loadEverything(base: Base, state: State, hands: Hands): Pr
   state.recordGlobalHooks(hooks);
 }
 
-/** Reads files and asks all hooks for their configuration, so that the caches are full; problems are for later. */
+/** Reads files and asks all hooks for their configuration to fill the caches; problems are reported later. */
 export async function warmUp(base: Base, hands: Hands): Promise<void> {
   const tree = await base.readTree();
   await loadHooks(hands, tree.globalHookFiles, undefined);

@@ -1,3 +1,5 @@
+/** Tells metrics and Events what happened to modules and hooks. */
+
 import type { HelmWitness, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
 import { activationOf } from "../metrics/index.ts";
@@ -9,7 +11,7 @@ import type { Witness } from "../tasks/index.ts";
 
 type Announce = (event: Happening) => void;
 
-/** Whom a witness tells, and what it looks at. */
+/** Where it reports to, and what it reads. */
 export interface Told {
   readonly metrics: Metrics;
   readonly announce: Announce;
@@ -17,7 +19,7 @@ export interface Told {
   readonly state: Pick<State, "module" | "view">;
 }
 
-/** Tells metrics and Events what happened; state and log are the tasks' business. */
+/** Tells metrics and Events what happened; tasks write state and log themselves. */
 export function makeWitness({ metrics, announce, logger, state }: Told): Witness {
   return {
     hookRun({ hook, binding, queue, activation, seconds, usage, result }) {
