@@ -1,6 +1,6 @@
 import { mergePatch } from "../kube/index.ts";
 import type { UpgradeCall } from "./helm.ts";
-import { nameOf, objectsOf } from "./manifest.ts";
+import { documentsOf, nameOf, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { annotationsOf, KEEP, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
 import type { Step } from "./reconcile.ts";
@@ -14,7 +14,7 @@ export async function keepExisting(step: Step, call: UpgradeCall): Promise<void>
   if (!step.chart.mentionsShared) return;
   const { tools, request } = step;
   const rendered = await renderedFor(step, call);
-  for (const object of rendered.flatMap(objectsOf).filter(isShared)) {
+  for (const object of objectsOf(rendered.flatMap(documentsOf)).filter(isShared)) {
     if (!(await isSomebodysOwn(step, object))) continue;
     const resource = await tools.discovery.resolve(object.kind, object.apiVersion);
     if (resource === undefined) continue;

@@ -30,19 +30,15 @@ function parseDocument(text: string): Json {
 
 /**
  * Checksum of what a manifest means: white space, comments and the order of documents and keys do not count.
- * `parts` are manifests and hooks of one release.
+ * `documents` are those of manifests and hooks of one release.
  */
-export function manifestChecksum(...parts: readonly string[]): string {
-  return checksum(parts.flatMap(documentsOf));
+export function manifestChecksum(documents: readonly Json[]): string {
+  return digest(...documents.map(canonicalJson).sort());
 }
 
 /** As `manifestChecksum`, without the `heritage` label that the Go operator puts on every object. */
-export function adoptionChecksum(...parts: readonly string[]): string {
-  return checksum(parts.flatMap(documentsOf).map(withoutHeritage));
-}
-
-function checksum(documents: readonly Json[]): string {
-  return digest(...documents.map(canonicalJson).sort());
+export function adoptionChecksum(documents: readonly Json[]): string {
+  return manifestChecksum(documents.map(withoutHeritage));
 }
 
 function withoutHeritage(document: Json): Json {
@@ -58,22 +54,22 @@ function withoutHeritage(document: Json): Json {
  * The objects of a release that should be there at any time: without helm hooks, objects with a
  * delete policy, Jobs with a TTL.
  */
-export function lastingObjects(manifest: string): ObjectRef[] {
-  return lastingBodies(manifest).flatMap(refOf);
+export function lastingObjects(documents: readonly Json[]): ObjectRef[] {
+  return lastingBodies(documents).flatMap(refOf);
 }
 
 /** As `lastingObjects`, with all that the manifest says of them. */
-export function lastingBodies(manifest: string): JsonObject[] {
-  return bodiesOf(manifest).filter((object) => !isPassing(object));
+export function lastingBodies(documents: readonly Json[]): JsonObject[] {
+  return bodiesOf(documents).filter((object) => !isPassing(object));
 }
 
 /** All objects of a manifest. */
-export function objectsOf(manifest: string): ObjectRef[] {
-  return bodiesOf(manifest).flatMap(refOf);
+export function objectsOf(documents: readonly Json[]): ObjectRef[] {
+  return bodiesOf(documents).flatMap(refOf);
 }
 
-function bodiesOf(manifest: string): JsonObject[] {
-  return documentsOf(manifest).flatMap((document) => (isJsonObject(document) ? expand(document) : []));
+function bodiesOf(documents: readonly Json[]): JsonObject[] {
+  return documents.flatMap((document) => (isJsonObject(document) ? expand(document) : []));
 }
 
 /** For people: `namespace/Kind/name`, or `Kind/name`. */

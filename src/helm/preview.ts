@@ -1,6 +1,7 @@
 import type { Clock } from "../lib/index.ts";
 import { ChartReader } from "./chart.ts";
 import type { Helm } from "./helm.ts";
+import { documentsOf } from "./manifest.ts";
 import { examine, isSame, render, withCall } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
@@ -21,7 +22,7 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { act, why } = decision;
   return withCall(step, release, async (call) => {
-    const rendered = await render(step, call);
+    const rendered = (await render(step, call)).flatMap(documentsOf);
     if (act !== "compare" || release === undefined)
       return { action: act === "install" ? "install" : "upgrade", why };
     const same = await isSame(step, release, rendered);

@@ -1,7 +1,7 @@
 import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import type { JsonObject } from "../model/index.ts";
+import type { Json, JsonObject } from "../model/index.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { Chart, ChartReader } from "./chart.ts";
 import { originToWorkOn } from "./adopt.ts";
@@ -15,7 +15,7 @@ import { inputsDigest, withValueTemplates } from "./inputs.ts";
 import { isCurrentScheme, LABELS } from "./labels.ts";
 import { keepExisting } from "./keep.ts";
 import { endLiveHelms } from "./live-helms.ts";
-import { adoptionChecksum, manifestChecksum, objectsOf } from "./manifest.ts";
+import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import type { LookTools } from "./outliving.ts";
 import type { ReleaseMeta } from "./release-store.ts";
@@ -179,13 +179,13 @@ async function renderedAhead(step: Step, release: ReleaseMeta): Promise<Comparis
 }
 
 async function look(step: Step, release: ReleaseMeta, call: UpgradeCall): Promise<Comparison> {
-  const texts = await render(step, call);
-  return { rendered: renderedOf(texts), same: await isSame(step, release, texts) };
+  const documents = (await render(step, call)).flatMap(documentsOf);
+  return { rendered: renderedOf(documents), same: await isSame(step, release, documents) };
 }
 
 /** What matters of rendered manifests. */
-export function renderedOf(texts: readonly string[]): Rendered {
-  return { checksum: manifestChecksum(...texts), objects: texts.flatMap(objectsOf) };
+export function renderedOf(documents: readonly Json[]): Rendered {
+  return { checksum: manifestChecksum(documents), objects: objectsOf(documents) };
 }
 
 async function relabel(step: Step, release: ReleaseMeta, manifest: string): Promise<Result["action"]> {
@@ -204,14 +204,10 @@ async function relabel(step: Step, release: ReleaseMeta, manifest: string): Prom
 }
 
 /** Whether the release already is what was rendered: by our label, or by its record where it has none. */
-export async function isSame(
-  step: Step,
-  release: ReleaseMeta,
-  rendered: readonly string[],
-): Promise<boolean> {
+export async function isSame(step: Step, release: ReleaseMeta, rendered: readonly Json[]): Promise<boolean> {
   const stored = await storedChecksum(step, release);
-  if (stored !== undefined) return stored === manifestChecksum(...rendered);
-  return (await step.tools.store.summary(release)).adoptionChecksum === adoptionChecksum(...rendered);
+  if (stored !== undefined) return stored === manifestChecksum(rendered);
+  return (await step.tools.store.summary(release)).adoptionChecksum === adoptionChecksum(rendered);
 }
 
 /** Checksum of what a release holds, by our label, else by its record; undefined where it has no labels of ours. */

@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 
 import { inParallel } from "../kube/index.ts";
 import { LABELS } from "./labels.ts";
+import { documentsOf } from "./manifest.ts";
 import { examine, render, renderedOf, withCall } from "./reconcile.ts";
 import type { Made, Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
@@ -60,6 +61,6 @@ export class RenderAhead {
     // Without labels of ours it takes more than a checksum to compare.
     if (release.labels[LABELS.managedBy] === undefined) return undefined;
     const texts = await withCall(step, release, (call) => render(step, call));
-    return { inputs: step.inputs, ...renderedOf(texts) };
+    return { inputs: step.inputs, ...renderedOf(texts.flatMap(documentsOf)) };
   }
 }

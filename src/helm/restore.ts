@@ -3,7 +3,7 @@ import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { RestoreError } from "./errors.ts";
-import { lastingBodies, member, nameOf, refOf } from "./manifest.ts";
+import { documentsOf, lastingBodies, member, nameOf, refOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 
@@ -61,7 +61,7 @@ export async function restoreObjects(tools: RestoreTools, request: RestoreReques
 }
 
 function absentOf(manifest: string, home: string, absent: ReadonlySet<string>): Absent[] {
-  return lastingBodies(manifest).flatMap((body) => {
+  return lastingBodies(documentsOf(manifest)).flatMap((body) => {
     const [ref] = refOf(body);
     if (ref === undefined) return [];
     const names = [ref.namespace ?? home, undefined].map((namespace) => nameOf({ ...ref, namespace }));

@@ -1,5 +1,5 @@
 import type { Logger } from "../lib/index.ts";
-import { keyOf, nameOf, objectsOf, withoutObjects } from "./manifest.ts";
+import { documentsOf, keyOf, nameOf, objectsOf, withoutObjects } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { outliving } from "./outliving.ts";
 import type { LookTools } from "./outliving.ts";
@@ -23,7 +23,7 @@ export async function spareInRemoval(
   const meta = await tools.store.refresh(release, signal);
   if (meta === undefined) return;
   const [manifest = ""] = await tools.store.manifests(meta, signal);
-  await spare(tools, meta, { objects: objectsOf(manifest), signal });
+  await spare(tools, meta, { objects: objectsOf(documentsOf(manifest)), signal });
 }
 
 /**

@@ -1,5 +1,5 @@
 import { GO_CONFIG_KEY } from "./labels.ts";
-import { adoptionChecksum, lastingObjects, manifestChecksum } from "./manifest.ts";
+import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import type { ReleaseRecord } from "./record.ts";
 
@@ -18,11 +18,12 @@ export interface ReleaseSummary {
 
 /** Draws from a record what later decisions need. */
 export function summarize(record: ReleaseRecord): ReleaseSummary {
-  const parts = [record.manifest, ...record.hooks.map((hook) => hook.manifest)];
+  const documents = documentsOf(record.manifest);
+  const all = [...documents, ...record.hooks.flatMap((hook) => documentsOf(hook.manifest))];
   return {
-    objects: lastingObjects(record.manifest),
-    checksum: manifestChecksum(...parts),
-    adoptionChecksum: adoptionChecksum(...parts),
+    objects: lastingObjects(documents),
+    checksum: manifestChecksum(all),
+    adoptionChecksum: adoptionChecksum(all),
     chartVersion: record.chartVersion,
     lastDeployed: record.lastDeployed,
     applyMethod: record.applyMethod,

@@ -3,7 +3,7 @@ import { oneLine } from "../lib/index.ts";
 import { HelmError } from "./errors.ts";
 import type { UpgradeCall } from "./helm.ts";
 import { renderedFor } from "./keep.ts";
-import { nameOf, objectsOf } from "./manifest.ts";
+import { documentsOf, nameOf, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { annotationsOf, ownerOf } from "./outliving.ts";
 import type { Step } from "./reconcile.ts";
@@ -40,7 +40,7 @@ export async function takeOver(
 /** Objects of the chart that marks of other releases are on, each with its release. */
 async function othersOf(step: Step, call: UpgradeCall): Promise<string[]> {
   const { tools, request } = step;
-  const objects = (await renderedFor(step, call)).flatMap(objectsOf);
+  const objects = objectsOf((await renderedFor(step, call)).flatMap(documentsOf));
   const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {
     const annotations = await annotationsOf(tools, object, request.signal);
     const owner = annotations && ownerOf(annotations, tools.namespace);

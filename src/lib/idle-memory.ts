@@ -9,18 +9,22 @@ type Collect = (options: { type: "major"; execution: "sync"; flavor: "last-resor
 
 /** After this long without work, garbage of the last work is collected. */
 const QUIET_MS = 2000;
+/** Less than this is not worth the time that it takes. */
+const LEAST_GROWTH = 8 * 1024 * 1024;
 /** A larger heap would block the event loop for too long; V8 collects it in its own time. */
 const LARGEST_HEAP = 64 * 1024 * 1024;
 
 /**
  * Gives memory back after work: V8 collects garbage only when it needs room, which an idle operator does not for
- * hours. One collection after each burst of work, 20–100 ms, once everything is quiet.
+ * hours. One collection after a burst of work that left enough of it, 20–100 ms, once everything is quiet.
  */
 export class IdleMemory {
   readonly #clock: Clock;
   readonly #collect: Collect;
   #timer: Timer | undefined;
   #touchedAt = 0;
+  /** Bytes in use after the last collection. */
+  #kept = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -46,7 +50,9 @@ export class IdleMemory {
   }
 
   #run(): void {
-    if (process.memoryUsage().heapUsed > LARGEST_HEAP) return;
+    const used = process.memoryUsage().heapUsed;
+    if (used > LARGEST_HEAP || used < this.#kept + LEAST_GROWTH) return;
     this.#collect({ type: "major", execution: "sync", flavor: "last-resort" });
+    this.#kept = process.memoryUsage().heapUsed;
   }
 }

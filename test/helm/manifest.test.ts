@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 
-import { lastingObjects, manifestChecksum } from "../../src/helm/index.ts";
+import { documentsOf, lastingObjects, manifestChecksum } from "../../src/helm/index.ts";
 import { adoptionChecksum, objectsOf, withoutObjects } from "../../src/helm/manifest.ts";
 import { decodeRelease, encodeFailed, encodeManifest } from "../../src/helm/record.ts";
 
@@ -11,6 +11,7 @@ const LABELLED =
   "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: {heritage: addon-operator}\n";
 
 describe("manifestChecksum", () => {
+  const checksum = (parts: string[]): string => manifestChecksum(parts.flatMap(documentsOf));
   type Case = [what: string, one: string[], other: string[], equal: boolean];
   test.each<Case>([
     ["comments, separators and order", [`---\n# Source: x\n${A}---\n${B}`], [B, `---\n${A}\n`], true],
@@ -20,12 +21,12 @@ describe("manifestChecksum", () => {
     ["a string that looks like a separator", ["a: |\n  ---\n  b"], ["a: |\n  ---\n  c"], false],
     ["heritage counts among ours", [A], [LABELLED], false],
   ])("%s", (...[, one, other, equal]: Case) => {
-    expect(manifestChecksum(...one) === manifestChecksum(...other)).toBe(equal);
+    expect(checksum(one) === checksum(other)).toBe(equal);
   });
 
   test("heritage does not count when a release is adopted", () => {
-    expect(adoptionChecksum(A)).toBe(adoptionChecksum(LABELLED));
-    expect(adoptionChecksum(A)).not.toBe(adoptionChecksum(B));
+    expect(adoptionChecksum(documentsOf(A))).toBe(adoptionChecksum(documentsOf(LABELLED)));
+    expect(adoptionChecksum(documentsOf(A))).not.toBe(adoptionChecksum(documentsOf(B)));
   });
 });
 
@@ -42,7 +43,7 @@ test("objects to be healed: no hooks, no delete policies, no Jobs with a TTL", (
     job(""),
     list,
   ];
-  expect(lastingObjects(documents.join("---\n"))).toEqual([
+  expect(lastingObjects(documentsOf(documents.join("---\n")))).toEqual([
     { apiVersion: "batch/v1", kind: "Job", name: "j", namespace: "ns" },
     { apiVersion: "v1", kind: "Service", name: "s", namespace: undefined },
   ]);
@@ -57,16 +58,16 @@ describe("a manifest without some of its objects", () => {
   test("the rest stays to the letter", () => {
     const source = "# Source: m/templates/b.yaml\n";
     const manifest = `---\n# Source: m/templates/a.yaml\n${A}---\n${source}${B}`;
-    expect(objectsOf(manifest)).toEqual([a, b]);
+    expect(objectsOf(documentsOf(manifest))).toEqual([a, b]);
     expect(withoutObjects(manifest, [a])).toBe(`---\n---\n${source}${B}`);
     expect(withoutObjects(manifest, [a, b]).trim()).toBe("---\n---");
     expect(withoutObjects(manifest, [{ ...a, namespace: "other" }])).toBe(manifest);
   });
 
   test("of a list only the objects go", () => {
-    expect(objectsOf(list)).toEqual([a, b]);
-    expect(objectsOf(withoutObjects(`---\n${list}`, [a]))).toEqual([b]);
-    expect(objectsOf(withoutObjects(list, [a, b]))).toEqual([]);
+    expect(objectsOf(documentsOf(list))).toEqual([a, b]);
+    expect(objectsOf(documentsOf(withoutObjects(`---\n${list}`, [a])))).toEqual([b]);
+    expect(objectsOf(documentsOf(withoutObjects(list, [a, b])))).toEqual([]);
   });
 });
 
