@@ -1,15 +1,17 @@
+/** Finds out who made a release, and whether a module may take it over (docs/RUNNING.md, "Taking over"). */
+
 import { oneLine } from "../lib/index.ts";
 import { ForeignReleaseError } from "./errors.ts";
 import { GO_LABELS, isCurrentScheme, LABELS } from "./labels.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 
-/** Which releases that are not ours a module takes over (`--adopt`). */
+/** Which releases of others a module takes over (`--adopt`). */
 export type AdoptPolicy = "all" | "go" | "none";
 
 /** Who made a release: this operator, another one of its kind, the Go operator, or somebody with helm. */
 export type Origin = "ours" | "other" | "go" | "hand";
 
-/** By its labels; `goMark` = an older Go operator has marked its values. */
+/** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
 export function originOf(
   { labels }: Pick<ReleaseMeta, "labels">,
   managedBy: string,
@@ -18,7 +20,7 @@ export function originOf(
   const label = labels[LABELS.managedBy];
   if (label === managedBy) return "ours";
   if (isCurrentScheme(label)) return "other";
-  // A label of another scheme version says nothing about which of ours wrote it.
+  // A label of another scheme version does not show which operator wrote it.
   if (label !== undefined) return "ours";
   return goMark || GO_LABELS.some((name) => name in labels) ? "go" : "hand";
 }
@@ -30,14 +32,14 @@ export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
   return origin === "go" || policy === "all";
 }
 
-/** What finding out whose a release is takes. */
+/** What is needed to find out who made a release. */
 interface Tools {
   readonly store: ReleaseStore;
   readonly managedBy: string;
   readonly adopt: AdoptPolicy;
 }
 
-/** Who made the release that a module is about to work on. Throws ForeignReleaseError where it must leave it alone. */
+/** Who made the release that a module is about to work on. Throws ForeignReleaseError where it must be left alone. */
 export async function originToWorkOn(tools: Tools, release: ReleaseMeta): Promise<Origin> {
   const { store, managedBy, adopt } = tools;
   let origin = originOf(release, managedBy, false);
@@ -56,7 +58,7 @@ const OWNERS: Readonly<Record<Origin, string>> = {
   hand: "whoever made it with helm",
 };
 
-/** What helm makes of a record that cannot be read is helm's to say. */
+/** A record that cannot be read is left to helm, which says what is wrong. */
 function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
   return store.summary(release).then(
     ({ goMark }) => goMark,

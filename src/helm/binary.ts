@@ -1,3 +1,5 @@
+/** Finds the helm binary and its version. */
+
 import { statSync } from "node:fs";
 import type { Stats } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -34,7 +36,7 @@ function executable(path: string): Stats | undefined {
   }
 }
 
-/** The major version that was noted for a binary in an earlier life of the operator. */
+/** The major version that an earlier operator process noted for a binary. */
 export async function notedMajor(dir: string, binary: Binary): Promise<number | undefined> {
   try {
     const note: unknown = JSON.parse(await readFile(noteFile(dir), "utf8"));
@@ -45,7 +47,7 @@ export async function notedMajor(dir: string, binary: Binary): Promise<number | 
   }
 }
 
-/** Notes it for the next life; a directory that cannot be written only costs a helm process then. */
+/** Notes it for later processes; if the directory cannot be written, that only costs a helm process then. */
 export async function noteMajor(dir: string, binary: Binary, major: number): Promise<void> {
   const fresh = `${noteFile(dir)}.${process.pid}`;
   try {

@@ -1,3 +1,5 @@
+/** What `.Capabilities` shows to charts. */
+
 import type { KubeClient } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { digest } from "../lib/index.ts";

@@ -1,3 +1,5 @@
+/** The files of a chart, as helm would load them. */
+
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import type { Stats } from "node:fs";
@@ -7,7 +9,7 @@ import { gunzipSync } from "node:zlib";
 import { parseHelmIgnore } from "./helm-ignore.ts";
 import type { Ignore } from "./helm-ignore.ts";
 
-/** A file of a chart: its path below the chart, and what tells another version of it apart. */
+/** A file of a chart: its path below the chart, and what changes when it does. */
 export interface ChartFile {
   readonly rel: string;
   readonly path: string;
@@ -15,7 +17,7 @@ export interface ChartFile {
   readonly changedAt: number;
 }
 
-/** Directories that a made chart leaves out. */
+/** Directories that are left out of a generated chart. */
 export const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
 
 const STAMP_STEP_MS = 50;
@@ -50,12 +52,12 @@ function readIgnore(dir: string): Ignore {
   }
 }
 
-/** Equal as long as no file changed. */
+/** The same as before when no file changed. */
 export function fingerprintOf(files: readonly ChartFile[]): string {
   return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
 }
 
-/** False when a file changed so shortly before `now` that a further change could leave the same stamps. */
+/** False when a file changed so shortly before `now` that a further change could leave the same time stamps. */
 export function isSettled(files: readonly ChartFile[], now: number): boolean {
   return files.every((file) => file.changedAt < now - STAMP_STEP_MS);
 }
@@ -67,13 +69,13 @@ export function hashFiles(contents: readonly (readonly [string, Buffer])[]): str
   return hash.digest("hex");
 }
 
-/** The text of a file as far as it can hold templates; packed sub-charts are unpacked. */
+/** The text of a file that may hold templates; packed sub-charts are unpacked. */
 export function textOf(rel: string, bytes: Buffer): string {
   if (!/\.(tgz|tar\.gz)$/.test(rel)) return bytes.toString("utf8");
   try {
     return gunzipSync(bytes, { maxOutputLength: 64 * 1024 * 1024 }).toString("utf8");
   } catch {
-    // What cannot be looked into may use anything.
+    // A file that cannot be read may use anything.
     return "{{ tpl . }}{{ .Capabilities }}";
   }
 }

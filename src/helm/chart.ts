@@ -1,3 +1,5 @@
+/** What is known of a module's chart without running helm. */
+
 import { readFileSync } from "node:fs";
 
 import type { Clock } from "../lib/index.ts";
@@ -15,7 +17,7 @@ export interface Chart {
   /** SHA-256 of its files. */
   readonly digest: string;
   readonly reach: Reach;
-  /** helm refuses the chart as it lies there (no Chart.yaml, or one without a usable name). */
+  /** helm refuses the chart as it is (no Chart.yaml, or one without a usable name). */
   readonly needsStage: boolean;
   /** It may hold namespaces or CRDs. */
   readonly mentionsShared: boolean;
@@ -62,7 +64,7 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   };
 }
 
-/** What objects can be made from: templates and values, and every file where templates read files. */
+/** The files that objects can come from: templates and values, and every file where templates read files. */
 function sharedTexts(
   contents: readonly (readonly [string, Buffer])[],
   templates: readonly string[],

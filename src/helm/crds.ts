@@ -1,3 +1,5 @@
+/** Creates and upgrades CRDs (docs/MODULES.md, "The chart"). */
+
 import { readFile } from "node:fs/promises";
 
 import type { Clock } from "../lib/index.ts";
@@ -12,19 +14,19 @@ export interface CrdTools {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
-  /** Who owns what is written; the operator, unless said otherwise. */
+  /** Field manager; the operator's own by default. */
   readonly fieldManager?: string;
 }
 
 const ESTABLISH_MS = 10_000;
 const STEP_MS = 50;
-/** What the server answers to content that it will never take. */
+/** What the server answers to content that it will never accept. */
 const REFUSED: ReadonlySet<number> = new Set([400, 422]);
 
 /**
- * Creates or updates the CustomResourceDefinitions in `files`; never deletes one. What others
- * own stays: a conversion stanza that the file does not have, the status. Resolves with their names when the API serves
- * them all. Throws ProblemError for a file that is broken, holds anything else or is refused by the server; ApiError.
+ * Creates or updates the CustomResourceDefinitions in `files`; never deletes one. What belongs to others stays: a
+ * conversion that the file does not have, the status. Resolves with their names when the API serves them all.
+ * Throws ProblemError for a file that is broken, holds anything else or is refused by the server; ApiError.
  */
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
   const crds = (await Promise.all(files.map(readCrds))).flat();
@@ -102,7 +104,7 @@ interface CrdSpec {
   readonly versions: readonly { readonly name: string; readonly served: boolean }[];
 }
 
-/** The condition comes a moment before the server answers for the kind. */
+/** The condition is set a moment before the server answers for the kind. */
 async function isServed(
   crd: JsonObject,
   client: KubeClient,
@@ -115,7 +117,7 @@ async function isServed(
     await client.json({ path, query: { limit: 1 }, signal });
     return true;
   } catch (error) {
-    // Whoever may not list them learns no more than that the kind is there.
+    // Without the right to list them, it is enough that the kind is there.
     return !isNotFound(error);
   }
 }

@@ -1,3 +1,5 @@
+/** Decides what a run has to do about a release (docs/MODULES.md, "The chart"). */
+
 import { LABELS } from "./labels.ts";
 import type { ReleaseMeta } from "./release-store.ts";
 
@@ -11,7 +13,7 @@ export type Decision =
   /** Render first; an equal manifest is only labelled. */
   | { readonly act: "compare"; readonly why: string };
 
-/** Everything the decision rests on. */
+/** Everything that the decision depends on. */
 export interface Evidence {
   readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
   /** Digest of the inputs as they are now. */
@@ -21,7 +23,7 @@ export interface Evidence {
   readonly lookup: boolean;
 }
 
-/** One decision for one state of the world; the first rule that fits. */
+/** The decision for one state of the release; the first rule that applies. */
 export function decide(evidence: Evidence): Decision {
   const { release, inputs, managedBy } = evidence;
   if (release === undefined) return { act: "install", why: "there is no release" };
@@ -35,7 +37,7 @@ export function decide(evidence: Evidence): Decision {
   return evidence.lookup ? { act: "compare", why: "templates look things up" } : { act: "nothing" };
 }
 
-/** helm died (or works) on it. */
+/** A helm works on it, or died at it. */
 export function isUnfinished(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
 }

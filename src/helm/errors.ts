@@ -1,3 +1,5 @@
+/** The errors of work on releases. */
+
 import { oneLine } from "../lib/index.ts";
 import type { RunResult } from "../process/index.ts";
 
@@ -6,7 +8,7 @@ export class HelmError extends Error {
   readonly verb: string;
   readonly result: RunResult;
 
-  /** `hook`: the helm hook that it failed in. */
+  /** `hook`: the chart's hook in which it failed. */
   constructor(verb: string, result: RunResult, hook?: string) {
     const blame = hook === undefined ? "" : `; its hook ${hook} did not succeed`;
     super(`helm ${verb}: ${reasonOf(result)}${blame}`);
@@ -18,7 +20,7 @@ export class HelmError extends Error {
 
 const LAST_ADVICE = "\nUse --debug flag to render out invalid YAML";
 
-/** What helm says went wrong: from its last `Error:` to the end, in one line. */
+/** helm's own error message: from its last `Error:` to the end, in one line. */
 function reasonOf(result: RunResult): string {
   const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
   if (at < 0) return result.message;
@@ -26,7 +28,7 @@ function reasonOf(result: RunResult): string {
   return oneLine(said.endsWith(LAST_ADVICE) ? said.slice(0, -LAST_ADVICE.length) : said);
 }
 
-/** The release carries the mark of another operator, or is nobody's to delete. */
+/** The release belongs to another operator, or may not be deleted. */
 export class ForeignReleaseError extends Error {
   readonly release: string;
 
@@ -37,9 +39,9 @@ export class ForeignReleaseError extends Error {
   }
 }
 
-/** Objects of a release could not be put back. */
+/** Objects of a release could not be restored. */
 export class RestoreError extends Error {
-  /** Names of the objects that are still gone. */
+  /** Names of the objects that are still missing. */
   readonly left: readonly string[];
 
   constructor(refusals: readonly string[], left: readonly string[]) {

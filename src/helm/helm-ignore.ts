@@ -1,3 +1,5 @@
+/** Reads `.helmignore` files as helm does. */
+
 import { RE2JS } from "re2js";
 
 /** One rule of a `.helmignore`. */
@@ -14,8 +16,9 @@ export type Ignore = (path: string, isDirectory: boolean) => boolean;
 const DEFAULT_RULE = "templates/.?*";
 
 /**
- * Reads a `.helmignore` as helm does, which is not as git does: no `**`, a rule without slash looks at the last part of
- * the path only, one with a slash at the whole path, and a `!` rule ignores everything that it does not match.
+ * Reads a `.helmignore` as helm does, which differs from git: no `**`, a rule without slash is compared with the
+ * last part of the path only, one with a slash with the whole path, and a `!` rule ignores everything that it does
+ * not match.
  */
 export function parseHelmIgnore(text: string): Ignore {
   const lines = text.split("\n").map((line) => line.trim());
@@ -67,7 +70,7 @@ function translated(part: string): string {
   return RE2JS.quote(part.length > 1 ? part.slice(1) : part);
 }
 
-/** Where a class such as `[a-z]` ends, which holds something; undefined when it is none. */
+/** Where a class such as `[a-z]` ends; undefined when it is empty or not closed. */
 function endOfClass(glob: string, from: number): number | undefined {
   const first = from + (glob[from + 1] === "^" ? 2 : 1);
   for (let at = first; at < glob.length; at++) {

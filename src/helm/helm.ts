@@ -1,3 +1,5 @@
+/** Runs helm 3 and 4: template, upgrade, uninstall. */
+
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -11,7 +13,7 @@ import type { Binary } from "./binary.ts";
 import { HelmError } from "./errors.ts";
 import { MARK } from "./live-helms.ts";
 
-/** Hears of helm's work; its methods are cheap and never throw. */
+/** Called with what helm does; its methods are cheap and never throw. */
 export interface HelmWitness {
   /** A helm process of a release has ended. */
   ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
@@ -19,7 +21,7 @@ export interface HelmWitness {
   adopted(release: string): void;
   /** A release is about to take these objects over from other releases. */
   tookOver(release: string, objects: readonly string[]): void;
-  /** All that a run had to do about a release is done, or failed. */
+  /** Everything that a run had to do about a release is done, or failed. */
   reconciled(release: string, seconds: number): void;
 }
 
@@ -56,26 +58,29 @@ export interface ChartCall {
 
 export interface UpgradeCall extends ChartCall {
   readonly labels: Readonly<Record<string, string>>;
-  /** Take objects over that are there and marked for nobody or another release; else helm refuses, and changes nothing. */
+  /**
+   * Take over objects that exist and belong to nobody or to another release; otherwise helm refuses, and changes
+   * nothing.
+   */
   readonly takeOwnership?: boolean;
   /** How the last revision was applied; undefined when there is none. */
   readonly applyMethod: "csa" | "ssa" | undefined;
   /**
-   * Values that helm reads from its standard input before the values file: it starts, and changes nothing before they
-   * are there. A helm that is left alone then finds no values file and fails.
+   * Values that helm reads from its standard input before the values file: it starts, and changes nothing until
+   * they come. If they never come, helm finds no values file and fails.
    */
   readonly gate?: Promise<string>;
 }
 
-/** Ends helm politely for so long: it marks its release failed. */
+/** helm gets this long after SIGTERM: it marks its release failed. */
 const GRACE_MS = 20_000;
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
-/** helm's own time-outs come first; this one is for a helm that hangs. */
+/** helm has time limits of its own; this one ends a helm that hangs. */
 const SPARE_MS = 60_000;
-/** helm has no code for it. */
+/** helm has no exit code for this. */
 const UNKNOWN_KIND = "ensure CRDs are installed first";
 
-/** helm's verbs as processes, for helm 3 and 4. Every verb throws HelmError, or ProblemError when helm is missing. */
+/** The verbs of helm as processes. Every verb throws HelmError, or ProblemError when helm is missing. */
 export class Helm {
   readonly #options: HelmOptions;
   readonly #home: string;
@@ -98,7 +103,7 @@ export class Helm {
     return locate(this.#options.bin, this.#options.env["PATH"]).id;
   }
 
-  /** 3 or 4; asked of a binary once, also over restarts. */
+  /** 3 or 4; helm is asked once for each binary, across restarts. */
   async major(signal?: AbortSignal): Promise<number> {
     const binary = locate(this.#options.bin, this.#options.env["PATH"]);
     const asked = this.#majors.get(binary.id) ?? this.#findMajor(binary, signal);
@@ -132,8 +137,9 @@ export class Helm {
   }
 
   /**
-   * Manifest and hooks as an upgrade would store them, rendered against the server (`lookup`, `.Capabilities`). The
-   * server is not asked where it lacks kinds of the chart: CRDs of sub-charts come only with the installation itself.
+   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`).
+   * Without the server where it lacks kinds of the chart: CRDs of sub-charts come only with the installation
+   * itself.
    */
   async dryRun(call: UpgradeCall): Promise<string[]> {
     try {
@@ -153,7 +159,7 @@ export class Helm {
     return [manifestOf(release), ...hooks.map(manifestOf)];
   }
 
-  /** `helm upgrade --install`. A first installation brings CRDs of sub-charts that are not there. */
+  /** `helm upgrade --install`. A first installation creates CRDs of sub-charts that are missing. */
   async upgradeInstall(call: UpgradeCall): Promise<void> {
     const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];
@@ -177,7 +183,7 @@ export class Helm {
     if (call.takeOwnership === true) args.push("--take-ownership");
     args.push("--history-max", String(historyMax), ...this.#timeout());
     if (!validate) args.push("--disable-openapi-validation");
-    // helm keeps to the way the last revision was applied; new releases of helm 4 are applied by the server.
+    // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
     const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
     return args;
@@ -238,7 +244,7 @@ export class Helm {
     const home = this.#home;
     return {
       HOME: home,
-      // helm is short-lived: collecting garbage below this size only costs time (10 % of an upgrade).
+      // helm lives for a short time: collecting garbage below this size only costs time (10 % of an upgrade).
       GOGC: "off",
       GOMEMLIMIT: "256MiB",
       ...this.#options.env,

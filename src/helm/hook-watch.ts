@@ -1,3 +1,5 @@
+/** Tells which hook of a chart helm waits for. */
+
 import type { Clock, Timer } from "../lib/index.ts";
 import { isUnfinished } from "./decide.ts";
 import { HelmError } from "./errors.ts";
@@ -28,8 +30,8 @@ const FIRST_MS = 10_000;
 const LONGEST_MS = 60_000;
 
 /**
- * Runs helm, and tells of a run that takes long which of the chart's hooks it waits for: helm notes that in the
- * record of the release. A HelmError after such a wait names the hook.
+ * Runs helm. When it takes long, tells which of the chart's hooks it waits for, as helm notes it in the record of
+ * the release. A HelmError after such a wait names the hook.
  */
 export async function withHookWatch<T>(watched: Watched, helm: () => Promise<T>): Promise<T> {
   const watch = new HookWatch(watched);
@@ -47,7 +49,7 @@ class HookWatch {
   readonly #from: number;
   readonly #ended = new AbortController();
   #timer: Timer;
-  /** Of the release while helm is at work: it tells what the work is. */
+  /** Status of the release while helm works: it shows what helm does. */
   #status: string | undefined;
   #told: string | undefined;
 
@@ -62,7 +64,7 @@ class HookWatch {
     this.#timer.cancel();
   }
 
-  /** The same error with the name of the hook it comes from, where one was waited for. */
+  /** The same error with the name of the hook that helm waited for, if any. */
   async blame(failure: unknown): Promise<unknown> {
     this.end();
     const { signal } = this.#watched;
@@ -77,7 +79,7 @@ class HookWatch {
 
   async #look(ms: number): Promise<void> {
     const signal = this.#ended.signal;
-    // What cannot be read now may be at the next look; it is only for people.
+    // What cannot be read now may be readable at the next look; it is only for people.
     const hook = await this.#begun(["Running"], signal).catch(() => undefined);
     if (signal.aborted) return;
     this.#tell(hook);
@@ -91,7 +93,7 @@ class HookWatch {
     this.#watched.onWait?.(hook);
   }
 
-  /** The hook that this run of helm began last, if it is in one of these phases. */
+  /** The hook that this run of helm started last, if it is in one of these phases. */
   async #begun(phases: readonly string[], signal: AbortSignal): Promise<HelmHook | undefined> {
     const { store, release } = this.#watched;
     const meta = store.get(release);
@@ -106,7 +108,7 @@ class HookWatch {
   }
 }
 
-/** Of a hook's events those are named that belong to what helm does. */
+/** Of a hook's events, those that belong to what helm does are named. */
 function nameOf({ object, events }: HookRecord, status: string): string {
   const verb = status === "uninstalling" ? "delete" : status.replace("pending-", "");
   const own = events.filter((event) => event.endsWith(`-${verb}`));

@@ -1,3 +1,5 @@
+/** The digest of everything that a release is made from (docs/CONTRACT.md, "Labels and annotations"). */
+
 import { canonicalJson, digest } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Module } from "../model/index.ts";
@@ -14,7 +16,7 @@ export interface Inputs {
   readonly values: JsonObject;
   /** Path, size and time of the helm binary. */
   readonly helm: string;
-  /** Server version and API set; asked for only where templates use them. */
+  /** Server version and API set; read only where templates use them. */
   readonly capabilities: () => Promise<string>;
 }
 
@@ -50,7 +52,9 @@ function at(value: Json | undefined, path: readonly string[]): Json | undefined 
   return here;
 }
 
-/** Objects may come from values; with `tpl`, values may also be templates that read `.Capabilities` or look things up. */
+/**
+ * Objects may come from values; with `tpl`, values may also be templates that read `.Capabilities` or use `lookup`.
+ */
 export function withValueTemplates(read: Chart, valuesText: string): Chart {
   const chart = !read.mentionsShared && mentionsShared(valuesText) ? { ...read, mentionsShared: true } : read;
   if (!chart.reach.tpl || !valuesText.includes("{{")) return chart;

@@ -1,9 +1,11 @@
+/** Starts the helm of the next installation ahead of its turn. */
+
 import { Scratch } from "../process/index.ts";
 import { examine, labelsOf } from "./reconcile.ts";
 import type { Reconciler, Step, WaitingInstall } from "./reconcile.ts";
 import type { AheadRequest } from "./render-ahead.ts";
 
-/** A helm that nobody gave the word is ended: the module before it takes its time. */
+/** A helm that waits longer than this is ended: the module before it takes its time. */
 const LONGEST_MS = 20_000;
 
 /** A module that can be installed as soon as the one before it is done. */
@@ -20,9 +22,9 @@ interface Waiting extends WaitingInstall {
 }
 
 /**
- * A first installation is mostly helm's own start and its look for a release: the helm of the next module does both
- * while the one before is at work, then waits. It installs only what it was started for, only when its turn has come,
- * and nothing at all when its operator is gone (`UpgradeCall.gate`).
+ * A first installation is mostly helm's own start and its search for a release: the helm of the next module does
+ * both while the one before is at work, then waits. It installs only what it was started for, only when its turn
+ * has come, and nothing at all when its operator is gone (`UpgradeCall.gate`).
  */
 export class InstallAhead {
   readonly #tools: Reconciler;
@@ -35,13 +37,13 @@ export class InstallAhead {
     this.#tools = tools;
   }
 
-  /** What a reload is going to install; replaces what an earlier one had to. */
+  /** Sets what a reload is going to install; replaces what an earlier one was going to. */
   plan(requests: readonly InstallRequest[]): void {
     this.stop();
     this.#requests = new Map(requests.map((request) => [request.after, request]));
   }
 
-  /** A module's turn has come: takes the helm that waits for it, and starts the next one's. */
+  /** A module's turn has come: returns the helm that waits for it, and starts the next one's. */
   async turn(module: string): Promise<void> {
     const before = this.#waiting;
     const helm = await before?.helm;
@@ -53,7 +55,7 @@ export class InstallAhead {
     if (next !== undefined) this.#waiting = { module: next.module.name, helm: this.#start(next) };
   }
 
-  /** The helm that waits to do just this. */
+  /** The helm that waits to do exactly this. */
   take(step: Step): WaitingInstall | undefined {
     const waiting = this.#now;
     this.#now = undefined;
@@ -66,7 +68,7 @@ export class InstallAhead {
     return waiting;
   }
 
-  /** Ends what waits. */
+  /** Ends the helm that waits. */
   stop(): void {
     this.#requests.clear();
     this.#abort.abort();
@@ -84,7 +86,7 @@ export class InstallAhead {
         return undefined;
       return await this.#launch(step, abort, signal);
     } catch {
-      // Its turn will show what is wrong.
+      // When its turn comes, the error shows.
       return undefined;
     }
   }

@@ -1,3 +1,5 @@
+/** Marks namespaces and CRDs that must outlive a release (docs/RUNNING.md, "What outlives a release"). */
+
 import { mergePatch } from "../kube/index.ts";
 import type { UpgradeCall } from "./helm.ts";
 import { documentsOf, nameOf, objectsOf } from "./manifest.ts";
@@ -8,7 +10,7 @@ import { isShared } from "./shared-kinds.ts";
 
 /**
  * Before helm takes them over: namespaces and CRDs of a chart that somebody else made are marked to outlive the
- * release. The mark is on the object itself, where helm's upgrades and our removals find it, whoever works then.
+ * release. The mark is on the object itself, where helm's upgrades and the operator's removals find it.
  */
 export async function keepExisting(step: Step, call: UpgradeCall): Promise<void> {
   if (!step.chart.mentionsShared) return;
@@ -37,7 +39,7 @@ export async function renderedFor(
   return [await tools.helm.template({ ...call, isUpgrade: origin !== undefined })];
 }
 
-/** It is there, not marked yet, and no release of ours has made it. */
+/** It exists, is not marked yet, and no release of this operator has made it. */
 async function isSomebodysOwn({ tools, request }: Step, object: ObjectRef): Promise<boolean> {
   const annotations = await annotationsOf(tools, object, request.signal);
   if (annotations === undefined || annotations[RESOURCE_POLICY] !== undefined) return false;

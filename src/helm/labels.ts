@@ -1,6 +1,8 @@
+/** Labels on the Secrets of releases (docs/CONTRACT.md, "Labels and annotations"). */
+
 import { digest, DIGEST_SCHEME } from "../lib/index.ts";
 
-/** Our labels on helm's release Secrets. */
+/** This operator's labels on helm's release Secrets. */
 export const LABELS = {
   managedBy: "addon-operator.io/managed-by",
   inputs: "addon-operator.io/inputs",
@@ -18,7 +20,7 @@ export function managedByDigest(namespace: string, configMap: string): string {
   return digest(`${namespace}/${configMap}`);
 }
 
-/** True for a digest of the scheme in force; others are as good as none. */
+/** True for a digest of the present scheme; others are ignored. */
 export function isCurrentScheme(label: string | undefined): label is string {
   return label?.startsWith(`${DIGEST_SCHEME}-`) ?? false;
 }

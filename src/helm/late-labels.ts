@@ -1,6 +1,8 @@
+/** Writes labels of releases when helm has nothing to do. */
+
 import type { Clock, Timer } from "../lib/index.ts";
 
-/** Quiet for so long: nobody waits for helm any more. */
+/** After this long without work on a release, nobody waits for helm any more. */
 const QUIET_MS = 1000;
 
 /**
@@ -26,7 +28,7 @@ export class LateLabels {
     this.touch();
   }
 
-  /** A release is worked on: the quiet begins anew. */
+  /** Notes work on a release: the quiet time begins anew. */
   touch(): void {
     this.#timer?.cancel();
     if (this.#due.size > 0) this.#timer = this.#clock.setTimer(QUIET_MS, () => this.flush());
@@ -39,7 +41,7 @@ export class LateLabels {
     return this.#writing;
   }
 
-  /** Writes nothing more: without its label a release is only compared at more cost. */
+  /** Writes nothing more: a release without its label only takes longer to compare. */
   close(): void {
     this.#timer?.cancel();
     this.#due.clear();

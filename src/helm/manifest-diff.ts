@@ -1,11 +1,13 @@
+/** Compares two manifests for people. */
+
 import { canonicalJson, toYaml } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Json } from "../model/index.ts";
 import { documentsOf } from "./manifest.ts";
 
 /**
- * What changes between two manifests, object by object, as lines with `-`, `+` and a blank in front; empty when they
- * mean the same. The order of objects and keys does not count.
+ * What changes between two manifests, object by object, as lines that begin with `-`, `+` or a blank; empty when
+ * they mean the same. The order of objects and keys does not count.
  */
 export function manifestDiff(before: readonly string[], after: readonly string[]): string {
   const old = byIdentity(before);
@@ -37,10 +39,10 @@ function linesOf(text: string | undefined): string[] {
   return text === undefined ? [] : text.trimEnd().split("\n");
 }
 
-/** Beyond this many cells of the table, lines are not paired: all go, all come. */
+/** Beyond this many cells of the table, lines are not compared: all old ones are removed, all new ones added. */
 const MOST_CELLS = 4_000_000;
 
-/** The longest common lines stay, the others go or come. */
+/** The longest common lines stay, the others are removed or added. */
 function lineDiff(old: readonly string[], now: readonly string[]): string[] {
   if (old.length * now.length > MOST_CELLS) return [...old.map(minus), ...now.map(plus)];
   const common = commonLengths(old, now);
@@ -64,7 +66,7 @@ const minus = (line: string): string => `-${line}`;
 const plus = (line: string): string => `+${line}`;
 const at = (table: readonly (readonly number[])[], i: number, j: number): number => table[i]?.[j] ?? 0;
 
-/** For each pair of places: how many lines the rests have in common. */
+/** For each pair of positions: how many lines the rests have in common. */
 function commonLengths(old: readonly string[], now: readonly string[]): number[][] {
   const table = Array.from({ length: old.length + 1 }, () => Array.from({ length: now.length + 1 }, () => 0));
   for (let i = old.length - 1; i >= 0; i--) {

@@ -1,3 +1,5 @@
+/** Finds what any API server would refuse in a manifest. */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { documentsOf, member } from "./manifest.ts";
@@ -5,12 +7,12 @@ import { documentsOf, member } from "./manifest.ts";
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 const SUBDOMAIN_LENGTH = 253;
-/** Kinds whose names only have to fit into a path. */
+/** Kinds whose names only have to be valid in a path. */
 const PATH_NAMED = "rbac.authorization.k8s.io/";
 /** Kinds whose names become part of host names. */
 const LABEL_NAMED = new Set(["Namespace", "Service"]);
 const CONTAINERS = ["containers", "initContainers", "ephemeralContainers"];
-/** A manifest nests no deeper where containers can stand: `spec.jobTemplate.spec.template.spec`. */
+/** The deepest place of containers in a manifest: `spec.jobTemplate.spec.template.spec`. */
 const POD_SPECS = [
   ["spec"],
   ["spec", "template", "spec"],
@@ -18,8 +20,8 @@ const POD_SPECS = [
 ];
 
 /**
- * What an API server would refuse in every cluster, found without one: documents that are no objects, names of objects
- * and containers and values of labels that are not allowed, the same object twice. One sentence each.
+ * What an API server would refuse in every cluster: documents that are no objects, names of objects and containers
+ * and values of labels that are not allowed, the same object twice. One sentence each.
  */
 export function manifestFaults(manifest: string): string[] {
   const faults: string[] = [];

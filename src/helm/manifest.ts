@@ -1,3 +1,5 @@
+/** Reads rendered manifests: documents, objects, checksums. */
+
 import { canonicalJson, digest, parseYaml } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
@@ -12,7 +14,7 @@ export interface ObjectRef {
 
 const SEPARATOR = /^---(?:[ \t].*)?$/m;
 
-/** The documents of a rendered manifest; texts that are no YAML stay texts, empty ones are left out. */
+/** The documents of a rendered manifest; texts that are not YAML stay texts, empty ones are left out. */
 export function documentsOf(manifest: string): Json[] {
   return manifest
     .split(SEPARATOR)
@@ -29,8 +31,8 @@ function parseDocument(text: string): Json {
 }
 
 /**
- * Checksum of what a manifest means: white space, comments and the order of documents and keys do not count.
- * `documents` are those of manifests and hooks of one release.
+ * Checksum of the meaning of a manifest: white space, comments and the order of documents and keys do not count.
+ * `parts` are manifests and hooks of one release.
  */
 export function manifestChecksum(documents: readonly Json[]): string {
   return digest(...documents.map(canonicalJson).sort());
@@ -51,8 +53,8 @@ function withoutHeritage(document: Json): Json {
 }
 
 /**
- * The objects of a release that should be there at any time: without helm hooks, objects with a
- * delete policy, Jobs with a TTL.
+ * The objects of a release that should always exist: without helm hooks, objects with a delete policy, Jobs with a
+ * TTL.
  */
 export function lastingObjects(documents: readonly Json[]): ObjectRef[] {
   return lastingBodies(documents).flatMap(refOf);
@@ -77,7 +79,7 @@ export function nameOf({ namespace, kind, name }: Omit<ObjectRef, "apiVersion">)
   return [...(namespace === undefined ? [] : [namespace]), kind, name].join("/");
 }
 
-/** A manifest without some of its objects; the other documents stay to the letter. */
+/** A manifest without some of its objects; the other documents are not changed at all. */
 export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
   const unwanted = new Set(objects.map(keyOf));
   const isWanted = (object: JsonObject): boolean => refOf(object).every((ref) => !unwanted.has(keyOf(ref)));
@@ -87,7 +89,7 @@ export function withoutObjects(manifest: string, objects: readonly ObjectRef[]):
     .join("---");
 }
 
-/** Tells objects of a manifest apart. */
+/** Identifies objects of a manifest. */
 export function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): string {
   return canonicalJson([apiVersion, kind, namespace ?? null, name]);
 }
@@ -116,7 +118,7 @@ function isPassing(object: JsonObject): boolean {
   return object["kind"] === "Job" && typeof member(object, "spec")["ttlSecondsAfterFinished"] === "number";
 }
 
-/** Empty for what names no object. */
+/** Empty for anything that does not name an object. */
 export function refOf(object: JsonObject): ObjectRef[] {
   const { apiVersion, kind } = object;
   const { name, namespace } = member(object, "metadata");

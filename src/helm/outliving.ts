@@ -1,14 +1,16 @@
+/** Finds the objects that stay when a release goes (docs/RUNNING.md, "What outlives a release"). */
+
 import { getMetadata, inParallel, isNotFound } from "../kube/index.ts";
 import type { Discovery, KubeClient, WatchedObject } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { nameOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 
-/** What looking at the objects of a release takes. */
+/** What is needed to look at the objects of a release. */
 export interface LookTools {
   readonly client: KubeClient;
   readonly discovery: Pick<Discovery, "resolve">;
-  /** Of the releases, and of objects that name none. */
+  /** Namespace of the releases, and of objects that name none. */
   readonly namespace: string;
 }
 
@@ -29,7 +31,7 @@ export const KEEP = "keep";
 const AT_ONCE = 8;
 
 /**
- * Those of a release's objects that must stay when it goes: another release has taken them over, or they are marked to
+ * The objects of a release that must stay when it goes: another release has taken them over, or they are marked to
  * be kept. helm itself goes by the record of the release alone. Throws when an object cannot be looked at.
  */
 export async function outliving(
@@ -57,7 +59,7 @@ function reasonToStay(
     : undefined;
 }
 
-/** The release that an object's marks name. */
+/** The release that an object's annotations name. */
 export function ownerOf(
   annotations: Readonly<Record<string, string>>,
   home: string,

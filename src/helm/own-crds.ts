@@ -1,3 +1,5 @@
+/** Creates and upgrades the operator's own CRDs. */
+
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -14,10 +16,10 @@ interface OwnCrdTools {
   readonly logger: Logger;
 }
 
-/** Creates or upgrades the operator's own CRDs; where it may not, it says so once and works on. */
+/** Creates or upgrades the operator's own CRDs; without the right to do so, logs that once and goes on. */
 export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Promise<void> {
   try {
-    // helm installs the same definitions with the chart: of another owner it would refuse to change them.
+    // helm installs the same definitions with the chart, and would refuse to change them if they had another owner.
     await ensureCrds(NAMES.map(fileOf), { client, clock, signal: undefined, fieldManager: "helm" });
   } catch (error) {
     logger.warn("The CRDs of the operator could not be applied; statuses need them", {

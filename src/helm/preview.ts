@@ -1,3 +1,5 @@
+/** Tells what a run would do about a release. */
+
 import type { Clock } from "../lib/index.ts";
 import { ChartReader } from "./chart.ts";
 import type { Helm } from "./helm.ts";
@@ -7,15 +9,15 @@ import type { Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
 import { withChart } from "./stage.ts";
 
-/** What a reconciliation would do, and why. */
+/** What a run would do about a release, and why. */
 export interface Preview {
   readonly action: "unchanged" | "label" | "install" | "upgrade";
   readonly why: string;
 }
 
 /**
- * Decides as `reconcileRelease` does and stops there; nothing is written. What helm would have to do is rendered, so
- * that a chart that cannot be is told. Throws the same errors.
+ * Decides as `reconcileRelease` does and stops there; nothing is written. What helm would have to apply is
+ * rendered, so that errors of the chart show. Throws the same errors.
  */
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
   const { step, release, decision } = await examine(tools, request);
@@ -31,7 +33,7 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   });
 }
 
-/** Manifest and helm hooks as a reconciliation would render them. Throws the same errors. */
+/** Manifest and helm hooks as a run would render them now. Throws the same errors. */
 export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
   const { step, release } = await examine(tools, request);
   return withCall(step, release, (call) => render(step, call));

@@ -1,3 +1,5 @@
+/** Chooses the releases to purge. */
+
 import type { Tree } from "../model/index.ts";
 import { originOf } from "./adopt.ts";
 import { LABELS } from "./labels.ts";
@@ -15,10 +17,7 @@ export interface PurgeInput {
   readonly never: ReadonlySet<string>;
 }
 
-/**
- * Releases that have no module directory; none while anything about the directories
- * is unclear. Names are in order.
- */
+/** Releases that have no module directory; none while anything about the directories is unclear. Sorted by name. */
 export function purgeList(input: PurgeInput): string[] {
   const { policy, tree, managedBy, never } = input;
   if (policy === "off" || tree.purgeHolds.length > 0) return [];

@@ -1,3 +1,5 @@
+/** Brings one release to the module's chart and values. */
+
 import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
@@ -26,24 +28,24 @@ import { spareInUpgrade } from "./spare.ts";
 import { withChart } from "./stage.ts";
 import { isTaken, takeOver } from "./take-over.ts";
 
-/** What a chart makes. */
+/** A rendered chart. */
 export interface Rendered {
   readonly checksum: string;
   readonly objects: readonly ObjectRef[];
 }
 
-/** A manifest that was rendered before its turn: from which inputs. */
+/** A manifest that was rendered before its turn, and the digest of its inputs. */
 export interface Made extends Rendered {
   readonly inputs: string;
 }
 
-/** A helm that has started and waits for the word. */
+/** A helm that was started and waits for its turn. */
 export interface WaitingInstall {
   /** Lets it install, and resolves when it is done. Throws as `Helm.upgradeInstall`. */
   go(): Promise<void>;
 }
 
-/** What reconciling needs. */
+/** What is needed to work on a release. */
 export interface Reconciler extends LookTools, RestoreTools {
   readonly helm: Helm;
   readonly charts: ChartReader;
@@ -55,11 +57,11 @@ export interface Reconciler extends LookTools, RestoreTools {
   readonly adopt: AdoptPolicy;
   /** Whether a release is this operator's. */
   readonly isOurs: (release: string) => boolean;
-  /** Hears of a release that somebody made with helm and a module takes over. */
+  /** Called with a release that somebody made with helm and that a module takes over. */
   readonly adopting: (release: string) => void;
-  /** Told of objects that are taken over from other releases. */
+  /** Called with objects that are taken over from other releases. */
   readonly tookOver: (release: string, objects: readonly string[]) => void;
-  /** Notes a release with labels that are still to be written. */
+  /** Notes a release whose labels are still to be written. */
   readonly oweLabel: (release: string) => void;
   /** What was rendered before its turn, if anything. */
   readonly ahead?: (module: string, signal: AbortSignal) => Promise<Made | undefined>;
@@ -69,7 +71,7 @@ export interface Reconciler extends LookTools, RestoreTools {
 
 type Result = Pick<ReleaseOutcome, "action" | "recovered">;
 
-/** One reconciliation under way. */
+/** The work on one release that is under way. */
 export interface Step {
   readonly tools: Reconciler;
   readonly request: ReconcileRequest;
@@ -80,8 +82,8 @@ export interface Step {
 }
 
 /**
- * Compares, and does the least that is owed: nothing for equal inputs,
- * new labels for an equal manifest, else an upgrade. What is gone of a release that stays is put back.
+ * Compares, and does as little as possible: nothing for equal inputs, new labels for an equal manifest, else an
+ * upgrade. Missing objects of a release that is not upgraded are restored.
  */
 export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
   const { step, release, decision } = await examine(tools, request);
@@ -140,7 +142,7 @@ function parseValues(text: string): JsonObject {
   return isJsonObject(values) ? values : {};
 }
 
-/** Ends what a former life of ours left running, then marks the record failed, so that helm goes on from there. */
+/** Ends what an earlier operator process left running, then marks the record failed, so that helm can go on. */
 async function recover({ tools, request }: Step): Promise<ReleaseMeta | undefined> {
   const { store, managedBy, clock, logger } = tools;
   const { module, signal } = request;
@@ -163,13 +165,13 @@ async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Re
   });
 }
 
-/** What was rendered, and whether the release is that already. */
+/** What was rendered, and whether the release is the same already. */
 interface Comparison {
   readonly rendered: Rendered;
   readonly same: boolean;
 }
 
-/** What was rendered before its turn, from these very inputs. */
+/** What was rendered before its turn, from exactly these inputs. */
 async function renderedAhead(step: Step, release: ReleaseMeta): Promise<Comparison | undefined> {
   const { tools, request, inputs } = step;
   const made = await tools.ahead?.(request.module.name, request.signal);
@@ -194,7 +196,8 @@ async function relabel(step: Step, release: ReleaseMeta, manifest: string): Prom
   if (!Object.keys(labels).some(isOwed)) return "unchanged";
   const { store, oweLabel } = step.tools;
   tellAdoption(step);
-  // Whose it is must be on the server; the rest only saves a later rendering, and a reload of many modules has no time.
+  // Whose release it is must be on the server; the other labels only save a later rendering, and a reload of many
+  // modules does not wait for them.
   if (isOwed(LABELS.managedBy)) await store.label(release, labels, step.request.signal);
   else {
     store.assume(release, labels);
@@ -210,7 +213,7 @@ export async function isSame(step: Step, release: ReleaseMeta, rendered: readonl
   return (await step.tools.store.summary(release)).adoptionChecksum === adoptionChecksum(rendered);
 }
 
-/** Checksum of what a release holds, by our label, else by its record; undefined where it has no labels of ours. */
+/** Checksum of the release, by its label, else by its record; undefined where it has no labels of this operator. */
 async function storedChecksum({ tools }: Step, release: ReleaseMeta): Promise<string | undefined> {
   const label = release.labels[LABELS.manifest];
   if (isCurrentScheme(label)) return label;
@@ -218,7 +221,7 @@ async function storedChecksum({ tools }: Step, release: ReleaseMeta): Promise<st
   return (await tools.store.summary(release)).checksum;
 }
 
-/** Against the server only where templates look at it: that costs twice as much. */
+/** With the server's data only where templates use it, since that takes twice as long. */
 export async function render(step: Step, call: UpgradeCall): Promise<string[]> {
   const { reach } = step.chart;
   if (reach.lookup || reach.capabilities) return step.tools.helm.dryRun(call);
@@ -235,7 +238,7 @@ async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Re
   return withCall(step, release, (call) => perform(step, release, upgrading(step, call, undefined)));
 }
 
-/** The one that waited was to take nothing from others. */
+/** The helm that waited was not allowed to take over objects of others. */
 async function goOrTakeOver(
   step: Step,
   waiting: WaitingInstall,
@@ -260,7 +263,7 @@ function upgrading(step: Step, call: UpgradeCall, rendered: Rendered | undefined
   return { helm, manifest: rendered?.checksum };
 }
 
-/** A try with equal inputs makes what the one before it did, unless templates look things up. */
+/** Another try with equal inputs renders the same, unless templates use `lookup`. */
 async function madeBefore({ tools, request, chart, inputs }: Step): Promise<Rendered["objects"] | undefined> {
   const release = tools.store.get(request.module.name);
   if (release?.labels[LABELS.inputs] !== inputs || chart.reach.lookup) return undefined;
@@ -282,7 +285,7 @@ async function perform(
   const { module, signal, onWait } = step.request;
   const { name } = module;
   tellAdoption(step);
-  // Also after a failure the record is looked at. Not cancellable, since what follows decides on it.
+  // The record is read also after a failure. Cannot be cancelled, since what follows depends on it.
   try {
     const labels = labelsOf(step, manifest, release === undefined);
     await withHookWatch({ store, clock, release: name, signal, onWait }, () => helm(labels));
@@ -299,7 +302,10 @@ function tellAdoption({ origin, tools, request }: Step): void {
   if (origin === "hand") tools.adopting(request.module.name);
 }
 
-/** What was assumed, or the checksum of a new manifest: nothing waits for it, nothing is lost without it. Never fails. */
+/**
+ * Writes the label that was assumed, or the checksum of a new manifest: nothing waits for it, and nothing is lost
+ * without it. Never fails.
+ */
 export async function writeLabels({ store, logger }: Reconciler, name: string): Promise<void> {
   try {
     const now = store.get(name);
@@ -310,9 +316,9 @@ export async function writeLabels({ store, logger }: Reconciler, name: string): 
   }
 }
 
-/** helm has no codes for them: no revision was ever deployed, so that it cannot upgrade in place. */
+/** helm has no codes for these: no revision was ever deployed, so it cannot upgrade in place. */
 const REFUSED = "has no deployed releases";
-/** A record is unfinished after all: what a helm sent just before its end may arrive after it. */
+/** The record is unfinished after all: what a helm sent just before its end may arrive after it. */
 const BUSY = ["another operation ", " is in progress"];
 
 async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall["labels"]): Promise<void> {
@@ -326,7 +332,7 @@ async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall[
   }
 }
 
-/** True when what helm complains of in the records of a release is put right. */
+/** True when helm's complaint about the records of a release was put right. */
 async function mend(step: Step, complaint: string): Promise<boolean> {
   const { store, logger } = step.tools;
   const { module, signal } = step.request;
@@ -340,7 +346,7 @@ async function mend(step: Step, complaint: string): Promise<boolean> {
   return true;
 }
 
-/** `null` takes the manifest label of the last revision away; a new release has none to lose. */
+/** `null` removes the manifest label of the last revision; a new release has none. */
 export function labelsOf(step: Step, manifest: string | undefined, isFirst: boolean): Record<string, string> {
   const { inputs, tools } = step;
   const known = manifest ?? (isFirst ? undefined : "null");
@@ -348,7 +354,7 @@ export function labelsOf(step: Step, manifest: string | undefined, isFirst: bool
   return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label };
 }
 
-/** Gives `act` what an upgrade takes; chart and values file go away with its end. */
+/** Gives `act` what an upgrade needs; chart and values file are removed afterwards. */
 export function withCall<T>(
   step: Step,
   release: ReleaseMeta | undefined,
@@ -361,7 +367,7 @@ export function withCall<T>(
   });
 }
 
-/** helm goes on as it began; an uninstalled release begins anew. helm 3 knows one way only. */
+/** helm goes on in the way it began; an uninstalled release begins anew. helm 3 has one way only. */
 async function applyMethodOf(step: Step, release: ReleaseMeta): Promise<"csa" | "ssa" | undefined> {
   const { helm, store } = step.tools;
   const { signal } = step.request;

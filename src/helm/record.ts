@@ -1,3 +1,5 @@
+/** Reads the records that helm keeps in Secrets. */
+
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
@@ -5,12 +7,12 @@ import { DepthError, cutDeep, isTooDeep, oneLine } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
 
-/** What a record may be when it is unpacked; helm's own are below 64 MB in all. */
+/** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */
 const LARGEST = 64 * 1024 * 1024;
 const inflate = promisify(gunzip);
 const pack = promisify(gzip);
 
-/** A hook of a chart, and how its last run went. */
+/** A hook of a chart, and how its last run ended. */
 export interface HookRecord {
   readonly manifest: string;
   /** `Kind/name`. */
@@ -23,7 +25,7 @@ export interface HookRecord {
   readonly startedAt: number | undefined;
 }
 
-/** What helm stores in a release Secret, as far as we look into it. */
+/** What helm stores in a release Secret, as far as it is used here. */
 export interface ReleaseRecord {
   readonly manifest: string;
   readonly hooks: readonly HookRecord[];
@@ -34,7 +36,7 @@ export interface ReleaseRecord {
   readonly applyMethod: "csa" | "ssa";
 }
 
-/** Parses `data.release` of a release Secret. Throws SyntaxError where it is none. */
+/** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
 export async function decodeRelease(data: string): Promise<ReleaseRecord> {
   const json = cutDeep(await decodeJson(data));
   const chart = objectOf(objectOf(json["chart"])["metadata"]);
@@ -61,7 +63,7 @@ function hookOf(json: JsonObject): HookRecord {
   };
 }
 
-/** The same record with status `failed`, as helm itself would leave it. */
+/** The same record with status `failed`, as helm itself would write it. */
 export async function encodeFailed(data: string, description: string): Promise<string> {
   const json = await decodeJson(data);
   return encode({ ...json, info: { ...objectOf(json["info"]), status: "failed", description } });
@@ -78,7 +80,10 @@ async function encode(json: JsonObject): Promise<string> {
   return Buffer.from(packed.toString("base64")).toString("base64");
 }
 
-/** The API encodes bytes as base64, and helm encodes its gzip as base64 once more; very old records are plain. */
+/**
+ * The API encodes bytes as base64, and helm encodes its gzip as base64 once more; very old records are not
+ * compressed.
+ */
 async function decodeJson(data: string): Promise<JsonObject> {
   const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
   const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? await unpack(bytes) : bytes;
@@ -87,7 +92,7 @@ async function decodeJson(data: string): Promise<JsonObject> {
   return value;
 }
 
-/** V8's own words quote the text, which may hold secrets. */
+/** V8's own message quotes the text, which may hold secrets. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -108,7 +113,7 @@ function objectOf(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** Go's zero time stands for none. */
+/** Go's zero time means that there is none. */
 function timeOf(value: unknown): number | undefined {
   const time = Date.parse(textOf(value) ?? "");
   return time > 0 ? time : undefined;

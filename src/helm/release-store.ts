@@ -1,3 +1,5 @@
+/** The release Secrets of a namespace, from one watch. */
+
 import type { Logger } from "../lib/index.ts";
 import { oneLine } from "../lib/index.ts";
 import {
@@ -27,7 +29,7 @@ export interface ReleaseMeta {
   readonly secret: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Those of `labels` that are still to be written. */
+  /** Labels that are still to be written. */
   readonly assumed?: Readonly<Record<string, string>>;
 }
 
@@ -43,7 +45,7 @@ export interface ReleaseStoreOptions {
   readonly logger: Logger;
 }
 
-/** Of the newest revision; whoever asks while it is being read waits for the same answer. */
+/** The record of the newest revision; all who ask while it is being read share the answer. */
 interface Summary {
   readonly uid: string;
   readonly summary: Promise<ReleaseSummary>;
@@ -53,18 +55,18 @@ interface Summary {
 const TYPE_FIELD = "type=helm.sh/release.v1";
 
 /**
- * The releases of one namespace, from one metadata-only list and watch of helm's Secrets; a Secret's content is only
- * fetched when somebody asks for it.
+ * The releases of one namespace, from one metadata-only list and watch of helm's Secrets; the content of a Secret
+ * is read only when it is needed.
  */
 export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
   readonly #secrets = new Map<string, ReleaseMeta>();
-  /** For each release the version of the last list made for it alone: older news of the watch are void. */
+  /** For each release, the version of the last list made for it alone: older watch events do not count. */
   readonly #floors = new Map<string, string>();
-  /** Secrets that went while an answer is awaited, and with which version: it may still show them. */
+  /** Secrets that were deleted while an answer is awaited, with the version: the answer may still show them. */
   readonly #gone = new Map<string, string>();
   #awaited = 0;
-  /** The last list of everything: an answer that it has overtaken may show what it no longer has. */
+  /** The version of the last full list: an older answer may show what that no longer has. */
   #relisted: { readonly keys: ReadonlySet<string>; readonly version: string } | undefined;
   readonly #summaries = new Map<string, Summary>();
   readonly #listeners = new Set<(release: string) => void>();
@@ -112,13 +114,13 @@ export class ReleaseStore {
     return [...newest.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Calls `listener` with a release's name after each change; the result takes it off again. */
+  /** Calls `listener` with a release's name after each change; returns a function that ends this. */
   onChange(listener: (release: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Asks the server for a release now, so that what helm just did is known at once. */
+  /** Reads a release from the server now, so that what helm just did is known at once. */
   refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
     return this.#ask(() => this.#list(name, signal));
   }
@@ -140,8 +142,8 @@ export class ReleaseStore {
   }
 
   /**
-   * Takes in the revision that helm has just deployed: one object by its name, where a list would wait up to 100 ms for
-   * the server's cache to be sure of itself. Anything but that revision deployed is found out by `refresh`.
+   * Reads the revision that helm has just deployed: one object by its name, since a list would wait up to 100 ms
+   * for the server's cache. If it is anything but that revision, deployed, `refresh` finds out.
    */
   learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
     return this.#ask(() => this.#read(name, revision));
@@ -187,13 +189,13 @@ export class ReleaseStore {
     return [manifest, ...hooks.map((hook) => hook.manifest)];
   }
 
-  /** As `summary`, when it is known already. */
+  /** As `summary`, if it is known already. */
   knownSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
     const known = this.#summaries.get(meta.name);
     return known?.uid === meta.uid ? known.value : undefined;
   }
 
-  /** Goes on as if the server had these labels; `label` is to follow. News of the Secret end the assumption. */
+  /** Goes on as if the server had these labels, which `label` will write. An event of the Secret ends this. */
   assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
     this.#secrets.set(meta.secret, { ...meta, labels: { ...meta.labels, ...assumed }, assumed });
     this.#tell(meta.name);
@@ -220,7 +222,7 @@ export class ReleaseStore {
     await this.#rewrite(meta, { release, labels: { status: "failed" }, signal });
   }
 
-  /** Gives the record of a revision another manifest; labels that tell what the manifest came from go. */
+  /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
     const release = await encodeManifest(await this.#data(meta, signal), manifest);
     await this.#rewrite(meta, {
@@ -230,7 +232,7 @@ export class ReleaseStore {
     });
   }
 
-  /** Fails when the record is no longer the one that was looked at. */
+  /** Fails when the record has changed since it was read. */
   async #rewrite(
     meta: ReleaseMeta,
     to: { release: string; labels: Readonly<Record<string, string | null>>; signal: AbortSignal | undefined },
@@ -251,7 +253,7 @@ export class ReleaseStore {
   async forget(name: string, signal?: AbortSignal): Promise<void> {
     const { client, namespace } = this.#options;
     await this.refresh(name, signal);
-    // Oldest first: as long as one is left, the newest tells where things stand.
+    // Oldest first: as long as one is left, the newest shows the state of the release.
     for (const meta of this.revisions(name).reverse()) {
       const target = { resource: SECRETS, namespace, name: meta.secret };
       await remove(client, target, { signal, preconditions: { uid: meta.uid } }).catch(unlessGone);
@@ -303,7 +305,7 @@ export class ReleaseStore {
     this.#tell(known.name);
   }
 
-  /** Everything was listed anew: what only an answer told of may have gone unseen. */
+  /** Everything was listed anew: objects that only an answer showed may have gone unseen. */
   #sweep(keys: ReadonlySet<string>, version: string): void {
     const { namespace } = this.#options;
     this.#relisted = { keys, version };
@@ -311,7 +313,7 @@ export class ReleaseStore {
       if (!keys.has(`${namespace}/${meta.secret}`) && this.#missing(meta, version)) this.#tell(meta.name);
   }
 
-  /** A list of that version does not have it: it is gone, unless it is newer. */
+  /** A list of that version lacks it: it is gone, unless it is newer. */
   #missing({ secret, resourceVersion }: ReleaseMeta, version: string): boolean {
     if (isLater(resourceVersion, version)) return false;
     this.#note(secret, version);

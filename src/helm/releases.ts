@@ -1,3 +1,5 @@
+/** The releases of the modules: reconciled, removed, looked at. */
+
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Module, Tree } from "../model/index.ts";
@@ -29,7 +31,7 @@ import { spareInRemoval } from "./spare.ts";
 import { ReleaseStore } from "./release-store.ts";
 import type { ReleaseMeta, Watching } from "./release-store.ts";
 
-/** What people and statuses are told of a release. `lastDeployed` in ms since the epoch. */
+/** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
 export interface Release {
   readonly name: string;
   readonly revision: number;
@@ -41,9 +43,9 @@ export interface Release {
 
 export type Ownership = "ours" | "foreign" | "absent";
 
-/** What a helm step came to. */
+/** The outcome of a helm step. */
 export interface ReleaseOutcome {
-  /** `restored`: the release is as it should be, and objects that were gone were put back. */
+  /** `restored`: the release was right, and missing objects were put back. */
   readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded";
   readonly release: Release | undefined;
   /** A release that a dead helm had left unfinished was recovered first. */
@@ -54,10 +56,10 @@ export interface ReconcileRequest {
   readonly module: Pick<Module, "name" | "valuesKey" | "dir" | "chart">;
   /** JSON with `global` and the module's section. */
   readonly values: string;
-  /** Objects of the release that are gone, as `nameOf` names them, with their namespaces. */
+  /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
   readonly absent?: readonly string[];
   readonly signal: AbortSignal;
-  /** Hears which of the chart's hooks a long run of helm waits for, and when it is none any more. */
+  /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
   readonly onWait?: OnWait;
 }
 
@@ -67,11 +69,11 @@ export interface ReleasesOptions extends HelmOptions {
   readonly hub: Watching;
   readonly purge: PurgePolicy;
   readonly adopt: AdoptPolicy;
-  /** Releases that no module has, and that are never deleted or purged. */
+  /** Releases that no module may have, and that are never deleted or purged. */
   readonly reserved?: readonly string[];
   /** The release that made the operator's ConfigMap: reserved too, unless it is a module's. */
   readonly ownRelease?: () => string | undefined;
-  /** Hears that CRDs were applied. */
+  /** Called when CRDs were applied. */
   readonly onCrds?: () => void;
 }
 
@@ -110,21 +112,24 @@ export class Releases {
     this.#lateLabels = new LateLabels(clock, (release) => writeLabels(this.#reconciler, release));
   }
 
-  /** Resolves when all releases are known, those that an older Go operator made included. */
+  /** Resolves when all releases are known, those of an older Go operator included. */
   async ready(signal?: AbortSignal): Promise<void> {
     await this.store.synced;
     const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
     for (const meta of unmarked) await this.#lookForGoMark(meta, signal);
   }
 
-  /** Ends helm processes of a former life of ours, before anything is decided; only for who holds the lease. */
+  /**
+   * Ends helm processes that an earlier operator process left, before anything is decided; only for the holder of
+   * the lease.
+   */
   async endOrphans(signal?: AbortSignal): Promise<void> {
     await endAllHelms(this.#options.managedBy, this.#options.clock, signal);
   }
 
   /**
-   * Brings a module's release to its values, with as little helm as it takes. Throws ForeignReleaseError, HelmError,
-   * ProblemError (helm is missing), ApiError, ConnectionError.
+   * Brings a module's release to its values, with as little work for helm as possible. Throws ForeignReleaseError,
+   * HelmError, ProblemError (helm is missing), ApiError, ConnectionError.
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     this.#lateLabels.touch();
@@ -140,12 +145,12 @@ export class Releases {
     }
   }
 
-  /** Tells what is going to be installed, so that helm can be started ahead of its turn. */
+  /** Announces what is going to be installed, so that helm can be started ahead of its turn. */
   installAhead(requests: readonly InstallRequest[]): void {
     this.#installs.plan(requests);
   }
 
-  /** Begins to render what these modules will soon be compared with; never throws. */
+  /** Begins to render the charts of modules whose turn comes soon; never throws. */
   renderAhead(requests: readonly AheadRequest[]): void {
     this.#ahead.start(requests);
   }
@@ -160,7 +165,7 @@ export class Releases {
     return previewRelease(this.#reconciler, request);
   }
 
-  /** Manifest and helm hooks as `reconcile` would make them now. Throws as `reconcile`. */
+  /** Manifest and helm hooks as `reconcile` would render them now. Throws as `reconcile`. */
   render(request: ReconcileRequest): Promise<readonly string[]> {
     return renderRelease(this.#reconciler, request);
   }
@@ -171,7 +176,7 @@ export class Releases {
     return meta === undefined ? [] : this.store.manifests(meta, signal);
   }
 
-  /** What is known of a release now; answers from memory. */
+  /** What is known of a release now; answered from memory. */
   get(name: string): Release | undefined {
     const meta = this.store.get(name);
     if (meta === undefined) return undefined;
@@ -186,12 +191,12 @@ export class Releases {
     };
   }
 
-  /** Whether no module may have a release of this name: it is the operator's own, or to be left alone. */
+  /** Whether no module may have a release of this name: it is the operator's own, or one to be left alone. */
   isReserved(name: string): boolean {
     return this.#reserved().has(name);
   }
 
-  /** Whether a release of this name is ours to delete. */
+  /** Whether this operator may delete a release of this name. */
   ownership(name: string): Ownership {
     return this.isReserved(name) ? "absent" : this.#ownership(name);
   }
@@ -202,7 +207,7 @@ export class Releases {
     return this.#isOurs(meta) ? "ours" : "foreign";
   }
 
-  /** Names of releases of ours that are not uninstalled. */
+  /** Names of this operator's releases that are not uninstalled. */
   installed(): string[] {
     const reserved = this.#reserved();
     const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#isOurs(meta);
@@ -225,12 +230,12 @@ export class Releases {
     });
   }
 
-  /** Whether any release of ours exists. */
+  /** Whether there is any release of this operator. */
   anyOurs(): boolean {
     return this.store.all().some((meta) => this.#isOurs(meta));
   }
 
-  /** The objects that a release should have at any time; undefined when there is no release. */
+  /** The objects that a release should always have; undefined when there is no release. */
   async objects(name: string): Promise<readonly ObjectRef[] | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
@@ -242,7 +247,7 @@ export class Releases {
     const meta = await this.store.refresh(name, signal);
     if (meta === undefined || meta.status === "uninstalled") return;
     const { managedBy, clock, purge } = this.#options;
-    // With `--purge=all` what somebody made with helm goes too; never what another operator holds.
+    // With `--purge=all` releases made by hand go too, but never those of another operator.
     const mayGo = this.#isOurs(meta) || (purge === "all" && this.#origin(meta) !== "other");
     if (!mayGo) throw new ForeignReleaseError(name, "somebody else");
     await endLiveHelms(`${managedBy}/${name}`, clock, signal);
@@ -284,7 +289,7 @@ export class Releases {
     return originOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
   }
 
-  /** Ours, or the Go operator's, whose place this one takes. */
+  /** This operator's own, or the Go operator's, which this one replaces. */
   #isOurs(meta: ReleaseMeta): boolean {
     const origin = this.#origin(meta);
     return origin !== "hand" && mayAdopt(this.#options.adopt, origin);

@@ -1,3 +1,5 @@
+/** Renders charts ahead of their turn. */
+
 import { availableParallelism } from "node:os";
 
 import { inParallel } from "../kube/index.ts";
@@ -7,14 +9,14 @@ import { examine, render, renderedOf, withCall } from "./reconcile.ts";
 import type { Made, Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
 
-/** Rendering is processor time: more at once only make each slower. */
+/** Rendering takes processor time: more at once only makes each slower. */
 const AT_ONCE = Math.min(4, availableParallelism());
 
 export type AheadRequest = Pick<ReconcileRequest, "module" | "values">;
 
 /**
- * Renders, a few at a time, what modules will be compared with when their turn comes: in a reload of many modules most
- * of the time is helm's. A rendering counts only for the inputs it was made from; one that failed is made again.
+ * Renders, a few at a time, the charts of modules whose turn comes later: in a reload of many modules most of the
+ * time is helm's. The result counts only for the inputs it was made from; a rendering that failed is repeated.
  */
 export class RenderAhead {
   readonly #tools: Reconciler;
@@ -58,7 +60,7 @@ export class RenderAhead {
     request.signal.throwIfAborted();
     const { step, release, decision } = await examine(this.#tools, request);
     if (decision.act !== "compare" || step.chart.reach.lookup || release === undefined) return undefined;
-    // Without labels of ours it takes more than a checksum to compare.
+    // Without this operator's labels a checksum is not enough to compare.
     if (release.labels[LABELS.managedBy] === undefined) return undefined;
     const texts = await withCall(step, release, (call) => render(step, call));
     return { inputs: step.inputs, ...renderedOf(texts.flatMap(documentsOf)) };

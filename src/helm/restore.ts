@@ -1,3 +1,5 @@
+/** Puts missing objects of a release back. */
+
 import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -21,10 +23,10 @@ export interface RestoreRequest {
   readonly signal: AbortSignal;
 }
 
-/** The name helm goes by as the manager of fields. */
+/** The field manager that helm uses. */
 const MANAGER = "helm";
 const AT_ONCE = 4;
-/** What refuses so many of a kind (a webhook, a quota) refuses the others too. */
+/** After this many refusals of one kind (by a webhook, a quota) the others would be refused too. */
 const MOST_REFUSED = 3;
 
 interface Absent {
@@ -34,9 +36,9 @@ interface Absent {
 }
 
 /**
- * Puts objects of a release back as its record has them, in helm's order and marked as helm marks them: nothing is
- * rendered, so that passwords made by templates stay, and there is no new revision. All that can be put back is, then
- * throws RestoreError for what is left.
+ * Puts objects of a release back as its record has them, in helm's order and with helm's marks: nothing is
+ * rendered, so passwords made by templates stay, and there is no new revision. Puts back all it can, then throws
+ * RestoreError for the rest.
  */
 export async function restoreObjects(tools: RestoreTools, request: RestoreRequest): Promise<void> {
   const { release, signal } = request;
@@ -70,7 +72,7 @@ function absentOf(manifest: string, home: string, absent: ReadonlySet<string>): 
   });
 }
 
-/** Runs of one kind: helm keeps its manifests in the order of installation. */
+/** Groups of one kind: helm keeps its manifests in the order of installation. */
 function byKind(objects: readonly Absent[]): Absent[][] {
   const groups: Absent[][] = [];
   for (const object of objects) {
@@ -91,7 +93,7 @@ async function putBack(tools: RestoreTools, { ref, body, applyMethod, signal }: 
   const { apiVersion, kind, name, namespace = home } = ref;
   const resource = await discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the server knows no ${kind} of ${apiVersion}`);
-  // What the chart says was taken by the server before.
+  // The server has accepted the content of the chart before.
   const call = { body, signal, fieldManager: MANAGER, fieldValidation: "Ignore" } as const;
   if (applyMethod === "ssa") {
     await applyPatch(client, { resource, namespace, name }, { ...call, force: true });

@@ -1,12 +1,14 @@
+/** Namespaces and CRDs: kinds that hold the objects of others. */
+
 import type { ObjectRef } from "./manifest.ts";
 
-/** Kinds whose deletion takes along what others have put there. */
+/** Kinds whose deletion also deletes what others have put there. */
 const SHARED: Readonly<Record<string, string>> = {
   Namespace: "",
   CustomResourceDefinition: "apiextensions.k8s.io",
 };
 
-/** As a kind that is written out, or as a word by which a template may fill one in. */
+/** Matches such a kind, or a word with which a template may make one. */
 const MENTION =
   /kind["']?\s*:\s*["']?(?:Namespace|CustomResourceDefinition)(?:List)?\b|["'`](?:Namespace|CustomResourceDefinition)\\?["'`]/;
 

@@ -1,3 +1,5 @@
+/** Keeps helm from deleting objects that must stay (docs/RUNNING.md, "What outlives a release"). */
+
 import type { Logger } from "../lib/index.ts";
 import { documentsOf, keyOf, nameOf, objectsOf, withoutObjects } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
@@ -5,15 +7,15 @@ import { outliving } from "./outliving.ts";
 import type { LookTools } from "./outliving.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 
-/** What sparing takes. */
+/** What is needed for that. */
 export interface SpareTools extends LookTools {
   readonly store: ReleaseStore;
   readonly logger: Logger;
 }
 
 /**
- * Before a release goes: what must outlive it is taken out of its record, by which helm deletes. Throws when an object
- * cannot be looked at, or the record was changed meanwhile.
+ * Before a release is removed: takes the objects that must stay out of its record, by which helm deletes. Throws
+ * when an object cannot be looked at, or the record was changed meanwhile.
  */
 export async function spareInRemoval(
   tools: SpareTools,
@@ -27,8 +29,8 @@ export async function spareInRemoval(
 }
 
 /**
- * The same before an upgrade, which deletes what the chart no longer makes. `made` is what it makes now; where that is
- * not known, all objects are looked at.
+ * The same before an upgrade, which deletes what the chart no longer makes. `made` is what it makes now; where that
+ * is not known, all objects are looked at.
  */
 export async function spareInUpgrade(
   tools: SpareTools,
@@ -43,7 +45,7 @@ export async function spareInUpgrade(
   }
 }
 
-/** Revisions that helm may compare a chart with: the newest, and the one that was deployed last. */
+/** The revisions that helm may compare a chart with: the newest, and the one that was deployed last. */
 function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
   const [newest] = revisions;
   if (newest === undefined || newest.status === "uninstalled") return [];

@@ -1,3 +1,5 @@
+/** Makes a directory from which helm can read chart and values. */
+
 import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -9,14 +11,14 @@ import { NOT_CHART } from "./chart-files.ts";
 import type { ChartCall } from "./helm.ts";
 import type { ReconcileRequest } from "./releases.ts";
 
-/** Version of a chart that is made for a directory with `templates/` only. */
+/** Version of a chart that is generated for a directory with `templates/` only. */
 const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
 
 interface StageRequest extends ReconcileRequest {
   readonly needsStage: boolean;
 }
 
-/** Gives `act` a chart and a values file that helm can read, in a private directory that goes away. */
+/** Gives `act` a chart and a values file that helm can read, in a private directory that is removed afterwards. */
 export async function withChart<T>(
   tmpDir: string,
   { module, values, signal, needsStage }: StageRequest,
@@ -33,8 +35,8 @@ export async function withChart<T>(
 }
 
 /**
- * Makes a chart that helm accepts from one that it would not: links to everything in the module's directory beside a
- * Chart.yaml with the module's name. Returns its path.
+ * Makes a chart that helm accepts from one that it would refuse: links to everything in the module's directory, and
+ * a Chart.yaml with the module's name. Returns its path.
  */
 export async function stageChart(
   module: Pick<Module, "name" | "dir" | "chart">,

@@ -1,3 +1,5 @@
+/** What is kept in memory of a release record. */
+
 import { GO_CONFIG_KEY } from "./labels.ts";
 import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
@@ -16,7 +18,7 @@ export interface ReleaseSummary {
   readonly goMark: boolean;
 }
 
-/** Draws from a record what later decisions need. */
+/** Takes from a record what later decisions need. */
 export function summarize(record: ReleaseRecord): ReleaseSummary {
   const documents = documentsOf(record.manifest);
   const all = [...documents, ...record.hooks.flatMap((hook) => documentsOf(hook.manifest))];

@@ -1,3 +1,5 @@
+/** Takes over objects of other releases, and tells so. */
+
 import { inParallel } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { HelmError } from "./errors.ts";
@@ -8,19 +10,19 @@ import type { ObjectRef } from "./manifest.ts";
 import { annotationsOf, ownerOf } from "./outliving.ts";
 import type { Step } from "./reconcile.ts";
 
-/** helm has no code for it: an object is there already, and its marks do not name this release. */
+/** helm has no code for it: an object exists already, and its marks do not name this release. */
 const NOT_OURS = "cannot be imported into the current release";
 
 /** Objects looked at at the same time. */
 const AT_ONCE = 8;
 const MOST_NAMED = 20;
 
-/** Whether helm left everything as it was, since an object is there that another made. */
+/** Whether helm left everything as it was, since an object exists that somebody else made. */
 export function isTaken(error: unknown): error is HelmError {
   return error instanceof HelmError && error.result.stderr.includes(NOT_OURS);
 }
 
-/** Brings the release with the ownership of all its objects taken, after it was told from whom. */
+/** Upgrades the release and takes over all its objects, after the former owners were told. */
 export async function takeOver(
   step: Step,
   call: UpgradeCall,
@@ -28,7 +30,7 @@ export async function takeOver(
 ): Promise<void> {
   const { helm, logger, tookOver } = step.tools;
   const module = step.request.module.name;
-  // What cannot be looked at is told in helm's own words, which name one object.
+  // An object that cannot be looked at is left to helm's own message, which names one object.
   const objects = await othersOf(step, call).catch(() => [oneLine(taken.error)]);
   if (objects.length > 0) {
     logger.warn("Objects of other releases are taken over", { module, objects });
@@ -37,7 +39,7 @@ export async function takeOver(
   await helm.upgradeInstall({ ...call, labels: taken.labels, takeOwnership: true });
 }
 
-/** Objects of the chart that marks of other releases are on, each with its release. */
+/** Objects of the chart that belong to other releases, each with its release. */
 async function othersOf(step: Step, call: UpgradeCall): Promise<string[]> {
   const { tools, request } = step;
   const objects = objectsOf((await renderedFor(step, call)).flatMap(documentsOf));

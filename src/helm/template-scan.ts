@@ -1,3 +1,5 @@
+/** Finds out which values and functions the templates of a chart use. */
+
 import { actionsOf } from "./template-tokens.ts";
 import type { Token } from "./template-tokens.ts";
 
@@ -15,7 +17,7 @@ export interface Reach {
   readonly tpl: boolean;
 }
 
-/** What a use of a value does to it. */
+/** What a template does with a value. */
 type Use = "safe" | "loose" | { readonly variable: string } | { readonly dictKey: string };
 
 interface Scan {
@@ -27,7 +29,7 @@ interface Scan {
   tpl: boolean;
   /** Keys under which the root context was put into a `dict`. */
   readonly rootKeys: Set<string>;
-  /** Last parts of paths whose value as a whole goes somewhere unknown. */
+  /** Last parts of paths whose value is passed on as a whole in a way that is not followed. */
   readonly looseFields: Set<string>;
 }
 
@@ -47,9 +49,9 @@ const HARMLESS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "empty", "not"
 const OPENERS = new Set(["if", "with", "range", "define", "block"]);
 
 /**
- * Reads what a chart's templates can reach, without running them. Errs on
- * the safe side: whatever cannot be followed makes `dynamic` true. Handing the root context to `include` is followed,
- * since the included templates are among `templates`.
+ * Reads which values a chart's templates can reach, without running them. Errs on the safe side: whatever cannot be
+ * followed makes `dynamic` true. Passing the root context to `include` is followed, since the included templates
+ * are among `templates`.
  */
 export function scanTemplates(templates: Iterable<string>): Reach {
   const scan: Scan = {
@@ -111,7 +113,7 @@ function scanWord(file: File, tokens: readonly Token[], at: number): void {
 function valuesPath(word: string): readonly string[] | undefined {
   const parts = word.split(".");
   const broken = parts.findLastIndex((part) => part === "" || part.includes("$"));
-  // What stands before the first dot is a variable or a field, whatever it is called.
+  // What stands before the first dot is a variable or a field, whatever its name.
   const at = parts.indexOf("Values", Math.max(broken, 0) + 1);
   return at < 1 ? undefined : parts.slice(at + 1);
 }

@@ -1,3 +1,5 @@
+/** Cuts templates into actions and tokens. */
+
 /** One word of a template action: a string literal, a path such as `$.Values.a`, or punctuation. */
 export interface Token {
   readonly type: "string" | "word" | "mark";
@@ -10,7 +12,10 @@ const WORD = /[$.\w]+/y;
 const SPACE = /\s/;
 const QUOTES = "\"'`";
 
-/** The actions (`{{ … }}`) of a template, each as its tokens; comments left out. One that never ends takes all the rest. */
+/**
+ * The actions (`{{ … }}`) of a template, each as its tokens, without comments. One that never ends takes all the
+ * rest.
+ */
 export function actionsOf(template: string): Token[][] {
   const actions: Token[][] = [];
   const quoted = new Quoted(template);
@@ -65,7 +70,7 @@ function tokenAt(body: string, at: number, quoted: Quoted): Token {
   return { type: "mark", text: body.startsWith(":=", at) ? ":=" : body.charAt(at) };
 }
 
-/** Finds where string literals end, in linear time however many never do. */
+/** Finds where string literals end, in linear time however many are never closed. */
 class Quoted {
   readonly #text: string;
   /** For each kind of quote, up to where none is closed. */

@@ -1,3 +1,5 @@
+/** Finds values of a chart that nothing reads, for `lint`. */
+
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -9,8 +11,8 @@ import { scanTemplates } from "./template-scan.ts";
 import { actionsOf } from "./template-tokens.ts";
 
 /**
- * Top-level keys of a module's `values.yaml` that nothing reads: neither the chart's templates nor a sub-chart. They
- * stand at the wrong level. Empty where templates use values in a way that cannot be followed.
+ * Top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read: they are at
+ * the wrong level. Empty where templates use values in a way that cannot be followed.
  */
 export function unreadKeys(module: Pick<Module, "dir" | "chart" | "valuesKey">): string[] {
   if (module.chart === "none") return [];
@@ -50,7 +52,7 @@ function stringAt(tokens: ReturnType<typeof actionsOf>[number], at: number): str
   return token?.type === "string" ? token.text : undefined;
 }
 
-/** Sections of sub-charts, the first words of their conditions, and of the values they hand up. */
+/** Sections of sub-charts, the first words of their conditions, and of the values that they export. */
 function dependencyKeys(chart: JsonObject): string[] {
   const dependencies = Array.isArray(chart["dependencies"]) ? chart["dependencies"].filter(isJsonObject) : [];
   return dependencies.flatMap(({ name, alias, condition, "import-values": imported }) => [
@@ -69,7 +71,7 @@ function textOr(value: Json | undefined): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** An unreadable file is somebody else's finding. */
+/** A file that cannot be read is reported elsewhere. */
 function readMap(file: string): JsonObject {
   try {
     const { value } = parseYaml(readFileSync(file, "utf8"), file);
