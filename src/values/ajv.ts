@@ -1,3 +1,5 @@
+/** Compiles and runs schemas with ajv. */
+
 import { Ajv } from "ajv";
 import type { ErrorObject, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
@@ -7,10 +9,10 @@ import type { Json, JsonObject, Problem } from "../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { pointerOf } from "./pointer.ts";
 
-/** What a schema finds wrong with the value at `path` (a JSON pointer, "" at the top); added to `found`. */
+/** Adds to `found` what a schema finds wrong with the value at `path` (a JSON pointer, "" at the top). */
 export type Check = (value: Json, path: string, found: Violation[]) => void;
 
-/** One rule a value breaks. `path` is a JSON pointer within the section; the value itself is never told. */
+/** A rule that a value breaks. `path` is a JSON pointer within the section; the value itself is never part of it. */
 export interface Violation {
   readonly path: string;
   /** The keyword of the schema, e.g. `required`, `type`. */
@@ -18,7 +20,7 @@ export interface Violation {
   readonly message: string;
 }
 
-/** Messages that are also given without ajv. */
+/** Messages of checks that are also done without ajv. */
 export const UNDECLARED = "is not declared in the schema (additionalProperties: false)";
 export const MISSING = "is required";
 
@@ -38,7 +40,7 @@ function newAjv(): Ajv {
     validateSchema: false,
     addUsedSchema: false,
     inlineRefs: false,
-    // Optimised code runs no faster here, and takes half as long again to make.
+    // Optimised code runs no faster here, and takes half as long again to generate.
     code: { regExp: engine, optimize: false },
   });
   ajvFormats.default.default(made, { mode: "fast", keywords: false });
@@ -50,7 +52,7 @@ function newAjv(): Ajv {
 
 const ISO_DURATION = /^P(?!$)(?:\d+Y)?(?:\d+M)?(?:\d+W)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?$/;
 
-/** True for formats that are checked; others are ignored, as the Go operator does. */
+/** True for formats that are checked; others are ignored, as in the Go operator. */
 export function knowsFormat(format: string): boolean {
   return ajv.formats[format] !== undefined;
 }
@@ -68,7 +70,7 @@ export function metaProblems(schema: JsonObject, file: string): Problem[] {
 const MOST_KEPT = 5000;
 const kept = new Map<string, Check>();
 
-/** The whole schema as ajv judges it, compiled when it is first used; equal schemas share one. */
+/** The whole schema, compiled when it is first used; equal schemas share one. */
 export function ajvCheck(schema: JsonObject): Check {
   const id = JSON.stringify(schema);
   let check = kept.get(id);
@@ -92,7 +94,7 @@ function compiledLate(schema: JsonObject): Check {
 
 function compile(schema: JsonObject): ValidateFunction {
   const validate = ajv.compile(schema);
-  // Ajv keeps every schema it has seen; ours are kept by their content already.
+  // Ajv keeps every schema it has seen; here they are kept by their content already.
   ajv.removeSchema(schema);
   return validate;
 }

@@ -1,3 +1,5 @@
+/** Applies patches of hooks to values (docs/VALUES.md, "Patches"). */
+
 import jsonPatch from "fast-json-patch";
 
 import { DepthError, canonicalJson, isTooDeep } from "../lib/index.ts";
@@ -10,11 +12,14 @@ import { pointerOf, segmentsOf } from "./pointer.ts";
 
 type Container = JsonObject | Json[];
 
-/** Characters that the copies of one patch may add: a few dozen that double a value would fill any memory. */
+/**
+ * Characters that the copies of one patch may add: without a limit, a few dozen that each double a value would fill
+ * the memory.
+ */
 const COPIES_LIMIT = 4 * 1024 * 1024;
 
 /**
- * A fresh patch over one section, strictly: a missing parent, removing or replacing what is not there, a bad
+ * Applies a fresh patch to one section, strictly: a missing parent, removing or replacing what is not there, a bad
  * index or a failed `test` throws PatchError (RFC 6902). `add` below an absent section creates it as a map. The
  * section is not changed; what the patch did not touch is shared. Undefined = the section itself was removed.
  */
@@ -29,8 +34,9 @@ export function applyPatch(
 }
 
 /**
- * Stored patches over fresh layers, tolerantly: an operation that no longer fits is left out, `test` is not
- * looked at again, `replace` of what is gone adds it, and a removed section is an empty one. Undefined only when there is neither a section nor a patch.
+ * Applies stored patches to fresh layers, tolerantly: an operation that no longer fits is left out, `test` is not
+ * looked at again, `replace` of a missing value adds it, and a removed section is an empty one. Undefined only when
+ * there is neither a section nor a patch.
  */
 export function replay(
   section: Section | undefined,
@@ -45,7 +51,7 @@ export function replay(
   return checked(document.section);
 }
 
-/** Replays one operation on a value on its own, at `path` relative to the value, which is not empty. */
+/** Replays one operation on a single value, at `path` relative to that value; `path` is not empty. */
 export function replayBelow(value: Json, operation: PatchOperation, path: string): Json {
   const document = PatchedDocument.of("", value);
   applyTolerantly(document, { ...operation, path: `/${path}` });
@@ -76,13 +82,13 @@ export function hasIndex(path: string): boolean {
   return segmentsOf(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
-/** The section below a root, so that operations on the section as a whole are like any other. */
+/** Puts the section below a root, so that operations on the section as a whole are like any other. */
 class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;
   /** Characters that copies have added so far. */
   copied = 0;
-  /** Containers made in this run; others are copied before they are changed. */
+  /** Containers made in this run; all others are copied before they are changed. */
   readonly #own = new Set<Container>();
 
   constructor(key: string, root: JsonObject) {
@@ -105,7 +111,7 @@ class PatchedDocument {
     setMember(this.root, this.key, value);
   }
 
-  /** A copy that can be changed without this one noticing. */
+  /** A copy that can be changed without changing the original. */
   fork(): PatchedDocument {
     return new PatchedDocument(this.key, { ...this.root });
   }
@@ -116,7 +122,7 @@ class PatchedDocument {
     return value;
   }
 
-  /** Makes every container above `segments` ours to change. */
+  /** Copies every container above `segments` that is not a copy already. */
   open(segments: readonly string[]): void {
     let parent: Container = this.root;
     for (const segment of segments.slice(0, -1)) {
@@ -138,7 +144,7 @@ function checked(section: Json | undefined): Section | undefined {
   if (section === undefined) return undefined;
   if (section === null || typeof section !== "object")
     throw new PatchError("a section must be a map or a list");
-  // One operation after the other may nest what none of them does alone.
+  // Several operations together may nest deeper than each of them.
   if (isTooDeep(section)) throw new PatchError(new DepthError("what it makes of the values").message);
   return section;
 }
@@ -156,7 +162,7 @@ function applyTolerantly(document: PatchedDocument, stored: PatchOperation): voi
   if (misfit(document, operation) === undefined) execute(document, operation);
 }
 
-/** `replace` of a missing member is `add`: the hook meant the value to be there. */
+/** `replace` of a missing member is an `add`: the hook wanted the value to be there. */
 function asAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
   if (operation.op !== "replace") return operation;
   const parent = document.get(segmentsOf(operation.path).slice(0, -1));

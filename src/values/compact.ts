@@ -1,3 +1,5 @@
+/** Compacts stored patches without changing their effect. */
+
 import { hasIndex, replayBelow } from "./apply-patch.ts";
 import type { PatchOperation } from "./patch.ts";
 import { isAtOrBelow } from "./pointer.ts";
@@ -8,10 +10,9 @@ type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 export const MANY_OPERATIONS = 1000;
 
 /**
- * Fewer operations with the same effect: `replay(base, compact(x))` equals `replay(base, x)` for every base
- *. What is overwritten or removed later goes; what changes the inside of a value
- * that was added earlier becomes part of that value, appends to lists too. `move` and `copy` read what is there,
- * so nothing is folded across them.
+ * Fewer operations with the same effect: `replay(base, compact(x))` equals `replay(base, x)` for every base. What
+ * is overwritten or removed later is dropped; changes inside a value that was added earlier become part of that
+ * value, appends to lists too. `move` and `copy` depend on what is there, so nothing is folded across them.
  */
 export function compact(operations: readonly PatchOperation[]): PatchOperation[] {
   const done = compactedStart(operations);
@@ -25,10 +26,10 @@ export function compact(operations: readonly PatchOperation[]): PatchOperation[]
   return [...kept];
 }
 
-/** The last result that begins with an operation: what is stored is compacted again with each hook run. */
+/** The last result by its first operation: what is stored is compacted again after each hook run. */
 const lastResults = new WeakMap<PatchOperation, readonly PatchOperation[]>();
 
-/** The part of `operations` that an earlier call returned as it is. */
+/** The part of `operations` that an earlier call returned unchanged. */
 function compactedStart(operations: readonly PatchOperation[]): readonly PatchOperation[] {
   const [first] = operations;
   const known = first === undefined ? undefined : lastResults.get(first);

@@ -1,3 +1,5 @@
+/** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"). */
+
 import { YamlError, canonicalJson, parseYaml } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
@@ -6,7 +8,7 @@ import { collect, readFlag, readSection, yamlProblem } from "./static-values.ts"
 
 /** Key of the global section in every source. */
 export const GLOBAL_KEY = "global";
-/** The one value of `<camel>Maintenance`: helm is left alone. */
+/** The only value of `<camel>Maintenance`: helm leaves the module alone. */
 const NO_RECONCILIATION = "NoResourceReconciliation";
 
 /** The content of a ConfigMap, read. Nulls inside sections are kept. */
@@ -21,9 +23,9 @@ export interface ParsedConfig {
   readonly protected: ReadonlySet<string>;
   /** Empty when every key can be used. */
   readonly problems: readonly Problem[];
-  /** Keys that match no module; left alone. */
+  /** Keys that match no module; they are left alone. */
   readonly unknownKeys: readonly string[];
-  /** Those of them that protect or suspend a module that is gone: its release is not purged. */
+  /** Unknown keys that protect or suspend a module that is gone: its release is not purged. */
   readonly guards: ReadonlySet<string>;
   readonly warnings: readonly string[];
 }
@@ -59,8 +61,9 @@ function newDraft(file: string): Draft {
 type Reader = (draft: Draft, key: string, text: string) => void;
 
 /**
- * Reads the data of a ConfigMap (or of the overlay); `file` is how it is called: `ConfigMap addon-operator`. Never throws: what cannot be used is a problem that names key, line and column.
- * `known` lists the modules. A text that did not change since the last call gives the same objects again.
+ * Reads the data of a ConfigMap (or of the overlay); `file` names it in messages: `ConfigMap addon-operator`. Never
+ * throws: what cannot be used is a problem that names key, line and column. `known` lists the modules. A text that
+ * did not change since the last call gives the same objects again.
  */
 export function parseConfigMap(
   file: string,
@@ -78,14 +81,14 @@ export function parseConfigMap(
   return draft;
 }
 
-/** A key of nobody is never a problem; what is not plainly off counts as a guard. */
+/** A key that matches no module is never a problem; unless it plainly says no, it counts as protection. */
 function noteUnknown(draft: Draft, key: string, text: string): void {
   draft.unknownKeys.push(key);
   const isOff = /^["']?(false|no|off|null)?["']?$/i.test(text.trim());
   if (/(Protected|Maintenance)$/.test(key) && !isOff) draft.guards.add(key);
 }
 
-/** Flags come last, so that one that contradicts a section `false` wins whatever the order of keys. */
+/** Flags come last, so that one that contradicts a section `false` wins, whatever the order of keys. */
 function readersFor(known: readonly { readonly valuesKey: string }[]): Map<string, Reader> {
   const readers = new Map<string, Reader>([[GLOBAL_KEY, readGlobal]]);
   for (const { valuesKey } of known) {
@@ -146,10 +149,10 @@ interface Kept {
   readonly warnings: readonly string[];
 }
 
-/** What the texts of the last calls said, by ConfigMap and key: only what changed is read again. */
+/** The results of the last calls, by ConfigMap and key: only what changed is parsed again. */
 const lastRead = new Map<string, Map<string, Kept>>();
 
-/** The value of a text; undefined when it is no YAML, which is then a problem of the draft. */
+/** The value of a text; undefined when it is not YAML, which is then noted as a problem. */
 function cached(draft: Draft, key: string, text: string): Json | undefined {
   let keys = lastRead.get(draft.file);
   if (keys === undefined) lastRead.set(draft.file, (keys = new Map<string, Kept>()));
@@ -175,7 +178,7 @@ function forgetGone(file: string, data: Readonly<Record<string, string>>): void 
   }
 }
 
-/** The keys of a ConfigMap that say something else in `after`. Sections that are shared cost nothing. */
+/** The keys of a ConfigMap whose meaning differs in `after`. Sections that are the same object cost nothing. */
 export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
   const flags = (kind: "maintenance" | "protected", word: string): string[] =>
     differing(asMap(before[kind]), asMap(after[kind])).map((key) => `${key}${word}`);
@@ -202,8 +205,8 @@ function same(before: Json | undefined, after: Json | undefined): boolean {
 }
 
 /**
- * The ConfigMap with its overlay on top, leaf by leaf; of the overlay only `global` and sections count
- *. This is what CONFIG_VALUES_PATH shows.
+ * The ConfigMap with its overlay on top, leaf by leaf; of the overlay only `global` and sections count. This is
+ * what CONFIG_VALUES_PATH shows.
  */
 export function withOverlay(config: ParsedConfig, overlay: ParsedConfig | undefined): ParsedConfig {
   if (overlay === undefined) return config;

@@ -1,3 +1,5 @@
+/** Chooses the part of a section that the config schema judges. */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { member, setMember } from "./merge.ts";
@@ -12,7 +14,7 @@ export interface SchemaPair {
 
 interface Place {
   readonly value: Json;
-  /** What the ConfigMap says here. */
+  /** What the ConfigMap says at this place. */
   readonly written: Json | undefined;
   /** All schemas that describe this place. */
   readonly config: readonly JsonObject[];
@@ -25,8 +27,8 @@ interface Roots {
 }
 
 /**
- * `value` without members that files set, the config schema forbids as unknown and the values schema knows: such a
- * key is no error. What the ConfigMap itself writes always stays.
+ * `value` without the members that files set, the config schema forbids as unknown and the values schema knows:
+ * such keys are no error. What the ConfigMap itself says always stays.
  */
 export function configPart(pair: SchemaPair, value: Json, written: Json | undefined): Json {
   const { config, values } = pair;
@@ -65,7 +67,7 @@ function isForeign(parent: Place, child: Place): boolean {
   return parent.config.some((each) => each["additionalProperties"] === false);
 }
 
-/** The schemas a schema has for one member; an open level has none, a level that allows anything the empty one. */
+/** The sub-schemas for one member: none at an open level, the empty schema at a level that allows anything. */
 function describing(schema: JsonObject, key: string): JsonObject[] {
   const { properties, patternProperties, additionalProperties } = schema;
   const found = isJsonObject(properties) ? [member(properties, key)] : [];

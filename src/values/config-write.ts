@@ -1,3 +1,5 @@
+/** What a hook's config patch writes into the ConfigMap or the overlay. */
+
 import { YamlError, canonicalJson, parseYaml, toYaml } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Section } from "../model/index.ts";
@@ -7,14 +9,14 @@ import { member, merge, setMember } from "./merge.ts";
 import type { PatchOperation } from "./patch.ts";
 import { readSection, yamlProblem } from "./static-values.ts";
 
-/** What the API server takes as the data of one ConfigMap, in bytes. */
+/** Most bytes of data that the API server accepts for one ConfigMap. */
 export const CONFIG_MAP_LIMIT = 1024 * 1024;
 
-/** A config patch for one key over fresh content of the ConfigMap (or its overlay). */
+/** A config patch for one key of the ConfigMap (or its overlay), with the present content. */
 export interface ConfigEdit {
-  /** What is written, for problems: `ConfigMap addon-operator`. */
+  /** The object that is written, for messages: `ConfigMap addon-operator`. */
   readonly file: string;
-  /** Fresh data of the ConfigMap that is written. */
+  /** Present data of the object that is written. */
   readonly data: Readonly<Record<string, string>>;
   readonly key: string;
   readonly operations: readonly PatchOperation[];
@@ -22,25 +24,26 @@ export interface ConfigEdit {
   readonly below?: Section | undefined;
 }
 
-/** What one key becomes; every other key stays as it is. */
+/** The new content of one key; every other key stays as it is. */
 export interface ConfigWrite {
   readonly key: string;
-  /** The new text; undefined = the key goes. */
+  /** The new text; undefined = the key is removed. */
   readonly text: string | undefined;
-  /** False when the patch changes nothing: then nothing is to be written. */
+  /** False when the patch changes nothing: then nothing is written. */
   readonly changed: boolean;
   /** What the key says after the write. */
   readonly section: Section | undefined;
 }
 
-/** The text of a section as it stands in a ConfigMap key. */
+/** The text of a section as a key of a ConfigMap holds it. */
 function sectionYaml(section: Section): string {
   return toYaml(section);
 }
 
 /**
- * What one key of a ConfigMap becomes when `operations` are applied to its present content. Throws ProblemError when the key cannot be read, or when the ConfigMap would grow beyond 1 MiB (key
- * and sizes named), PatchError when the patch does not fit.
+ * The new content of one key of a ConfigMap when `operations` are applied to its present content. Throws
+ * ProblemError when the key cannot be read, or when the ConfigMap would grow beyond 1 MiB (key and sizes named),
+ * PatchError when the patch does not fit.
  */
 export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
   const before = currentSection(edit);
@@ -52,7 +55,7 @@ export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
   return { key: edit.key, text, changed, section };
 }
 
-/** A section with a hook's patch; one of the overlay, when `below` is what the ConfigMap says under it. */
+/** A section with a hook's patch applied; a section of the overlay when `below` is what the ConfigMap says. */
 export function patchedSection(
   section: Section | undefined,
   operations: readonly PatchOperation[],
@@ -86,7 +89,7 @@ function readText(text: string, file: string, key: string): Json {
   }
 }
 
-/** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server takes. */
+/** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server accepts. */
 function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
   const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (size <= CONFIG_MAP_LIMIT) return;
@@ -96,8 +99,8 @@ function checkDataSize(file: string, data: Readonly<Record<string, string>>, key
 }
 
 /**
- * The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for what went
- *. Undefined when nothing differs.
+ * The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for removed ones.
+ * Undefined when nothing differs.
  */
 export function overlayFor(below: Section, wanted: Section | undefined): Section | undefined {
   return difference(below, wanted ?? {}) as Section | undefined;

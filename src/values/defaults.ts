@@ -1,3 +1,5 @@
+/** Fills in the defaults of a schema. */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { member, setMember } from "./merge.ts";
@@ -6,15 +8,15 @@ import { resolveRef, subSchemas } from "./schema-tree.ts";
 
 const MAX_DEPTH = 200;
 
-/** Defaults that make each other without end. */
+/** The defaults lead to each other without end. */
 export class EndlessDefaultsError extends Error {}
 
-/** Fills in what is absent; the same object comes back when nothing is. */
+/** Fills in what is absent; returns the same object when nothing is. */
 export type Filler = (value: Json) => Json;
 
 /**
- * The `default`s of a schema, at any depth, items included. They only fill what is absent: a
- * null counts as present. Throws EndlessDefaultsError.
+ * Fills in the `default`s of a schema, at any depth, items included. They only fill what is absent: a null counts
+ * as present. Throws EndlessDefaultsError.
  */
 export function fillerOf(root: JsonObject): Filler {
   const filling = new Filling(root);
@@ -33,7 +35,7 @@ class Filling {
   holdsDefaults(schema: JsonObject): boolean {
     const known = this.#holds.get(schema);
     if (known !== undefined) return known;
-    // A cycle counts as holding some: then it is looked through at run time, which is only slower.
+    // A cycle counts as having defaults: then it is looked through when values come, which is only slower.
     this.#holds.set(schema, true);
     const target = this.#target(schema);
     const holds =
@@ -86,7 +88,7 @@ class Filling {
     return start === undefined ? undefined : this.fill(schema, start, depth + 1);
   }
 
-  /** The schema's own default, or that of what it refers to; null says nothing. */
+  /** The schema's own default, or that of what it refers to; null means none. */
   #defaultOf(schema: JsonObject): Json | undefined {
     const seen = new Set<JsonObject>();
     let at: JsonObject | undefined = schema;

@@ -1,3 +1,5 @@
+/** Tells which layer set a value (`module values --explain`). */
+
 import { canonicalJson } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Json, Section } from "../model/index.ts";
@@ -17,7 +19,7 @@ export type LayerName =
   | "values schema default"
   | "hook patch";
 
-/** Where a layer is to be found: a file, a key of a ConfigMap, a hook. Hooks are told by the leaf they patched. */
+/** Where a layer is written: a file, a key of a ConfigMap, a hook. Hooks depend on the leaf that they patched. */
 export type Places = Readonly<Partial<Record<Exclude<LayerName, "hook patch">, string>>> & {
   readonly hookOf?: (path: string) => string | undefined;
 };
@@ -43,8 +45,8 @@ export interface Origin {
 }
 
 /**
- * Which layer set what stands at `path`, or the list that it is in; of what is missing, the ConfigMap that took it
- * away. Undefined = nobody said anything.
+ * Which layer set what stands at `path`, or the list that contains it; for a missing value, the ConfigMap that
+ * removed it. Undefined = nobody set it.
  */
 export function originOf(input: SectionInput, path: string): Origin | undefined {
   const before = effective({ ...input, patches: [] }).values;
@@ -55,7 +57,7 @@ export function originOf(input: SectionInput, path: string): Origin | undefined 
     const taken = sections.find(([, section]) => section !== undefined && at(section, path) === null);
     return taken && { layer: taken[0], path };
   }
-  // Of a map that several layers fill nobody is the one to blame.
+  // A map that several layers fill has no single author.
   if (isJsonObject(at(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
   const isOfHook = isPatched(leaf, input.patches ?? []) || !same(at(before, leaf), at(values, leaf));
   return { layer: isOfHook ? "hook patch" : layerOf(input, leaf), path: leaf };
@@ -93,7 +95,7 @@ function layerOf(input: SectionInput, path: string): LayerName {
   return isConfigDefault ? "config schema default" : "values schema default";
 }
 
-/** Patches carry the section's key in front; the part behind it is what `path` starts with. */
+/** Paths of patches begin with the section's key; the rest is compared with `path`. */
 function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   return patches.some((each) => {
     const below = pointerOf(segmentsOf(each.path).slice(1));

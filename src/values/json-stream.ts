@@ -1,8 +1,10 @@
+/** Reads JSON values that follow one another in a text. */
+
 import { DepthError, parseJson } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { PatchError } from "./patch.ts";
 
-/** The JSON values of a text that holds any number of them, one after the other or one a line. */
+/** The JSON values of a text that holds any number of them, one after the other or one in each line. */
 export function splitStream(text: string): Json[] {
   const values: Json[] = [];
   for (let at = skipSpace(text, 0); at < text.length; at = skipSpace(text, at)) {

@@ -1,3 +1,5 @@
+/** Merges the layers of values (docs/VALUES.md, "Layers"). */
+
 import type { Section } from "../model/index.ts";
 import { replay } from "./apply-patch.ts";
 import { merge, mergeLayers, withNullsOf, withoutNulls } from "./merge.ts";
@@ -19,23 +21,23 @@ export interface SectionInput {
   readonly patches?: readonly PatchOperation[] | undefined;
 }
 
-/** What the layers of one section come to. */
+/** The results of merging the layers of one section. */
 export interface Effective {
   /**
    * What the config schema validates: its defaults, files and ConfigMap, without nulls and without keys that
    * only files set and only the values schema knows.
    */
   readonly config: Section;
-  /** What hooks see: everything merged, patches replayed, without the ConfigMap's nulls. */
+  /** What hooks see: everything merged, patches applied, without the ConfigMap's nulls. */
   readonly values: Section;
-  /** What helm gets: as `values`, with those nulls, so that the chart's own defaults go too. */
+  /** What helm gets: as `values`, with those nulls, so that the chart's own defaults are removed too. */
   readonly helmValues: Section;
 }
 
 /**
- * Merges the layers of `global` or of a module: defaults of the config schema, files, ConfigMap,
- * overlay, defaults of the values schema, patches. Pure; parts that a layer did not touch are shared, nothing is
- * changed in place.
+ * Merges the layers of `global` or of a module: defaults of the config schema, files, ConfigMap, overlay, defaults
+ * of the values schema, patches. Pure: nothing is changed in place, and parts that a layer does not touch are
+ * shared.
  */
 export function effective(input: SectionInput): Effective {
   const { schemas } = input;

@@ -1,3 +1,5 @@
+/** Merges maps without changing them. */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
@@ -7,7 +9,7 @@ export function setMember(target: JsonObject, key: string, value: Json): void {
   else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** An own member; never what a prototype holds. */
+/** An own member; never one of a prototype. */
 export function member(value: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(value, key) ? value[key] : undefined;
 }
@@ -31,7 +33,7 @@ export function merge(lower: Json | undefined, upper: Json | undefined): Json | 
   return changed ? merged : lower;
 }
 
-/** All layers merged, the last one strongest; undefined layers say nothing. */
+/** All layers merged, the last one strongest; undefined layers are skipped. */
 export function mergeLayers(layers: readonly (Json | undefined)[]): Json | undefined {
   return layers.reduce<Json | undefined>((lower, upper) => merge(lower, upper), undefined);
 }
@@ -50,8 +52,8 @@ export function withoutNulls(value: Json): Json {
 }
 
 /**
- * `value` with the nulls of `source` put in where `value` has nothing, so that helm drops the chart's own
- * defaults too.
+ * `value` with the nulls of `source` added where `value` has nothing, so that helm drops the chart's own defaults
+ * too.
  */
 export function withNullsOf(value: Json, source: Json | undefined): Json {
   if (!isJsonObject(value) || !isJsonObject(source)) return value;

@@ -1,3 +1,5 @@
+/** Reads the patch files of hooks (docs/VALUES.md, "Patches"). */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { splitStream } from "./json-stream.ts";
@@ -8,7 +10,7 @@ import { pointerOf, segmentsOf } from "./pointer.ts";
 const FLAG_SUFFIX = "Enabled";
 const FORBIDDEN_SEGMENTS = new Set(["__proto__"]);
 
-/** Operations of one patch: each may have to move all that a list holds. */
+/** Most operations of one patch: each may have to move everything in a list. */
 const MOST_OPERATIONS = 10_000;
 
 /**

@@ -1,3 +1,5 @@
+/** Patches of values, as they are read and stored. */
+
 import type { Json } from "../model/index.ts";
 
 /**
@@ -10,12 +12,12 @@ export type PatchOperation = (
   | { readonly op: "move" | "copy"; readonly path: string; readonly from: string }
 ) & { readonly maps?: true };
 
-/** Who left the patch, and so what it may touch. */
+/** Who left the patch, which decides what it may change. */
 export type PatchRules =
   | { readonly kind: "global" }
   | { readonly kind: "module"; readonly valuesKey: string };
 
-/** A patch file, checked: section operations in order, flags apart, and what to warn of. */
+/** A patch file, checked: operations on sections in order, flags, and warnings. */
 export interface ParsedPatch {
   readonly operations: PatchOperation[];
   /** `<camel>Enabled` of global hooks by `<camel>`; undefined = the flag is removed. */

@@ -1,3 +1,5 @@
+/** Regular expressions of schemas, in linear time. */
+
 import { RE2JS } from "re2js";
 
 import { oneLine } from "../lib/index.ts";
@@ -6,7 +8,7 @@ import { oneLine } from "../lib/index.ts";
 export interface Pattern {
   /** Whether any part of `text` matches; takes time in proportion to its length, whatever the pattern. */
   test(text: string): boolean;
-  /** The source: ajv tells patterns apart by it. */
+  /** The source: ajv distinguishes patterns by it. */
   toString(): string;
 }
 

@@ -1,3 +1,5 @@
+/** Finds references and patterns of a schema that cannot be used. */
+
 import { oneLine } from "../lib/index.ts";
 import type { JsonObject, Problem } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
@@ -5,7 +7,7 @@ import { compilePattern } from "./pattern.ts";
 import { pointerOf } from "./pointer.ts";
 import { allSchemas, resolveRef, subSchemas } from "./schema-tree.ts";
 
-/** What is wrong with the references and patterns of a schema; all of it, with paths. */
+/** Everything that is wrong with the references and patterns of a schema, with paths. */
 export function checkSchema(root: JsonObject, file: string): Problem[] {
   const problems: Problem[] = [];
   for (const [pointer, schema] of allSchemas(root)) {

@@ -1,3 +1,5 @@
+/** Turns OpenAPI schemas into those that are compiled (docs/VALUES.md, "Schemas"). */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { pointerOf } from "./pointer.ts";
@@ -7,8 +9,8 @@ const EXTENDED_MAPS = ["definitions", "properties", "patternProperties"];
 const EXTENDED_TEXTS = ["title", "description"];
 
 /**
- * `values` with the fields of `config` that `x-extend` promises: definitions, required,
- * properties, patternProperties, title, description and every `x-*`; own entries win.
+ * `values` with the fields of `config` that `x-extend` takes over: definitions, required, properties,
+ * patternProperties, title, description and every `x-*`; own entries win.
  */
 export function extend(values: JsonObject, config: JsonObject): JsonObject {
   const extended: JsonObject = { ...values };
@@ -38,7 +40,7 @@ function union(...lists: readonly (Json | undefined)[]): Json[] {
   return [...new Set(all)];
 }
 
-/** An OpenAPI 3.0 schema as JSON Schema draft 7, with the levels closed that say nothing. */
+/** An OpenAPI 3.0 schema as JSON Schema draft 7, in which levels that say nothing about other keys forbid them. */
 export function toJsonSchema(schema: JsonObject): JsonObject {
   const open = openPointers(schema);
   return mapSchemas(schema, (each, pointer) => {
@@ -47,7 +49,10 @@ export function toJsonSchema(schema: JsonObject): JsonObject {
   });
 }
 
-/** Words of OpenAPI that JSON Schema writes in another way, and ids, which would only mislead references. */
+/**
+ * Keywords of OpenAPI that JSON Schema writes in another way, and ids, which would only change the meaning of
+ * references.
+ */
 function translate(schema: JsonObject): JsonObject {
   const { $schema: _schema, $id: _id, id: _oldId, nullable, ...rest } = schema;
   const bounded = exclusive(exclusive(rest, "minimum", "exclusiveMinimum"), "maximum", "exclusiveMaximum");
@@ -83,8 +88,9 @@ function closed(schema: JsonObject): JsonObject {
 }
 
 /**
- * Pointers of schemas that stay open: branches of allOf and friends describe only a part of a value, so closing
- * them would forbid what their neighbours declare; and so do the definitions that such branches refer to.
+ * Pointers of schemas that stay open: branches of allOf, anyOf and oneOf describe only a part of a value, so
+ * closing them would forbid what their neighbours declare; the same goes for definitions that such branches refer
+ * to.
  */
 function openPointers(root: JsonObject): Set<string> {
   const open = new Set<string>();

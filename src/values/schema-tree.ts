@@ -1,11 +1,13 @@
+/** Walks over the schemas of a document. */
+
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { member, setMember } from "./merge.ts";
 import { pointerOf, segmentsOf } from "./pointer.ts";
 
 /**
- * How a sub-schema hangs below its parent: `part` describes a member or an item of the value, `same` the very
- * value the parent describes (allOf and friends), `definition` nothing until it is referred to.
+ * How a sub-schema belongs to its parent: `part` describes a member or an item of the value, `same` the same value
+ * as the parent (allOf, anyOf, oneOf), `definition` nothing until it is referred to.
  */
 type Relation = "part" | "same" | "definition";
 
@@ -102,7 +104,7 @@ function step(value: Json | undefined, segment: string): Json | undefined {
   return isJsonObject(value) ? member(value, segment) : undefined;
 }
 
-/** The schema and all those that describe the very same value: targets of `$ref`, branches of allOf and friends. */
+/** The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. */
 export function* sameValue(
   root: JsonObject,
   schema: JsonObject,

@@ -1,3 +1,5 @@
+/** Warnings about schemas that can be used. */
+
 import type { JsonObject } from "../model/index.ts";
 import { knowsFormat } from "./ajv.ts";
 import { allSchemas } from "./schema-tree.ts";
@@ -10,7 +12,7 @@ const KEYWORDS = new Set(
   dependencies definitions allOf anyOf oneOf not if then else contentEncoding contentMediaType`.split(/\s+/),
 );
 
-/** What a person should know of a schema that can be used: misspelt words, unknown formats, CEL rules. */
+/** Warnings about a schema that can be used: misspelt keywords, unknown formats, CEL rules. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
   const warnings: string[] = [];
   let hasRules = false;

@@ -1,3 +1,5 @@
+/** Compiles the schemas of a module or of global values (docs/VALUES.md, "Schemas"). */
+
 import { digest } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../model/index.ts";
@@ -15,7 +17,7 @@ import type { Validator } from "./validator.ts";
 
 export type { Violation } from "./ajv.ts";
 
-/** The compiled schemas of `global` or of a module. What has no file accepts everything. */
+/** The compiled schemas of `global` or of a module. Where there is no file, everything is valid. */
 export interface Schemas {
   /** Fills in defaults of the config schema; nulls count as present. Nothing is changed in place. */
   configDefaults(value: Section): Section;
@@ -52,7 +54,7 @@ export function compileSchemas(files: SchemaFiles): Schemas {
   return schemas;
 }
 
-/** The same files again need not be compared by their content. */
+/** The same file objects again: their content need not be compared. */
 const ofFiles = new WeakMap<SchemaFiles, Schemas>();
 
 function compileOnce(files: SchemaFiles): Schemas {
@@ -73,7 +75,7 @@ interface Source {
   readonly warnings: readonly string[];
 }
 
-/** What one source, extended, comes to. */
+/** The results for one schema file, with `x-extend` applied. */
 interface Side {
   readonly document: JsonObject | undefined;
   readonly schema: JsonObject | undefined;
@@ -109,7 +111,7 @@ function compile(files: SchemaFiles): Schemas {
   };
 }
 
-/** Most schemas ask no more before helm than after a hook; then one validator does for both. */
+/** Most schemas require the same before helm as after a hook; then one validator does for both. */
 function helmValidator(values: Side): Validator {
   if (values.document === undefined) return values.validate;
   const document = forHelm(values.document);

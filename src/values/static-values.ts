@@ -1,3 +1,5 @@
+/** Reads the values files of modules directories and modules (docs/VALUES.md, "Layers"). */
+
 import { YamlError, lineOf, parseYaml } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
@@ -50,7 +52,7 @@ function parseDocument(text: string, file: string): { value: Json; warnings: rea
   }
 }
 
-/** The problem of a text that is no YAML; `key` is what it stands under, if anything. */
+/** The problem of a text that is not YAML; `key` is the key that holds it, if any. */
 export function yamlProblem(error: YamlError, file: string, key?: string): Problem {
   const where = `line ${error.line}, column ${error.column}`;
   return {
@@ -104,7 +106,7 @@ function sectionAndFlag(value: JsonObject, valuesKey: string, file: string): Sec
   return flag === undefined ? said : { ...said, enabled: readFlag(flag, file, `${valuesKey}${FLAG_SUFFIX}`) };
 }
 
-/** What a section's value says: a map or a list is the section, `false` the flag, null nothing at all. */
+/** What a section's value means: a map or a list is the section, `false` the flag, null nothing. */
 export function readSection(value: Json | undefined, file: string, key: string): SectionAndFlag {
   if (value === undefined || value === null || value === "")
     return { section: undefined, enabled: undefined };
@@ -115,7 +117,7 @@ export function readSection(value: Json | undefined, file: string, key: string):
   ]);
 }
 
-/** The boolean of a flag: true or false, as such or as text. Throws ProblemError. */
+/** The boolean of a flag: true or false, as a boolean or as text. Throws ProblemError. */
 export function readFlag(value: Json, file: string, key: string): boolean {
   if (value === true || value === "true") return true;
   if (value === false || value === "false") return false;

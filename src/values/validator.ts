@@ -1,3 +1,5 @@
+/** Validates values against compiled schemas, quickly. */
+
 import type { Json, JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { MISSING, UNDECLARED, ajvCheck } from "./ajv.ts";
@@ -6,7 +8,7 @@ import { member } from "./merge.ts";
 import { pointerOf } from "./pointer.ts";
 import { allSchemas } from "./schema-tree.ts";
 
-/** Checks a value; results are kept as long as the value is. */
+/** Checks a value; results are kept for as long as the value exists. */
 export type Validator = (value: Json) => readonly Violation[];
 
 const MOST_VIOLATIONS = 50;
@@ -33,15 +35,15 @@ function distinct(found: readonly Violation[]): Violation[] {
 }
 
 /**
- * Compiling is what costs: a millisecond or two for each schema of a module. The members of plain objects are few
- * kinds repeated, so each kind is compiled once for all modules, and the object around them is walked here.
+ * Compiling takes a millisecond or two for each schema of a module. Plain objects consist of few kinds of members,
+ * so each kind is compiled once for all modules, and the object around them is checked here.
  */
 function checkOf(root: JsonObject): Check {
   const refers = [...allSchemas(root)].some(([, schema]) => schema["$ref"] !== undefined);
   return refers ? ajvCheck(root) : partCheck(root);
 }
 
-/** Words that say nothing of what is valid. */
+/** Keywords that do not affect what is valid. */
 const ANNOTATIONS = new Set(
   "title description default example examples readOnly writeOnly deprecated externalDocs xml".split(" "),
 );
@@ -52,7 +54,7 @@ function partCheck(schema: JsonObject): Check {
   return objectCheck(bare) ?? ajvCheck(bare);
 }
 
-/** For an object with declared members and nothing else said; undefined for all others. */
+/** For an object with declared members and no other rules; undefined for all others. */
 function objectCheck({ properties, additionalProperties, required, ...rest }: JsonObject): Check | undefined {
   const isPlain = Object.keys(rest).every((word) => word === "type");
   if (!isPlain || !isJsonObject(properties) || isJsonObject(additionalProperties)) return undefined;

@@ -1,3 +1,5 @@
+/** Finds passwords in command lines and lists of arguments. */
+
 import { isSecretGiven } from "./given.ts";
 import { isHarmless } from "./shape.ts";
 import { STAND_IN, type Hide } from "./stand-in.ts";

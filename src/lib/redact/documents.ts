@@ -1,3 +1,5 @@
+/** Hides secrets in texts that are YAML or JSON. */
+
 import type { Json } from "../../model/index.ts";
 import { parseYaml } from "../yaml.ts";
 import type { Hide } from "./stand-in.ts";

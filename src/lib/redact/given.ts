@@ -1,3 +1,5 @@
+/** Hides what a text gives to keys that look secret. */
+
 import { judgeKey, looksSecret } from "./key.ts";
 import { isHarmless, looksLikeKeyName, looksLikeName } from "./shape.ts";
 import { STAND_IN, type Hide } from "./stand-in.ts";

@@ -1,3 +1,5 @@
+/** What the name of a key says of its value. */
+
 import {
   CHOOSES,
   FILLERS,

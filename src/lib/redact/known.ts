@@ -1,3 +1,5 @@
+/** Remembers the secrets of values, to remove them from any text. */
+
 import type { Json } from "../../model/index.ts";
 import { SecretSearch } from "./search.ts";
 import { standIn } from "./stand-in.ts";

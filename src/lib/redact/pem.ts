@@ -1,3 +1,5 @@
+/** Removes PEM blocks from texts. */
+
 import type { Hide } from "./stand-in.ts";
 
 const PEM = /-----BEGIN [A-Z0-9 ]{1,64}-----[\s\S]*?(?:-----END [A-Z0-9 ]{1,64}-----|$)/g;

@@ -1,3 +1,5 @@
+/** Remembers texts without secrets, which need not be looked at again. */
+
 const LONGEST = 256;
 
 /** Texts in which no secret was found: most come again, and need not be looked through again. */

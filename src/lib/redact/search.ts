@@ -1,3 +1,5 @@
+/** Searches a text for many secrets at once. */
+
 import { encodedForms } from "./encoded.ts";
 import type { Hide } from "./stand-in.ts";
 

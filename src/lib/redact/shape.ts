@@ -1,3 +1,5 @@
+/** Tells by its form whether a text may be a secret. */
+
 import { words } from "./key.ts";
 import { SECRET_ANYWHERE } from "./vocabulary.ts";
 

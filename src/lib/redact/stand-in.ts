@@ -1,3 +1,5 @@
+/** Makes the stand-ins of secrets, and digests that confirm no guess. */
+
 import { type KeyObject, createHmac, createSecretKey, randomBytes } from "node:crypto";
 
 /** Replaces a secret by what may be shown instead of it. */

@@ -1,3 +1,5 @@
+/** Hides secrets in free text: log lines, errors, output. */
+
 import { hideCommandLine } from "./commands.ts";
 import { hideGiven } from "./given.ts";
 import { hidePem } from "./pem.ts";

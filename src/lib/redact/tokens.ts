@@ -1,3 +1,5 @@
+/** Recognises tokens of well-known services. */
+
 import type { Hide } from "./stand-in.ts";
 
 /** How tokens of well-known services begin, and what follows. Facts that their makers publish. */

@@ -1,3 +1,5 @@
+/** Finds user names and passwords in URLs. */
+
 import type { Hide } from "./stand-in.ts";
 
 /** A URL up to where it must end. */

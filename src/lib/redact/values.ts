@@ -1,3 +1,5 @@
+/** Hides secrets in values (docs/VALUES.md, "Secrets"). */
+
 import type { Json, JsonObject } from "../../model/index.ts";
 import { hideArguments } from "./commands.ts";
 import { hideInDocument } from "./documents.ts";

@@ -1,3 +1,5 @@
+/** The words by which keys and values are judged. */
+
 const list = (words: string): ReadonlySet<string> => new Set(words.trim().split(/\s+/));
 
 /** Words that make a key secret wherever they stand in it, unless its last word says that it is only about a secret. */
