@@ -197,7 +197,10 @@ export class ReleaseStore {
 
   /** Goes on as if the server had these labels, which `label` will write. An event of the Secret ends this. */
   assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
-    this.#secrets.set(meta.secret, { ...meta, labels: { ...meta.labels, ...assumed }, assumed });
+    const known = this.#secrets.get(meta.secret);
+    // Since it was looked at it may have gone, or moved on.
+    if (known?.uid !== meta.uid) return;
+    this.#secrets.set(meta.secret, { ...known, labels: { ...known.labels, ...assumed }, assumed });
     this.#tell(meta.name);
   }
 
@@ -242,10 +245,14 @@ export class ReleaseStore {
     const target = { resource: SECRETS, namespace, name: meta.secret };
     const body = { metadata, data: { release: to.release } };
     const { signal } = to;
-    await this.#ask(async () =>
-      this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
-    );
-    this.#summaries.delete(meta.name);
+    try {
+      await this.#ask(async () =>
+        this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
+      );
+    } finally {
+      // Also where the answer was lost: the server may have the new one.
+      this.#summaries.delete(meta.name);
+    }
     this.#tell(meta.name);
   }
 

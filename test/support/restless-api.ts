@@ -44,6 +44,9 @@ export class RestlessApi {
   readonly #pages: Page[] = [];
   #compacted = 0;
   #requests = 0;
+  #open = 0;
+  /** Whether somebody is at work, on another thread say, and has no request open: nothing else happens meanwhile. */
+  isWorking: () => boolean = () => false;
 
   constructor(roll: () => number, clock: ManualClock) {
     this.#roll = roll;
@@ -52,8 +55,8 @@ export class RestlessApi {
 
   get client(): KubeClient {
     return {
-      json: (request: ApiRequest) => this.#call(request),
-      sized: async (request: ApiRequest) => ({ value: await this.#call(request), bytes: 0 }),
+      json: (request: ApiRequest) => this.#counted(request),
+      sized: async (request: ApiRequest) => ({ value: await this.#counted(request), bytes: 0 }),
       stream: (request: ApiRequest) => this.#stream(request),
     } as unknown as KubeClient;
   }
@@ -61,6 +64,11 @@ export class RestlessApi {
   /** Requests so far, without watches and their lists. */
   get requests(): number {
     return this.#requests;
+  }
+
+  /** Requests that have no answer yet. */
+  get open(): number {
+    return this.#open;
   }
 
   /** The object as the server has it. */
@@ -90,6 +98,7 @@ export class RestlessApi {
 
   /** One thing happens that may happen now; false when there is none. */
   async step(): Promise<boolean> {
+    while (this.isWorking()) await settle(1);
     const told = [...this.#watchers].filter((watcher) => this.#next(watcher) !== undefined);
     const acts = [...this.#waiting, ...told.map((watcher) => () => this.#tell(watcher))];
     if (this.#roll() < this.weather.torn) this.#tear();
@@ -130,9 +139,18 @@ export class RestlessApi {
     watcher.push(`${JSON.stringify({ type: change.type, object: change.object })}\n`);
   }
 
+  async #counted(request: ApiRequest): Promise<unknown> {
+    this.#requests += 1;
+    this.#open += 1;
+    try {
+      return await this.#call(request);
+    } finally {
+      this.#open -= 1;
+    }
+  }
+
   /** The request arrives some time, and some time its answer; either may be lost. Late requests still arrive. */
   #call(request: ApiRequest): Promise<unknown> {
-    this.#requests += 1;
     return new Promise((resolve, reject) => {
       const timer = this.#clock.setTimer(request.timeoutMs ?? TIMEOUT_MS, () =>
         reject(new ConnectionError("ETIMEDOUT", "no answer in time")),
