@@ -150,7 +150,7 @@ class ReleaseStory {
       if (newest === undefined || path === undefined) continue;
       const summary = this.store.knownSummary(newest);
       const { manifest } = recordOf(this.api.get(path));
-      if (summary !== undefined && summary.checksum !== manifestChecksum(String(manifest)))
+      if (summary !== undefined && summary.checksum !== manifestChecksum([manifest ?? ""]))
         this.broken.push(`${path}: the summary is of another manifest`);
     }
   }
