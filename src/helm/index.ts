@@ -10,7 +10,6 @@ export { manifestFaults } from "./manifest-faults.ts";
 export { ownerOf } from "./outliving.ts";
 export { applyOwnCrds } from "./own-crds.ts";
 export { purgeList, type PurgeInput } from "./purge.ts";
-export { manifestDiff } from "./manifest-diff.ts";
 export { renderOffline } from "./preview.ts";
 export { ReleaseStore } from "./release-store.ts";
 export { unreadKeys } from "./unread-values.ts";

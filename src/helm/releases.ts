@@ -19,6 +19,7 @@ import type { InstallRequest } from "./install-ahead.ts";
 import { LateLabels } from "./late-labels.ts";
 import { endAllHelms, endLiveHelms } from "./live-helms.ts";
 import type { ObjectRef } from "./manifest.ts";
+import { manifestDiff } from "./manifest-diff.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
 import { purgeList } from "./purge.ts";
@@ -168,6 +169,15 @@ export class Releases {
   /** Manifest and helm hooks as `reconcile` would render them now. Throws as `reconcile`. */
   render(request: ReconcileRequest): Promise<readonly string[]> {
     return renderRelease(this.#reconciler, request);
+  }
+
+  /** The same as one text, or how it differs from what the release's newest record has. */
+  async show(request: ReconcileRequest, diff: boolean): Promise<string> {
+    if (request.module.chart === "none") return "";
+    const rendered = await this.render(request);
+    if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
+    const difference = manifestDiff(await this.stored(request.module.name), rendered);
+    return difference === "" ? "No diff found\n" : difference;
   }
 
   /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */

@@ -2,14 +2,13 @@
 
 import { QueueFile, dumpQueues, queueText, servePublic, serveSocket, socketPlaces } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
-import { manifestDiff } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
 import { oneLine, sleep } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
-import type { Json, Module, Task } from "../model/index.ts";
+import type { Json, Task } from "../model/index.ts";
 import { explainBrake, explainModule } from "../plan/index.ts";
 import type { QueueView, Queues, TaskView } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
@@ -211,18 +210,6 @@ export class Faces {
     logger.warn("There is no debug socket", { places });
   }
 
-  /** What helm would make of a module's values now, or how that differs from its release. */
-  async #render(module: Module, diff: boolean): Promise<string> {
-    if (module.chart === "none") return "";
-    const { releases, state } = this.#shown;
-    const values = helmValuesFile(state.values, module);
-    const { signal } = new AbortController();
-    const rendered = await releases.render({ module, values, signal });
-    if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
-    const difference = manifestDiff(await releases.stored(module.name), rendered);
-    return difference === "" ? "No diff found\n" : difference;
-  }
-
   /** Messages of failures may contain output of hooks. */
   #queues(): QueueView<Task>[] {
     const told = (view: TaskView<Task>): TaskView<Task> =>
@@ -231,14 +218,17 @@ export class Faces {
   }
 
   #sources(): Sources {
-    const { state, bindings } = this.#shown;
+    const { state, bindings, releases } = this.#shown;
     return {
       version: VERSION,
       clock: this.#base.clock,
       state,
       queues: () => this.#queues(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
-      render: (module, diff) => this.#render(module, diff),
+      render: (module, diff) => {
+        const values = helmValuesFile(state.values, module);
+        return releases.show({ module, values, signal: new AbortController().signal }, diff);
+      },
       objects: (module) => this.#healing?.objects(module),
       explain: (module) => state.values.explain(module.valuesKey),
       why: (name) => {
@@ -248,7 +238,7 @@ export class Faces {
           ? []
           : this.#base.secrets.redactDeep(explainModule(module, { view, queues: this.#queues() }));
       },
-      plan: () => previewStart(this.#base, this.#shown.releases, state),
+      plan: () => previewStart(this.#base, releases, state),
       runNow: (module) => state.recordRequest(module, `debug-${this.#base.clock.now()}`),
       log: this.#base.sink,
       later: (ms, fn) => {

@@ -1,0 +1,238 @@
+import { CronTable } from "../cron/index.ts";
+import { Engine } from "../engine/index.ts";
+import type { Releases } from "../helm/index.ts";
+import { hookTask } from "../hooks/index.ts";
+import { Leadership } from "../kube/index.ts";
+import { IdleMemory, breathe } from "../lib/index.ts";
+import type { Scope } from "../lib/index.ts";
+import { HookMetrics, bindingTimes, countWait, createMetrics, hasHook } from "../metrics/index.ts";
+import type { Metrics } from "../metrics/index.ts";
+import { moduleOf, queueOf } from "../model/index.ts";
+import type { Hook, HookTrigger, Task } from "../model/index.ts";
+import { explainHold } from "../plan/index.ts";
+import { reportChildren } from "../process/index.ts";
+import { Queues, RateLimits, TaskWaits } from "../queue/index.ts";
+import { State } from "../state/index.ts";
+import type { Happening } from "../status/index.ts";
+import { runTask } from "../tasks/index.ts";
+import type { Hands } from "../tasks/index.ts";
+import { ConfigMapSource, FollowedReleases, KubeBindings, Schedules } from "../triggers/index.ts";
+import type { Base } from "./base.ts";
+import { Faces } from "./faces.ts";
+import { makeHands } from "./hands.ts";
+import { makeReleases } from "./releases.ts";
+import { makeHelmWitness, makeWitness } from "./witness.ts";
+import type { Told } from "./witness.ts";
+
+interface RoomsOptions {
+  readonly scope: Scope;
+  readonly biteMs: number;
+  readonly onLost: (reason: string) => void;
+}
+
+/** The rooms of an operator, built by hand and connected: what changes in one of them is told to those that look. */
+export class Rooms {
+  readonly state: State;
+  readonly queues: Queues<Task>;
+  readonly engine: Engine;
+  readonly metrics: Metrics;
+  readonly leadership: Leadership;
+  readonly config: ConfigMapSource;
+  readonly releases: Releases;
+  readonly hands: Hands;
+  readonly faces: Faces;
+  readonly #base: Base;
+  readonly #scope: Scope;
+  readonly #hookMetrics: HookMetrics;
+  readonly #waits: TaskWaits;
+  readonly #memory: IdleMemory;
+  readonly #bindings: KubeBindings;
+  #followed: FollowedReleases | undefined;
+
+  /** Whatever they acquire is released with the scope. */
+  constructor(base: Base, { scope, biteMs, onLost }: RoomsOptions) {
+    this.#base = base;
+    this.#scope = scope;
+    const { clock, failures, secrets, settings } = base;
+    const prefix = settings.metricsPrefix;
+    this.metrics = createMetrics({ prefix });
+    reportChildren(failures);
+    failures.onFailure = (place) => this.metrics.internalError(place);
+    this.#hookMetrics = new HookMetrics({ prefix, exists: (owner) => hasHook(this.state, owner) });
+    this.state = new State({ clock, secrets, onChange: () => this.#changed() });
+    this.state.explainWith((name) => this.#explainHold(name));
+    this.#memory = new IdleMemory(clock);
+    scope.add(() => this.#memory.close());
+    this.leadership = new Leadership({ ...base, biteMs, onLost });
+    this.queues = this.#makeQueues();
+    this.#waits = new TaskWaits(this.queues);
+    this.engine = new Engine(this.state, this.queues);
+    this.config = this.#makeConfig();
+    this.#bindings = this.#makeBindings();
+    this.releases = this.#makeReleases();
+    this.hands = this.#makeHands();
+    this.faces = new Faces(base, {
+      state: this.state,
+      queues: this.queues,
+      metrics: this.metrics,
+      releases: this.releases,
+      config: this.config,
+      hookMetrics: this.#hookMetrics,
+      bindings: this.#bindings,
+      mirrored: () => this.leadership.mirrored(),
+      scope,
+    });
+  }
+
+  /** From now on the objects of releases are watched. */
+  follow(): void {
+    this.#followed = new FollowedReleases({
+      ...this.#base,
+      state: this.state,
+      releases: this.releases,
+      scope: this.#scope,
+      onAbsent: (module, object) => this.metrics.modules.absent(module, object),
+    });
+    this.faces.setHealing(this.#followed.healing);
+  }
+
+  /** The first tasks. */
+  boot(): void {
+    this.state.recordBoot("onStartup");
+    this.queues.offer("main", { kind: "boot", key: "boot" });
+  }
+
+  #makeQueues(): Queues<Task> {
+    const { clock, settings } = this.#base;
+    const limits = new RateLimits(clock);
+    return new Queues<Task>({
+      clock,
+      bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
+      random: Math.random,
+      run: async (batch, context) => {
+        countWait(this.metrics, batch[0], context);
+        // A thousand tasks that wait for nothing must not keep the lease from being renewed.
+        await breathe();
+        return runTask(this.hands, batch, context);
+      },
+      delay: (task) => limits.waitMs(task),
+      onChange: () => {
+        this.#waits.look();
+        this.#memory.touch();
+        this.faces.queuesChanged();
+      },
+      onSettled: (batch, outcome) => this.#settled(batch, outcome.kind === "retry"),
+      onAction: (queue, action, ms) => this.metrics.queues.acted({ queue, action, seconds: ms / 1000 }),
+    });
+  }
+
+  #makeConfig(): ConfigMapSource {
+    const config = new ConfigMapSource({
+      ...this.#base,
+      state: this.state,
+      name: this.#base.settings.configMap,
+      onTrouble: (reason, message) => this.faces.configTrouble(reason, message),
+    });
+    this.#scope.add(() => config.close());
+    return config;
+  }
+
+  #makeBindings(): KubeBindings {
+    const bindings = new KubeBindings({
+      ...this.#base,
+      keepManagedFields: this.#base.settings.keepManagedFields,
+      emit: (hook, trigger) => this.#offerHook(hook, trigger),
+      onTrouble: (hook, binding, message) => {
+        if (message !== undefined) this.metrics.kube.bindingMissing(binding.name);
+        this.#noteTroubles(hook.module);
+      },
+      times: (hook, binding) => bindingTimes(this.metrics, hook, binding),
+    });
+    this.#scope.add(() => bindings.close());
+    return bindings;
+  }
+
+  #makeSchedules(): Schedules {
+    const { clock, env } = this.#base;
+    const zone = env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const table = new CronTable({ clock, zone });
+    const schedules = new Schedules(table, (hook, trigger) => this.#offerHook(hook, trigger));
+    this.#scope.add(() => {
+      schedules.close();
+      table.close();
+    });
+    return schedules;
+  }
+
+  #makeReleases(): Releases {
+    const releases = makeReleases(this.#base, {
+      witness: makeHelmWitness(this.#told),
+      ownRelease: () => this.config.release,
+      onCrds: () => this.#bindings.kindsChanged(),
+    });
+    this.#scope.add(() => releases.close());
+    return releases;
+  }
+
+  #makeHands(): Hands {
+    return makeHands(this.#base, {
+      state: this.state,
+      queues: this.queues,
+      bindings: this.#bindings,
+      schedules: this.#makeSchedules(),
+      releases: this.releases,
+      config: this.config,
+      witness: makeWitness(this.#told),
+      hookMetrics: this.#hookMetrics,
+      waits: this.#waits,
+    });
+  }
+
+  /** Who is told of work, and what is looked at to tell it. */
+  get #told(): Told {
+    const announce = (event: Happening): void => this.faces.announce(event);
+    return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
+  }
+
+  #offerHook(hook: Hook, trigger: HookTrigger): void {
+    this.queues.offer(queueOf(trigger), hookTask(hook, trigger));
+  }
+
+  #noteTroubles(module: string | undefined): void {
+    const own = this.#bindings.troubles().filter((each) => each.module === module);
+    const troubles = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
+    this.state.recordTroubles(module, troubles);
+  }
+
+  #explainHold(name: string): string | undefined {
+    const { view } = this.state;
+    const module = view.modules.get(name);
+    return module === undefined ? undefined : explainHold(module, { view, queues: this.queues.views() });
+  }
+
+  /** After a run: watches the objects that its release has now, and tells people when the next try is. */
+  #settled(batch: readonly Task[], failed: boolean): void {
+    const [task] = batch;
+    const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
+    if (module !== undefined) {
+      this.#followed?.look(module);
+      const waiting = this.queues.views().flatMap((queue) => queue.tasks);
+      const nextAt = waiting.find((each) => each.task === task)?.nextAt;
+      this.state.update(module, (record) => {
+        if (record.retry !== undefined && nextAt !== undefined) record.retry = { ...record.retry, nextAt };
+      });
+    }
+    // Views of what waits behind a failure change, though nothing was recorded.
+    if (failed) this.faces.update(this.state.view);
+    this.engine.look();
+  }
+
+  #changed(): void {
+    const { view } = this.state;
+    // The ConfigMap is back: only now the first start goes on.
+    if (view.boot === "waiting" && view.config.condition === "ok") this.boot();
+    if (view.boot === "running") this.#followed?.begin();
+    this.engine.look();
+    this.faces.update(this.state.view);
+  }
+}
