@@ -2,9 +2,9 @@
 
 import type { Clock, LogLevel } from "../lib/index.ts";
 import { LOG_LEVELS, parseDuration } from "../lib/index.ts";
+import { GLOBAL, MAIN_QUEUE } from "../model/index.ts";
 import type { Json, Module, Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
-import { GLOBAL } from "../state/index.ts";
 import type { State } from "../state/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
 import type { QueueDump } from "./queue-dump.ts";
@@ -80,7 +80,7 @@ const ROOMS: Readonly<Record<string, Handler>> = {
 
 function queue(sources: Sources, { path, query }: Ask): Answer {
   const queues =
-    path[0] === "main" ? sources.queues().filter((each) => each.name === "main") : sources.queues();
+    path[0] === "main" ? sources.queues().filter((each) => each.name === MAIN_QUEUE) : sources.queues();
   return { status: 200, queues: dumpQueues(queues, sources.clock.now(), query.get("showEmpty") === "true") };
 }
 

@@ -1,12 +1,12 @@
 /** The loop that turns the state into tasks: look at the view, plan, offer to the queues. */
 
+import { MAIN_QUEUE } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import { CONVERGE_KEY, converge, plan } from "../plan/index.ts";
 import type { Plan } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 
-const MAIN = "main";
 /**
  * A run whose configuration has changed meanwhile may end by itself within this time; a longer one (helm that
  * waits) is interrupted.
@@ -44,9 +44,9 @@ export class Engine {
   /** A change of configuration moves waiting tasks to the front; all other tasks fold into the ones that wait. */
   #offer(task: Task, place: "front" | "back"): void {
     if (place === "front" && task.key === CONVERGE_KEY) {
-      this.#queues.remove((waiting) => waiting.key === CONVERGE_KEY, MAIN);
+      this.#queues.remove((waiting) => waiting.key === CONVERGE_KEY, MAIN_QUEUE);
     }
-    this.#queues.offer(MAIN, task, place);
+    this.#queues.offer(MAIN_QUEUE, task, place);
   }
 
   #restart(cause: NonNullable<Plan["restart"]>): void {
@@ -54,7 +54,7 @@ export class Engine {
     this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module", PATIENCE_MS);
     this.#state.recordConverge({ phase: "idle", remaining: 0 });
     const offer = converge(cause);
-    this.#queues.offer(MAIN, offer.task, offer.place);
+    this.#queues.offer(MAIN_QUEUE, offer.task, offer.place);
   }
 
   #hurry(planned: Plan): void {

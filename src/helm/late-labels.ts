@@ -1,6 +1,7 @@
 /** Writes labels of releases when helm has nothing to do. */
 
-import type { Clock, Timer } from "../lib/index.ts";
+import { Quiet } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
 
 /** After this long without work on a release, nobody waits for helm any more. */
 const QUIET_MS = 1000;
@@ -10,15 +11,14 @@ const QUIET_MS = 1000;
  * first installation of many modules does not wait for them.
  */
 export class LateLabels {
-  readonly #clock: Clock;
   readonly #write: (release: string) => Promise<void>;
   readonly #due = new Set<string>();
-  #timer: Timer | undefined;
+  readonly #quiet: Quiet;
   #writing = Promise.resolve();
 
   /** `write` never fails. */
   constructor(clock: Clock, write: (release: string) => Promise<void>) {
-    this.#clock = clock;
+    this.#quiet = new Quiet(clock, QUIET_MS, () => this.flush());
     this.#write = write;
   }
 
@@ -30,20 +30,19 @@ export class LateLabels {
 
   /** Notes work on a release: the quiet time begins anew. */
   touch(): void {
-    this.#timer?.cancel();
-    if (this.#due.size > 0) this.#timer = this.#clock.setTimer(QUIET_MS, () => this.flush());
+    if (this.#due.size > 0) this.#quiet.touch();
   }
 
   /** Writes what is due now; resolves when that is done. */
   flush(): Promise<void> {
-    this.#timer?.cancel();
+    this.#quiet.close();
     this.#writing = this.#writing.then(() => this.#writeAll());
     return this.#writing;
   }
 
   /** Writes nothing more: a release without its label only takes longer to compare. */
   close(): void {
-    this.#timer?.cancel();
+    this.#quiet.close();
     this.#due.clear();
   }
 

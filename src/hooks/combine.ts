@@ -1,5 +1,6 @@
 /** Joins reasons to run the same hook (docs/HOOKS.md, "Queues"). */
 
+import { FLOOD } from "../model/index.ts";
 import type { Hook, HookTask, HookTrigger } from "../model/index.ts";
 
 /**
@@ -22,9 +23,6 @@ function mayJoin(trigger: HookTrigger): boolean {
       return true;
   }
 }
-
-/** This many tasks of one hook are a flood: then one context of each group is enough. */
-const FLOOD = 100;
 
 /**
  * The contexts of tasks that run together: of neighbours in the same group only the last, in a flood of each group

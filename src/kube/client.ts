@@ -2,16 +2,14 @@
 
 import type { Dispatcher } from "undici";
 
-import type { Clock, Logger } from "../lib/index.ts";
-import { cutDeep, orAborted, sleep, systemClock } from "../lib/index.ts";
+import type { Clock, Logger, RateLimit } from "../lib/index.ts";
+import { TokenBucket, cutDeep, orAborted, sleep, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { answerError, connectionError } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
 import { Deadline } from "./deadline.ts";
 import { ApiError, ConnectionError } from "./errors.ts";
 import { Line } from "./line.ts";
-import type { RateLimit, TokenBucket } from "./limits.ts";
-import { tokenBucket } from "./limits.ts";
 import { pathTemplate } from "./resources.ts";
 import type { ApiRequest, Method } from "./request.ts";
 import { bodyOf, headersOf, nameOf, queryOf } from "./request.ts";
@@ -101,7 +99,7 @@ class Client implements KubeClient {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#bucket = tokenBucket(parts.options, parts.clock);
+    this.#bucket = new TokenBucket(parts.options, parts.clock);
   }
 
   get namespaceFromContext(): string | undefined {

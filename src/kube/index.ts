@@ -7,7 +7,6 @@ export { formatIdentity, ownIdentity } from "./leader/identity.ts";
 export type { Identity } from "./leader/identity.ts";
 export { Leadership } from "./leader/leadership.ts";
 export * from "./leader/lease.ts";
-export * from "./limits.ts";
 export * from "./list.ts";
 export { watchRights } from "./own-rights.ts";
 export * from "./parallel.ts";

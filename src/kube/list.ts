@@ -32,18 +32,22 @@ export interface ListPage<T = JsonObject> {
   readonly last: boolean;
 }
 
-/** `Accept` for metadata only; servers that cannot answer so send whole objects. */
-const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/** The same for watch events and single objects. */
-export const METADATA_OBJECT =
-  "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/** The `Accept` header: with `metadataOnly` the server leaves out the rest, where it can. */
+export function acceptOf(
+  { metadataOnly }: { readonly metadataOnly?: boolean | undefined },
+  suffix: "List" | "",
+): string {
+  if (metadataOnly !== true) return "application/json";
+  return `application/json;as=PartialObjectMetadata${suffix};g=meta.k8s.io;v=v1,application/json`;
+}
 
 interface RawList<T> {
   readonly items?: readonly T[] | null;
   readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string };
 }
 
-const PAGE_SIZE = 500;
+/** Objects asked for at once. */
+export const PAGE_SIZE = 500;
 /** A page of more text than this blocks the event loop for too long while it is parsed. */
 const PAGE_BYTES = 4_000_000;
 const LIST_TIMEOUT_MS = 60_000;
@@ -109,7 +113,7 @@ function request(
       fieldSelector,
       ...(token === undefined ? { resourceVersion } : { continue: token }),
     },
-    ...(spec.metadataOnly ? { accept: METADATA_LIST } : {}),
+    accept: acceptOf(spec, "List"),
     signal: spec.signal,
     timeoutMs: LIST_TIMEOUT_MS,
   };

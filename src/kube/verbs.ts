@@ -3,7 +3,7 @@
 import { DepthError, isCut } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
-import { METADATA_OBJECT } from "./list.ts";
+import { acceptOf } from "./list.ts";
 import type { ApiRequest } from "./request.ts";
 import type { Place, ResourceType } from "./resources.ts";
 import { pathOf } from "./resources.ts";
@@ -45,7 +45,7 @@ export function getMetadata<T = JsonObject>(
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
-  return client.json<T>({ ...common(options), path, accept: METADATA_OBJECT });
+  return client.json<T>({ ...common(options), path, accept: acceptOf({ metadataOnly: true }, "") });
 }
 
 /** Reads one object. Throws DepthError for one that is nested so deep that it could not be written back whole. */

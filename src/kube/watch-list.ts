@@ -4,13 +4,12 @@ import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import { ApiError, ConnectionError } from "./errors.ts";
 import { ListSplitter } from "./frames.ts";
+import { PAGE_SIZE, acceptOf } from "./list.ts";
 import { pathOf } from "./resources.ts";
 import type { ReadOptions } from "./watch-stream.ts";
 import { Breather, readStream } from "./watch-stream.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 import { parseObject } from "./watch-spec.ts";
-
-const PAGE_SIZE = 500;
 
 /** How to list for a watch. */
 export interface ListOptions extends ReadOptions {
@@ -79,12 +78,6 @@ export function selectorsOf(spec: WatchSpec): { labelSelector?: string; fieldSel
     ...(labelSelector === undefined || labelSelector === "" ? {} : { labelSelector }),
     ...(fieldSelector === undefined || fieldSelector === "" ? {} : { fieldSelector }),
   };
-}
-
-/** The Accept header: for metadata only, the server drops the rest where it can. */
-export function acceptOf(spec: WatchSpec, suffix: "List" | ""): string {
-  if (spec.metadataOnly !== true) return "application/json";
-  return `application/json;as=PartialObjectMetadata${suffix};g=meta.k8s.io;v=v1,application/json`;
 }
 
 /** The error a Status object describes (also the object of an ERROR frame). */

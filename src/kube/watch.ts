@@ -6,10 +6,11 @@ import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
 import { ApiError, ConnectionError } from "./errors.ts";
-import { LineSplitter } from "./frames.ts";
+import { FrameSplitter } from "./frames.ts";
 import { pathOf } from "./resources.ts";
 import { remedyFor, retryDelayFor } from "./watch-failure.ts";
-import { acceptOf, listForWatch, selectorsOf, statusError } from "./watch-list.ts";
+import { acceptOf } from "./list.ts";
+import { listForWatch, selectorsOf, statusError } from "./watch-list.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 import { wholeObject } from "./watch-spec.ts";
 import { Breather, readStream } from "./watch-stream.ts";
@@ -108,7 +109,7 @@ export class ResourceWatch {
   async #follow(): Promise<void> {
     const { client, clock, random } = this.#tools;
     const begun = clock.monotonic();
-    const lines = new LineSplitter();
+    const lines = new FrameSplitter();
     const breather = new Breather(clock);
     const query = {
       ...selectorsOf(this.#spec),

@@ -49,7 +49,7 @@ interface Family {
   readonly success: SeriesName;
 }
 
-const MODULE: Family = {
+const OF_MODULE_HOOKS: Family = {
   run: "moduleHookRun",
   user: "moduleHookUser",
   system: "moduleHookSystem",
@@ -58,7 +58,7 @@ const MODULE: Family = {
   allowed: "moduleHookAllowed",
   success: "moduleHookSuccess",
 };
-const GLOBAL: Family = {
+const OF_GLOBAL_HOOKS: Family = {
   run: "globalHookRun",
   user: "globalHookUser",
   system: "globalHookSystem",
@@ -86,19 +86,19 @@ export function hookRecorder(registry: SeriesRegistry): HookRecorder {
     async forget({ module, hook }) {
       await registry.drop({ module: module ?? "", hook });
       // The series of global hooks lack this label.
-      if (module === undefined) await registry.drop({ hook }, Object.values(GLOBAL));
+      if (module === undefined) await registry.drop({ hook }, Object.values(OF_GLOBAL_HOOKS));
     },
   };
 }
 
 function touch(registry: SeriesRegistry, hook: HookLabels): void {
-  const family = hook.module === undefined ? GLOBAL : MODULE;
+  const family = hook.module === undefined ? OF_GLOBAL_HOOKS : OF_MODULE_HOOKS;
   for (const name of [family.failed, family.allowed, family.success]) registry.touch(name, own(hook));
   for (const name of ["hookErrors", "hookAllowed"] as const) registry.touch(name, shared(hook));
 }
 
 function record(registry: SeriesRegistry, run: HookRunSample): void {
-  const family = run.module === undefined ? GLOBAL : MODULE;
+  const family = run.module === undefined ? OF_GLOBAL_HOOKS : OF_MODULE_HOOKS;
   const labels = own(run);
   touch(registry, run);
   registry.add(family[run.outcome], labels);

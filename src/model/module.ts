@@ -7,6 +7,9 @@ import type { Problem } from "./problem.ts";
 /** A section of values: a map or a list. */
 export type Section = JsonObject | Json[];
 
+/** Key of the section that all modules share, in every table of sections. */
+export const GLOBAL = "global";
+
 /** One OpenAPI schema file as read. */
 export interface SchemaFile {
   readonly file: string;

@@ -3,6 +3,12 @@
 import { MAIN_QUEUE } from "./binding.ts";
 import type { Hook, HookTrigger } from "./binding.ts";
 
+/**
+ * So many tasks are a flood: a queue that is longer is searched for tasks that can be folded although they are no
+ * neighbours, and of more that run together a hook sees one context of each group.
+ */
+export const FLOOD = 100;
+
 /** Parts of a reload carry this mark: a change of the ConfigMap may replace those that wait. */
 type TaskGroup = "boot" | "converge";
 

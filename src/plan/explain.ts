@@ -1,6 +1,6 @@
 /** Explains in words why a module does not run now. */
 
-import { bindingName, describeTask, moduleOf } from "../model/index.ts";
+import { MAIN_QUEUE, bindingName, describeTask, moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
@@ -24,7 +24,7 @@ export function explainHold(module: ModuleView, evidence: Evidence): string | un
 
 /** The task that has to end before the module runs: the head of `main`, which may be the module's own. */
 function waitingFor(module: ModuleView, { queues, view }: Evidence): TaskView<Task> | undefined {
-  const main = queues.find((queue) => queue.name === "main")?.tasks ?? [];
+  const main = queues.find((queue) => queue.name === MAIN_QUEUE)?.tasks ?? [];
   const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
   const reload = main.findIndex(({ task }) => task.kind === "converge" || task.kind === "boot");
   const covered = view.converge.phase === "idle" || module.phase !== "ready";

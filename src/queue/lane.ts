@@ -1,5 +1,6 @@
 /** The content of one named queue. */
 
+import { FLOOD } from "../model/index.ts";
 import type { QueueTask } from "./types.ts";
 
 /** An item of a queue: one task, or several of one batch that were folded together. */
@@ -16,9 +17,6 @@ export interface Entry<T extends QueueTask> {
   /** When the run under way began, in ms since the epoch. */
   startedAt: number;
 }
-
-/** In a queue longer than this, tasks of one batch are folded wherever they stand. */
-const FLOOD = 100;
 
 /** A flood has paused when nothing came for this long. */
 const QUIET_MS = 10;

@@ -2,6 +2,7 @@
 
 import { retryDelay, sleep, toError } from "../lib/index.ts";
 import type { Clock, RetryBounds, Timer } from "../lib/index.ts";
+import { MAIN_QUEUE } from "../model/index.ts";
 import { Lane } from "./lane.ts";
 import type { Entry } from "./lane.ts";
 import type { Outcome, Place, QueueAction, QueueTask, QueueView, RunContext } from "./types.ts";
@@ -255,5 +256,5 @@ function viewOf<T extends QueueTask>(entry: Entry<T>): QueueView<T>["tasks"][num
 }
 
 function rank(name: string): number {
-  return name === "main" ? 0 : 1;
+  return name === MAIN_QUEUE ? 0 : 1;
 }

@@ -1,17 +1,19 @@
 /** Rate limits of hooks (docs/HOOKS.md, "Rate limits"). */
 
+import { TokenBucket } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
-import type { Hook, Task } from "../model/index.ts";
+import type { Task } from "../model/index.ts";
 
-interface Bucket {
-  tokens: number;
-  at: number;
+interface Limited {
+  readonly minIntervalMs: number;
+  readonly burst: number;
+  readonly bucket: TokenBucket;
 }
 
-/** Token buckets over the runs of hooks that have `settings`. */
+/** A token bucket for each hook that asks for a limit of its runs (`settings` in its configuration). */
 export class RateLimits {
   readonly #clock: Clock;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #hooks = new Map<string, Limited>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -20,23 +22,20 @@ export class RateLimits {
   /** Milliseconds until the task's hook may run; 0 takes a token. */
   waitMs(task: Task): number {
     if (task.kind !== "hook") return 0;
-    const { settings } = task.hook.config;
-    if (settings === undefined || settings.minIntervalMs <= 0) return 0;
-    const bucket = this.#refill(task.hook, settings);
-    if (bucket.tokens >= 1) {
-      bucket.tokens -= 1;
-      return 0;
-    }
-    return Math.ceil((1 - bucket.tokens) * settings.minIntervalMs);
+    const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
+    if (minIntervalMs <= 0) return 0;
+    const bucket = this.#bucket(task.hook.id, { minIntervalMs, burst });
+    const { waitMs } = bucket;
+    if (waitMs === 0) void bucket.take();
+    return Math.ceil(waitMs);
   }
 
-  #refill(hook: Hook, settings: { minIntervalMs: number; burst: number }): Bucket {
-    const now = this.#clock.monotonic();
-    const burst = Math.max(1, settings.burst);
-    const before = this.#buckets.get(hook.id) ?? { tokens: burst, at: now };
-    const tokens = Math.min(burst, before.tokens + (now - before.at) / settings.minIntervalMs);
-    const bucket = { tokens, at: now };
-    this.#buckets.set(hook.id, bucket);
+  /** The one of the hook as it is configured now. */
+  #bucket(id: string, { minIntervalMs, burst }: Omit<Limited, "bucket">): TokenBucket {
+    const known = this.#hooks.get(id);
+    if (known?.minIntervalMs === minIntervalMs && known.burst === burst) return known.bucket;
+    const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);
+    this.#hooks.set(id, { minIntervalMs, burst, bucket });
     return bucket;
   }
 }

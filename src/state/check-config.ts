@@ -1,9 +1,10 @@
 /** Judges new ConfigMap content before it comes into force (docs/VALUES.md, "Schemas"). */
 
+import { GLOBAL } from "../model/index.ts";
 import type { Module, Problem } from "../model/index.ts";
 import type { ParsedConfig, Violation } from "../values/index.ts";
 import type { Located } from "./origins.ts";
-import { GLOBAL, sectionIn } from "./sections.ts";
+import { sectionIn } from "./sections.ts";
 import type { Sections, ValuesStore } from "./values-store.ts";
 
 /** ConfigMap content to be judged. */

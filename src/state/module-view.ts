@@ -1,10 +1,10 @@
 /** The read-only views of modules that the rest of the program uses. */
 
 import { digest } from "../lib/index.ts";
+import { GLOBAL } from "../model/index.ts";
 import type { Tree } from "../model/index.ts";
 import { problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import { GLOBAL } from "./sections.ts";
 import type { ValuesStore } from "./values-store.ts";
 import type { ModuleView } from "./view.ts";
 

@@ -1,10 +1,8 @@
 /** Reads and replaces sections of parsed content. */
 
+import { GLOBAL } from "../model/index.ts";
 import type { Section } from "../model/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
-
-/** Key of the global section in all tables. */
-export const GLOBAL = "global";
 
 /** The section of `global` or of a module's key in parsed content. */
 export function sectionIn(config: ParsedConfig | undefined, key: string): Section | undefined {

@@ -2,7 +2,7 @@
 
 import { digest, digestJson } from "../lib/index.ts";
 import type { KnownSecrets } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
+import { GLOBAL, ProblemError } from "../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../model/index.ts";
 import {
   applyPatch,
@@ -25,7 +25,7 @@ import type {
 import { locate, wordsOf } from "./origins.ts";
 import type { Located, Written } from "./origins.ts";
 import { PatchAuthors } from "./patch-authors.ts";
-import { GLOBAL, sectionIn } from "./sections.ts";
+import { sectionIn } from "./sections.ts";
 
 /** Merged values of one section with their digest. */
 export interface Merged extends Effective {

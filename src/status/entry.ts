@@ -99,7 +99,7 @@ export function wantedStatus(entry: Entry, known: Known): JsonObject {
 export const OWNER_LABEL = "addon-operator.io/managed-by";
 
 /** Whether this operator made the object. */
-export function isOurs(known: Known, marks: Marks): boolean {
+function isOurs(known: Known, marks: Marks): boolean {
   return known.labels[OWNER_LABEL] === marks.labels[OWNER_LABEL];
 }
 

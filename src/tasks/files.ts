@@ -1,7 +1,7 @@
 /** The values files that hooks, scripts and helm get. */
 
+import { GLOBAL } from "../model/index.ts";
 import type { JsonObject, Module } from "../model/index.ts";
-import { GLOBAL } from "../state/index.ts";
 import type { ValuesStore } from "../state/index.ts";
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */

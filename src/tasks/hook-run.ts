@@ -2,10 +2,9 @@
 
 import { allowsFailure } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { hookActivation, bindingName } from "../model/index.ts";
+import { GLOBAL, hookActivation, bindingName } from "../model/index.ts";
 import type { Hook, HookTrigger } from "../model/index.ts";
 import type { Cause } from "../state/index.ts";
-import { GLOBAL } from "../state/index.ts";
 import { MANY_OPERATIONS } from "../values/index.ts";
 import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Pieces } from "./files.ts";

@@ -3,10 +3,11 @@
 import { ForeignReleaseError, RestoreError } from "../helm/index.ts";
 import type { HelmHook, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
+import { GLOBAL } from "../model/index.ts";
 import type { Hook, RunModuleTask, Task } from "../model/index.ts";
 import { MAX_ROUNDS } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { GLOBAL, invalidValues, problemOf } from "../state/index.ts";
+import { invalidValues, problemOf } from "../state/index.ts";
 import type { LastRun, ModuleRecord, RetryReason } from "../state/index.ts";
 import { tellProblem } from "./discover.ts";
 import { helmValuesFile } from "./files.ts";

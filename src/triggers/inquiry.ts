@@ -1,8 +1,9 @@
 /** Asks the server whether objects still exist, at a bounded rate. */
 
+import { TokenBucket } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
-import { inParallel, tokenBucket } from "../kube/index.ts";
-import type { Resource, TokenBucket } from "../kube/index.ts";
+import { inParallel } from "../kube/index.ts";
+import type { Resource } from "../kube/index.ts";
 import type { ReleaseObject, Suspect } from "./release-object.ts";
 
 /** Reads per second over time and at once, all releases together. */
@@ -36,7 +37,7 @@ export class Inquiry {
 
   constructor(options: InquiryOptions) {
     this.#options = options;
-    this.#bucket = tokenBucket(READS, options.clock);
+    this.#bucket = new TokenBucket(READS, options.clock);
   }
 
   /** Never fails. */

@@ -1,3 +1,5 @@
+/** The life of an operator, from the first contact to an orderly end. */
+
 import { LEASE_GRACE_MS } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";

@@ -1,13 +1,15 @@
+/** Builds the rooms of an operator and connects them. */
+
 import { CronTable } from "../cron/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { hookTask } from "../hooks/index.ts";
 import { Leadership } from "../kube/index.ts";
-import { IdleMemory, breathe } from "../lib/index.ts";
-import type { Scope } from "../lib/index.ts";
+import { breathe, idleMemory } from "../lib/index.ts";
+import type { Quiet, Scope } from "../lib/index.ts";
 import { HookMetrics, bindingTimes, countWait, createMetrics, hasHook } from "../metrics/index.ts";
 import type { Metrics } from "../metrics/index.ts";
-import { moduleOf, queueOf } from "../model/index.ts";
+import { MAIN_QUEUE, moduleOf, queueOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { explainHold } from "../plan/index.ts";
 import { reportChildren } from "../process/index.ts";
@@ -45,7 +47,7 @@ export class Rooms {
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
   readonly #waits: TaskWaits;
-  readonly #memory: IdleMemory;
+  readonly #memory: Quiet;
   readonly #bindings: KubeBindings;
   #followed: FollowedReleases | undefined;
 
@@ -61,7 +63,7 @@ export class Rooms {
     this.#hookMetrics = new HookMetrics({ prefix, exists: (owner) => hasHook(this.state, owner) });
     this.state = new State({ clock, secrets, onChange: () => this.#changed() });
     this.state.explainWith((name) => this.#explainHold(name));
-    this.#memory = new IdleMemory(clock);
+    this.#memory = idleMemory(clock);
     scope.add(() => this.#memory.close());
     this.leadership = new Leadership({ ...base, biteMs, onLost });
     this.queues = this.#makeQueues();
@@ -99,7 +101,7 @@ export class Rooms {
   /** The first tasks. */
   boot(): void {
     this.state.recordBoot("onStartup");
-    this.queues.offer("main", { kind: "boot", key: "boot" });
+    this.queues.offer(MAIN_QUEUE, { kind: "boot", key: "boot" });
   }
 
   #makeQueues(): Queues<Task> {

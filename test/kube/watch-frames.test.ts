@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { LineSplitter, ListSplitter } from "../../src/kube/frames.ts";
+import { FrameSplitter, ListSplitter } from "../../src/kube/frames.ts";
 
 const chunksOf = (text: string, size: number): Buffer[] => {
   const bytes = Buffer.from(text);
@@ -11,9 +11,9 @@ const chunksOf = (text: string, size: number): Buffer[] => {
 
 const SIZES = [1, 2, 3, 7, 16, 10_000];
 
-describe("LineSplitter", () => {
+describe("FrameSplitter", () => {
   it.each(SIZES)("finds every line in chunks of %i bytes, and keeps a half one back", (size) => {
-    const lines = new LineSplitter();
+    const lines = new FrameSplitter();
     const text = `{"a":"ä\\n"}\n\n{"b":2}\n{"half":`;
     const found = chunksOf(text, size).flatMap((chunk) => lines.push(chunk).map(String));
     expect(found).toEqual([`{"a":"ä\\n"}`, `{"b":2}`]);

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 
-import { tokenBucket } from "../../src/kube/limits.ts";
+import { TokenBucket } from "../../src/lib/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 async function times(limit: { qps?: number; burst?: number }, calls: number): Promise<number[]> {
   const clock = new ManualClock(0);
-  const bucket = tokenBucket(limit, clock);
+  const bucket = new TokenBucket(limit, clock);
   const at: number[] = [];
   const all = Promise.all(
     Array.from({ length: calls }, () => bucket.take().then(() => at.push(clock.now()))),
@@ -26,7 +26,7 @@ test.each<[string, { qps?: number; burst?: number }, number[]]>([
 
 test("fills up again, to the burst and no further", async () => {
   const clock = new ManualClock(0);
-  const bucket = tokenBucket({ qps: 1, burst: 2 }, clock);
+  const bucket = new TokenBucket({ qps: 1, burst: 2 }, clock);
   await clock.advance(100_000);
   const at: number[] = [];
   const all = Promise.all([1, 2, 3].map(() => bucket.take().then(() => at.push(clock.now()))));
