@@ -5,7 +5,14 @@ export { ForeignReleaseError, HelmError, RestoreError } from "./errors.ts";
 export { Helm, type HelmWitness } from "./helm.ts";
 export type { HelmHook, OnWait } from "./hook-watch.ts";
 export { LABELS, managedByDigest } from "./labels.ts";
-export { documentsOf, lastingObjects, manifestChecksum, nameOf, type ObjectRef } from "./manifest.ts";
+export {
+  bodiesOf,
+  documentsOf,
+  lastingObjects,
+  manifestChecksum,
+  nameOf,
+  type ObjectRef,
+} from "./manifest.ts";
 export { manifestFaults } from "./manifest-faults.ts";
 export { ownerOf } from "./outliving.ts";
 export { applyOwnCrds } from "./own-crds.ts";

@@ -2,7 +2,7 @@
 
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
-import { documentsOf, member } from "./manifest.ts";
+import { documentsOf, expand, member } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -26,28 +26,22 @@ const POD_SPECS = [
 export function manifestFaults(manifest: string): string[] {
   const faults: string[] = [];
   const seen = new Set<string>();
-  for (const object of documentsOf(manifest).flatMap((document) => expand(document, faults))) {
+  for (const object of documentsOf(manifest).flatMap(expand)) {
+    if (!isJsonObject(object)) {
+      faults.push("a document is no object");
+      continue;
+    }
     const what = describe(object);
+    if (typeof object["apiVersion"] !== "string" || typeof object["kind"] !== "string") {
+      faults.push(`${what}: apiVersion or kind is missing`);
+      continue;
+    }
     faults.push(...objectFaults(object).map((fault) => `${what}: ${fault}`));
     const id = `${text(object["apiVersion"])} ${what}`;
     if (seen.has(id)) faults.push(`${what} stands in the manifest twice`);
     seen.add(id);
   }
   return faults;
-}
-
-function expand(document: Json, faults: string[]): JsonObject[] {
-  if (!isJsonObject(document)) {
-    faults.push("a document is no object");
-    return [];
-  }
-  const { apiVersion, kind, items } = document;
-  if (typeof apiVersion !== "string" || typeof kind !== "string") {
-    faults.push(`${describe(document)}: apiVersion or kind is missing`);
-    return [];
-  }
-  if (kind.endsWith("List") && Array.isArray(items)) return items.flatMap((item) => expand(item, faults));
-  return [document];
 }
 
 function describe(object: JsonObject): string {

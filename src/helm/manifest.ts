@@ -70,8 +70,9 @@ export function objectsOf(documents: readonly Json[]): ObjectRef[] {
   return bodiesOf(documents).flatMap(refOf);
 }
 
-function bodiesOf(documents: readonly Json[]): JsonObject[] {
-  return documents.flatMap((document) => (isJsonObject(document) ? expand(document) : []));
+/** As `objectsOf`, with all that the manifest says of them. */
+export function bodiesOf(documents: readonly Json[]): JsonObject[] {
+  return documents.flatMap(expand).filter(isJsonObject);
 }
 
 /** For people: `namespace/Kind/name`, or `Kind/name`. */
@@ -97,17 +98,18 @@ export function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): string 
 function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {
   const document = parseDocument(text);
   if (!isJsonObject(document)) return text;
-  const objects = expand(document);
+  const objects = expand(document).filter(isJsonObject);
   const wanted = objects.filter(isWanted);
   if (wanted.length === objects.length) return text;
   // Only a list is more than one object.
   return wanted.length === 0 ? "\n" : `\n${JSON.stringify({ ...document, items: wanted })}\n`;
 }
 
-function expand(document: JsonObject): JsonObject[] {
-  const items = document["items"];
-  const isList = typeof document["kind"] === "string" && document["kind"].endsWith("List");
-  return isList && Array.isArray(items) ? items.filter(isJsonObject) : [document];
+/** What a list holds, lists in it included; anything else is itself. */
+export function expand(document: Json): Json[] {
+  const { apiVersion, kind, items } = isJsonObject(document) ? document : {};
+  const isList = typeof apiVersion === "string" && typeof kind === "string" && kind.endsWith("List");
+  return isList && Array.isArray(items) ? items.flatMap(expand) : [document];
 }
 
 const PASSING_ANNOTATIONS = ["helm.sh/hook", "helm.sh/hook-delete-policy"];

@@ -2,9 +2,9 @@
 
 import { readFile } from "node:fs/promises";
 
-import { documentsOf } from "../helm/index.ts";
+import { bodiesOf, documentsOf } from "../helm/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import type { Json } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
 
 /** Group and plural name of a kind. */
 export interface KindNames {
@@ -47,13 +47,13 @@ export class Kinds {
   async learn(files: readonly string[]): Promise<void> {
     for (const file of files) {
       const text = await readFile(file, "utf8").catch(() => "");
-      this.learnFrom(documentsOf(text));
+      this.learnFrom(bodiesOf(documentsOf(text)));
     }
   }
 
-  /** Adds those of `documents` that are CRDs. */
-  learnFrom(documents: readonly Json[]): void {
-    for (const document of documents) this.#learnOne(document);
+  /** Takes in those that are CRDs. */
+  learnFrom(objects: readonly JsonObject[]): void {
+    for (const object of objects) this.#learnOne(object);
   }
 
   /** Bindings may name a kind in any case, or by its plural. */
@@ -66,8 +66,7 @@ export class Kinds {
     return { group: GROUPS.get(name) ?? GROUPS.get(name.replace(/s$/, "")) ?? "", plural: pluralOf(name) };
   }
 
-  #learnOne(document: Json): void {
-    const spec = isJsonObject(document) ? document["spec"] : undefined;
+  #learnOne({ spec }: JsonObject): void {
     const names = isJsonObject(spec) ? spec["names"] : undefined;
     if (!isJsonObject(spec) || !isJsonObject(names)) return;
     const { kind, plural } = names;

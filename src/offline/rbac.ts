@@ -1,6 +1,6 @@
 /** The rules that `lint --rbac` prints. */
 
-import { documentsOf } from "../helm/index.ts";
+import { bodiesOf, documentsOf } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
@@ -98,19 +98,13 @@ async function addChart(needs: Needs, problems: Problem[], { module, tree, chart
   if (module.chart === "none") return;
   try {
     const manifest = await charts.render(module, tree, { includeCrds: true });
-    const objects = documentsOf(manifest).flatMap(expand);
+    const objects = bodiesOf(documentsOf(manifest));
     needs.kinds.learnFrom(objects);
     for (const object of objects) addObject(needs, object);
     addBindingRights(needs, objects);
   } catch (error) {
     problems.push({ file: module.dir, message: `its chart could not be rendered: ${oneLine(error)}` });
   }
-}
-
-function expand(document: Json): JsonObject[] {
-  if (!isJsonObject(document) || typeof document["kind"] !== "string") return [];
-  const items = document["items"];
-  return document["kind"].endsWith("List") && Array.isArray(items) ? items.flatMap(expand) : [document];
 }
 
 function addObject(needs: Needs, object: JsonObject): void {
