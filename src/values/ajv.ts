@@ -62,7 +62,7 @@ export function metaProblems(schema: JsonObject, file: string): Problem[] {
   if (ajv.validateSchema(schema, false) === true) return [];
   return (ajv.errors ?? []).slice(0, MOST_PROBLEMS).map((error) => ({
     file,
-    key: error.instancePath === "" ? "/" : error.instancePath,
+    key: error.instancePath,
     message: describe(error),
   }));
 }

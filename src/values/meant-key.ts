@@ -7,7 +7,6 @@ interface Known {
 
 /** Keys that match no module, each with the key that was probably meant: `webb (did you mean web?)`. */
 export function describeUnknownKeys(keys: readonly string[], known: readonly Known[]): string[] {
-  if (keys.length === 0) return [];
   const candidates = known.flatMap(({ valuesKey }) => ENDINGS.map((ending) => `${valuesKey}${ending}`));
   return keys.map((key) => {
     const meant = nearest(key, ["global", ...candidates]);

@@ -48,6 +48,7 @@ describe("parseConfigMap", () => {
       offProtected: '"false"',
       emptyMaintenance: "",
       oddProtected: "{ [",
+      webProtectedBy: "me",
       oneProtected: "true",
     });
     expect(parsed.problems).toEqual([]);

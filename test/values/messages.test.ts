@@ -67,6 +67,19 @@ describe("what is wrong with a patch is told", () => {
     ]);
   });
 
+  it("by an error of its own name", () => {
+    expect(() => parsePatch("x", { kind: "global" })).toThrow(expect.objectContaining({ name: "PatchError" }));
+  });
+
+  it("and flags may be texts", () => {
+    const said = (value: string) => `{"op":"add","path":"/${value}Enabled","value":"${value}"}`;
+    const { flags } = parsePatch(said("true") + said("false"), { kind: "global" });
+    expect([...flags]).toEqual([
+      ["true", true],
+      ["false", false],
+    ]);
+  });
+
   it("and a test of a flag says nothing", () => {
     const { flags, operations } = parsePatch('{"op":"test","path":"/aEnabled","value":true}', {
       kind: "global",

@@ -258,6 +258,12 @@ describe("compact", () => {
     expect(compact(stored.flat())).toHaveLength(1);
   });
 
+  it("is not misled by what it gave before for the same first operation", () => {
+    const first = add("/m/a", 1);
+    expect(compact([first, add("/m/b", 1)])).toHaveLength(2);
+    expect(compact([first, add("/m/a", 2)])).toEqual([add("/m/a", 2)]);
+  });
+
   it.each<[string, PatchOperation[], Section]>([
     [
       "what a copy in between has read",
@@ -333,6 +339,18 @@ describe("compact", () => {
       ),
       { numRuns: 500 },
     );
+  });
+});
+
+describe("forStorage", () => {
+  it.each<[string, PatchOperation, PatchOperation[]]>([
+    ["marks what looks like an index", add("/m/o/0", 1), [{ ...add("/m/o/0", 1), maps: true }]],
+    ["not an index", add("/m/l/0", 1), [add("/m/l/0", 1)]],
+    ["not what cannot be one", add("/m/o/01", 1), [add("/m/o/01", 1)]],
+    ["not a copy", { op: "copy", from: "/m/l", path: "/m/o/0" }, [{ op: "copy", from: "/m/l", path: "/m/o/0" }]],
+    ["keeps no test", { op: "test", path: "/m/l/0", value: 1 }, []],
+  ])("%s", (_, wish, wanted) => {
+    expect(forStorage({ o: {}, l: [1] }, [wish])).toEqual(wanted);
   });
 });
 

@@ -27,6 +27,12 @@ describe("words of OpenAPI beside others", () => {
     ["{properties: {a: {enum: [x], nullable: true}}}", { a: "y" }, ["/a enum"]],
     ["{properties: {a: {type: [string, integer], nullable: true}}}", { a: true }, ["/a type"]],
     ["{properties: {a: {nullable: true, minLength: 2}}}", { a: null }, []],
+    ["{properties: {a: {nullable: true, minLength: 2}}}", { a: "x" }, ["/a minLength"]],
+    [
+      "{properties: {a: {$ref: '#/definitions/x', nullable: true}}, definitions: {x: {type: string}}}",
+      { a: 1 },
+      ["/a type", "/a type", "/a anyOf"],
+    ],
     ["{$id: 'http://x/y', id: z, $schema: 'http://z/w', properties: {a: {type: string}}}", { a: 1 }, ["/a type"]],
     ["{properties: {a: {anyOf: [{properties: {b: {}}}]}}}", { a: { c: 1 } }, []],
     ["{properties: {a: {not: {properties: {b: {}}, required: [b]}}}}", { a: { c: 1 } }, []],
@@ -83,6 +89,7 @@ describe("the part that the config schema judges", () => {
     ["{patternProperties: {^a: {}}}", "properties: {b: {}}", { aa: 1, b: 1 }, undefined, { aa: 1 }],
     ["{properties: {a: {}}}", "additionalProperties: {type: string}", { b: 1 }, undefined, {}],
     ["{properties: {a: {}}}", "additionalProperties: true", { b: 1 }, undefined, {}],
+    ["{properties: {a: {}}, not: {properties: {b: {}}, required: [q]}}", "properties: {b: {}}", { b: 1 }, undefined, {}],
     [
       "{properties: {m: {$ref: '#/definitions/m'}}, definitions: {m: {properties: {x: {}}}}}",
       "properties: {m: {allOf: [{properties: {z: {}}}]}}",
@@ -160,6 +167,10 @@ describe("problems of schemas", () => {
         },
       ],
     ],
+    [
+      "{x-extend: {schema: config-values.yaml}}",
+      [{ file, key: "/x-extend", message: "only values.yaml may extend" }],
+    ],
     ["{$ref: '#/x'}", [{ file, key: "/", message: '$ref "#/x" points to nothing' }]],
     ["{$ref: '#x'}", [{ file, key: "/", message: '$ref "#x" points to nothing' }]],
     ["{$ref: '#'}", [{ file, key: "/", message: '$ref "#" leads back to itself' }]],
@@ -192,6 +203,12 @@ describe("problems of schemas", () => {
   it("are at most 50 of the words themselves", () => {
     const many = Array.from({ length: 60 }, (_, index) => `p${index}: {type: nope}`).join(", ");
     expect(problems(`{properties: {${many}}}`)).toHaveLength(50);
+  });
+
+  it("violations of one value are found once", () => {
+    const { validateConfig } = schemas("{required: [a]}");
+    const value = {};
+    expect(validateConfig(value)).toBe(validateConfig(value));
   });
 
   it("and violations too", () => {
