@@ -68,7 +68,9 @@ describe("what is wrong with a patch is told", () => {
   });
 
   it("by an error of its own name", () => {
-    expect(() => parsePatch("x", { kind: "global" })).toThrow(expect.objectContaining({ name: "PatchError" }));
+    expect(() => parsePatch("x", { kind: "global" })).toThrow(
+      expect.objectContaining({ name: "PatchError" }),
+    );
   });
 
   it("and flags may be texts", () => {

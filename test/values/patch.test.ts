@@ -347,7 +347,11 @@ describe("forStorage", () => {
     ["marks what looks like an index", add("/m/o/0", 1), [{ ...add("/m/o/0", 1), maps: true }]],
     ["not an index", add("/m/l/0", 1), [add("/m/l/0", 1)]],
     ["not what cannot be one", add("/m/o/01", 1), [add("/m/o/01", 1)]],
-    ["not a copy", { op: "copy", from: "/m/l", path: "/m/o/0" }, [{ op: "copy", from: "/m/l", path: "/m/o/0" }]],
+    [
+      "not a copy",
+      { op: "copy", from: "/m/l", path: "/m/o/0" },
+      [{ op: "copy", from: "/m/l", path: "/m/o/0" }],
+    ],
     ["keeps no test", { op: "test", path: "/m/l/0", value: 1 }, []],
   ])("%s", (_, wish, wanted) => {
     expect(forStorage({ o: {}, l: [1] }, [wish])).toEqual(wanted);

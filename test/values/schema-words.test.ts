@@ -33,7 +33,11 @@ describe("words of OpenAPI beside others", () => {
       { a: 1 },
       ["/a type", "/a type", "/a anyOf"],
     ],
-    ["{$id: 'http://x/y', id: z, $schema: 'http://z/w', properties: {a: {type: string}}}", { a: 1 }, ["/a type"]],
+    [
+      "{$id: 'http://x/y', id: z, $schema: 'http://z/w', properties: {a: {type: string}}}",
+      { a: 1 },
+      ["/a type"],
+    ],
     ["{properties: {a: {anyOf: [{properties: {b: {}}}]}}}", { a: { c: 1 } }, []],
     ["{properties: {a: {not: {properties: {b: {}}, required: [b]}}}}", { a: { c: 1 } }, []],
   ])("%s", (text, value, wanted) => expect(judge(text, value)).toEqual(wanted));
@@ -54,13 +58,21 @@ describe("defaults, and what is not filled", () => {
       {},
       { a: 7 },
     ],
-    ["{properties: {a: {$ref: '#/definitions/d', default: 1}}, definitions: {d: {default: 2}}}", {}, { a: 1 }],
+    [
+      "{properties: {a: {$ref: '#/definitions/d', default: 1}}, definitions: {d: {default: 2}}}",
+      {},
+      { a: 1 },
+    ],
     ["{properties: {a: {default: null}}}", {}, {}],
     ["{$ref: '#/definitions/d', definitions: {d: {properties: {a: {default: 1}}}}}", {}, { a: 1 }],
     ["{properties: {a: {properties: {b: {default: 1}}}}}", { a: 5 }, { a: 5 }],
     ["{properties: {a: {properties: {b: {default: 1}}}}}", { a: [1] }, { a: [1] }],
     ["{anyOf: [{properties: {a: {default: 1}}}]}", {}, {}],
-    ["{allOf: [{properties: {a: {default: 1}}}, {properties: {a: {default: 2}, b: {default: 3}}}]}", {}, { a: 1, b: 3 }],
+    [
+      "{allOf: [{properties: {a: {default: 1}}}, {properties: {a: {default: 2}, b: {default: 3}}}]}",
+      {},
+      { a: 1, b: 3 },
+    ],
     ["{properties: {__proto__: {default: 1}}}", {}, JSON.parse('{"__proto__": 1}') as Json],
   ])("%s", (text, value, wanted) => {
     const before = JSON.stringify(value);
@@ -70,7 +82,8 @@ describe("defaults, and what is not filled", () => {
 
   it("shares lists that need none", () => {
     const value = { l: [{ a: 5 }], m: [{}] };
-    const text = "{properties: {l: {items: {properties: {a: {default: 1}}}}, m: {items: {properties: {a: {default: 1}}}}}}";
+    const text =
+      "{properties: {l: {items: {properties: {a: {default: 1}}}}, m: {items: {properties: {a: {default: 1}}}}}}";
     const filled = schemas(text).configDefaults(value) as JsonObject;
     expect(filled["l"]).toBe(value.l);
     expect(filled["m"]).toEqual([{ a: 1 }]);
@@ -84,12 +97,24 @@ describe("the part that the config schema judges", () => {
   it.each<[string, string, Section, Section | undefined, Section]>([
     ["{properties: {a: {}}}", "properties: {b: {}}", { a: 1, b: 1, c: 1 }, undefined, { a: 1, c: 1 }],
     ["{properties: {a: {}}}", "properties: {b: {}}", { b: 1 }, { b: 2 }, { b: 1 }],
-    ["{properties: {a: {}}, additionalProperties: true}", "properties: {b: {}}", { b: 1 }, undefined, { b: 1 }],
+    [
+      "{properties: {a: {}}, additionalProperties: true}",
+      "properties: {b: {}}",
+      { b: 1 },
+      undefined,
+      { b: 1 },
+    ],
     ["{properties: {a: {}}}", "patternProperties: {^b: {}}", { bb: 1, c: 1 }, undefined, { c: 1 }],
     ["{patternProperties: {^a: {}}}", "properties: {b: {}}", { aa: 1, b: 1 }, undefined, { aa: 1 }],
     ["{properties: {a: {}}}", "additionalProperties: {type: string}", { b: 1 }, undefined, {}],
     ["{properties: {a: {}}}", "additionalProperties: true", { b: 1 }, undefined, {}],
-    ["{properties: {a: {}}, not: {properties: {b: {}}, required: [q]}}", "properties: {b: {}}", { b: 1 }, undefined, {}],
+    [
+      "{properties: {a: {}}, not: {properties: {b: {}}, required: [q]}}",
+      "properties: {b: {}}",
+      { b: 1 },
+      undefined,
+      {},
+    ],
     [
       "{properties: {m: {$ref: '#/definitions/m'}}, definitions: {m: {properties: {x: {}}}}}",
       "properties: {m: {allOf: [{properties: {z: {}}}]}}",
@@ -155,7 +180,10 @@ describe("problems of schemas", () => {
   const file = "c.yaml";
 
   it.each<[string, unknown[]]>([
-    ["{$ref: 5}", [expect.objectContaining({ key: "/$ref" }), { file, key: "/", message: "$ref must be a string" }]],
+    [
+      "{$ref: 5}",
+      [expect.objectContaining({ key: "/$ref" }), { file, key: "/", message: "$ref must be a string" }],
+    ],
     [
       "{properties: {a: {$ref: 'x.yaml'}}}",
       [
@@ -182,7 +210,11 @@ describe("problems of schemas", () => {
       "{patternProperties: {'(': {pattern: '['}}}",
       [
         { file, key: "/", message: expect.stringMatching(/^pattern "\(" cannot be used: /) },
-        { file, key: "/patternProperties/(", message: expect.stringMatching(/^pattern "\[" cannot be used: /) },
+        {
+          file,
+          key: "/patternProperties/(",
+          message: expect.stringMatching(/^pattern "\[" cannot be used: /),
+        },
       ],
     ],
     [
@@ -224,7 +256,9 @@ describe("problems of schemas", () => {
   });
 
   it("warnings name file and place", () => {
-    const { warnings } = schemas("{typ: object, x-typ: 1, properties: {a: {forma: x, format: ipv4}, b: {format: zip}}}");
+    const { warnings } = schemas(
+      "{typ: object, x-typ: 1, properties: {a: {forma: x, format: ipv4}, b: {format: zip}}}",
+    );
     expect(warnings).toEqual([
       'c.yaml: /: unknown keyword "typ"',
       'c.yaml: /properties/a: unknown keyword "forma"',

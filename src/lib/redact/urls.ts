@@ -29,7 +29,7 @@ export function hideUrlUsers(text: string, hide: Hide): string {
   if (plain.includes(":thin:"))
     plain = plain.replaceAll(ORACLE, (_, user: string, secret: string) => user + hide(secret));
   return plain.replaceAll(BARE, (all, user: string, secret: string) =>
-    secret.startsWith("//") || secret.includes("<redacted:") ? all : `${user}:${hide(secret)}`,
+    secret.startsWith("//") || secret.includes("<redacted:") ? all : `${user}:${hide(secret)}@`,
   );
 }
 
