@@ -9,6 +9,8 @@ import { isTest } from "./titles.ts";
 // false (`–` where nothing can be false: words that lead to an example, advice, a pointer to another page).
 
 const read = (path: string): string => readFileSync(new URL(path, import.meta.url), "utf8");
+/** Pages that tell what is promised and why; what holds of it is on the other pages. */
+const WITHOUT = ["CONTRACT", "DECISIONS"];
 const pages = readdirSync(new URL("statements/", import.meta.url)).map((file) => file.replace(".txt", ""));
 
 /** How a statement begins, and its tests. Rows of tables and blocks of code may share one. */
@@ -29,6 +31,11 @@ function entriesOf(text: string): Entry[] {
   return entries;
 }
 
+test("every page has its file", () => {
+  const all = readdirSync(new URL("../../docs/", import.meta.url)).map((file) => file.replace(".md", ""));
+  expect(all.filter((page) => !WITHOUT.includes(page))).toEqual(pages);
+});
+
 describe.each(pages)("docs/%s.md", (page) => {
   const entries = entriesOf(read(`statements/${page}.txt`));
   const statements = statementsOf(read(`../../docs/${page}.md`));
@@ -39,7 +46,7 @@ describe.each(pages)("docs/%s.md", (page) => {
     return { section, text, longest };
   });
 
-  test("each statement names its tests in test/docs/statements", () => {
+  test(`each statement names its tests in test/docs/statements/${page}.txt`, () => {
     const missing = found.filter(({ longest }) => longest === undefined);
     expect(missing.map(({ section, text }) => `${section}: ${text}`)).toEqual([]);
   });

@@ -75,6 +75,15 @@ test.each([
   expect(errors(operator)).toHaveLength(1);
 });
 
+test("broken global hooks are told together, with all that is wrong with each", async () => {
+  const lab = await makeLab();
+  const config = '{"configVersion": "v1", "schedule": [{}], "kubernetes": [{"name": "x"}]}';
+  lab.put("hooks/010-bad", `#!/bin/sh\necho '${config}'\n`, 0o755);
+  lab.put("hooks/020-fails", "#!/bin/sh\nexit 1\n", 0o755);
+  const operator = await lab.start();
+  await refused(operator, /010-bad.*crontab is required/, /010-bad.*kind is required/, /020-fails/);
+});
+
 test("a global hook that is not executable is a warning", async () => {
   const lab = await makeLab();
   lab.put("hooks/010-plain", GOOD_HOOK, 0o644);

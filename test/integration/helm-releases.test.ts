@@ -180,6 +180,14 @@ spec:
     }
   });
 
+  test("null takes a default of the chart away", async () => {
+    await putChart(CONFIG_MAP.replace(/^data: .*$/m, "data: {all: {{ toJson .Values.m | quote }}}"));
+    await put("m/values.yaml", "m: {a: 1, limits: {cpu: 1, memory: 1Gi}}\n");
+    await reconcile({ global: {}, m: { limits: { cpu: null } } });
+    const { all } = JSON.parse(await data()) as { all: string };
+    expect(JSON.parse(all)).toEqual({ a: 1, limits: { memory: "1Gi" } });
+  });
+
   test("renders changed inputs; an equal manifest only gets new labels, another one an upgrade", async () => {
     await putChart();
     await reconcile({ global: {}, m: { a: 1 } });

@@ -79,6 +79,37 @@ describe("the operator's CRDs and its end", () => {
     },
   );
 
+  test("a start mends the operator's CRDs, unless --manage-crds=false", { timeout: 90_000 }, async () => {
+    const spoil = (text: string) =>
+      own.kubectl([
+        "patch",
+        "crd/addonmodules.addon-operator.io",
+        "--type=json",
+        "-p",
+        `[{"op": "replace", "path": "/spec/versions/0/additionalPrinterColumns/0/description", "value": "${text}"}]`,
+      ]);
+    const shown = () =>
+      own.kubectl([
+        "get",
+        "crd/addonmodules.addon-operator.io",
+        "-o",
+        "jsonpath={.spec.versions[0].additionalPrinterColumns[0].description}",
+      ]);
+    const start = async (...args: readonly string[]): Promise<void> => {
+      const kubeconfigs = { kubeconfig: plane.kubeconfig, admin: plane.kubeconfig };
+      const operator = await startOperator({ namespace: NS, modulesDir, ...kubeconfigs, args });
+      await operator.waitReady();
+      await operator.stop();
+    };
+    await start();
+    const before = await shown();
+    await spoil("spoilt");
+    await start("--manage-crds=false");
+    expect(await shown()).toBe("spoilt");
+    await start();
+    expect(await shown()).toBe(before);
+  });
+
   test(
     "uninstalled: the modules' releases stay, and a new operator goes on with them",
     { timeout: 90_000 },

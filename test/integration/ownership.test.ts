@@ -99,6 +99,9 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await releases.forget(name);
   }
 
+  const warnings = () =>
+    logged.filter(([level]) => level === "warn").map(([, message, fields]) => ({ message, fields }));
+
   const uid = (object: string): Promise<string> =>
     kubectl(["get", object, "-n", lab.namespace, "-o", "jsonpath={.metadata.uid}", "--ignore-not-found"]);
 
@@ -135,13 +138,10 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     const policy = String.raw`jsonpath={.metadata.annotations.helm\.sh/resource-policy}`;
     expect(await kubectl(["get", "ns", theirs, "-o", policy])).toBe("keep");
     expect(await kubectl(["get", "ns", mine, "-o", policy])).toBe("");
-    expect(logged.map(([, message, fields]) => [message, fields?.["object"]])).toEqual([
-      [
-        "An object that was there before is kept when its module goes",
-        `CustomResourceDefinition/things.${lab.namespace}.example.com`,
-      ],
-      ["An object that was there before is kept when its module goes", `Namespace/${theirs}`],
-    ]);
+    const kept = warnings().map(({ message, fields }) => [message, fields?.["object"]]);
+    const message = "An object that was there before is kept when its module goes";
+    const objects = [`CustomResourceDefinition/things.${lab.namespace}.example.com`, `Namespace/${theirs}`];
+    expect(kept.toSorted()).toEqual(objects.map((object) => [message, object]));
     await remove("a");
     expect(await uid("cm/own")).toBe("");
     const phase = (name: string): Promise<string> =>
@@ -229,9 +229,8 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await bring("b");
     const from = `of ${lab.namespace}/a`;
     expect(told).toEqual([["b", `ConfigMap/shared ${from}`, `ClusterRole/${lab.namespace} ${from}`]]);
-    expect(logged).toEqual([
-      ["warn", "Objects of other releases are taken over", { module: "b", objects: told[0]?.slice(1) }],
-    ]);
+    const fields = { module: "b", objects: told[0]?.slice(1) };
+    expect(warnings()).toEqual([{ message: "Objects of other releases are taken over", fields }]);
     const owner = String.raw`jsonpath={.metadata.annotations.meta\.helm\.sh/release-name}`;
     expect(await kubectl(["get", "clusterrole", lab.namespace, "-o", owner])).toBe("b");
   });

@@ -1,3 +1,8 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
 import { CONFIG_MAPS, connect, mergePatch } from "../../src/kube/index.ts";
@@ -12,7 +17,7 @@ beforeAll(installCrds);
 interface Live {
   readonly data?: Readonly<Record<string, string>>;
   readonly metadata: {
-    readonly managedFields: readonly {
+    readonly managedFields?: readonly {
       readonly manager: string;
       readonly fieldsV1?: { "f:data"?: object };
     }[];
@@ -54,7 +59,7 @@ async function world(): Promise<World> {
     },
     owned: async (manager) => {
       const { metadata } = await live();
-      const fields = metadata.managedFields.filter((entry) => entry.manager === manager);
+      const fields = (metadata.managedFields ?? []).filter((entry) => entry.manager === manager);
       const keys = fields.flatMap((entry) => Object.keys(entry.fieldsV1?.["f:data"] ?? {}));
       return keys
         .filter((key) => key !== ".")
@@ -81,6 +86,57 @@ describe("who owns the ConfigMap", () => {
     await hook(fromHook);
     await git("argocd-controller", fromGit, "--force-conflicts");
     expect((await live()).data).toEqual(fromGit);
+  });
+
+  test("helm 3 overwrites a hook's value without a word, helm 4 fails", async () => {
+    const { hook, live, namespace } = await world();
+    const dir = mkdtempSync(join(tmpdir(), "gitops-"));
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    mkdirSync(join(dir, "templates"));
+    writeFileSync(join(dir, "Chart.yaml"), "apiVersion: v2\nname: own\nversion: 1.0.0\n");
+    const data = "data: {fooEnabled: {{ .Values.on | quote }}, foo: 'replicas: 1'}";
+    const map = `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: addon-operator}\n${data}\n`;
+    writeFileSync(join(dir, "templates", "map.yaml"), map);
+    const helm = (which: "helm" | "helm3", on: boolean) =>
+      promisify(execFile)(cluster().bin[which], [
+        "upgrade",
+        "--install",
+        "own",
+        dir,
+        "-n",
+        namespace,
+        "--set",
+        `on=${on}`,
+        "--kubeconfig",
+        cluster().kubeconfig,
+      ]);
+    await helm("helm3", true);
+    await hook(fromHook);
+    await helm("helm3", false);
+    expect((await live()).data).toEqual({ fooEnabled: "false", foo: "replicas: 1" });
+
+    await cluster().kubectl(["delete", "configmap,secret", "--all", "-n", namespace]);
+    await helm("helm", true);
+    await hook(fromHook);
+    await expect(helm("helm", false)).rejects.toThrow(/conflict with "addon-operator"/);
+    expect((await live()).data?.["foo"]).toBe(fromHook.foo);
+  });
+
+  test("in an object that was created with nothing in it nobody owns keys; the operator's label mends that", async () => {
+    const { hook, live, namespace, owned } = await world();
+    await cluster().kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+    await hook(fromHook);
+    expect(await owned("addon-operator")).toEqual([]);
+    await cluster().kubectl(["delete", "configmap", "addon-operator", "-n", namespace]);
+    const labels = { "app.kubernetes.io/created-by": "addon-operator" };
+    const metadata = { name: "addon-operator", namespace, labels };
+    await cluster().kubectl(
+      ["create", "-f", "-"],
+      JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata }),
+    );
+    await hook(fromHook);
+    expect(await owned("addon-operator")).toEqual(["foo"]);
+    expect((await live()).data).toEqual(fromHook);
   });
 
   test("A: Git holds no ConfigMap, everything is the operator's", async () => {

@@ -55,3 +55,37 @@ test(`a wait on the token never returns before the edit was worked on (${EDITS} 
   }
   await client.close();
 }, 240_000);
+
+test("a token from before a restart comes back when the module has run", { timeout: 120_000 }, async () => {
+  const namespace = await freshNamespace("handshake");
+  const modulesDir = writeModule();
+  const { kubectl } = cluster();
+  const annotate = (token: string) =>
+    kubectl([
+      "annotate",
+      "--overwrite",
+      "addonmodule/one",
+      "-n",
+      namespace,
+      `reconcile.addon-operator.io/requestedAt=${token}`,
+    ]);
+  const comesBack = (token: string) =>
+    kubectl([
+      "wait",
+      "addonmodule/one",
+      "-n",
+      namespace,
+      "--timeout=40s",
+      `--for=jsonpath={.status.lastHandledReconcileAt}=${token}`,
+    ]);
+  const first = await startOperator({ namespace, modulesDir });
+  await first.waitReady();
+  await kubectl(["wait", "addonmodule/one", "-n", namespace, "--for=create", "--timeout=30s"]);
+  await annotate("before");
+  await comesBack("before");
+  await first.stop();
+  await annotate("meanwhile");
+  const second = await startOperator({ namespace, modulesDir });
+  await comesBack("meanwhile");
+  await second.waitReady();
+});

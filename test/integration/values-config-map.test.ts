@@ -196,6 +196,17 @@ describe("values from the ConfigMap and from hooks", () => {
   });
 });
 
+test("the role view reads ConfigMaps and no Secrets", async () => {
+  const { rules } = await cluster().json<{ rules: { resources: string[]; verbs: string[] }[] }>([
+    "get",
+    "clusterrole",
+    "view",
+  ]);
+  const readable = rules.filter(({ verbs }) => verbs.includes("get")).flatMap(({ resources }) => resources);
+  expect(readable).toContain("configmaps");
+  expect(readable).not.toContain("secrets");
+});
+
 describe("two writers", () => {
   test("a thousand edits race a hook's patches: nothing is lost", async () => {
     const lab = hookLab("race");

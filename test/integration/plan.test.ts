@@ -1,0 +1,80 @@
+import { chmodSync, existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+import { parseYaml } from "../../src/lib/index.ts";
+import type { JsonObject } from "../../src/model/index.ts";
+import { cluster, freshNamespace, helmUnderTest } from "../support/cluster.ts";
+import { hookLab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+// docs/DEBUG.md, "plan": what a start would do, told where no operator runs.
+
+test(
+  "plan without an operator tells what a start would do, and changes nothing",
+  { timeout: 120_000 },
+  async () => {
+    const { kubectl, apply } = cluster();
+    const namespace = await freshNamespace("plan");
+    const lab = hookLab("plan");
+    const asked = join(lab.dir, "asked");
+    for (const name of ["leaves", "purged", "rests", "stays"]) {
+      lab.file(`modules/${name}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
+      lab.file(
+        `modules/${name}/templates/map.yaml`,
+        `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`,
+      );
+    }
+    const configMap = (data: Record<string, string>) =>
+      apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "addon-operator", namespace }, data });
+    const on = (...names: readonly string[]) =>
+      Object.fromEntries(names.map((name) => [`${name}Enabled`, "true"]));
+    await configMap(on("leaves", "purged", "rests", "stays"));
+    const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
+    await operator.waitReady();
+    await operator.stop();
+    const releases = () =>
+      kubectl(["get", "secrets", "-n", namespace, "-l", "owner=helm", "-o", "name"]).then((text) =>
+        text.trim(),
+      );
+    const before = await releases();
+
+    rmSync(join(lab.modulesDir, "purged"), { recursive: true });
+    lab.hook("modules/hooked/hooks/h.sh", { configVersion: "v1", onStartup: 1 }, `touch "${asked}-hook"`);
+    lab.file("modules/refuses/enabled", `#!/bin/sh\ntouch "${asked}"\necho password=hunter2 >&2\nexit 1\n`);
+    chmodSync(join(lab.modulesDir, "refuses", "enabled"), 0o755);
+    await configMap({
+      ...on("purged", "rests", "stays", "hooked", "refuses"),
+      restsMaintenance: "NoResourceReconciliation",
+    });
+    const plan = async (): Promise<JsonObject> => {
+      const { code, stdout } = await operator.cli([
+        "plan",
+        `--namespace=${namespace}`,
+        `--modules-dir=${lab.modulesDir}`,
+        `--helm-bin=${helmUnderTest()}`,
+      ]);
+      expect(code).toBe(0);
+      return parseYaml(stdout, "plan").value as JsonObject;
+    };
+    const told = await plan();
+    expect(told).toMatchObject({
+      install: {},
+      upgrade: {},
+      delete: { leaves: "switched off by none" },
+      purge: { purged: "there is no such module" },
+      unchanged: { stays: "inputs are the same" },
+      suspended: { rests: "helm is left alone" },
+      hooksOnly: { hooked: "it has no chart" },
+      invalid: { refuses: expect.stringMatching(/password=<redacted:[0-9a-f]{32}>/) },
+      notes: [expect.stringContaining("what hooks patch is not known")],
+    });
+    expect([existsSync(asked), existsSync(`${asked}-hook`)]).toEqual([true, false]);
+    expect(await releases()).toBe(before);
+    // Stand-ins are of a key of its own, so they are others each time.
+    expect((await plan())["invalid"]).not.toEqual(told["invalid"]);
+
+    await configMap({ global: "- a list" });
+    expect(await plan()).toEqual({ refuses: [expect.stringContaining("global: must be a map")] });
+  },
+);
