@@ -68,6 +68,16 @@ describe("object patches", () => {
     expect(bodies().slice(1)).toEqual([object({ a: "1" }, "7"), object({ a: "1" }, "8")]);
   });
 
+  test("a replace is given up after five conflicts, and at once after any other error", async () => {
+    api.on(`GET ${ONE}`, { json: object({}, "7") });
+    api.on(`PUT ${ONE}`, ...Array.from({ length: 5 }, () => conflict), status(403, "Forbidden"), ok);
+    const patch = { operation: "JQPatch", ...target, jqFilter: '.data.a = "2"' };
+    await expect(apply(patch)).rejects.toThrow(/Conflict/);
+    expect(api.count(`PUT ${ONE}`)).toBe(5);
+    await expect(apply(patch)).rejects.toThrow(/Forbidden/);
+    expect(api.count(`PUT ${ONE}`)).toBe(6);
+  });
+
   test.each([
     ["DeleteInBackground", "Background"],
     ["DeleteNonCascading", "Orphan"],

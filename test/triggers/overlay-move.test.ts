@@ -172,6 +172,18 @@ describe("moving the overlay", () => {
     expect(server.objects.has("configmaps")).toBe(false);
   });
 
+  it("gives up after five tries when each of its writes meets one of somebody else", async () => {
+    const server = new Server();
+    server.put("configmaps", { app: "a: 1\n" }, OURS);
+    const send = server.client.json.bind(server.client);
+    server.client.json = (async (request: ApiRequest) => {
+      if (request.method === "DELETE") server.put("configmaps", { app: "a: 2\n" }, OURS);
+      return send(request);
+    }) as KubeClient["json"];
+    await expect(server.source().source.moveOverlay()).rejects.toThrow(/Conflict/);
+    expect(server.writes.filter((write) => write === "DELETE configmaps")).toHaveLength(5);
+  });
+
   it("leaves a ConfigMap that is not the operator's own, and one that it may not delete", async () => {
     const server = new Server();
     server.put("configmaps", { app: "a: 1\n" });
