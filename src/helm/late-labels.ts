@@ -18,7 +18,7 @@ export class LateLabels {
 
   /** `write` never fails. */
   constructor(clock: Clock, write: (release: string) => Promise<void>) {
-    this.#quiet = new Quiet(clock, QUIET_MS, () => this.flush());
+    this.#quiet = new Quiet(clock, QUIET_MS, () => void this.flush());
     this.#write = write;
   }
 

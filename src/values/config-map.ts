@@ -1,13 +1,11 @@
 /** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"). */
 
 import { YamlError, canonicalJson, parseYaml } from "../lib/index.ts";
-import { isJsonObject } from "../model/index.ts";
+import { GLOBAL, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
 import { merge } from "./merge.ts";
 import { collect, readFlag, readSection, yamlProblem } from "./static-values.ts";
 
-/** Key of the global section in every source. */
-export const GLOBAL_KEY = "global";
 /** The only value of `<camel>Maintenance`: helm leaves the module alone. */
 const NO_RECONCILIATION = "NoResourceReconciliation";
 
@@ -90,7 +88,7 @@ function noteUnknown(draft: Draft, key: string, text: string): void {
 
 /** Flags come last, so that one that contradicts a section `false` wins, whatever the order of keys. */
 function readersFor(known: readonly { readonly valuesKey: string }[]): Map<string, Reader> {
-  const readers = new Map<string, Reader>([[GLOBAL_KEY, readGlobal]]);
+  const readers = new Map<string, Reader>([[GLOBAL, readGlobal]]);
   for (const { valuesKey } of known) {
     readers.set(valuesKey, (draft, key, text) => readModule(draft, key, text));
     readers.set(`${valuesKey}Enabled`, (draft, key, text) => {

@@ -1,10 +1,9 @@
 /** What a hook's config patch writes into the ConfigMap or the overlay. */
 
 import { YamlError, canonicalJson, parseYaml, toYaml } from "../lib/index.ts";
-import { ProblemError, isJsonObject } from "../model/index.ts";
+import { GLOBAL, ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Section } from "../model/index.ts";
 import { applyPatch } from "./apply-patch.ts";
-import { GLOBAL_KEY } from "./config-map.ts";
 import { member, merge, setMember } from "./merge.ts";
 import type { PatchOperation } from "./patch.ts";
 import { readSection, yamlProblem } from "./static-values.ts";
@@ -70,7 +69,7 @@ function currentSection(edit: ConfigEdit): Section | undefined {
   if (text === undefined) return undefined;
   const { file } = edit;
   const value = readText(text, file, edit.key);
-  if (edit.key === GLOBAL_KEY && value !== null && !isJsonObject(value)) {
+  if (edit.key === GLOBAL && value !== null && !isJsonObject(value)) {
     throw new ProblemError([{ file, key: edit.key, message: "must be a map" }]);
   }
   const { section, enabled } = readSection(value, file, edit.key);
