@@ -10,8 +10,11 @@ const textOf = (value: Json): string =>
         .map((each) => textOf(each ?? null))
         .join("\n")
     : String(value);
+/** Any four digits may be in one. */
+const STAND_IN = /<redacted:[0-9a-f]+>/g;
 /** In values only: a key may have the same word. */
-const shows = ({ values, text }: Leaf): boolean => textOf(redactValues(values)).includes(text);
+const shows = ({ values, text }: Leaf): boolean =>
+  textOf(redactValues(values)).replaceAll(STAND_IN, "").includes(text);
 const nameOf = ({ name }: Leaf): string => name;
 
 it("masks every secret of charts and shows every other value", () => {

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../../src/model/index.ts";
+import { MORE_PLAIN, MORE_SECRETS } from "./redact-corpus-products.ts";
 
 /**
  * Leaves as charts have them: where they stand, an example in the format of such values, and what beside them tells of them.
@@ -28,7 +29,7 @@ const upper = (length: number, from = 0): string =>
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
 /** `a/b/0/c` (`~1` for a slash) and what stands there; with a third item, that text of it is looked for. */
-type Row = readonly [path: string, value: Json, text?: string];
+export type Row = readonly [path: string, value: Json, text?: string];
 
 function leafOf([path, value, text]: Row): Leaf {
   const values = path
@@ -537,5 +538,5 @@ const PLAIN_ROWS: readonly Row[] = [
   ["controller/metrics/serviceMonitor/interval", "30s"],
 ];
 
-export const SECRETS: readonly Leaf[] = SECRET_ROWS.map(leafOf);
-export const PLAIN: readonly Leaf[] = PLAIN_ROWS.map(leafOf);
+export const SECRETS: readonly Leaf[] = [...SECRET_ROWS, ...MORE_SECRETS].map(leafOf);
+export const PLAIN: readonly Leaf[] = [...PLAIN_ROWS, ...MORE_PLAIN].map(leafOf);

@@ -3,13 +3,18 @@
 import { judgeKey, looksSecret } from "./key.ts";
 import { isHarmless, looksLikeKeyName, looksLikeName } from "./shape.ts";
 import { STAND_IN, type Hide } from "./stand-in.ts";
-import { PROSE } from "./vocabulary.ts";
+import { PROSE, SECRET_ANYWHERE } from "./vocabulary.ts";
 
 /** A key and a sign that a value follows: `key=`, `"key": `; quotes may be escaped. */
 const GIVES = /([\w.-]{2,64})(\\*["']?\]?\s{0,20}(?::=|=>|[:=])\s{0,200})/g;
 /** The value: quoted, quoted in a quotation, or up to where it must end. */
 const GIVEN = /"(?:[^"\\]|\\.)*|\\+["'][^"'\\]*|'[^']*|[^\s,;&"'{}[\])<]+/y;
-const SCHEME = /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)\s{1,20})([A-Za-z0-9._~+/=-]{8,4000})/gi;
+const SCHEME = /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)[ \t]{1,20})([A-Za-z0-9._~+/=-]{8,4000})/gi;
+/** `CREATE ROLE app PASSWORD 'secret'`, `IDENTIFIED WITH plugin BY 'secret'`. */
+const QUOTED =
+  /\b((?:passw(?:or)?d|passphrase|identified(?:\s{1,9}with\s{1,9}[\w"'`]{1,64})?\s{1,9}(?:by|as))\s{1,9})('(?:[^'\\]|\\.|''){1,256}(?=')|"(?:[^"\\]|\\.){1,256}(?="))/gi;
+/** The end of a line in a configuration, a key and a value: `requirepass secret`, `auth_pass s3c;`. */
+const DIRECTIVE = /(?<![\w.-])([\w.-]{2,64})([ \t]{1,20}\S{1,256}?)(?=;?[ \t]{0,20}$)/gm;
 const ELEMENT = /<([\w.-]{2,64})>([^<>\s][^<>]{0,300})(?=<\/)/g;
 /** Without one of these no key looks secret; most texts have none. */
 const HINT =
@@ -28,7 +33,22 @@ export function hideGiven(text: string, hide: Hide, isProse: boolean): string {
   const shown = plain.replaceAll(ELEMENT, (all, name: string, value: string) =>
     isSecretGiven(name, value, false) ? `<${name}>${hide(value)}` : all,
   );
-  return hideAssigned(shown, hide, isProse);
+  return hideAssigned(hideSaid(shown, hide, isProse), hide, isProse);
+}
+
+/** What a key gives by standing before it, without a sign. */
+function hideSaid(text: string, hide: Hide, isProse: boolean): string {
+  const plain = text.replaceAll(
+    QUOTED,
+    (_, before: string, value: string) => before + value.slice(0, 1) + hide(value.slice(1)),
+  );
+  if (isProse || !plain.includes("\n")) return plain;
+  return plain.replaceAll(DIRECTIVE, (all, key: string, rest: string) => {
+    const value = rest.trimStart();
+    if (judgeKey(key) !== "secret" || (SECRET_ANYWHERE.has(key) && /^[A-Z]?[a-z]+[.,:]?$/.test(value)))
+      return all;
+    return key + rest.slice(0, rest.length - value.length) + hideQuoted({ key, value, isProse: true }, hide);
+  });
 }
 
 function hideAssigned(text: string, hide: Hide, isProse: boolean): string {

@@ -95,13 +95,19 @@ const RULES: readonly ((key: Words) => Says | undefined)[] = [
   (key) => (isWebhookUrl(key) ? "secret" : undefined),
   ({ last, before }) => (last === "id" && before === "secret" ? "secret" : undefined),
   ({ all, last }) => (all.length > 1 && CHOOSES.has(all[0] ?? "") && !KEY.test(last) ? "about" : undefined),
+  ({ last, before }) => (DIGEST.test(last) && PASSWORD.test(before) ? "likely" : undefined),
   ({ last }) => (ONLY_ABOUT.has(last) ? "about" : undefined),
   ({ last, before }) => (KEY.test(last) ? judgeKeyOf(before) : undefined),
   ({ last, before, own }) => (/^secrets?$/.test(last) ? judgeSecret(before, own) : undefined),
-  ({ all, last }) => (all.some(isSecretWord) || SECRET_AT_END.has(last) ? "secret" : undefined),
+  ({ all, last, before }) =>
+    all.some(isSecretWord) || SECRET_AT_END.has(last) || SECRET_AT_END.has(before + last)
+      ? "secret"
+      : undefined,
   ({ last, before }) => (LIKELY_AT_END.has(last) && before !== "public" ? "likely" : undefined),
 ];
 const KEY = /^keys?$/;
+const PASSWORD = /^passw(?:or)?ds?$/;
+const DIGEST = /^(?:digest|md5|sha\d*)$/;
 
 function judgeWords(all: readonly string[], own: number): Says {
   const key = { all, own, last: all.at(-1) ?? "", before: all.at(-2) ?? "" };
@@ -118,7 +124,7 @@ function isWebhookUrl({ last, before, own }: Words): boolean {
 }
 
 function judgeKeyOf(before: string): Says {
-  if (before === "secret" || before === "secrets") return "keyName";
+  if (/^(?:secret|token)s?$/.test(before)) return "keyName";
   if (KEYS_OF.has(before)) return "secret";
   if (NAMES_BY_KEY.has(before)) return "about";
   return "likely";

@@ -2,12 +2,13 @@
 
 import type { Hide } from "./stand-in.ts";
 
-const PEM = /-----BEGIN [A-Z0-9 ]{1,64}-----[\s\S]*?(?:-----END [A-Z0-9 ]{1,64}-----|$)/g;
-const PEM_END = /-----END [A-Z0-9 ]{1,64}-----/g;
+const PEM =
+  /-----BEGIN (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----[\s\S]*?(?:-----END [A-Z0-9 ]{1,64}-----|$)/g;
+const PEM_END = /-----END (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----/g;
 /** Lines of a block have 64 characters, the last one any number. */
 const PEM_LINE = 16;
 
-/** A text without PEM blocks, also such whose begin or end was cut off. */
+/** A text without PEM blocks (public keys are no secret), also such whose begin or end was cut off. */
 export function hidePem(text: string, hide: Hide): string {
   return hideEnds(text.replaceAll(PEM, hide), hide);
 }

@@ -5,8 +5,11 @@ import { SECRET_ANYWHERE } from "./vocabulary.ts";
 
 /** Words for yes and no, and texts that only refer to where a secret is kept. */
 const SWITCH = /^(?:true|false|yes|no|on|off|null|~|enabled|disabled|required|optional)$/i;
+/** `accessToken: 1h` is how long one lives. */
+const DURATION = /^\d{1,4}(?:ms|[smhd])$/;
 const REFERENCES = [
   /^\$[({][\w.:-]{1,200}[)}]$/,
+  /^pk_(?:live|test)_\w{1,200}$/,
   /^\$__(?:file|env|vault)\{[^}]{0,300}\}$/,
   /^\{\{[^{}]{0,300}\}\}$/,
   /^%[A-Z_]{2,64}%$/,
@@ -18,19 +21,20 @@ const REFERENCES = [
 
 /** True for what is no secret under any key. */
 export function isHarmless(text: string): boolean {
-  if (text.length === 0 || SWITCH.test(text)) return true;
+  if (text.length === 0 || SWITCH.test(text) || DURATION.test(text)) return true;
   return /^[$%<{/a-z]/i.test(text) && REFERENCES.some((form) => form.test(text));
 }
 
 const NAME = /^[A-Za-z][A-Za-z]*\d{0,4}(?:[-_./][A-Za-z0-9][A-Za-z]*\d{0,4})*$/;
 const NUMBER = /^[-+]?\d[\d.]*\s?[A-Za-z%]{0,2}$/;
 const PATH = /^\.{0,2}\/[\w./-]*$/;
+const EMAIL = /^[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+$/;
 const PLAIN_URL = /^[a-z][a-z0-9+.-]{1,20}:\/\/[\w.:-]+(?:\/[\w./-]*)?$/i;
 
 /** True for names, paths, numbers and addresses: under a key that is only likely to be secret, they are shown. */
 export function looksLikeName(text: string): boolean {
   if (text.length < 2 || text.length > 200) return false;
-  if (NUMBER.test(text)) return true;
+  if (NUMBER.test(text) || EMAIL.test(text)) return true;
   if (!NAME.test(text) && !PATH.test(text) && !PLAIN_URL.test(text))
     return /^[A-Za-z][a-z]*(?: [A-Za-z][a-z]*){2,40}\.?$/.test(text);
   return !looksRandom(text) && !hasMixedPart(text);

@@ -47,6 +47,8 @@ const TOKENS: readonly (readonly [prefixes: string, rest: RegExp])[] = [
   ["token-", /[a-z0-9]{5}:[a-z0-9]{30,64}/y],
   ["kubeconfig-", /[a-z0-9.-]{1,64}:[a-z0-9]{30,64}/y],
   ["AGE-SECRET-KEY-1", /[A-Z0-9]{40,64}/y],
+  // `{"auths"` in base64, as the configuration of docker has it
+  ["eyJhdXRocyI ewoJImF1dGhzIjo", /[A-Za-z0-9+/=_-]{16,8000}/y],
   ["ops_eyJ", /[A-Za-z0-9_=-]{20,255}/y],
 ];
 /** By their first two letters: few words begin so. */

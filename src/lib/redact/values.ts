@@ -78,8 +78,8 @@ function hideString(text: string, { says, key }: Place, { hide }: Manner): strin
   if (isHarmless(text)) return text;
   if (text.length > LONGEST_SHOWN || isSecretUnder(says, text)) return hide(text);
   const plain = hideInDocument(text, (value, found) => hideInValues(value, NO_PATHS, { hide: found }), hide);
-  if (plain !== text) return plain;
-  const shown = hideInText(text, hide, false);
+  // A command line with a header in it is a document too.
+  const shown = hideInText(plain, hide, false);
   return shown === text && isSecretAnywhere(text, says, key) ? hide(text) : shown;
 }
 
@@ -150,7 +150,7 @@ function saysOf(key: string, { says, key: parent }: Place, named: string | undef
   const byName = named === undefined ? "plain" : judgeKey(named);
   if (byName !== "plain") return byName;
   if (own !== "plain") return own;
-  return says === "secret" || says === "about" ? says : "plain";
+  return says === "secret" ? says : "plain";
 }
 
 /** Paths of a member: those that begin with its key, or with `*`. */

@@ -8,12 +8,12 @@ export const SECRET_ANYWHERE = list(`
   credential credentials creds cred dsn apikey apikeys privatekey privatekeys accesskey secretkey authkey masterkey
   signingkey encryptionkey licensekey sharedkey sessionkey psk totp otp mnemonic kubeconfig dockerconfigjson
   dockerconfig dockercfg htpasswd htaccess connectionstring connstring connstr masterauth requirepass secretkeybase
-  pgpass nkey netrc keytab kerberoskeytab sas webhookurl authtoken`);
+  pgpass nkey netrc keytab kerberoskeytab sas webhookurl authtoken authtok`);
 
 /** Words that make a key secret as its last one: `totpSeed`, but not `seedNodes`. */
 export const SECRET_AT_END = list(`
   pat pats pfx pkcs p12 jks keystore truststore pin pins salt pepper cookie bearer hmac signature sig jwt seed seeds
-  pincode nonce`);
+  pincode nonce setcookie recoverycode recoverycodes backupcode backupcodes`);
 
 /** As the last word they make a key secret if its value does not look like a name, a path or a number. */
 export const LIKELY_AT_END = list(`
@@ -31,15 +31,15 @@ export const KEYS_OF = list(`
 
 /** What may stand before `key` when the value names something. */
 export const NAMES_BY_KEY = list(`
-  topology label labels annotation annotations taint toleration password passwd pass username user email name cache
+  topology label labels annotation annotations taint toleration password passwd pass username email name cache
   partition sort hash primary foreign lookup map object config image index group public bucket path metric env property
   header claim query tag order common hot row column attribute credentials credential id url existing ref authorized
-  known trusted dsn uri selector domain group hostname port endpoint region namespace context`);
+  known trusted dsn uri selector domain group hostname port endpoint region namespace context site`);
 
 /** What may stand before `secret` when the value most likely is the name of a Secret, or surely is. */
 export const SECRETS_BY_NAME = list(`
-  tls ca bundle cert certs certificate certificates config env docker registry credentials credential password passwd key keys keystore
-  ingress volume file storage auth token k8s kubernetes object basic tokens license`);
+  tls ca bundle cert certs certificate certificates config env docker registry credentials credential password passwords passwd key keys
+  keystore ingress volume file storage auth token k8s kube kubernetes object basic tokens license`);
 export const LISTS_SECRETS = list("pull external sealed image extra reloader");
 
 /** A last word that says the value only names, places or describes the secret: `secretName`, `tokenTTL`, `passwordFile`. */
@@ -65,12 +65,13 @@ export const ONLY_ABOUT = list(`
   exporter keyref fieldref algo grant grants validity skew leeway cleanup window chart app component instance part
   params args parameters options settings command entrypoint arn duration ciphers suites cidr cidrs ip ips address
   addresses subnet subnets size cluster clusters environment owner team project projects tenant org public
-  preset presets job jobs cronjob update updates authority responder requirements features feature compare comparison attempts retries budget`);
+  preset presets job jobs cronjob update updates authority responder requirements features feature compare comparison attempts retries budget
+  encryption connector attribute attributes mtime link links placeholder stdin binding bindings second minute hour site`);
 
 /** A first word that says that a key only chooses or names: `existingSecret`, `useToken`. */
 export const CHOOSES = list(`
   existing use using enable enabled disable disabled allow skip has is create generate auto automount validate verify
-  rotate mount ignore show inject from expose external pull sealed image num number max min`);
+  rotate mount ignore show inject from expose external pull sealed image num number max min stop`);
 
 /** Last words that say nothing of their own: the one before them counts. */
 export const FILLERS = list(`
