@@ -14,6 +14,8 @@ import type { PatchOperation } from "../values/index.ts";
 export interface BindingsPort {
   /** Opens the watches of a hook; resolves when its objects are listed. Events stay locked. */
   enable(hook: Hook): Promise<void>;
+  /** Tells the watches that a hook has now from those it had or will have; undefined while it has none. */
+  opening(hook: Hook): number | undefined;
   /** Ids of bindings that could not be listed yet; their Synchronization comes as an event of its own. */
   waiting(hook: Hook): readonly string[];
   /** Releases the buffered events of these bindings; later ones are handed on at once. */

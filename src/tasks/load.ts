@@ -83,10 +83,11 @@ async function loadModule(hands: Hands, module: Module): Promise<void> {
   const loaded = await loadHooks(hands, module.hookFiles, module.name);
   const problem = schemas ?? loaded.problems[0];
   hands.state.update(module.name, (record) => {
+    const before = record.hooks;
     record.loaded = module;
     record.loadProblem = problem;
     if (loaded.problems.length === 0) record.hooks = loaded.hooks;
-    retireHooks(hands, record);
+    retireHooks(hands, record, before);
   });
   if (problem !== undefined) hands.logger.error("Module is invalid", { module: module.name, ...problem });
 }
@@ -108,8 +109,8 @@ export async function loadHooks(
 }
 
 /** Stops the bindings of hooks that are gone or were changed on disk; the next run starts the new ones. */
-function retireHooks(hands: Hands, { active }: ModuleRecord): void {
-  for (const hook of active.values()) {
+function retireHooks(hands: Hands, { active }: ModuleRecord, before: readonly Hook[]): void {
+  for (const hook of before) {
     if (isCurrent(hands, hook)) continue;
     deactivate(hands, hook);
     active.delete(hook.id);

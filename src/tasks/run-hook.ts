@@ -20,21 +20,25 @@ export async function runHookTask(
 ): Promise<Outcome<Task>> {
   const first = batch[0];
   if (first === undefined || !isOwed(hands, first)) return { kind: "done" };
+  const { hook } = first;
   const triggers = collapseGroups(batch.map((task) => task.trigger));
+  const opening = hands.bindings.opening(hook);
+  // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
+  const isStale = (): boolean => opening !== undefined && hands.bindings.opening(hook) !== opening;
   try {
-    await executeHook(hands, { hook: first.hook, triggers, queue: context.queue, signal: context.signal });
+    await executeHook(hands, { hook, triggers, queue: context.queue, signal: context.signal });
   } catch (error) {
-    if (context.signal.aborted || !isOwed(hands, first)) return { kind: "cancelled" };
+    if (context.signal.aborted || isStale() || !isOwed(hands, first)) return { kind: "cancelled" };
     const message = oneLine(error);
     hands.logger.error("Hook failed", {
-      hook: first.hook.name,
-      module: first.hook.module,
+      hook: hook.name,
+      module: hook.module,
       queue: context.queue,
       error: message,
     });
     if (!allowsFailure(triggers)) return { kind: "retry", message };
   }
-  unlockSynchronized(hands, batch);
+  if (!isStale()) unlockSynchronized(hands, batch);
   return { kind: "done" };
 }
 

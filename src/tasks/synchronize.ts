@@ -97,14 +97,14 @@ function synchronizeThere(hands: Hands, { hook, step, run }: Step): Promise<void
       run.done.add(syncId(hook, binding));
       continue;
     }
-    const ended = hands.awaitTask(synchronizationTask(hook, binding), run.patience ?? "settled");
+    const ended = hands.awaitTask(synchronizationTask(hands, hook, binding), run.patience ?? "settled");
     if (binding.waitForSynchronization) waits.push(ended);
   }
   return waits;
 }
 
-/** Folds into a waiting one, but not into a run of the hook as it was before a change. */
-function synchronizationTask(hook: Hook, binding: KubernetesBinding): HookTask {
+/** Folds into one that waits or runs, but not into a run that saw former watches of the hook. */
+function synchronizationTask(hands: Hands, hook: Hook, binding: KubernetesBinding): HookTask {
   const trigger: HookTrigger = { type: "synchronization", binding };
-  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${hook.signature}` };
+  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${hands.bindings.opening(hook)}` };
 }

@@ -1,7 +1,6 @@
 /** Remembers which bindings had their Synchronization. */
 
 import type { Hook, KubernetesBinding } from "../model/index.ts";
-import { isCurrent } from "./current-hook.ts";
 import type { Hands } from "./hands.ts";
 
 /** The id under which a binding's Synchronization is remembered. */
@@ -13,9 +12,8 @@ function synchronizedWith(hands: Hands, { module }: Hook): Set<string> | undefin
   return module === undefined ? hands.state.globalSynchronized : hands.state.module(module)?.synchronized;
 }
 
-/** Notes a Synchronization that succeeded in a queue; it does not count if the hook was changed meanwhile. */
+/** Notes a Synchronization that succeeded in a queue. */
 export function noteSynchronized(hands: Hands, hook: Hook, binding: KubernetesBinding): void {
-  if (!isCurrent(hands, hook)) return;
   synchronizedWith(hands, hook)?.add(syncId(hook, binding));
   hands.bindings.unlock(hook, [binding.id]);
 }

@@ -52,6 +52,14 @@ interface Watched {
   trouble: string | undefined;
 }
 
+/** The watches of one hook, from `enable` to `disable`. */
+interface Opening {
+  /** No other one has this number. */
+  readonly number: number;
+  /** By binding id, in the order of the configuration. */
+  readonly bindings: Map<string, Watched>;
+}
+
 /**
  * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to
  * `unlock`; whoever enables it runs its Synchronization in between. A binding whose kind does not exist, or that
@@ -63,8 +71,9 @@ export class KubeBindings {
   readonly #kinds: Kinds;
   readonly #pool = new TextPool();
   readonly #memo = new FilterMemo();
-  /** By hook id, then by binding id in the order of the configuration. */
-  readonly #hooks = new Map<string, Map<string, Watched>>();
+  /** By hook id. */
+  readonly #hooks = new Map<string, Opening>();
+  #openings = 0;
 
   constructor(options: KubeBindingsOptions) {
     this.#options = options;
@@ -76,13 +85,17 @@ export class KubeBindings {
    * already is left as it is.
    */
   async enable(hook: Hook): Promise<void> {
-    let watched = this.#hooks.get(hook.id);
-    if (watched === undefined) {
-      watched = new Map();
-      this.#hooks.set(hook.id, watched);
-      for (const binding of hook.config.kubernetes) watched.set(binding.id, this.#start(hook, binding));
+    if (!this.#hooks.has(hook.id)) {
+      const bindings = new Map<string, Watched>();
+      this.#hooks.set(hook.id, { number: ++this.#openings, bindings });
+      for (const binding of hook.config.kubernetes) bindings.set(binding.id, this.#start(hook, binding));
     }
-    await Promise.all([...watched.values()].map(({ settled }) => settled));
+    await Promise.all(this.#of(hook.id).map(({ settled }) => settled));
+  }
+
+  /** Tells the watches that a hook has now from those it had or will have; undefined while it has none. */
+  opening(hook: Hook): number | undefined {
+    return this.#hooks.get(hook.id)?.number;
   }
 
   /** Ids of the bindings that have not been listed yet: their snapshots mean nothing. */
@@ -119,7 +132,7 @@ export class KubeBindings {
   snapshots(hook: Hook): HookSnapshots {
     return {
       get: (bindingName) => this.snapshot(hook.id, bindingName),
-      objects: (bindingId) => this.#hooks.get(hook.id)?.get(bindingId)?.monitor.items() ?? [],
+      objects: (bindingId) => this.#hooks.get(hook.id)?.bindings.get(bindingId)?.monitor.items() ?? [],
     };
   }
 
@@ -241,10 +254,10 @@ export class KubeBindings {
   }
 
   #of(hookId: string): readonly Watched[] {
-    return [...(this.#hooks.get(hookId)?.values() ?? [])];
+    return [...(this.#hooks.get(hookId)?.bindings.values() ?? [])];
   }
 
   #all(): readonly Watched[] {
-    return [...this.#hooks.values()].flatMap((watched) => [...watched.values()]);
+    return [...this.#hooks.values()].flatMap(({ bindings }) => [...bindings.values()]);
   }
 }

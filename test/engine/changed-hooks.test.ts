@@ -75,6 +75,26 @@ describe("a hook that was changed on disk, at the next reload", () => {
     }
   });
 
+  it("during its module's first run: the watch as it was is closed, and the new one has its Synchronization", async () => {
+    const hooks = (name: string, signature: string) => [
+      watching({
+        signature,
+        kubernetes: [{ name, queue: "side" }],
+        act: (_, run) => ({ takes: run * 5000 }),
+      }),
+    ];
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: hooks("pods", "1") }] });
+    await lab.start();
+    lab.setModules([{ name: "one", enabled: true, hooks: hooks("nodes", "2") }]);
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run(20_000);
+    lab.event("one/h");
+    await lab.run(15_000);
+    expect(lab.linesOf("hook")).toEqual(
+      ["sync pods", "sync nodes", "nodes"].map((run) => `hook one/h: ${run}`),
+    );
+  });
+
   it("global, in a named queue: the reload waits for its Synchronization, but not if that fails", async () => {
     const kubernetes = [{ name: "pods", queue: "side" }];
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });

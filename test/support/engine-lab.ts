@@ -141,7 +141,11 @@ export class EngineLab {
   /** Rules that were broken while tasks ran: two at a time in `main`, a run of a disabled module, a spin. */
   readonly broken: string[] = [];
   /** Events of bindings that are not unlocked yet, by hook id; hooks without an entry have no watch. */
-  readonly #watches = new Map<string, { open: boolean; waiting: HookTrigger[] }>();
+  readonly #watches = new Map<
+    string,
+    { hook: Hook; opening: number; open: boolean; waiting: HookTrigger[] }
+  >();
+  #openings = 0;
   #missing = false;
   #inMain = 0;
   #spin = { at: 0, lines: 0 };
@@ -255,7 +259,7 @@ export class EngineLab {
   event(hookId: string, name = "obj"): void {
     const watch = this.#watches.get(hookId);
     if (watch === undefined) return;
-    const hook = this.#find(hookId);
+    const { hook } = watch;
     const binding = hook.config.kubernetes[0];
     if (binding === undefined) throw new Error(`${hookId} has no kubernetes binding`);
     const event = {
@@ -449,9 +453,10 @@ export class EngineLab {
         enable: (hook) => {
           if (this.watchFails !== undefined) return Promise.reject(new Error(this.watchFails));
           if (hook.config.kubernetes.length > 0 && !this.#watches.has(hook.id))
-            this.#watches.set(hook.id, { open: false, waiting: [] });
+            this.#watches.set(hook.id, { hook, opening: ++this.#openings, open: false, waiting: [] });
           return Promise.resolve();
         },
+        opening: (hook) => this.#watches.get(hook.id)?.opening,
         waiting: (hook) => hook.config.kubernetes.map(({ id }) => id).filter((id) => this.unlisted.has(id)),
         unlock: (hook, ids) => {
           this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`));

@@ -100,6 +100,7 @@ async function runsOf(words: string): Promise<Run[]> {
     clock,
     logger: silentLogger,
     bindings: {
+      opening: () => 1,
       snapshots: () => ({ get: () => [], objects: () => [] }),
       unlock: (_: Hook, ids: readonly string[]) => void unlocked.push(...ids),
     },

@@ -18,6 +18,19 @@ async function enabled(of = hook("h", [binding()]), items = [color("b", 2, "red"
   return { ...lab, of, watch };
 }
 
+it("watches that are opened again are told from the former ones", async () => {
+  const { bindings, of, serve } = await enabled();
+  const first = bindings.opening(of);
+  await bindings.enable(of);
+  expect([typeof first, bindings.opening(of)]).toEqual(["number", first]);
+  bindings.disable(of);
+  expect(bindings.opening(of)).toBeUndefined();
+  const ready = bindings.enable(of);
+  expect(bindings.opening(of)).not.toBe(first);
+  await serve(20, []);
+  await ready;
+});
+
 describe("snapshots", () => {
   it("hold what was there, by namespace and name, whole and as text", async () => {
     const { bindings, of } = await enabled();
