@@ -26,6 +26,8 @@ export class FakeApi {
   drops: string | undefined;
   /** Set while calls must wait. */
   gate: Promise<void> | undefined;
+  /** Set while answers are under way: what was asked for is done already. */
+  late: Promise<void> | undefined;
   #version = 100;
   #uid = 0;
 
@@ -65,7 +67,9 @@ export class FakeApi {
     const method = request.method ?? "GET";
     const body = structuredClone(request.body) as JsonObject;
     if (method !== "GET") this.writes.push({ method, path: request.path, body });
-    return structuredClone(this.#call({ method, plural, name, subresource, body }));
+    const answer = structuredClone(this.#call({ method, plural, name, subresource, body }));
+    await this.late;
+    return answer;
   }
 
   #call(call: {

@@ -211,6 +211,49 @@ describe("StatusMirror", () => {
     expect(api.module("a")?.status).toMatchObject({ state: "Ready", lastRun: { attempts: 7 } });
   });
 
+  it("brings back what is deleted before the answer to a write of it comes", async () => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    await clock.advance(5000);
+    let open = (): void => {};
+    api.late = new Promise((resolve) => {
+      open = resolve;
+    });
+    await show(moduleView("a", { lastRun: finished({ attempts: 7 }) }));
+    api.remove("addonmodules/a");
+    api.late = undefined;
+    open();
+    await clock.advance(2000);
+    expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 7 } });
+  });
+
+  it("brings back what a list no longer has, though no watch said that it went", async () => {
+    const { api, clock, mirror, show } = world();
+    await show(moduleView("a"), moduleView("b"));
+    const tell = api.onChange;
+    api.onChange = () => {};
+    api.remove("addonmodules/a");
+    const { resourceVersion: version = "" } = api.edit("addonmodules/b", {}).metadata;
+    api.onChange = tell;
+    const before = api.writes.length;
+    mirror.onListed("AddonModule", { names: new Set(["b"]), version });
+    await clock.advance(2000);
+    expect(state(api, "a")).toBe("Ready");
+    expect(
+      api.writes.slice(before).every(({ path, method }) => method === "POST" || path.includes("/a")),
+    ).toBe(true);
+  });
+
+  it("does not take for gone what was made after the list", async () => {
+    const { api, clock, mirror, show } = world();
+    await show(moduleView("a"));
+    const before = api.writes.length;
+    const version = String(Number(api.module("a")?.metadata.resourceVersion) - 1);
+    mirror.onListed("AddonModule", { names: new Set(), version });
+    await clock.advance(2000);
+    expect(api.writes.length).toBe(before);
+  });
+
   it("leaves objects of another operator and objects without module alone", async () => {
     const other = new FakeApi();
     const { show, api } = world({ operatorName: "other" }, other);
