@@ -39,6 +39,14 @@ export class ForeignReleaseError extends Error {
   }
 }
 
+/** A release's Secret that nobody can read: what to do about it is a person's to decide. */
+export class BrokenRecordError extends SyntaxError {
+  constructor(secret: string, why: string) {
+    super(`Secret ${secret}: ${why}; restore it, or delete it to have the release made from the one before`);
+    this.name = "BrokenRecordError";
+  }
+}
+
 /** Objects of a release could not be restored. */
 export class RestoreError extends Error {
   /** Names of the objects that are still missing. */

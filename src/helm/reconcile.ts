@@ -10,7 +10,7 @@ import { originToWorkOn } from "./adopt.ts";
 import type { AdoptPolicy, Origin } from "./adopt.ts";
 import { decide, isUnfinished } from "./decide.ts";
 import type { Decision } from "./decide.ts";
-import { HelmError } from "./errors.ts";
+import { BrokenRecordError, HelmError } from "./errors.ts";
 import type { Helm, UpgradeCall } from "./helm.ts";
 import { withHookWatch } from "./hook-watch.ts";
 import { inputsDigest, withValueTemplates } from "./inputs.ts";
@@ -20,6 +20,7 @@ import { endLiveHelms } from "./live-helms.ts";
 import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import type { LookTools } from "./outliving.ts";
+import { secretOf } from "./release-store.ts";
 import type { ReleaseMeta } from "./release-store.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
 import { restoreObjects } from "./restore.ts";
@@ -320,6 +321,8 @@ export async function writeLabels({ store, logger }: Reconciler, name: string): 
 const REFUSED = "has no deployed releases";
 /** The record is unfinished after all: what a helm sent just before its end may arrive after it. */
 const BUSY = ["another operation ", " is in progress"];
+/** The Secret of a revision is there, but helm does not take it for one. */
+const UNSEEN = ["release: already exists", "no revision for release"];
 
 async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall["labels"]): Promise<void> {
   const { helm } = step.tools;
@@ -340,10 +343,20 @@ async function mend(step: Step, complaint: string): Promise<boolean> {
     await recover(step);
     return true;
   }
+  if (UNSEEN.some((words) => complaint.includes(words))) throw await unseen(step);
   if (!complaint.includes(REFUSED)) return false;
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
   await store.forget(module.name, signal);
   return true;
+}
+
+/** Which Secret helm does not take for a revision. Throws BrokenRecordError where it is one that cannot be read. */
+async function unseen({ tools, request }: Step): Promise<Error> {
+  const { name } = request.module;
+  const newest = await tools.store.refresh(name, request.signal);
+  if (newest !== undefined) await tools.store.record(newest, request.signal);
+  const secret = secretOf(name, (newest?.revision ?? 0) + 1);
+  return new BrokenRecordError(secret, "it is in helm's way, without helm's labels or with wrong ones");
 }
 
 /** `null` removes the manifest label of the last revision; a new release has none. */

@@ -14,6 +14,7 @@ import {
 } from "../kube/index.ts";
 import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../kube/index.ts";
 import { isJsonObject } from "../model/index.ts";
+import { BrokenRecordError } from "./errors.ts";
 import { LABELS } from "./labels.ts";
 import { decodeRelease, encodeFailed, encodeManifest } from "./record.ts";
 import type { ReleaseRecord } from "./record.ts";
@@ -151,7 +152,7 @@ export class ReleaseStore {
 
   async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {
     const { client, namespace } = this.#options;
-    const target = { resource: SECRETS, namespace, name: `sh.helm.release.v1.${name}.v${revision}` };
+    const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
     const found = await getMetadata<WatchedObject>(client, target).catch(unlessGone);
     if (found === undefined || metaOf(found)?.status !== "deployed") return this.refresh(name);
     this.#store(found);
@@ -159,7 +160,7 @@ export class ReleaseStore {
     return this.get(name);
   }
 
-  /** What the record of a revision says; the newest one's is kept. Throws ApiError, or SyntaxError for a broken record. */
+  /** What the record of a revision says; the newest one's is kept. Throws ApiError, or BrokenRecordError. */
   async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#summaries.get(meta.name);
     if (known?.uid === meta.uid) return known.summary;
@@ -180,7 +181,7 @@ export class ReleaseStore {
 
   /** The record of a revision as it is now: one request. Throws as `summary`. */
   async record(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseRecord> {
-    return decodeRelease(await this.#data(meta, signal));
+    return readable(meta, decodeRelease(await this.#data(meta, signal)));
   }
 
   /** Manifest and helm hooks as a revision's record has them. Throws as `summary`. */
@@ -221,13 +222,15 @@ export class ReleaseStore {
 
   /** Marks a revision failed, label and record, as helm would have done. */
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
-    const release = await encodeFailed(await this.#data(meta, signal), description);
+    const data = await this.#data(meta, signal);
+    const release = await readable(meta, encodeFailed(data, description));
     await this.#rewrite(meta, { release, labels: { status: "failed" }, signal });
   }
 
   /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
-    const release = await encodeManifest(await this.#data(meta, signal), manifest);
+    const data = await this.#data(meta, signal);
+    const release = await readable(meta, encodeManifest(data, manifest));
     await this.#rewrite(meta, {
       release,
       labels: { [LABELS.inputs]: null, [LABELS.manifest]: null },
@@ -283,7 +286,7 @@ export class ReleaseStore {
     const { client, namespace } = this.#options;
     const secret = await get(client, { resource: SECRETS, namespace, name: meta.secret }, { signal });
     const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
-    if (typeof data !== "string") throw new SyntaxError(`Secret ${meta.secret} holds no release`);
+    if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it holds no release");
     return data;
   }
 
@@ -366,6 +369,19 @@ function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
   const revision = Number(version);
   return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
+}
+
+/** The Secret that helm puts a revision into. */
+export function secretOf(release: string, revision: number): string {
+  return `sh.helm.release.v1.${release}.v${revision}`;
+}
+
+async function readable<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
+  try {
+    return await read;
+  } catch (error) {
+    throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
+  }
 }
 
 function unlessGone(error: unknown): undefined {

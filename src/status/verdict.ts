@@ -114,11 +114,7 @@ const drifted: Rule = (view) =>
 const unread: Rule = ({ unread: why, release }) =>
   why === undefined || release === undefined
     ? undefined
-    : {
-        state: "Invalid",
-        reason: "Invalid",
-        message: `Secret sh.helm.release.v1.${release.name}.v${release.revision}: ${why}; restore it, or delete it to have the release made from the one before`,
-      };
+    : { state: "Invalid", reason: "Invalid", message: why };
 
 /** Certain before likely: what needs a person, what is under way, what failed, what is owed, what is idle. */
 // oxfmt-ignore

@@ -547,6 +547,32 @@ ${CONFIG_MAP}`;
     expect(await data()).toContain(`"a":"2"`);
   });
 
+  test("a Secret that is no readable record is named with what to do, by upgrade and removal", async () => {
+    const secret = "sh.helm.release.v1.m.v1";
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const whole = await kubectl("get", "secret", secret, "-o", "jsonpath={.data.release}");
+    const damage = (release: string): string[] => [
+      "--type=merge",
+      "-p",
+      JSON.stringify({ data: { release } }),
+    ];
+    await releases.objects("m");
+    await kubectl("patch", "secret", secret, ...damage(whole.slice(0, 400)));
+    const told = new RegExp(`^Secret ${secret}: .* cannot be unpacked.* restore it, or delete it`);
+    await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(told);
+    await restart();
+    await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(told);
+    await expect(releases.uninstall("m", new AbortController().signal)).rejects.toThrow(told);
+    await kubectl("patch", "secret", secret, ...damage(whole));
+    await kubectl("label", "secret", secret, "owner-");
+    await eventually(() => releases.get("m") === undefined, "the release is out of sight");
+    await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(`Secret ${secret}: it is in helm's way`);
+    await kubectl("delete", "secret", secret);
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ release: { status: "deployed" } });
+    expect(await data()).toContain(`"a":"2"`);
+  });
+
   test("a record that turns out to be pending only when helm looks is recovered", async () => {
     await putChart();
     await reconcile({ m: { a: 1 } });

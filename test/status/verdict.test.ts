@@ -71,9 +71,9 @@ describe("what the MESSAGE column says", () => {
     [{ activity: "healing", absent: [] }, "Running", "Bringing back missing objects"],
     // A release whose objects nobody knows.
     [
-      { unread: "a release record that is no JSON" },
+      { unread: "Secret sh.helm.release.v1.m.v3: a release record that is no JSON" },
       "Invalid",
-      "Secret sh.helm.release.v1.m.v3: a release record that is no JSON; restore it, or delete it to have the release made from the one before",
+      "Secret sh.helm.release.v1.m.v3: a release record that is no JSON",
     ],
     // Something is owed.
     [{ configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
