@@ -24,10 +24,14 @@ const COMMANDS: readonly Command[] = [
     name: /^(?:zip|unzip|docker|podman|nerdctl|helm|oc|mongo\w*|impala-shell|influx)$/,
     flag: /^-[pP]$/,
   },
+  { name: /^(?:sqlcmd|bcp|osql)$/, flag: /^-P$/, attached: /^-P./ },
+  { name: /^az$/, flag: /^-p$/ },
+  { name: /^rabbitmqctl$/, flag: /^(?:add_user|change_password)$/, between: 1 },
+  { name: /^mc$/, flag: /^set$/, between: 3 },
   { name: /^redis-\w+$/, flag: /^-a$/ },
   { name: /^(?:ldap|slap)\w+$/, flag: /^-w$/, attached: /^-w./ },
   {
-    name: /^(?:curl|wget|https?|nats|mc|smbclient)$/,
+    name: /^(?:curl|wget|https?|nats|mc|smbclient|etcdctl)$/,
     flag: /^(?:-[uU]|--user|--proxy-user)$/,
     attached: /^-u[^:]+:./,
   },
@@ -77,7 +81,7 @@ function hideArgument(text: string, hide: Hide): string {
 
 /** The same for a command line. */
 export function hideCommandLine(text: string, hide: Hide): string {
-  if (!/(?:^|\s)--?[A-Za-z]/.test(text)) return text;
+  if (!/(?:^|\s)(?:--?[A-Za-z]|add_user\s|change_password\s|alias set\s)/.test(text)) return text;
   // Every other part is white space.
   const parts = text.split(/(\s+)/);
   const items = parts.filter((_, at) => at % 2 === 0);

@@ -13,7 +13,7 @@ type HideIn = (value: Json, hide: Hide) => unknown;
  */
 export function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string {
   const document = mayBeDocument(text) ? read(text) : undefined;
-  if (typeof document !== "object") return text;
+  if (typeof document !== "object" || document === null || isProse(document)) return text;
   const secrets = new Set<string>();
   hideIn(document, (secret) => {
     secrets.add(secret);
@@ -22,6 +22,11 @@ export function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string
   if ([...secrets].some((secret) => secret.length < 4 || !text.includes(secret))) return hide(text);
   const longestFirst = [...secrets].toSorted((a, b) => b.length - a.length);
   return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, () => hide(secret)), text);
+}
+
+/** `secrets "db" is forbidden: …` is no key with a value. */
+function isProse(document: object): boolean {
+  return Object.keys(document).some((key) => /\s\S+\s/.test(key));
 }
 
 function mayBeDocument(text: string): boolean {

@@ -22,7 +22,7 @@ import {
 export type Says = "secret" | "likely" | "keyName" | "about" | "plain";
 
 /** Keys that say too little alone. */
-const COMPLETED = /^[^a-z0-9]*(?:keys?|auth|cert|string|url|id|hash|secret)[^a-z0-9]*$/i;
+const COMPLETED = /^[^a-z0-9]*(?:keys?|auth|cert|string|url|id|hash|secret|community)[^a-z0-9]*$/i;
 const MOST_JUDGED = 10_000;
 /** Values have few distinct keys and many of each. */
 const JUDGED = new Map<string, Says>();
@@ -68,7 +68,9 @@ function withoutFillers(all: readonly string[]): string[] {
   const found = [...all];
   const isFiller = (word: string): boolean => FILLERS.has(word) || /^\d+$/.test(word);
   if (isConnection(found)) return ["connectionstring"];
-  if (/ docker (?:config|cfg) json$/.test(` ${found.join(" ")}`)) return ["dockerconfigjson"];
+  const joint = ` ${found.join(" ")}`;
+  if (/ docker (?:config|cfg) json$/.test(joint)) return ["dockerconfigjson"];
+  if (/ basic ?auth users$/.test(joint)) return ["htpasswd"];
   while (found.length > 1 && isFiller(found.at(-1) ?? "")) found.pop();
   // `base64` and `sha256` are words of their own.
   return found.map((word) =>

@@ -150,7 +150,7 @@ function saysOf(key: string, { says, key: parent }: Place, named: string | undef
   const byName = named === undefined ? "plain" : judgeKey(named);
   if (byName !== "plain") return byName;
   if (own !== "plain") return own;
-  return says === "secret" ? says : "plain";
+  return says === "secret" || says === "keyName" ? says : "plain";
 }
 
 /** Paths of a member: those that begin with its key, or with `*`. */

@@ -13,7 +13,7 @@ export const SECRET_ANYWHERE = list(`
 /** Words that make a key secret as its last one: `totpSeed`, but not `seedNodes`. */
 export const SECRET_AT_END = list(`
   pat pats pfx pkcs p12 jks keystore truststore pin pins salt pepper cookie bearer hmac signature sig jwt seed seeds
-  pincode nonce setcookie recoverycode recoverycodes backupcode backupcodes`);
+  pincode nonce setcookie recoverycode recoverycodes backupcode backupcodes snmpcommunity`);
 
 /** As the last word they make a key secret if its value does not look like a name, a path or a number. */
 export const LIKELY_AT_END = list(`
@@ -66,7 +66,8 @@ export const ONLY_ABOUT = list(`
   params args parameters options settings command entrypoint arn duration ciphers suites cidr cidrs ip ips address
   addresses subnet subnets size cluster clusters environment owner team project projects tenant org public
   preset presets job jobs cronjob update updates authority responder requirements features feature compare comparison attempts retries budget
-  encryption connector attribute attributes mtime link links placeholder stdin binding bindings second minute hour site`);
+  encryption connector attribute attributes mtime link links placeholder stdin binding bindings second minute hour site
+  process`);
 
 /** A first word that says that a key only chooses or names: `existingSecret`, `useToken`. */
 export const CHOOSES = list(`
@@ -94,7 +95,7 @@ export const NAMING = list(
 export const GIVING = list("value val content data default text string defaultValue stringValue");
 /** Members of an object that refers to a secret kept elsewhere. */
 export const REFERRING = list(
-  "name key optional namespace kind apiVersion secretName field property version path group valueType",
+  "name key optional namespace kind apiVersion secretName objectName field property version path group valueType",
 );
 
 /** Words of sentences: what follows `--password is required` or `"password": a string` is no secret. */
