@@ -11,7 +11,6 @@ import { failureText } from "./hook-run.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
 import { synchronize } from "./synchronize.ts";
-import { unsynchronized } from "./synchronized.ts";
 
 /**
  * Reload of all modules. The task stays at the head of `main`; each time it comes up, the steps of the phase before
@@ -42,7 +41,7 @@ async function start(hands: Hands, task: ConvergeTask, context: RunContext): Pro
     const tree = await loadTree(hands);
     const changed = await reloadGlobalHooks(hands, tree);
     for (const hook of changed) hands.schedules.enable(hook);
-    await synchronize(hands, unsynchronized(hands), {
+    await synchronize(hands, state.globalHooks, {
       queue: context.queue,
       signal: context.signal,
       done: state.globalSynchronized,

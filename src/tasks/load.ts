@@ -58,9 +58,9 @@ export function retire(hands: Hands, record: Readonly<ModuleRecord>): void {
 
 /** A module's hooks are asked for their configuration when it is enabled, or has something to be deleted. */
 function isWanted(hands: Hands, module: Module): boolean {
-  const record = hands.state.module(module.name);
-  if (record?.enabled === true || record?.ranHere === true) return true;
-  return hands.state.values.flag(module).enabled || hands.releases.ownership(module.name) === "ours";
+  const { state, releases } = hands;
+  const isOwed = state.module(module.name)?.ranHere === true || releases.ownership(module.name) === "ours";
+  return isOwed || state.values.flag(module).enabled;
 }
 
 /** Hooks and schemas of a disabled module that owes no delete are not checked. */

@@ -21,11 +21,7 @@ export function runTask(hands: Hands, batch: readonly Task[], context: RunContex
     case "converge":
       return converge(hands, task, context);
     case "hook":
-      return runHookTask(
-        hands,
-        batch.filter((each): each is HookTask => each.kind === "hook"),
-        context,
-      );
+      return runHookTask(hands, batch as readonly HookTask[], context);
     case "run-module":
       return runModule(hands, task, context).then((outcome) => counted(hands, task, outcome));
     case "delete-module":

@@ -23,10 +23,3 @@ export function forgetSynchronized(hands: Hands, hook: Hook): void {
   const done = synchronizedWith(hands, hook);
   for (const binding of hook.config.kubernetes) done?.delete(syncId(hook, binding));
 }
-
-/** Global hooks that still need a Synchronization: new ones, changed ones, and those that failed. */
-export function unsynchronized({ state }: Hands): Hook[] {
-  return state.globalHooks.filter((hook) =>
-    hook.config.kubernetes.some((binding) => !state.globalSynchronized.has(syncId(hook, binding))),
-  );
-}

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec } from "../support/engine-lab.ts";
 
 const LONG_WAIT = 600_000;
 
@@ -97,6 +98,43 @@ describe("runs that an edit overtakes", () => {
     await lab.run();
     expect([...lab.releases.keys()]).toEqual(["two"]);
     expect(lab.quiet).toBe(true);
+  });
+
+  it("one that is edited while its beforeHelm hooks run goes on with the edit, however long helm waits", async () => {
+    const hook = { name: "h", lifecycle: { beforeHelm: 1 }, act: () => ({ takes: 1000 }) };
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [hook] }] });
+    await lab.start();
+    await lab.run(500);
+    lab.helmTakes = 60_000;
+    lab.edit({ one: "x: 1" });
+    await lab.run(LONG_WAIT);
+    expect(lab.linesOf("helm")).toEqual(["helm one"]);
+    expect(JSON.parse(lab.releases.get("one")?.values ?? "")).toMatchObject({ one: { x: 1 } });
+  });
+
+  it("no other hook is begun", async () => {
+    const hook = (name: string): HookSpec => ({
+      name,
+      lifecycle: { beforeHelm: 1 },
+      act: (_, run) => ({ takes: run === 1 ? 10_000 : 0 }),
+    });
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [hook("b"), hook("a")] }] });
+    await lab.start();
+    lab.edit({ oneEnabled: "false" });
+    await lab.run(3000);
+    expect([lab.linesOf("hook"), lab.quiet]).toEqual([["hook one/a: beforeHelm"], true]);
+  });
+
+  it("a short one that ends when its reload began anew is no progress of the new one", async () => {
+    const lab = await readyLab();
+    const left: number[] = [];
+    lab.onSettled = () => void left.push(lab.state.view.converge.remaining);
+    lab.helmTakes = 1000;
+    lab.edit({ global: "x: 1" });
+    await lab.run(500);
+    lab.edit({ global: "x: 2" });
+    await lab.run(10_000);
+    expect([Math.min(...left), left.at(-1)]).toEqual([0, 0]);
   });
 
   it("an edit of another module does not end a helm wait", async () => {

@@ -443,7 +443,7 @@ ${CONFIG_MAP}`;
           async () => expect(kubectl("create", "cm", "probe", "--dry-run=server")).rejects.toThrow("webhook"),
           "the webhook is at work",
         );
-        const failure = oneLine(await run().catch((error: unknown) => error));
+        const failure = String(await run().catch((error: unknown) => error));
         expect(failure).toContain("cannot bring back");
         expect(failure).toContain("refuse.example.com");
         expect(failure.match(/ConfigMap\/c/g)?.length).toBeLessThan(8);

@@ -134,6 +134,8 @@ export class EngineLab {
   uninstallFails: (() => boolean) | undefined;
   /** Set to make the watches of hooks fail with this message. */
   watchFails: string | undefined;
+  /** Text of the schema of global values. */
+  globalSchema: string | undefined;
   /** Called when the directories are read. */
   onRead: (() => void) | undefined;
   /** Set to make a write to the ConfigMap fail. */
@@ -347,7 +349,10 @@ export class EngineLab {
     return {
       modules,
       globalValues: this.#globalValues,
-      globalSchemas: {},
+      globalSchemas:
+        this.globalSchema === undefined
+          ? {}
+          : { config: { file: "config-values.yaml", text: this.globalSchema } },
       globalHookFiles: this.#globalHooks.map((spec) => fileOf(spec)),
       problems: [],
       warnings: [],

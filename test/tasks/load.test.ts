@@ -191,6 +191,17 @@ describe("what is broken", () => {
     expect(lab.linesOf("helm")).toEqual([]);
   });
 
+  it("global files: told once; the last good ones stay", async () => {
+    const lab = await started([one()], { config: { global: "{ x: text }" } });
+    const lines = () => logged(lab, "Global files are broken; the last good values and schemas stay");
+    lab.globalSchema = "type: object\nproperties: { x: { type: integer } }\n";
+    await reload(lab, [one()]);
+    const told = { level: "error", error: expect.stringContaining("x") as string };
+    expect(lines()).toEqual([told]);
+    await reload(lab, [one()]);
+    expect([lines(), lab.linesOf("converged")]).toEqual([[told], ["converged"]]);
+  });
+
   it("a global hook: the last good one stays, in its place; one that was never good is left out", async () => {
     const runs = (change: Partial<HookSpec> = {}): HookSpec =>
       hook("a", { lifecycle: { beforeAll: 2 }, kubernetes: [{}], schedules: [{}], ...change });

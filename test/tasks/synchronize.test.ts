@@ -118,6 +118,14 @@ test("what succeeded in a first run that failed later is not repeated by its ret
   expect(lab.linesOf("hook")).toEqual(["a", "b", "b"].map((name) => `hook one/${name}: sync pods`));
 });
 
+test("of a global hook with two bindings, only the one that failed is repeated", async () => {
+  const act = (_: unknown, run: number) => (run === 2 ? { fail: "not yet" } : {});
+  const lab = new EngineLab({ globalHooks: [{ name: "g", kubernetes: [pods(), { name: "nodes" }], act }] });
+  await lab.start();
+  await lab.run(5000);
+  expect(lab.linesOf("hook")).toEqual(["pods", "nodes", "nodes"].map((name) => `hook g: sync ${name}`));
+});
+
 test("objects that cannot be listed fail the run, which says so", async () => {
   const lab = new EngineLab({ modules: [one({ name: "h", kubernetes: [pods()] })] });
   lab.watchFails = "no API server";
