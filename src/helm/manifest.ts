@@ -95,6 +95,11 @@ export function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): string 
   return canonicalJson([apiVersion, kind, namespace ?? null, name]);
 }
 
+/** The same for an object that names its namespace and one that leaves it to the release. */
+export function keyIn(home: string, object: ObjectRef): string {
+  return keyOf({ ...object, namespace: object.namespace ?? home });
+}
+
 function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {
   const document = parseDocument(text);
   if (!isJsonObject(document)) return text;

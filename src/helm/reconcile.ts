@@ -64,6 +64,8 @@ export interface Reconciler extends LookTools, RestoreTools {
   readonly tookOver: (release: string, objects: readonly string[]) => void;
   /** Notes a release whose labels are still to be written. */
   readonly oweLabel: (release: string) => void;
+  /** Modules of the reload under way that are about to make objects, by `keyIn`. */
+  readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
   /** What was rendered before its turn, if anything. */
   readonly ahead?: (module: string, signal: AbortSignal) => Promise<Made | undefined>;
   /** A helm that was started before its turn and waits to install just this, if there is one. */

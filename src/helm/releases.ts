@@ -29,6 +29,8 @@ import type { Reconciler } from "./reconcile.ts";
 import { RenderAhead } from "./render-ahead.ts";
 import type { AheadRequest } from "./render-ahead.ts";
 import { spareInRemoval } from "./spare.ts";
+import { Upcoming } from "./upcoming.ts";
+import type { UpcomingRequest } from "./upcoming.ts";
 import { ReleaseStore } from "./release-store.ts";
 import type { ReleaseMeta, Watching } from "./release-store.ts";
 
@@ -89,6 +91,7 @@ export class Releases {
   readonly #lateLabels: LateLabels;
   readonly #ahead: RenderAhead;
   readonly #installs: InstallAhead;
+  readonly #upcoming: Upcoming;
 
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
@@ -107,7 +110,9 @@ export class Releases {
       oweLabel: (release) => this.#lateLabels.owe(release),
       ahead: (module, signal) => this.#ahead.take(module, signal),
       waiting: (step) => this.#installs.take(step),
+      makers: (signal) => this.#upcoming.makers(signal),
     };
+    this.#upcoming = new Upcoming(this.#reconciler);
     this.#installs = new InstallAhead(this.#reconciler);
     this.#ahead = new RenderAhead(this.#reconciler);
     this.#lateLabels = new LateLabels(clock, (release) => writeLabels(this.#reconciler, release));
@@ -134,6 +139,7 @@ export class Releases {
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     this.#lateLabels.touch();
+    this.#upcoming.turn(request.module.name);
     await this.#installs.turn(request.module.name);
     const { clock, witness } = this.#options;
     const { name } = request.module;
@@ -144,6 +150,11 @@ export class Releases {
     } finally {
       witness?.reconciled(name, (clock.monotonic() - from) / 1000);
     }
+  }
+
+  /** Announces what a reload is going to run, so that what a template's move to one of them leaves behind stays. */
+  upcoming(requests: readonly UpcomingRequest[]): void {
+    this.#upcoming.announce(requests);
   }
 
   /** Announces what is going to be installed, so that helm can be started ahead of its turn. */

@@ -1,7 +1,7 @@
 /** Keeps helm from deleting objects that must stay (docs/RUNNING.md, "What outlives a release"). */
 
 import type { Logger } from "../lib/index.ts";
-import { documentsOf, keyOf, nameOf, objectsOf, withoutObjects } from "./manifest.ts";
+import { documentsOf, keyIn, keyOf, nameOf, objectsOf, withoutObjects } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { outliving } from "./outliving.ts";
 import type { LookTools } from "./outliving.ts";
@@ -9,6 +9,8 @@ import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 
 /** What is needed for that. */
 export interface SpareTools extends LookTools {
+  /** Modules that are about to make objects, by `keyIn`. */
+  readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
   readonly store: ReleaseStore;
   readonly logger: Logger;
 }
@@ -25,7 +27,8 @@ export async function spareInRemoval(
   const meta = await tools.store.refresh(release, signal);
   if (meta === undefined) return;
   const [manifest = ""] = await tools.store.manifests(meta, signal);
-  await spare(tools, meta, { objects: objectsOf(documentsOf(manifest)), signal });
+  const makers = await tools.makers(signal);
+  await spare(tools, meta, { objects: objectsOf(documentsOf(manifest)), makers, signal });
 }
 
 /**
@@ -41,7 +44,9 @@ export async function spareInUpgrade(
   for (const meta of inForce(tools.store.revisions(release))) {
     const { objects } = await tools.store.summary(meta);
     const dropped = objects.filter((object) => !made.has(keyOf(object)));
-    await spare(tools, meta, { objects: dropped, signal: next.signal });
+    if (dropped.length === 0) continue;
+    const makers = await tools.makers(next.signal);
+    await spare(tools, meta, { objects: dropped, makers, signal: next.signal });
   }
 }
 
@@ -56,13 +61,26 @@ function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
 async function spare(
   tools: SpareTools,
   meta: ReleaseMeta,
-  look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
+  look: {
+    readonly objects: readonly ObjectRef[];
+    readonly makers: ReadonlyMap<string, string>;
+    readonly signal: AbortSignal | undefined;
+  },
 ): Promise<void> {
-  const spared = await outliving(tools, meta.name, look);
+  const makerOf = (object: ObjectRef) => look.makers.get(keyIn(tools.namespace, object));
+  const moved = look.objects.flatMap((object) => {
+    const maker = makerOf(object);
+    return maker === undefined ? [] : [{ object, why: `the chart of module ${maker} has it now` }];
+  });
+  const objects = look.objects.filter((object) => makerOf(object) === undefined);
+  const spared = [...moved, ...(await outliving(tools, meta.name, { objects, signal: look.signal }))];
   if (spared.length === 0) return;
   for (const { object, why } of spared)
     tools.logger.warn("An object is not deleted", { release: meta.name, object: nameOf(object), why });
   const [manifest = ""] = await tools.store.manifests(meta, look.signal);
-  const objects = spared.map(({ object }) => object);
-  await tools.store.replaceManifest(meta, withoutObjects(manifest, objects), look.signal);
+  const without = withoutObjects(
+    manifest,
+    spared.map(({ object }) => object),
+  );
+  await tools.store.replaceManifest(meta, without, look.signal);
 }

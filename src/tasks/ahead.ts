@@ -7,8 +7,16 @@ import { hooksOf } from "./lifecycle-hooks.ts";
 
 /** Begins the work of helm for the modules of a reload before their turn. */
 export function workAhead(hands: Hands, runs: readonly string[]): void {
+  announce(hands, runs);
   renderAhead(hands, runs);
   installAhead(hands, runs);
+}
+
+/** Values are those of the moment at which somebody asks: hooks change them on the way. */
+function announce({ state, releases }: Hands, runs: readonly string[]): void {
+  const modules = runs.flatMap((name) => state.module(name)?.module ?? []);
+  const due = modules.filter((module) => isForHelm(state, module));
+  releases.upcoming(due.map((module) => ({ module, values: () => helmValuesFile(state.values, module) })));
 }
 
 /**

@@ -80,6 +80,8 @@ export interface ReleasesPort {
   installAhead(
     requests: readonly { readonly after: string; readonly module: Module; readonly values: () => string }[],
   ): void;
+  /** Announces which modules a reload is going to run: an object whose template moved to one of them stays. */
+  upcoming(requests: readonly { readonly module: Module; readonly values: () => string }[]): void;
   /** Begins to render the charts of modules whose turn comes soon. */
   renderAhead(requests: readonly { readonly module: Module; readonly values: string }[]): void;
   /** What is known of a release now; complete also right after a start. */

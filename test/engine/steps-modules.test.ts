@@ -223,5 +223,9 @@ describe("5: module run", () => {
     lab.edit({ global: "{ x: 1 }", lateEnabled: "true" });
     await lab.run();
     expect(lab.ahead).toEqual([["one", "two"]]);
+    expect(lab.upcoming).toEqual([
+      ["one", "hooked", "two"],
+      ["one", "hooked", "two", "late"],
+    ]);
   });
 });

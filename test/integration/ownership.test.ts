@@ -87,8 +87,11 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     }
   }
 
+  const moduleOf = (name: string) =>
+    ({ name, valuesKey: name, dir: join(lab.root, name), chart: "own" }) as const;
+
   async function bring(name: string, values: object = {}): Promise<void> {
-    const module = { name, valuesKey: name, dir: join(lab.root, name), chart: "own" } as const;
+    const module = moduleOf(name);
     const signal = AbortSignal.timeout(50_000);
     await releases.reconcile({ module, values: JSON.stringify(values), signal });
     await releases.settled();
@@ -201,6 +204,31 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await bring("a");
     expect(await uid("cm/dropped")).toBe("");
     expect(await uid("cm/shared")).toBe(before);
+  });
+
+  test("neither an upgrade nor a removal deletes what the chart of a module that runs later has now", async () => {
+    const spelled = `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: ${lab.namespace}}\n`;
+    await chart("a", map("own"), map("dropped"), map("moved"));
+    await bring("a");
+    const before = await uid("cm/moved");
+    await chart("a", map("own"));
+    await chart("b", spelled);
+    await chart("broken", "{{ fail }}");
+    const due = ["a", "broken", "b"].map((name) => ({ module: moduleOf(name), values: () => "{}" }));
+    releases.upcoming(due);
+    await bring("a");
+    expect(await uid("cm/dropped")).toBe("");
+    await bring("b");
+    expect(await uid("cm/moved")).toBe(before);
+    await chart("c", map("moved"));
+    releases.upcoming([{ module: moduleOf("c"), values: () => "{}" }]);
+    await remove("b");
+    await bring("c");
+    expect(await uid("cm/moved")).toBe(before);
+    releases.upcoming([]);
+    await chart("c", map("other"));
+    await bring("c");
+    expect(await uid("cm/moved")).toBe("");
   });
 
   test("what is annotated to be kept stays", async () => {

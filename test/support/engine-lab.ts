@@ -101,6 +101,8 @@ export class EngineLab {
   readonly logged: LoggedLine[] = [];
   /** What discoveries asked to be rendered before its turn. */
   readonly ahead: string[][] = [];
+  /** Modules that are announced to helm, reload by reload. */
+  readonly upcoming: string[][] = [];
   /** What discoveries asked to be installed before its turn. */
   readonly installs: string[][] = [];
   /** What the witness was told, in words. */
@@ -494,6 +496,7 @@ export class EngineLab {
         },
         installAhead: (requests) =>
           void this.installs.push(requests.map(({ module, after }) => `${module.name} after ${after}`)),
+        upcoming: (requests) => void this.upcoming.push(requests.map(({ module }) => module.name)),
         renderAhead: (requests) => void this.ahead.push(requests.map(({ module }) => module.name)),
         get: (name) => this.releases.get(name),
         isReserved: (name) => this.reserved.has(name),
