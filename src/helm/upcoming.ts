@@ -1,3 +1,5 @@
+/** What modules whose turn is still to come are about to apply (docs/RUNNING.md, "What outlives a release"). */
+
 import { inParallel } from "../kube/index.ts";
 import { documentsOf, keyIn, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
