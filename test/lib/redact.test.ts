@@ -265,6 +265,25 @@ describe("KnownSecrets", () => {
     expect(known({ password: secret }).redact(said)).toMatch(/^{"a":"<redacted:\w+>"}$/);
   });
 
+  const odd = String.raw`pä55 "w\d"&<x>/(1)`;
+
+  it.each([
+    ["a query as Go and Java write it", "p%C3%A455+%22w%5Cd%22%26%3Cx%3E%2F%281%29"],
+    ["a path as Go writes it", "p%C3%A455%20%22w%5Cd%22%26%3Cx%3E%2F%281%29"],
+    ["a path as Python writes it", "p%C3%A455%20%22w%5Cd%22%26%3Cx%3E/%281%29"],
+    ["JSON as Go writes it", String.raw`pä55 \"w\\d\"\u0026\u003cx\u003e/(1)`],
+    ["JSON as Python writes it", String.raw`p\u00e455 \"w\\d\"&<x>/(1)`],
+    ["JSON in JSON", JSON.stringify(JSON.stringify(odd)).slice(3, -3)],
+  ])("finds it in %s", (_, form) => {
+    const secrets = known({ password: odd });
+    expect(secrets.redact(`got ${form}, too`)).toBe(`got ${secrets.redact(odd)}, too`);
+  });
+
+  it("finds a number as Go prints it", () => {
+    const secrets = known({ pin: 987654321012, password: "70000000" });
+    expect(secrets.redact("9.87654321012e+11 7e+07")).toBe(`${secrets.redact("987654321012")} 7e+07`);
+  });
+
   it("looks for thousands that begin alike in linear time", () => {
     const secrets = known({ tokens: Array.from({ length: 2000 }, (_, i) => `same-begin-${i}`) });
     const said = "same-begin-".repeat(10_000);

@@ -11,10 +11,11 @@ export function encodedForms(secret: string): EncodedForm[] {
   const base64 = [0, 1, 2].map((place) => base64At(secret, place));
   const urlSafe = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
   const parts = [...new Set([...base64, ...urlSafe])];
-  const written = [inUrl(secret), JSON.stringify(secret).slice(1, -1)].filter((text) => text !== secret);
+  const written = new Set([...inUrl(secret), ...inJson(secret), asNumber(secret)]);
+  written.delete(secret);
   return [
     ...parts.map((text) => ({ text, isPart: true })),
-    ...[...new Set(written)].map((text) => ({ text, isPart: false })),
+    ...[...written].map((text) => ({ text, isPart: false })),
   ];
 }
 
@@ -26,7 +27,33 @@ function base64At(secret: string, place: number): string {
   return text.slice(from, Math.floor(((place + bytes.length) * 8) / 6));
 }
 
-/** Half of a surrogate pair cannot be written in a URL. */
-function inUrl(secret: string): string {
-  return encodeURIComponent(secret.toWellFormed());
+/** Languages differ in what they leave as it is. Half of a surrogate pair cannot be written in a URL. */
+function inUrl(secret: string): string[] {
+  const plain = encodeURIComponent(secret.toWellFormed());
+  const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${hexOf(char).toUpperCase()}`);
+  return [plain, strict, strict.replaceAll("%2F", "/"), strict.replaceAll("%20", "+")];
+}
+
+/** Go escapes what means something in HTML, Python what is not ASCII; JSON may stand in a text in JSON. */
+function inJson(secret: string): string[] {
+  const plain = quoted(secret);
+  const escape = (char: string): string => `\\u${hexOf(char).padStart(4, "0")}`;
+  return [plain, quoted(plain), plain.replaceAll(/[<>&]/g, escape), plain.replaceAll(/[^ -~]/g, escape)];
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+function hexOf(char: string): string {
+  return char.charCodeAt(0).toString(16);
+}
+
+/** Templates of helm know numbers as floating point only. */
+function asNumber(secret: string): string {
+  return /^[1-9]\d{7,20}$/.test(secret)
+    ? Number(secret)
+        .toExponential()
+        .replace(/\+(?=\d$)/, "+0")
+    : secret;
 }

@@ -8,7 +8,7 @@ const HEAD = 32;
 /** So many first characters are looked up. */
 const START = 8;
 /** Forms that begin alike; further ones are not told apart: what begins so is hidden up to its end. */
-const MOST_ALIKE = 8;
+const MOST_ALIKE = 16;
 const FILTER_BITS = 1 << 16;
 
 /** One text to look for. */
