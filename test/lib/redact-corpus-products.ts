@@ -724,6 +724,15 @@ export const MORE_SECRETS: readonly Row[] = [
   ["config/haproxy.cfg", "userlist u\n  user bob insecure-password plainHap\n", "plainHap"],
   ["secrets/smtp", "mail-4Relay"],
   ["server/gossip", "qX7mZp2LkV9sTn4RbWc8YdHf3JgA6uEe"],
+  ["named.conf", 'key "ddns" {\n  algorithm hmac-sha256;\n  secret "b64key+xx==";\n};\n', "b64key+xx=="],
+  ["fluentd.conf", "<match **>\n  user elastic\n  aws_sec_key fls9pQ7x2\n</match>\n", "fls9pQ7x2"],
+  ["haproxy.cfg", "defaults\n  stats auth admin:hapw\n", "hapw"],
+  ["mastodon/secrets/activeRecordEncryption/deterministicKey", "arDK88zR"],
+  ["loki/storage/s3/s3", "s3://AK:lkurl@eu-west-1/b", "lkurl"],
+  ["jupyterhub/hub/services/svc/apiToken", "jsv-1"],
+  ["matrix/macaroon_secret_key", "msk-77"],
+  ["openvpn/client.conf", "auth SHA256\nsetenv PASS ovs1\n", "ovs1"],
+  ["wifi/wpa_passphrase", "my wifi 1"],
 ];
 
 export const MORE_PLAIN: readonly Row[] = [
@@ -1203,4 +1212,14 @@ export const MORE_PLAIN: readonly Row[] = [
   ["notes", "rabbitmqctl list_users"],
   ["notes", "echo done | tee /tmp/x"],
   ["notes", "session optional\nauth required\n"],
+  ["tokenBurst", 10],
+  ["passwordChars", 16],
+  ["sasMechanism", "PLAIN"],
+  ["kubeconfigSecret", "kcfg"],
+  ["session_conf_secret", "kong-session"],
+  ["openvpn/client.conf", "auth SHA256\ncipher AES-256-GCM\nkey /etc/tls/tls.key\n", "auth SHA256"],
+  ["basicAuthSecret", "ingress-basic-auth"],
+  ["jwtClaim", "sub"],
+  ["saltRounds", 10],
+  ["objectKey", "backups/db.tgz"],
 ];

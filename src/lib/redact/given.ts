@@ -14,7 +14,7 @@ const SCHEME = /\b((?:Bearer|Basic|Token|ApiKey|GenieKey|Splunk)[ \t]{1,20})([A-
 const QUOTED =
   /\b((?:passw(?:or)?d(?:\s{1,9}for\s{1,9}\S{1,80}\s{0,9}=)?|passphrase|identified(?:\s{1,9}with\s{1,9}[\w"'`]{1,64})?\s{1,9}(?:by|as))\s{1,9})([EN]?'(?:[^'\\]|\\.|''){1,256}(?=')|"(?:[^"\\]|\\.){1,256}(?=")|\$\$[^$]{1,256}(?=\$\$))/gi;
 /** The end of a line in a configuration, a key and a value: `requirepass secret`, `auth_pass s3c;`. */
-const DIRECTIVE = /(?<![\w.-])([\w.-]{2,64})([ \t]{1,20}\S{1,256}?)(?=;?[ \t]{0,20}$)/gm;
+const DIRECTIVE = /(?<![\w.-])([\w.-]{2,64})([ \t]{1,20}\S{1,256}?)(?=["']?;?[ \t]{0,20}$)/gm;
 /** `<property name="password" value="secret"/>`, `<name>password</name><value>secret</value>`. */
 const PAIR =
   /((?:\b(?:name|key)=["']|<(?:name|key)>)([\w.-]{2,64})(?:["']|<\/\w{2,4}>)\s{0,40}(?:value=["']|<(?:value|string)>))([^"'<]{1,300})/gi;
@@ -56,7 +56,7 @@ function hideBeside(text: string, hide: Hide, isProse: boolean): string {
   return plain.replaceAll(DIRECTIVE, (all, key: string, rest: string) => {
     const value = rest.trimStart();
     const isWords = SECRET_ANYWHERE.has(key.toLowerCase()) && /^[A-Z]?[a-z]+[.,:]?$/.test(value);
-    if (judgeKey(key) !== "secret" || isWords) return all;
+    if (!looksSecret(key) || isWords) return all;
     return key + rest.slice(0, rest.length - value.length) + hideQuoted({ key, value, isProse: true }, hide);
   });
 }

@@ -22,7 +22,7 @@ export const LIKELY_AT_END = list(`
 
 /** What may stand before `key` when the value is a key of cryptography or of an account. */
 export const KEYS_OF = list(`
-  api access private encryption encrypt decryption signing sign master shared account ssh license licence tls ssl app
+  api access private sec encryption encrypt decryption signing sign master shared account ssh license licence tls ssl app
   application server client storage integration auth session hmac aes rsa dsa ecdsa ed gpg pgp csrf jwt root admin kek
   dek crypt crypto cipher webhook write read ingest ingestion instrumentation psk deploy recovery unseal seal gossip
   routing datadog newrelic fernet pre host service gateway subscription consumer cookie token oauth sas symmetric
@@ -38,7 +38,7 @@ export const NAMES_BY_KEY = list(`
 
 /** What may stand before `secret` when the value most likely is the name of a Secret, or surely is. */
 export const SECRETS_BY_NAME = list(`
-  tls ca bundle cert certs certificate certificates config env docker registry credentials credential password passwords passwd key keys
+  tls ca bundle cert certs certificate certificates config conf kubeconfig env docker registry credentials credential password passwords passwd key keys
   keystore ingress volume file storage auth token k8s kube kubernetes object basic tokens license`);
 export const LISTS_SECRETS = list("pull external sealed image extra reloader");
 
@@ -67,7 +67,7 @@ export const ONLY_ABOUT = list(`
   addresses subnet subnets size cluster clusters environment owner team project projects tenant org public
   preset presets job jobs cronjob update updates authority responder requirements features feature compare comparison attempts retries budget
   encryption connector attribute attributes mtime link links placeholder stdin binding bindings second minute hour site
-  process`);
+  process burst chars mechanism mechanisms`);
 
 /** A first word that says that a key only chooses or names: `existingSecret`, `useToken`. */
 export const CHOOSES = list(`
