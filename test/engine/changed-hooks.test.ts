@@ -95,6 +95,22 @@ describe("a hook that was changed on disk, at the next reload", () => {
     );
   });
 
+  it("global: a run for its schedule that began before its watches were open is repeated when it fails", async () => {
+    const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
+    await lab.start();
+    const late = watching({
+      name: "late",
+      schedules: [{ queue: "side" }],
+      act: ([first]) => (first?.type === "schedule" ? { takes: 1000, fail: "not yet" } : {}),
+    });
+    lab.setGlobalHooks([watching({ act: () => ({ takes: 1000 }) }), late]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run(500);
+    lab.tick("late");
+    await lab.run(1500);
+    expect([lab.watches("late"), lab.describe()]).toEqual([true, ["side: hook late: schedule"]]);
+  });
+
   it("global, in a named queue: the reload waits for its Synchronization, but not if that fails", async () => {
     const kubernetes = [{ name: "pods", queue: "side" }];
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
