@@ -11,6 +11,22 @@ const shownValue = (text: string): unknown => {
   return typeof value === "string" ? starred(value) : value;
 };
 
+describe("a text that may be YAML", () => {
+  it.each([
+    [
+      'secrets "db" is forbidden: User cannot get resource',
+      'secrets "db" is forbidden: User cannot get resource',
+    ],
+    ["curl -u bob:ab1 -H 'X-Trace: on' https://h", "curl -u bob:* -H 'X-Trace: on' https://h"],
+    [
+      '{"a text of words": 1, "env": [{"name": "DB_PASSWORD", "value": "ab1c"}]}',
+      '{"a text of words": 1, "env": [{"name": "DB_PASSWORD", "value": "*"}]}',
+    ],
+  ])("%s", (text, wanted) => {
+    expect(shownValue(text)).toBe(wanted);
+  });
+});
+
 describe("passwords on command lines", () => {
   it.each([
     ["/usr/bin/mysql -u root -pab1 db", "/usr/bin/mysql -u root -p* db"],

@@ -26,7 +26,7 @@ export function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string
 
 /** `secrets "db" is forbidden: …` is no key with a value. */
 function isProse(document: object): boolean {
-  return Object.keys(document).some((key) => /\s\S+\s/.test(key));
+  return Object.keys(document).every((key) => /\s\S+\s/.test(key));
 }
 
 function mayBeDocument(text: string): boolean {
