@@ -10,7 +10,9 @@ export default {
   name: "events",
   title: "object created until the hook's first line; 500 at once; a patch that echoes the event",
   async run(bench) {
-    return [...(await single(bench)), ...(await bursts(bench)), ...(await echo(bench))];
+    const rows = await single(bench);
+    for (const reader of Object.keys(READERS)) rows.push(...(await bursts(bench, reader)));
+    return [...rows, ...(await echo(bench))];
   },
 };
 
@@ -57,11 +59,15 @@ async function single(bench) {
   ];
 }
 
+/** What a burst's hook does with its contexts; jq 1.6 takes 30 ms to start. */
+const READERS = {
+  "hook with jq": 'jq -r ".[].object.metadata.name" "$BINDING_CONTEXT_PATH" >>"$NOTES/notes"',
+  "hook without jq": `grep -o '"name":"burst-[^"]*"' "$BINDING_CONTEXT_PATH" | sort -u >>"$NOTES/notes"`,
+};
+
 /** Bursts one after the other to one operator; the objects of each are gone before the next begins. */
-async function bursts(bench) {
-  const body =
-    'jq -r ".[].object.metadata.name" "$BINDING_CONTEXT_PATH" >>"$NOTES/notes"; echo run >>"$NOTES/runs"';
-  const hook = await started(bench, body);
+async function bursts(bench, reader) {
+  const hook = await started(bench, READERS[reader]);
   const times = [];
   for (let round = 1; round <= ROUNDS; round += 1) {
     times.push(await burst(hook, round));
@@ -71,11 +77,11 @@ async function bursts(bench) {
   }
   const twice = notes(hook.dir).length - new Set(notes(hook.dir)).size;
   await hook.operator.stop();
-  const what = `${BURST} at once: all handled after the last answer`;
+  const what = `${BURST} at once, ${reader}: all handled after the last answer`;
   return [
     { what: `${what}: median of ${ROUNDS} rounds`, value: median(times), unit: "ms" },
     { what: `${what}: the worst round`, value: Math.max(...times), unit: "ms", target: 60 },
-    { what: `${BURST} at once: handled twice`, value: twice, unit: "", target: 0 },
+    { what: `${BURST} at once, ${reader}: handled twice`, value: twice, unit: "", target: 0 },
   ];
 }
 
