@@ -64,7 +64,7 @@ async function start(args: readonly string[], env: Environment): Promise<number>
   if (extra !== undefined) throw new UsageError([`"${extra}" is not understood; see addon-operator --help`]);
   // Loaded only now, so that the log shows early where a slow start spends its time.
   createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
-  const { operate } = await import("./operator.ts");
+  const { operate } = await import("./run-operator.ts");
   return operate(parsed, env);
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { decodeRelease, encodeFailed } from "../src/helm/record.ts";
 import { parseMetrics, parseObjectOperations } from "../src/hooks/index.ts";
-import { parseHookConfig } from "../src/hooks/config.ts";
+import { parseHookConfig } from "../src/hooks/hook-config.ts";
 import {
   DepthError,
   MAX_DEPTH,

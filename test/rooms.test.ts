@@ -18,11 +18,11 @@ const ROOMS = FLOORS.flat();
 /** Files beside the rooms, and who may import them. */
 const ROOT_FILES: Readonly<Record<string, readonly string[]>> = {
   "version.ts": ["wiring", "cli.ts"],
-  "environment.ts": ["wiring", "main.ts", "cli.ts", "config.ts", "operator.ts"],
+  "environment.ts": ["wiring", "main.ts", "cli.ts", "config.ts", "run-operator.ts"],
   "settings.ts": ["wiring", "config.ts", "usage.ts"],
-  "config.ts": ["offline", "wiring", "cli.ts", "operator.ts", "usage.ts"],
+  "config.ts": ["offline", "wiring", "cli.ts", "run-operator.ts", "usage.ts"],
   "usage.ts": ["cli.ts"],
-  "operator.ts": ["cli.ts"],
+  "run-operator.ts": ["cli.ts"],
   "cli.ts": ["main.ts"],
   "main.ts": [],
 };
@@ -202,7 +202,7 @@ describe("the rules themselves", () => {
   it.each([
     ["tasks/x.ts", 'import { run } from "../queue/index.ts";'],
     ["tasks/x.ts", "export const at = (ms: number) => new Date(ms).toISOString() + Date.UTC(2026);"],
-    ["cli.ts", 'const x = await import("./operator.ts");'],
+    ["cli.ts", 'const x = await import("./run-operator.ts");'],
   ])("%s: %s is fine", (path, text) => {
     expect(judge(path, text)).toEqual([]);
   });

@@ -1,6 +1,6 @@
 /** Reads the five or six fields of a crontab line into sets of values. */
 
-import { CrontabError } from "./errors.ts";
+import { CrontabError } from "./crontab-error.ts";
 
 /** The values a field allows. `star`: it was `*` or `?`, with or without a step. */
 export interface Field {

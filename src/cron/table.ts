@@ -9,7 +9,7 @@ export interface CronTableOptions {
   readonly zone: string;
 }
 
-interface Entry {
+interface ScheduledLine {
   readonly crontab: Crontab;
   readonly subscribers: Set<{ readonly fire: () => void }>;
   due: number | undefined;
@@ -29,7 +29,7 @@ const SET_BACK_MS = 3 * 3_600_000;
 export class CronTable {
   readonly #clock: Clock;
   readonly #zone: string;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, ScheduledLine>();
 
   constructor({ clock, zone }: CronTableOptions) {
     this.#clock = clock;
@@ -61,23 +61,23 @@ export class CronTable {
     this.#entries.clear();
   }
 
-  #open(line: string): Entry {
+  #open(line: string): ScheduledLine {
     const crontab = parseCrontab(line);
     const passed = this.#clock.now();
     const due = crontab.next(passed, this.#zone);
-    const entry: Entry = { crontab, subscribers: new Set(), due, passed, timer: undefined };
+    const entry: ScheduledLine = { crontab, subscribers: new Set(), due, passed, timer: undefined };
     this.#entries.set(line, entry);
     this.#arm(entry);
     return entry;
   }
 
-  #arm(entry: Entry): void {
+  #arm(entry: ScheduledLine): void {
     if (entry.due === undefined) return;
     const wait = Math.min(Math.max(entry.due - this.#clock.now(), 1), LOOK_MS);
     entry.timer = this.#clock.setTimer(wait, () => this.#look(entry));
   }
 
-  #look(entry: Entry): void {
+  #look(entry: ScheduledLine): void {
     const now = this.#clock.now();
     const { due } = entry;
     if (due === undefined) return;
@@ -94,7 +94,7 @@ export class CronTable {
   }
 
   /** Sets the timer for the first tick after now; `@every` keeps its phase. */
-  #pass(entry: Entry, now: number): void {
+  #pass(entry: ScheduledLine, now: number): void {
     const { crontab, due = now } = entry;
     entry.passed = due;
     const { periodMs } = crontab;
@@ -104,7 +104,7 @@ export class CronTable {
         : due + (Math.floor((now - due) / periodMs) + 1) * periodMs;
   }
 
-  #early(entry: Entry, now: number): void {
+  #early(entry: ScheduledLine, now: number): void {
     const { crontab, passed } = entry;
     if (now >= passed) return;
     const from = passed - now > SET_BACK_MS ? now : passed;

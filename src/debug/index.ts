@@ -1,4 +1,4 @@
-export * from "./cli.ts";
+export * from "./ask.ts";
 export * from "./http.ts";
 export * from "./queue-dump.ts";
 export { QueueFile } from "./queue-file.ts";

@@ -1,12 +1,12 @@
 /** Runs filters of the subset in JavaScript, with jq's results. */
 
 import { isJsonObject, type Json } from "../model/index.ts";
-import { FilterError } from "./errors.ts";
+import { FilterError } from "./filter-error.ts";
 import type { Node } from "./parser.ts";
 
 type Emit = (value: Json) => void;
 /** Calls `emit` with each output for `input`, in jq's order. */
-type Step = (input: Json, emit: Emit) => void;
+type Emitter = (input: Json, emit: Emit) => void;
 
 /** The tree as a function from an input to all of its outputs. It throws FilterError where jq reports an error. */
 export function compileSubset(node: Node): (input: Json) => Json[] {
@@ -14,13 +14,13 @@ export function compileSubset(node: Node): (input: Json) => Json[] {
   return (input) => collect(step, input);
 }
 
-function collect(step: Step, input: Json): Json[] {
+function collect(step: Emitter, input: Json): Json[] {
   const outputs: Json[] = [];
   step(input, (value) => outputs.push(value));
   return outputs;
 }
 
-function compile(node: Node): Step {
+function compile(node: Node): Emitter {
   if ("left" in node) return COMBINE[node.op](compile(node.left), compile(node.right));
   if ("of" in node) return access(node.of, stepOf(node));
   switch (node.op) {
@@ -39,21 +39,21 @@ function compile(node: Node): Step {
 
 const COMBINE = { pipe, comma, default: defaulted };
 
-function stepOf(node: Extract<Node, { of: Node }>): Step {
+function stepOf(node: Extract<Node, { of: Node }>): Emitter {
   if (node.op === "field") return fieldOf(node.key, node.optional);
   if (node.op === "index") return itemOf(node.index, node.optional);
   return node.optional ? eachIfAny : each;
 }
 
-function access(of: Node, step: Step): Step {
+function access(of: Node, step: Emitter): Emitter {
   return of.op === "identity" ? step : pipe(compile(of), step);
 }
 
-function pipe(left: Step, right: Step): Step {
+function pipe(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => left(input, (value) => right(value, emit));
 }
 
-function comma(left: Step, right: Step): Step {
+function comma(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => {
     left(input, emit);
     right(input, emit);
@@ -64,7 +64,7 @@ function comma(left: Step, right: Step): Step {
  * The outputs of the left side that are neither null nor false, as they come (an error may follow); if there are
  * none, the right side.
  */
-function defaulted(left: Step, right: Step): Step {
+function defaulted(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => {
     let found = false;
     left(input, (value) => {
@@ -77,7 +77,7 @@ function defaulted(left: Step, right: Step): Step {
 }
 
 /** Outputs before an error count; errors of later steps are not caught (as in jq 1.7 and gojq). */
-function attempt(body: Step): Step {
+function attempt(body: Emitter): Emitter {
   return (input, emit) => {
     const outputs: Json[] = [];
     try {
@@ -89,13 +89,13 @@ function attempt(body: Step): Step {
   };
 }
 
-function arrayOf(body: Node | undefined): Step {
+function arrayOf(body: Node | undefined): Emitter {
   if (body === undefined) return (_input, emit) => emit([]);
   const step = compile(body);
   return (input, emit) => emit(collect(step, input));
 }
 
-function objectOf(entries: readonly (readonly [string, Node])[]): Step {
+function objectOf(entries: readonly (readonly [string, Node])[]): Emitter {
   let build: (input: Json, made: readonly (readonly [string, Json])[], emit: Emit) => void;
   build = (_input, made, emit) => emit(Object.fromEntries(made));
   for (const [key, value] of entries.toReversed()) {
@@ -107,7 +107,7 @@ function objectOf(entries: readonly (readonly [string, Node])[]): Step {
   return (input, emit) => start(input, [], emit);
 }
 
-function fieldOf(key: string, optional: boolean): Step {
+function fieldOf(key: string, optional: boolean): Emitter {
   return (input, emit) => {
     if (input === null) return emit(null);
     if (isJsonObject(input)) return emit(Object.hasOwn(input, key) ? (input[key] ?? null) : null);
@@ -116,7 +116,7 @@ function fieldOf(key: string, optional: boolean): Step {
   };
 }
 
-function itemOf(index: number, optional: boolean): Step {
+function itemOf(index: number, optional: boolean): Emitter {
   return (input, emit) => {
     if (input === null) return emit(null);
     if (Array.isArray(input)) return emit(input.at(index) ?? null);
@@ -124,14 +124,14 @@ function itemOf(index: number, optional: boolean): Step {
   };
 }
 
-const each: Step = (input, emit) => {
+const each: Emitter = (input, emit) => {
   const members = membersOf(input);
   // The value is left out of the message, unlike in jq's: it may be a secret.
   if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${typeName(input)}`);
   for (const member of members) emit(member ?? null);
 };
 
-const eachIfAny: Step = (input, emit) => {
+const eachIfAny: Emitter = (input, emit) => {
   for (const member of membersOf(input) ?? []) emit(member ?? null);
 };
 

@@ -1,2 +1,2 @@
-export { FilterEngine, type FilterEngineOptions } from "./engine.ts";
-export { FilterError } from "./errors.ts";
+export { FilterEngine, type FilterEngineOptions } from "./filter-engine.ts";
+export { FilterError } from "./filter-error.ts";

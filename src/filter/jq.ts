@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { delimiter, join, resolve } from "node:path";
 
 import { run } from "../process/index.ts";
-import { FilterError } from "./errors.ts";
+import { FilterError } from "./filter-error.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 

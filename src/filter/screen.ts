@@ -1,6 +1,6 @@
 /** Refuses what a filter of events may not use. */
 
-import { FilterError } from "./errors.ts";
+import { FilterError } from "./filter-error.ts";
 import { tokenize, UnreadableText, type Token } from "./lexer.ts";
 
 const NEXT_EVENT = "it would read the next event instead of this object";

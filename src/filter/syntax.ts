@@ -2,7 +2,7 @@
 
 import { oneLine } from "../lib/index.ts";
 import { run } from "../process/index.ts";
-import { FilterError } from "./errors.ts";
+import { FilterError } from "./filter-error.ts";
 import { type Jq, nodeJqFile } from "./jq.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;

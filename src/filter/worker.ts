@@ -11,7 +11,7 @@ import {
 } from "../lib/index.ts";
 import { isJsonObject, type Json } from "../model/index.ts";
 import { Coprocess, type CoprocessExit } from "../process/index.ts";
-import { FilterError } from "./errors.ts";
+import { FilterError } from "./filter-error.ts";
 import type { Jq } from "./jq.ts";
 
 export interface WorkerOptions {

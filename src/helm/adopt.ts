@@ -1,7 +1,7 @@
 /** Finds out who made a release, and whether a module may take it over (docs/RUNNING.md, "Taking over"). */
 
 import { oneLine } from "../lib/index.ts";
-import { ForeignReleaseError } from "./errors.ts";
+import { ForeignReleaseError } from "./helm-errors.ts";
 import { GO_LABELS, isCurrentScheme, LABELS } from "./labels.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
 

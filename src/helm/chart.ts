@@ -23,7 +23,7 @@ export interface Chart {
   readonly mentionsShared: boolean;
 }
 
-interface Known {
+interface CachedChart {
   readonly fingerprint: string;
   readonly settled: boolean;
   readonly chart: Chart;
@@ -31,7 +31,7 @@ interface Known {
 
 /** Reads charts, opening only files of charts that changed. */
 export class ChartReader {
-  readonly #known = new Map<string, Known>();
+  readonly #cache = new Map<string, CachedChart>();
   readonly #clock: Clock;
 
   constructor(clock: Clock) {
@@ -42,11 +42,11 @@ export class ChartReader {
   read(module: Pick<Module, "dir" | "chart">): Chart {
     const files = listChartFiles(module.dir, module.chart === "synthetic");
     const fingerprint = fingerprintOf(files);
-    const known = this.#known.get(module.dir);
+    const known = this.#cache.get(module.dir);
     if (known?.settled === true && known.fingerprint === fingerprint) return known.chart;
     const settled = isSettled(files, this.#clock.now());
     const chart = readChart(files, module.chart);
-    this.#known.set(module.dir, { fingerprint, settled, chart });
+    this.#cache.set(module.dir, { fingerprint, settled, chart });
     return chart;
   }
 }

@@ -10,7 +10,7 @@ import { run } from "../process/index.ts";
 import type { RunResult } from "../process/index.ts";
 import { locate, noteMajor, notedMajor } from "./binary.ts";
 import type { Binary } from "./binary.ts";
-import { HelmError } from "./errors.ts";
+import { HelmError } from "./helm-errors.ts";
 import { MARK } from "./live-helms.ts";
 
 /** Called with what helm does; its methods are cheap and never throw. */
@@ -45,7 +45,7 @@ export interface HelmOptions {
   readonly kubeContext?: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly witness?: HelmWitness;
+  readonly recorder?: HelmWitness;
 }
 
 /** One chart to be rendered or released. */
@@ -226,7 +226,7 @@ export class Helm {
     });
     const operation = operationOf(verb, args);
     if (operation !== undefined)
-      this.#options.witness?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
+      this.#options.recorder?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
     if (result.outcome !== "succeeded") throw new HelmError(`${verb} ${call.release}`.trim(), result);
     return result;
   }

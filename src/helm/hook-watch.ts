@@ -2,7 +2,7 @@
 
 import type { Clock, Timer } from "../lib/index.ts";
 import { isUnfinished } from "./decide.ts";
-import { HelmError } from "./errors.ts";
+import { HelmError } from "./helm-errors.ts";
 import type { HookRecord } from "./record.ts";
 import type { ReleaseStore } from "./release-store.ts";
 

@@ -2,7 +2,7 @@
 
 import { Scratch } from "../process/index.ts";
 import { examine, labelsOf } from "./reconcile.ts";
-import type { Reconciler, Step, WaitingInstall } from "./reconcile.ts";
+import type { Reconciler, Reconciliation, WaitingInstall } from "./reconcile.ts";
 import type { AheadRequest } from "./render-ahead.ts";
 
 /** A helm that waits longer than this is ended: the module before it takes its time. */
@@ -56,7 +56,7 @@ export class InstallAhead {
   }
 
   /** The helm that waits to do exactly this. */
-  take(step: Step): WaitingInstall | undefined {
+  take(step: Reconciliation): WaitingInstall | undefined {
     const waiting = this.#now;
     this.#now = undefined;
     if (waiting === undefined || waiting.signal.aborted) return undefined;
@@ -91,7 +91,7 @@ export class InstallAhead {
     }
   }
 
-  async #launch(step: Step, abort: AbortController, signal: AbortSignal): Promise<Waiting> {
+  async #launch(step: Reconciliation, abort: AbortController, signal: AbortSignal): Promise<Waiting> {
     const { helm, tmpDir, clock } = this.#tools;
     const { module, values } = step.request;
     const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);

@@ -5,14 +5,14 @@ import type { UpgradeCall } from "./helm.ts";
 import { documentsOf, nameOf, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { annotationsOf, KEEP, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
-import type { Step } from "./reconcile.ts";
+import type { Reconciliation } from "./reconcile.ts";
 import { isShared } from "./shared-kinds.ts";
 
 /**
  * Before helm takes them over: namespaces and CRDs of a chart that somebody else made are marked to outlive the
  * release. The mark is on the object itself, where helm's upgrades and the operator's removals find it.
  */
-export async function keepExisting(step: Step, call: UpgradeCall): Promise<void> {
+export async function keepExisting(step: Reconciliation, call: UpgradeCall): Promise<void> {
   if (!step.chart.mentionsShared) return;
   const { tools, request } = step;
   const rendered = await renderedFor(step, call);
@@ -31,7 +31,7 @@ export async function keepExisting(step: Step, call: UpgradeCall): Promise<void>
 
 /** What helm would make of a chart that is about to be released. */
 export async function renderedFor(
-  { tools, chart, origin }: Step,
+  { tools, chart, origin }: Reconciliation,
   call: UpgradeCall,
 ): Promise<readonly string[]> {
   const { lookup, capabilities } = chart.reach;
@@ -40,7 +40,7 @@ export async function renderedFor(
 }
 
 /** It exists, is not marked yet, and no release of this operator has made it. */
-async function isSomebodysOwn({ tools, request }: Step, object: ObjectRef): Promise<boolean> {
+async function isSomebodysOwn({ tools, request }: Reconciliation, object: ObjectRef): Promise<boolean> {
   const annotations = await annotationsOf(tools, object, request.signal);
   if (annotations === undefined || annotations[RESOURCE_POLICY] !== undefined) return false;
   const owner = ownerOf(annotations, tools.namespace);

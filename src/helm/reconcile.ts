@@ -10,7 +10,7 @@ import { originToWorkOn } from "./adopt.ts";
 import type { AdoptPolicy, Origin } from "./adopt.ts";
 import { decide, isUnfinished } from "./decide.ts";
 import type { Decision } from "./decide.ts";
-import { BrokenRecordError, HelmError } from "./errors.ts";
+import { BrokenRecordError, HelmError } from "./helm-errors.ts";
 import type { Helm, UpgradeCall } from "./helm.ts";
 import { withHookWatch } from "./hook-watch.ts";
 import { inputsDigest, withValueTemplates } from "./inputs.ts";
@@ -36,7 +36,7 @@ export interface Rendered {
 }
 
 /** A manifest that was rendered before its turn, and the digest of its inputs. */
-export interface Made extends Rendered {
+export interface PreparedManifest extends Rendered {
   readonly inputs: string;
 }
 
@@ -67,15 +67,15 @@ export interface Reconciler extends LookTools, RestoreTools {
   /** Modules of the reload under way that are about to make objects, by `keyIn`. */
   readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
   /** What was rendered before its turn, if anything. */
-  readonly ahead?: (module: string, signal: AbortSignal) => Promise<Made | undefined>;
+  readonly ahead?: (module: string, signal: AbortSignal) => Promise<PreparedManifest | undefined>;
   /** A helm that was started before its turn and waits to install just this, if there is one. */
-  readonly waiting?: (step: Step) => WaitingInstall | undefined;
+  readonly waiting?: (step: Reconciliation) => WaitingInstall | undefined;
 }
 
 type Result = Pick<ReleaseOutcome, "action" | "recovered">;
 
 /** The work on one release that is under way. */
-export interface Step {
+export interface Reconciliation {
   readonly tools: Reconciler;
   readonly request: ReconcileRequest;
   readonly chart: Chart;
@@ -99,7 +99,11 @@ export async function reconcileRelease(tools: Reconciler, request: ReconcileRequ
   return { ...result, action: "restored" };
 }
 
-async function act(step: Step, release: ReleaseMeta | undefined, decision: Decision): Promise<Result> {
+async function act(
+  step: Reconciliation,
+  release: ReleaseMeta | undefined,
+  decision: Decision,
+): Promise<Result> {
   switch (decision.act) {
     case "nothing":
       return { action: "unchanged", recovered: false };
@@ -117,7 +121,7 @@ async function act(step: Step, release: ReleaseMeta | undefined, decision: Decis
 export async function examine(
   tools: Reconciler,
   request: ReconcileRequest,
-): Promise<{ step: Step; release: ReleaseMeta | undefined; decision: Decision }> {
+): Promise<{ step: Reconciliation; release: ReleaseMeta | undefined; decision: Decision }> {
   const { module } = request;
   const release = tools.store.get(module.name);
   const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
@@ -146,7 +150,7 @@ function parseValues(text: string): JsonObject {
 }
 
 /** Ends what an earlier operator process left running, then marks the record failed, so that helm can go on. */
-async function recover({ tools, request }: Step): Promise<ReleaseMeta | undefined> {
+async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta | undefined> {
   const { store, managedBy, clock, logger } = tools;
   const { module, signal } = request;
   await endLiveHelms(`${managedBy}/${module.name}`, clock, signal);
@@ -157,7 +161,7 @@ async function recover({ tools, request }: Step): Promise<ReleaseMeta | undefine
   return store.get(module.name);
 }
 
-async function compare(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
+async function compare(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Result["action"]> {
   if (release === undefined) return upgrade(step, release);
   const ahead = await renderedAhead(step, release);
   if (ahead?.same === true) return relabel(step, release, ahead.rendered.checksum);
@@ -175,7 +179,7 @@ interface Comparison {
 }
 
 /** What was rendered before its turn, from exactly these inputs. */
-async function renderedAhead(step: Step, release: ReleaseMeta): Promise<Comparison | undefined> {
+async function renderedAhead(step: Reconciliation, release: ReleaseMeta): Promise<Comparison | undefined> {
   const { tools, request, inputs } = step;
   const made = await tools.ahead?.(request.module.name, request.signal);
   if (made?.inputs !== inputs) return undefined;
@@ -183,7 +187,7 @@ async function renderedAhead(step: Step, release: ReleaseMeta): Promise<Comparis
   return stored === undefined ? undefined : { rendered: made, same: made.checksum === stored };
 }
 
-async function look(step: Step, release: ReleaseMeta, call: UpgradeCall): Promise<Comparison> {
+async function look(step: Reconciliation, release: ReleaseMeta, call: UpgradeCall): Promise<Comparison> {
   const documents = (await render(step, call)).flatMap(documentsOf);
   return { rendered: renderedOf(documents), same: await isSame(step, release, documents) };
 }
@@ -193,7 +197,11 @@ export function renderedOf(documents: readonly Json[]): Rendered {
   return { checksum: manifestChecksum(documents), objects: objectsOf(documents) };
 }
 
-async function relabel(step: Step, release: ReleaseMeta, manifest: string): Promise<Result["action"]> {
+async function relabel(
+  step: Reconciliation,
+  release: ReleaseMeta,
+  manifest: string,
+): Promise<Result["action"]> {
   const labels = labelsOf(step, manifest, false);
   const isOwed = (key: string): boolean => release.labels[key] !== labels[key];
   if (!Object.keys(labels).some(isOwed)) return "unchanged";
@@ -210,14 +218,18 @@ async function relabel(step: Step, release: ReleaseMeta, manifest: string): Prom
 }
 
 /** Whether the release already is what was rendered: by our label, or by its record where it has none. */
-export async function isSame(step: Step, release: ReleaseMeta, rendered: readonly Json[]): Promise<boolean> {
+export async function isSame(
+  step: Reconciliation,
+  release: ReleaseMeta,
+  rendered: readonly Json[],
+): Promise<boolean> {
   const stored = await storedChecksum(step, release);
   if (stored !== undefined) return stored === manifestChecksum(rendered);
   return (await step.tools.store.summary(release)).adoptionChecksum === adoptionChecksum(rendered);
 }
 
 /** Checksum of the release, by its label, else by its record; undefined where it has no labels of this operator. */
-async function storedChecksum({ tools }: Step, release: ReleaseMeta): Promise<string | undefined> {
+async function storedChecksum({ tools }: Reconciliation, release: ReleaseMeta): Promise<string | undefined> {
   const label = release.labels[LABELS.manifest];
   if (isCurrentScheme(label)) return label;
   if (release.labels[LABELS.managedBy] === undefined) return undefined;
@@ -225,13 +237,13 @@ async function storedChecksum({ tools }: Step, release: ReleaseMeta): Promise<st
 }
 
 /** With the server's data only where templates use it, since that takes twice as long. */
-export async function render(step: Step, call: UpgradeCall): Promise<string[]> {
+export async function render(step: Reconciliation, call: UpgradeCall): Promise<string[]> {
   const { reach } = step.chart;
   if (reach.lookup || reach.capabilities) return step.tools.helm.dryRun(call);
   return [await step.tools.helm.template({ ...call, isUpgrade: true })];
 }
 
-async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Result["action"]> {
+async function upgrade(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Result["action"]> {
   const waiting = release === undefined ? step.tools.waiting?.(step) : undefined;
   if (waiting !== undefined)
     return perform(step, release, {
@@ -243,7 +255,7 @@ async function upgrade(step: Step, release: ReleaseMeta | undefined): Promise<Re
 
 /** The helm that waited was not allowed to take over objects of others. */
 async function goOrTakeOver(
-  step: Step,
+  step: Reconciliation,
   waiting: WaitingInstall,
   labels: UpgradeCall["labels"],
 ): Promise<void> {
@@ -255,7 +267,7 @@ async function goOrTakeOver(
   }
 }
 
-function upgrading(step: Step, call: UpgradeCall, rendered: Rendered | undefined): Performance {
+function upgrading(step: Reconciliation, call: UpgradeCall, rendered: Rendered | undefined): Performance {
   const helm = async (labels: UpgradeCall["labels"]): Promise<void> => {
     const { tools, request } = step;
     await keepExisting(step, call);
@@ -267,7 +279,12 @@ function upgrading(step: Step, call: UpgradeCall, rendered: Rendered | undefined
 }
 
 /** Another try with equal inputs renders the same, unless templates use `lookup`. */
-async function madeBefore({ tools, request, chart, inputs }: Step): Promise<Rendered["objects"] | undefined> {
+async function madeBefore({
+  tools,
+  request,
+  chart,
+  inputs,
+}: Reconciliation): Promise<Rendered["objects"] | undefined> {
   const release = tools.store.get(request.module.name);
   if (release?.labels[LABELS.inputs] !== inputs || chart.reach.lookup) return undefined;
   return (await tools.store.summary(release)).objects;
@@ -280,7 +297,7 @@ interface Performance {
 }
 
 async function perform(
-  step: Step,
+  step: Reconciliation,
   release: ReleaseMeta | undefined,
   { helm, manifest }: Performance,
 ): Promise<Result["action"]> {
@@ -301,7 +318,7 @@ async function perform(
   return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
 }
 
-function tellAdoption({ origin, tools, request }: Step): void {
+function tellAdoption({ origin, tools, request }: Reconciliation): void {
   if (origin === "hand") tools.adopting(request.module.name);
 }
 
@@ -326,7 +343,11 @@ const BUSY = ["another operation ", " is in progress"];
 /** The Secret of a revision is there, but helm does not take it for one. */
 const UNSEEN = ["release: already exists", "no revision for release"];
 
-async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall["labels"]): Promise<void> {
+async function upgradeOrMend(
+  step: Reconciliation,
+  call: UpgradeCall,
+  labels: UpgradeCall["labels"],
+): Promise<void> {
   const { helm } = step.tools;
   try {
     await helm.upgradeInstall({ ...call, labels });
@@ -338,7 +359,7 @@ async function upgradeOrMend(step: Step, call: UpgradeCall, labels: UpgradeCall[
 }
 
 /** True when helm's complaint about the records of a release was put right. */
-async function mend(step: Step, complaint: string): Promise<boolean> {
+async function mend(step: Reconciliation, complaint: string): Promise<boolean> {
   const { store, logger } = step.tools;
   const { module, signal } = step.request;
   if (BUSY.every((part) => complaint.includes(part))) {
@@ -353,7 +374,7 @@ async function mend(step: Step, complaint: string): Promise<boolean> {
 }
 
 /** Which Secret helm does not take for a revision. Throws BrokenRecordError where it is one that cannot be read. */
-async function unseen({ tools, request }: Step): Promise<Error> {
+async function unseen({ tools, request }: Reconciliation): Promise<Error> {
   const { name } = request.module;
   const newest = await tools.store.refresh(name, request.signal);
   if (newest !== undefined) await tools.store.record(newest, request.signal);
@@ -362,7 +383,11 @@ async function unseen({ tools, request }: Step): Promise<Error> {
 }
 
 /** `null` removes the manifest label of the last revision; a new release has none. */
-export function labelsOf(step: Step, manifest: string | undefined, isFirst: boolean): Record<string, string> {
+export function labelsOf(
+  step: Reconciliation,
+  manifest: string | undefined,
+  isFirst: boolean,
+): Record<string, string> {
   const { inputs, tools } = step;
   const known = manifest ?? (isFirst ? undefined : "null");
   const label = known === undefined ? {} : { [LABELS.manifest]: known };
@@ -371,7 +396,7 @@ export function labelsOf(step: Step, manifest: string | undefined, isFirst: bool
 
 /** Gives `act` what an upgrade needs; chart and values file are removed afterwards. */
 export function withCall<T>(
-  step: Step,
+  step: Reconciliation,
   release: ReleaseMeta | undefined,
   act: (call: UpgradeCall) => Promise<T>,
 ): Promise<T> {
@@ -383,7 +408,7 @@ export function withCall<T>(
 }
 
 /** helm goes on in the way it began; an uninstalled release begins anew. helm 3 has one way only. */
-async function applyMethodOf(step: Step, release: ReleaseMeta): Promise<"csa" | "ssa" | undefined> {
+async function applyMethodOf(step: Reconciliation, release: ReleaseMeta): Promise<"csa" | "ssa" | undefined> {
   const { helm, store } = step.tools;
   const { signal } = step.request;
   if (release.status === "uninstalled" || (await helm.major(signal)) < 4) return undefined;

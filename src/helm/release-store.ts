@@ -14,7 +14,7 @@ import {
 } from "../kube/index.ts";
 import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../kube/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import { BrokenRecordError } from "./errors.ts";
+import { BrokenRecordError } from "./helm-errors.ts";
 import { LABELS } from "./labels.ts";
 import { decodeRelease, encodeFailed, encodeManifest } from "./record.ts";
 import type { ReleaseRecord } from "./record.ts";

@@ -8,7 +8,7 @@ import type { AdoptPolicy, Origin } from "./adopt.ts";
 import { Capabilities } from "./capabilities.ts";
 import { ChartReader } from "./chart.ts";
 import { ensureCrds } from "./crds.ts";
-import { ForeignReleaseError } from "./errors.ts";
+import { ForeignReleaseError } from "./helm-errors.ts";
 import { Helm } from "./helm.ts";
 import type { HelmOptions } from "./helm.ts";
 import { withHookWatch } from "./hook-watch.ts";
@@ -22,8 +22,8 @@ import type { ObjectRef } from "./manifest.ts";
 import { manifestDiff } from "./manifest-diff.ts";
 import { previewRelease, renderRelease } from "./preview.ts";
 import type { Preview } from "./preview.ts";
-import { purgeList } from "./purge.ts";
-import type { PurgePolicy } from "./purge.ts";
+import { purgeList } from "./purge-list.ts";
+import type { PurgePolicy } from "./purge-list.ts";
 import { writeLabels, reconcileRelease } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import { RenderAhead } from "./render-ahead.ts";
@@ -106,7 +106,7 @@ export class Releases {
       capabilities: new Capabilities(client, clock),
       isOurs: (release) => this.#ownership(release) === "ours",
       adopting: (release) => this.#adopting(release),
-      tookOver: (release, objects) => options.witness?.tookOver(release, objects),
+      tookOver: (release, objects) => options.recorder?.tookOver(release, objects),
       oweLabel: (release) => this.#lateLabels.owe(release),
       ahead: (module, signal) => this.#ahead.take(module, signal),
       waiting: (step) => this.#installs.take(step),
@@ -141,14 +141,14 @@ export class Releases {
     this.#lateLabels.touch();
     this.#upcoming.turn(request.module.name);
     await this.#installs.turn(request.module.name);
-    const { clock, witness } = this.#options;
+    const { clock, recorder } = this.#options;
     const { name } = request.module;
     const from = clock.monotonic();
     try {
       const { action, recovered } = await reconcileRelease(this.#reconciler, request);
       return { action, recovered, release: this.get(name) };
     } finally {
-      witness?.reconciled(name, (clock.monotonic() - from) / 1000);
+      recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
     }
   }
 
@@ -318,7 +318,7 @@ export class Releases {
 
   #adopting(release: string): void {
     this.#options.logger.warn("A release that somebody made with helm is taken over", { release });
-    this.#options.witness?.adopted(release);
+    this.#options.recorder?.adopted(release);
   }
 
   async #lookForGoMark(meta: ReleaseMeta, signal?: AbortSignal): Promise<void> {

@@ -6,7 +6,7 @@ import { inParallel } from "../kube/index.ts";
 import { LABELS } from "./labels.ts";
 import { documentsOf } from "./manifest.ts";
 import { examine, render, renderedOf, withCall } from "./reconcile.ts";
-import type { Made, Reconciler } from "./reconcile.ts";
+import type { PreparedManifest, Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
 
 /** Rendering takes processor time: more at once only makes each slower. */
@@ -20,7 +20,7 @@ export type AheadRequest = Pick<ReconcileRequest, "module" | "values">;
  */
 export class RenderAhead {
   readonly #tools: Reconciler;
-  #made = new Map<string, Promise<Made | undefined>>();
+  #made = new Map<string, Promise<PreparedManifest | undefined>>();
   #stop = new AbortController();
 
   constructor(tools: Reconciler) {
@@ -32,7 +32,10 @@ export class RenderAhead {
     this.stop();
     this.#stop = new AbortController();
     const { signal } = this.#stop;
-    const jobs = requests.map((request) => ({ request, ...Promise.withResolvers<Made | undefined>() }));
+    const jobs = requests.map((request) => ({
+      request,
+      ...Promise.withResolvers<PreparedManifest | undefined>(),
+    }));
     this.#made = new Map(jobs.map(({ request, promise }) => [request.module.name, promise]));
     void inParallel(AT_ONCE, jobs, async ({ request, resolve }) =>
       resolve(await this.#render({ ...request, signal }).catch(() => undefined)),
@@ -40,7 +43,7 @@ export class RenderAhead {
   }
 
   /** The rendering of a module, once; undefined where there is none. An abort ends all of them. */
-  async take(module: string, signal: AbortSignal): Promise<Made | undefined> {
+  async take(module: string, signal: AbortSignal): Promise<PreparedManifest | undefined> {
     const made = this.#made.get(module);
     this.#made.delete(module);
     const stop = (): void => this.stop();
@@ -56,7 +59,7 @@ export class RenderAhead {
     this.#stop.abort();
   }
 
-  async #render(request: ReconcileRequest): Promise<Made | undefined> {
+  async #render(request: ReconcileRequest): Promise<PreparedManifest | undefined> {
     request.signal.throwIfAborted();
     const { step, release, decision } = await examine(this.#tools, request);
     if (decision.act !== "compare" || step.chart.reach.lookup || release === undefined) return undefined;

@@ -4,7 +4,7 @@ import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.t
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import { RestoreError } from "./errors.ts";
+import { RestoreError } from "./helm-errors.ts";
 import { documentsOf, lastingBodies, member, nameOf, refOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";

@@ -2,13 +2,13 @@
 
 import { inParallel } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { HelmError } from "./errors.ts";
+import { HelmError } from "./helm-errors.ts";
 import type { UpgradeCall } from "./helm.ts";
 import { renderedFor } from "./keep.ts";
 import { documentsOf, nameOf, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { annotationsOf, ownerOf } from "./outliving.ts";
-import type { Step } from "./reconcile.ts";
+import type { Reconciliation } from "./reconcile.ts";
 
 /** helm has no code for it: an object exists already, and its marks do not name this release. */
 const NOT_OURS = "cannot be imported into the current release";
@@ -24,7 +24,7 @@ export function isTaken(error: unknown): error is HelmError {
 
 /** Upgrades the release and takes over all its objects, after the former owners were told. */
 export async function takeOver(
-  step: Step,
+  step: Reconciliation,
   call: UpgradeCall,
   taken: { readonly error: HelmError; readonly labels: UpgradeCall["labels"] },
 ): Promise<void> {
@@ -40,7 +40,7 @@ export async function takeOver(
 }
 
 /** Objects of the chart that belong to other releases, each with its release. */
-async function othersOf(step: Step, call: UpgradeCall): Promise<string[]> {
+async function othersOf(step: Reconciliation, call: UpgradeCall): Promise<string[]> {
   const { tools, request } = step;
   const objects = objectsOf((await renderedFor(step, call)).flatMap(documentsOf));
   const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {

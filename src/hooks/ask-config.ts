@@ -3,8 +3,8 @@
 import { type Logger, oneLine } from "../lib/index.ts";
 import type { HookConfig, HookFile } from "../model/index.ts";
 import { run, type RunResult } from "../process/index.ts";
-import { commandOf, workingDirOf } from "./command.ts";
-import { type HookKind, parseHookConfig } from "./config.ts";
+import { commandOf, workingDirOf } from "./hook-command.ts";
+import { type HookKind, parseHookConfig } from "./hook-config.ts";
 
 /** What asking hooks needs. `checkCrontab` and `checkFilter` throw (or reject) when the text is wrong. */
 export interface AskOptions {

@@ -1,8 +1,8 @@
 export { allowsFailure, collapseGroups, hookTask } from "./combine.ts";
-export { parseHookConfig, type HookKind } from "./config.ts";
+export { parseHookConfig, type HookKind } from "./hook-config.ts";
 export { renderContext, type SnapshotSource } from "./context.ts";
 export { runEnabledScript } from "./enabled-script.ts";
-export { hookEnvironment } from "./environment.ts";
+export { hookEnvironment } from "./hook-environment.ts";
 export { LeftoverError } from "./json-stream.ts";
 export type { HookOutput } from "./leftovers.ts";
 export { HookLoader, type HookLoaderOptions } from "./loader.ts";
@@ -10,5 +10,5 @@ export { parseMetrics } from "./metric-operations.ts";
 export { parseObjectOperations, type ObjectOperation } from "./object-operations.ts";
 export { runHook, type RunSettings } from "./run-hook.ts";
 export { hookFileAt, hookOffline, type OfflineRun } from "./offline.ts";
-export { lintHook } from "./lint.ts";
+export { lintHook } from "./lint-hook.ts";
 export type { AskOptions } from "./ask-config.ts";

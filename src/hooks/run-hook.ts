@@ -3,7 +3,7 @@
 import { type LogFields, type Logger, oneLine } from "../lib/index.ts";
 import { bindingName, type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
 import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
-import { commandOf, workingDirOf } from "./command.ts";
+import { commandOf, workingDirOf } from "./hook-command.ts";
 import { renderContext, type SnapshotSource } from "./context.ts";
 import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./leftovers.ts";
 import { OutputLog } from "./output-log.ts";

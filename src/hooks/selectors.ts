@@ -10,13 +10,16 @@ const LABEL_KEY =
   /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-interface Place {
+interface ConfigPath {
   readonly path: string;
   readonly complain: Complain;
 }
 
 /** A label selector in the API's form; both spellings of `operator` are accepted. */
-export function labelSelector(raw: RawLabelSelector | undefined, place: Place): LabelSelector | undefined {
+export function labelSelector(
+  raw: RawLabelSelector | undefined,
+  place: ConfigPath,
+): LabelSelector | undefined {
   if (raw === undefined) return undefined;
   for (const [key, value] of Object.entries(raw.matchLabels ?? {})) {
     checkKey(key, { ...place, path: `${place.path}.matchLabels` });
@@ -34,7 +37,7 @@ export function labelSelector(raw: RawLabelSelector | undefined, place: Place): 
 type RawExpression = NonNullable<RawLabelSelector["matchExpressions"]>[number];
 type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 
-function labelExpression(raw: RawExpression, place: Place): Expression {
+function labelExpression(raw: RawExpression, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];
   checkKey(raw.key, { ...place, path: `${place.path}.key` });
@@ -43,7 +46,7 @@ function labelExpression(raw: RawExpression, place: Place): Expression {
   return { key: raw.key, operator: operator ?? "Exists", ...(values.length > 0 ? { values } : {}) };
 }
 
-function checkOperator(operator: string | undefined, values: number, { path, complain }: Place): void {
+function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
   const wanted = takesValues(operator);
   if (wanted && values === 0) complain(`${path}.values must not be empty for operator ${operator}`);
@@ -54,18 +57,18 @@ function takesValues(operator: string): boolean {
   return operator === "In" || operator === "NotIn";
 }
 
-function checkKey(key: string, { path, complain }: Place): void {
+function checkKey(key: string, { path, complain }: ConfigPath): void {
   if (!LABEL_KEY.test(key)) complain(`${path} is invalid: ${JSON.stringify(key)} is no label key`);
 }
 
-function checkValue(value: string, { path, complain }: Place): void {
+function checkValue(value: string, { path, complain }: ConfigPath): void {
   if (!LABEL_VALUE.test(value)) complain(`${path} is invalid: ${JSON.stringify(value)} is no label value`);
 }
 
 /** A field selector in the API's syntax, with its values escaped. */
 export function fieldSelector(
   raw: RawFieldSelector | undefined,
-  { path, complain }: Place,
+  { path, complain }: ConfigPath,
 ): string | undefined {
   if (raw === undefined || raw.matchExpressions.length === 0) return undefined;
   return raw.matchExpressions

@@ -3,7 +3,7 @@
 import { parseJson } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import { ApiError, ConnectionError } from "./errors.ts";
+import { ApiError, ConnectionError } from "./api-errors.ts";
 
 /** An answer with an error status. */
 export interface FailedAnswer {

@@ -8,8 +8,8 @@ import { ProblemError } from "../model/index.ts";
 import { answerError, connectionError } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
 import { Deadline } from "./deadline.ts";
-import { ApiError, ConnectionError } from "./errors.ts";
-import { Line } from "./line.ts";
+import { ApiError, ConnectionError } from "./api-errors.ts";
+import { Connection } from "./connection.ts";
 import { pathTemplate } from "./resources.ts";
 import type { ApiRequest, Method } from "./request.ts";
 import { bodyOf, headersOf, nameOf, queryOf } from "./request.ts";
@@ -77,12 +77,12 @@ const TIMEOUT_MS = 30_000;
 /** A client for the given credentials; nothing is sent yet. Throws ProblemError when they cannot be read. */
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
-  const line = new Line(new Credentials(options, clock));
+  const line = new Connection(new Credentials(options, clock));
   return new Client({ line, clock, listeners: new Set(), options, pool: "unary" });
 }
 
 interface Parts {
-  readonly line: Line;
+  readonly line: Connection;
   readonly clock: Clock;
   readonly listeners: Set<(report: RequestReport) => void>;
   readonly options: ConnectOptions;

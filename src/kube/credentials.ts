@@ -6,8 +6,8 @@ import type { RequestOptions } from "node:https";
 import type { Clock } from "../lib/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
-import type { ConfigSource, LoadedConfig } from "./config.ts";
-import { loadConfig } from "./config.ts";
+import type { ConfigSource, LoadedConfig } from "./kubeconfig.ts";
+import { loadConfig } from "./kubeconfig.ts";
 
 /** How to reach the server right now. */
 export interface Access {

@@ -41,7 +41,7 @@ export class SharedWatch {
       completed: (version) => (this.#ready ? this.#sweep(version) : this.#complete(version)),
       applied: (object) => this.#applied(object),
       deleted: (object) => this.#deleted(object),
-      failed: (error) => options.witness.failed(watchErrorType(error)),
+      failed: (error) => options.observer.failed(watchErrorType(error)),
       trouble: (error) => this.#tell(error),
     });
     // Members that subscribe in the same turn share the first list.
@@ -74,7 +74,7 @@ export class SharedWatch {
   #begin(): void {
     this.#seen = new Set();
     this.#listing = true;
-    if (this.#ready) return this.#options.witness.relisted(this.#spec);
+    if (this.#ready) return this.#options.observer.relisted(this.#spec);
     this.#known.clear();
     // Members that came during a list that failed are part of this one.
     for (const member of this.#members) this.#first.add(member);

@@ -21,7 +21,7 @@ export interface HubOptions {
 }
 
 /** Counts what happens to watches. */
-export interface WatchWitness {
+export interface WatchObserver {
   /** A list or watch failed and is tried again. */
   failed(type: WatchErrorType): void;
   /** A watch that was complete had to list everything anew. */
@@ -29,7 +29,7 @@ export interface WatchWitness {
 }
 
 /** What all watches of a hub share. */
-export type HubTools = Required<HubOptions> & { readonly witness: WatchWitness };
+export type HubTools = Required<HubOptions> & { readonly observer: WatchObserver };
 
 /** A consumer's subscription to a watch. */
 export interface Subscription {
@@ -46,21 +46,21 @@ export interface Subscription {
 export class WatchHub {
   readonly #options: HubTools;
   readonly #shared = new Map<string, SharedWatch>();
-  readonly #witnesses = new Set<WatchWitness>();
+  readonly #observers = new Set<WatchObserver>();
 
   constructor(options: HubOptions) {
     const failures = options.failures ?? new Failures(options.logger);
-    const witness: WatchWitness = {
-      failed: (type) => failures.guard("watch", () => this.#witnesses.forEach((each) => each.failed(type))),
-      relisted: (spec) => this.#witnesses.forEach((each) => each.relisted(spec)),
+    const observer: WatchObserver = {
+      failed: (type) => failures.guard("watch", () => this.#observers.forEach((each) => each.failed(type))),
+      relisted: (spec) => this.#observers.forEach((each) => each.relisted(spec)),
     };
-    this.#options = { random: Math.random, ...options, failures, witness };
+    this.#options = { random: Math.random, ...options, failures, observer };
   }
 
-  /** Reports on all watches to `witness` from now on; returns a function that ends this. */
-  onWatch(witness: WatchWitness): () => void {
-    this.#witnesses.add(witness);
-    return () => void this.#witnesses.delete(witness);
+  /** Reports on all watches to `observer` from now on; returns a function that ends this. */
+  onWatch(observer: WatchObserver): () => void {
+    this.#observers.add(observer);
+    return () => void this.#observers.delete(observer);
   }
 
   /** Number of watches that are open. */

@@ -1,8 +1,8 @@
 export * from "./catalog.ts";
 export * from "./client.ts";
-export * from "./config.ts";
+export * from "./kubeconfig.ts";
 export * from "./discovery.ts";
-export * from "./errors.ts";
+export * from "./api-errors.ts";
 export { formatIdentity, ownIdentity } from "./leader/identity.ts";
 export type { Identity } from "./leader/identity.ts";
 export { Leadership } from "./leader/leadership.ts";

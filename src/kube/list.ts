@@ -3,7 +3,7 @@
 import { breathe } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { KubeClient, Sized } from "./client.ts";
-import { isGone } from "./errors.ts";
+import { isGone } from "./api-errors.ts";
 import type { ResourceType } from "./resources.ts";
 import { pathOf } from "./resources.ts";
 

@@ -4,7 +4,7 @@ import type { Dispatcher } from "undici";
 import { Agent, ProxyAgent, Socks5ProxyAgent } from "undici";
 
 import type { Access } from "./credentials.ts";
-import { ConnectionError } from "./errors.ts";
+import { ConnectionError } from "./api-errors.ts";
 import { isWrite } from "./request.ts";
 
 /**

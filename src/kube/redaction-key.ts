@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import type { KubeClient } from "./client.ts";
 import { SECRETS } from "./resources.ts";
 import { create, get } from "./verbs.ts";
-import { isAlreadyExists, isNotFound } from "./errors.ts";
+import { isAlreadyExists, isNotFound } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";

@@ -13,7 +13,7 @@ export interface Resource {
 }
 
 /** Which part of a resource a path names; without `name` the collection. */
-export interface Place {
+export interface ObjectPath {
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;
   readonly subresource?: string | undefined;
@@ -28,7 +28,7 @@ export function apiVersionOf(resource: Pick<Resource, "group" | "version">): str
 }
 
 /** URL path of a collection, an object or its subresource; a namespace is ignored for cluster-wide resources. */
-export function pathOf(resource: ResourceType, place: Place = {}): string {
+export function pathOf(resource: ResourceType, place: ObjectPath = {}): string {
   const parts = [resource.group === "" ? "api" : "apis"];
   parts.push(...apiVersionOf(resource).split("/"));
   if (resource.namespaced && place.namespace !== undefined) parts.push("namespaces", place.namespace);

@@ -1,6 +1,6 @@
 /** Decides whether a failed call is sent again. */
 
-import { ApiError, ConnectionError, isTlsFailure } from "./errors.ts";
+import { ApiError, ConnectionError, isTlsFailure } from "./api-errors.ts";
 import type { ApiRequest } from "./request.ts";
 
 const MOST_TRIES = 6;

@@ -5,14 +5,14 @@ import type { JsonObject } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
 import { acceptOf } from "./list.ts";
 import type { ApiRequest } from "./request.ts";
-import type { Place, ResourceType } from "./resources.ts";
+import type { ObjectPath, ResourceType } from "./resources.ts";
 import { pathOf } from "./resources.ts";
 
 /** Field manager of the operator's own writes. */
 const FIELD_MANAGER = "addon-operator";
 
 /** Which object. Errors of all verbs: ApiError, ConnectionError. */
-export interface Target extends Place {
+export interface Target extends ObjectPath {
   readonly resource: ResourceType;
 }
 

@@ -1,6 +1,6 @@
 /** What to do after a failed list or watch. */
 
-import { ApiError, ConnectionError } from "./errors.ts";
+import { ApiError, ConnectionError } from "./api-errors.ts";
 
 /** What to do after a failed list or watch. */
 export type Remedy =

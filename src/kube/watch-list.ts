@@ -2,7 +2,7 @@
 
 import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import { ApiError, ConnectionError } from "./errors.ts";
+import { ApiError, ConnectionError } from "./api-errors.ts";
 import { ListSplitter } from "./frames.ts";
 import { PAGE_SIZE, acceptOf } from "./list.ts";
 import { pathOf } from "./resources.ts";

@@ -3,7 +3,7 @@
 import type { Clock, Timer } from "../lib/index.ts";
 import { breathe } from "../lib/index.ts";
 import type { ApiRequest, KubeClient } from "./client.ts";
-import { ConnectionError } from "./errors.ts";
+import { ConnectionError } from "./api-errors.ts";
 
 /** How a stream is read. */
 export interface ReadOptions {

@@ -5,7 +5,7 @@ import { sleep } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { KubeClient } from "./client.ts";
-import { ApiError, ConnectionError } from "./errors.ts";
+import { ApiError, ConnectionError } from "./api-errors.ts";
 import { FrameSplitter } from "./frames.ts";
 import { pathOf } from "./resources.ts";
 import { remedyFor, retryDelayFor } from "./watch-failure.ts";

@@ -1,7 +1,7 @@
 /** Reports errors that no caller can catch, such as those of timers. */
 
 import type { Clock } from "./clock.ts";
-import { oneLine } from "./errors.ts";
+import { oneLine } from "./error-text.ts";
 import type { Logger } from "./log.ts";
 
 /** Lines of a stack trace that are logged. */

@@ -1,6 +1,6 @@
 /** Where log lines go, and in which form. */
 
-import { KnownSecrets } from "./redact/known.ts";
+import { KnownSecrets } from "./redact/known-secrets.ts";
 import { systemClock } from "./clock.ts";
 import type { LogLevel, LogSink, LogType } from "./log.ts";
 

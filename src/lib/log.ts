@@ -1,7 +1,7 @@
 /** The logger: a sentence and fields in each line, without secrets. */
 
 import type { Clock } from "./clock.ts";
-import type { KnownSecrets } from "./redact/known.ts";
+import type { KnownSecrets } from "./redact/known-secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -57,7 +57,7 @@ export const silentLogger: Logger = {
   child: () => silentLogger,
 };
 
-interface Line {
+interface LogEntry {
   readonly level: LogLevel;
   readonly time: string | undefined;
   readonly message: string;
@@ -66,7 +66,7 @@ interface Line {
 
 const COLORS: Readonly<Record<LogLevel, number>> = { debug: 36, info: 32, warn: 33, error: 31 };
 
-function format(type: LogType, line: Line): string {
+function format(type: LogType, line: LogEntry): string {
   if (type === "json") {
     const { level, time, message, fields } = line;
     return `${JSON.stringify({ level, ...(time === undefined ? {} : { time }), msg: message, ...fields })}\n`;

@@ -12,7 +12,7 @@ import {
 
 import type { Json } from "../model/index.ts";
 import { DepthError, MAX_DEPTH } from "./depth.ts";
-import { oneLine } from "./errors.ts";
+import { oneLine } from "./error-text.ts";
 import { KUBERNETES_SCHEMA, NOT_IN_JSON, WRITING_SCHEMA, overwrites } from "./yaml-schema.ts";
 
 type Event = ReturnType<typeof parseEvents>[number];

@@ -7,10 +7,10 @@ import { LIFECYCLE_BINDINGS, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 
-type Known = Pick<State, "globalHooks" | "records" | "module">;
+type HookOwners = Pick<State, "globalHooks" | "records" | "module">;
 
 /** Whether this hook exists now, enabled or not. */
-export function hasHook(state: Known, { hook, module }: HookMetricOwner): boolean {
+export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): boolean {
   const hooks = module === undefined ? state.globalHooks : (state.module(module)?.hooks ?? []);
   return hooks.some(({ name }) => name === hook);
 }
@@ -18,11 +18,11 @@ export function hasHook(state: Known, { hook, module }: HookMetricOwner): boolea
 /** The modules and hooks that have series; the series of those that are gone are dropped. */
 export class Inventory {
   readonly #metrics: Metrics;
-  readonly #state: Known;
+  readonly #state: HookOwners;
   #hooks = new Map<Hook, HookSample>();
   #modules: readonly string[] = [];
 
-  constructor(metrics: Metrics, state: Known) {
+  constructor(metrics: Metrics, state: HookOwners) {
     this.#metrics = metrics;
     this.#state = state;
   }

@@ -57,12 +57,12 @@ export function byOrder(a: Candidate, b: Candidate): number {
   return a.order - b.order || (a.name < b.name ? -1 : Number(a.name > b.name));
 }
 
-type Entry =
+type DirEntry =
   | { readonly type: "directory" | "file" }
   | { readonly type: "values"; readonly file: Found }
   | { readonly type: "broken"; readonly why: string };
 
-function inspect(path: string, name: string): Entry {
+function inspect(path: string, name: string): DirEntry {
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) return { type: "broken", why: `${path}: is a link to nothing` };

@@ -2,7 +2,7 @@
 
 import { UsageError, parseSettings } from "../config.ts";
 import type { Environment } from "../config.ts";
-import { runHookOffline } from "./hook-run.ts";
+import { runHookOffline } from "./try-hook.ts";
 import { lintDirs, rbacOf } from "./lint.ts";
 import type { Printed } from "./surroundings.ts";
 

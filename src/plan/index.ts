@@ -1,5 +1,5 @@
 export * from "./brake.ts";
 export * from "./plan.ts";
 export * from "./reload.ts";
-export * from "./run.ts";
-export * from "./explain.ts";
+export * from "./run-owed.ts";
+export * from "./explain-wait.ts";

@@ -4,7 +4,7 @@ import { runModuleKey } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { Cause, ModuleView, View } from "../state/index.ts";
 import { configOvertaken, reloadOwed, restartOwed } from "./reload.ts";
-import { runOwed } from "./run.ts";
+import { runOwed } from "./run-owed.ts";
 
 /** Key of the reload task: there is at most one. */
 export const CONVERGE_KEY = "converge";
@@ -51,7 +51,7 @@ function lookAtModules(view: View): { runs: Offer[]; outdated: string[] } {
   const runs: Offer[] = [];
   const outdated: string[] = [];
   for (const module of view.modules.values()) {
-    const { offer, isOutdated } = known(module, view);
+    const { offer, isOutdated } = planOf(module, view);
     if (offer !== undefined) runs.push(offer);
     if (isOutdated) outdated.push(module.name);
   }
@@ -73,20 +73,20 @@ export function converge(cause: Cause): Offer {
 }
 
 /** What follows from one module; kept with the module's view, which is mostly the same as at the last look. */
-interface Known {
+interface ModulePlan {
   readonly idle: boolean;
   readonly offer: Offer | undefined;
   readonly isOutdated: boolean;
 }
 
-const KNOWN = new WeakMap<ModuleView, Known>();
+const PLANS = new WeakMap<ModuleView, ModulePlan>();
 
-function known(module: ModuleView, view: View): Known {
+function planOf(module: ModuleView, view: View): ModulePlan {
   const idle = view.converge.phase === "idle";
-  const before = KNOWN.get(module);
+  const before = PLANS.get(module);
   if (before?.idle === idle) return before;
   const now = { idle, offer: offerRun(module, view), isOutdated: outdatedAttempt(module) };
-  KNOWN.set(module, now);
+  PLANS.set(module, now);
   return now;
 }
 

@@ -2,7 +2,7 @@ export { endChildren, reportChildren, startOnlyWhile } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
 export { startsAsMeant } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./lines.ts";
-export { run, type RunRequest } from "./run.ts";
+export { run, type RunRequest } from "./run-process.ts";
 export type { RunOutcome, RunResult, Stream } from "./result.ts";
 export type { Usage } from "./reaper.ts";
 export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";

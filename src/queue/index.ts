@@ -1,4 +1,4 @@
 export * from "./queues.ts";
 export * from "./rate-limits.ts";
 export * from "./task-waits.ts";
-export * from "./types.ts";
+export * from "./queue-task.ts";

@@ -1,7 +1,7 @@
 /** The content of one named queue. */
 
 import { FLOOD } from "../model/index.ts";
-import type { QueueTask } from "./types.ts";
+import type { QueueTask } from "./queue-task.ts";
 
 /** An item of a queue: one task, or several of one batch that were folded together. */
 export interface Entry<T extends QueueTask> {

@@ -5,7 +5,7 @@ import type { Clock, RetryBounds, Timer } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
 import { Lane } from "./lane.ts";
 import type { Entry } from "./lane.ts";
-import type { Outcome, Place, QueueAction, QueueTask, QueueView, RunContext } from "./types.ts";
+import type { Outcome, Position, QueueAction, QueueTask, QueueView, RunContext } from "./queue-task.ts";
 
 export interface QueuesOptions<T extends QueueTask> {
   readonly clock: Clock;
@@ -58,7 +58,7 @@ export class Queues<T extends QueueTask> {
   }
 
   /** Adds a task to a queue, which is made on first use. Returns false when its key is already there. */
-  offer(queue: string, task: T, place: Place = "back"): boolean {
+  offer(queue: string, task: T, place: Position = "back"): boolean {
     const worker = this.#worker(queue);
     if (task.key !== undefined && worker.lane.has(task.key)) return false;
     const now = this.#options.clock.now();

@@ -4,10 +4,10 @@ import type { Tree } from "../model/index.ts";
 import type { View } from "./view.ts";
 
 /** What is known of the operator as a whole; nothing of it is derived. */
-export type Standing = Omit<View, "tree" | "modules" | "coverage" | "enabledModules">;
+export type OperatorState = Omit<View, "tree" | "modules" | "coverage" | "enabledModules">;
 
 /** The state before anything was seen. */
-export const BLANK: Standing = {
+export const BLANK: OperatorState = {
   boot: "loading",
   config: { condition: "ok", problems: [], resourceVersion: undefined, unknownKeys: [], digest: "" },
   converge: {

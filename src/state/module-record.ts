@@ -98,7 +98,7 @@ export function resetRun(record: ModuleRecord): void {
 }
 
 /** Takes a decision of discovery over. */
-export function decide(record: ModuleRecord, decision: Decision): void {
+export function applyDecision(record: ModuleRecord, decision: Decision): void {
   if (decision.enabled && !record.enabled) resetRun(record);
   // There is a decision: a failure of its script, or of a module that is disabled now, is over.
   if (!decision.enabled || record.retry?.reason === "ScriptFailed") record.retry = undefined;

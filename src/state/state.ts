@@ -5,12 +5,12 @@ import type { Clock, KnownSecrets } from "../lib/index.ts";
 import type { Hook, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
-import { BLANK, NO_TREE, type Standing } from "./blank.ts";
+import { BLANK, NO_TREE, type OperatorState } from "./blank.ts";
 import { configDigests, cover, coverOwnWrite } from "./cover.ts";
 import type { ConfigDigests } from "./cover.ts";
 import type { ConfigObservation, Decision } from "./facts.ts";
 import { Missing } from "./missing.ts";
-import { decide, newModuleRecord, problemOf } from "./module-record.ts";
+import { applyDecision, newModuleRecord, problemOf } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import { ModuleViews, moduleView, namesOfEnabled } from "./module-view.ts";
 import type { Hold } from "./module-view.ts";
@@ -71,7 +71,7 @@ export class State {
   }
 
   /** Changes what is known of the operator as a whole. */
-  #note(change: Partial<Standing>): void {
+  #note(change: Partial<OperatorState>): void {
     this.#standing = { ...this.#standing, ...change };
     this.#touched();
   }
@@ -226,7 +226,7 @@ export class State {
 
   recordDecision(name: string, decision: Decision): void {
     this.update(name, (record) => {
-      decide(record, decision);
+      applyDecision(record, decision);
       // There is nothing to run: with this decision the configuration and the request are handled.
       if (!decision.enabled || problemOf(record) !== undefined) cover(record, this.values);
     });

@@ -1,7 +1,7 @@
 /** Conditions of both kinds of resources (docs/STATUS.md, "Conditions"). */
 
-import { line, timestamp } from "./text.ts";
-import type { Condition, ConditionStatus, ConditionType, ModuleState } from "./types.ts";
+import { line, timestamp } from "./format.ts";
+import type { Condition, ConditionStatus, ConditionType, ModuleState } from "./status-fields.ts";
 
 /** What conditions are made from, for both kinds. */
 export interface Judged {

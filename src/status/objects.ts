@@ -13,11 +13,24 @@ import {
   remove,
 } from "../kube/index.ts";
 import { type PatchStep, statusPatch } from "./difference.ts";
-import { type Entry, type Identity, type Marks, type Need, OWNER_LABEL, wantedStatus } from "./entry.ts";
-import { type Known, knownFrom } from "./known.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./resources.ts";
-import type { AddonObject, IAddonModule, IAddonOperator, ObjectMeta, OwnerReference } from "./resources.ts";
-import { API_VERSION } from "./types.ts";
+import {
+  type MirroredObject,
+  type Identity,
+  type Marks,
+  type Need,
+  OWNER_LABEL,
+  wantedStatus,
+} from "./mirrored.ts";
+import { type LiveObject, liveFrom } from "./live.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./addon-objects.ts";
+import type {
+  AddonObject,
+  IAddonModule,
+  IAddonOperator,
+  ObjectMeta,
+  OwnerReference,
+} from "./addon-objects.ts";
+import { API_VERSION } from "./status-fields.ts";
 
 /** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
 export interface HelmRelease {
@@ -49,9 +62,9 @@ export async function listObjects(home: Home, kind: Identity["kind"]): Promise<r
 /** Takes one step and returns what is known of the object afterwards; undefined = it is gone. Throws API errors. */
 export async function takeStep(
   home: Home,
-  entry: Entry,
+  entry: MirroredObject,
   step: { need: Exclude<Need, "none">; marks: Marks },
-): Promise<Known | undefined> {
+): Promise<LiveObject | undefined> {
   const target = targetOf(home, entry.id);
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   if (step.need === "create" || entry.known === undefined) return createObject(home, entry, step.marks);
@@ -65,17 +78,17 @@ export async function takeStep(
   }
   const metadata = { resourceVersion, ...ownedMeta(home, step.marks, otherOwners) };
   const body = { metadata, spec: entry.spec };
-  return knownFrom(await mergePatch<IAddonModule>(home.client, target, { ...options, body }));
+  return liveFrom(await mergePatch<IAddonModule>(home.client, target, { ...options, body }));
 }
 
 /** The object as it is on the server now; undefined = none. */
-export async function readObject(home: Home, id: Identity): Promise<Known | undefined> {
+export async function readObject(home: Home, id: Identity): Promise<LiveObject | undefined> {
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   const object = await get<AddonObject>(home.client, targetOf(home, id), options).catch(ignoreNotFound);
-  return object === undefined ? undefined : knownFrom(object);
+  return object === undefined ? undefined : liveFrom(object);
 }
 
-async function writeStatus(home: Home, entry: Entry, marks: Marks): Promise<Known> {
+async function writeStatus(home: Home, entry: MirroredObject, marks: Marks): Promise<LiveObject> {
   const { known, id } = entry;
   if (known === undefined) throw new Error("a status needs its object");
   const wanted = wantedStatus(entry, known);
@@ -87,7 +100,7 @@ async function writeStatus(home: Home, entry: Entry, marks: Marks): Promise<Know
     { ...targetOf(home, id), subresource: "status" },
     { ...options, body },
   );
-  const after = knownFrom(answer);
+  const after = liveFrom(answer);
   const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
   // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
   // anything else that differs is a stranger's edit that came in between.
@@ -102,19 +115,23 @@ function stillOurs({ labels }: Marks): PatchStep {
   return { op: "test", path, value: labels[OWNER_LABEL] ?? "" };
 }
 
-async function createObject(home: Home, entry: Entry, marks: Marks): Promise<Known | undefined> {
+async function createObject(
+  home: Home,
+  entry: MirroredObject,
+  marks: Marks,
+): Promise<LiveObject | undefined> {
   const body = entry.id.kind === "AddonModule" ? newModule(home, entry, marks) : newOperator(home);
   const { name: _, ...collection } = targetOf(home, entry.id);
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   try {
-    return knownFrom(await create<AddonObject>(home.client, collection, { ...options, body }));
+    return liveFrom(await create<AddonObject>(home.client, collection, { ...options, body }));
   } catch (error) {
     if (isAlreadyExists(error)) return readObject(home, entry.id);
     throw error;
   }
 }
 
-function newModule(home: Home, entry: Entry, marks: Marks): unknown {
+function newModule(home: Home, entry: MirroredObject, marks: Marks): unknown {
   const metadata = { name: entry.id.name, namespace: home.namespace, ...ownedMeta(home, marks) };
   return new AddonModule({ metadata, ...(entry.spec === undefined ? {} : { spec: entry.spec }) }).toJSON();
 }

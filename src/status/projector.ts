@@ -3,9 +3,9 @@
 import { KnownSecrets } from "../lib/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
-import { type ModuleProjection, projectModule } from "./module.ts";
-import { type OperatorProjection, projectOperator } from "./operator.ts";
-import type { Condition } from "./types.ts";
+import { type ModuleProjection, projectModule } from "./module-status.ts";
+import { type OperatorProjection, projectOperator } from "./operator-status.ts";
+import type { Condition } from "./status-fields.ts";
 import { type ShownValues, type StatusValues, showValues } from "./values-mirror.ts";
 import { ANNOUNCE_AFTER_MS, isHidden } from "./verdict.ts";
 
@@ -18,7 +18,7 @@ export interface Projection {
 }
 
 /** The input of a projection; while all of it is the same, so is the projection. */
-interface Made {
+interface CachedProjection {
   readonly view: ModuleView;
   readonly boot: View["boot"];
   readonly hold: string | undefined;
@@ -33,7 +33,7 @@ const NO_TRANSITIONS: Transitions = new Map();
 export class Projector {
   readonly #mode: StatusValues;
   readonly #secrets: KnownSecrets;
-  readonly #made = new Map<string, Made>();
+  readonly #cached = new Map<string, CachedProjection>();
   readonly #shown = new Map<string, { readonly digest: string; readonly values: ShownValues }>();
   readonly #transitions = new Map<string, Transitions>();
   #operatorTransitions = NO_TRANSITIONS;
@@ -51,12 +51,12 @@ export class Projector {
       return;
     }
     this.#transitions.set(module, transitionsOf(conditions));
-    this.#made.delete(module);
+    this.#cached.delete(module);
   }
 
   /** What is to be shown of `view` at `now` (ms since the epoch). */
   project(view: View, now: number): Projection {
-    for (const name of this.#made.keys()) {
+    for (const name of this.#cached.keys()) {
       if (!view.modules.has(name)) this.#forget(name);
     }
     const modules = new Map<string, ModuleProjection>();
@@ -77,7 +77,7 @@ export class Projector {
   #module(view: ModuleView, look: { now: number; boot: View["boot"]; hidden: boolean }): ModuleProjection {
     const { boot, hidden, now } = look;
     const { hold, wholeDigest, name } = view;
-    const old = this.#made.get(name);
+    const old = this.#cached.get(name);
     if (old !== undefined && sameLook(old, { view, boot, hold, wholeDigest, hidden })) return old.projection;
     const raw = projectModule(view, {
       now,
@@ -90,7 +90,7 @@ export class Projector {
     const status = { ...this.#secrets.redactDeep(told), ...(values === undefined ? {} : { values }) };
     const projection = { ...raw, status };
     this.#transitions.set(name, transitionsOf(status.conditions));
-    this.#made.set(name, { view, boot, hold, wholeDigest, hidden, projection });
+    this.#cached.set(name, { view, boot, hold, wholeDigest, hidden, projection });
     return projection;
   }
 
@@ -107,13 +107,13 @@ export class Projector {
   }
 
   #forget(name: string): void {
-    this.#made.delete(name);
+    this.#cached.delete(name);
     this.#shown.delete(name);
     this.#transitions.delete(name);
   }
 }
 
-function sameLook(old: Made, look: Omit<Made, "projection">): boolean {
+function sameLook(old: CachedProjection, look: Omit<CachedProjection, "projection">): boolean {
   return (
     old.view === look.view &&
     old.hold === look.hold &&

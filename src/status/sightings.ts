@@ -1,8 +1,8 @@
 /** What watches report of the operator's own objects. */
 
-import type { Entry, Identity } from "./entry.ts";
-import { type Known, isNewer, knownAfter } from "./known.ts";
-import type { AddonObject } from "./resources.ts";
+import type { MirroredObject, Identity } from "./mirrored.ts";
+import { type LiveObject, isNewer, liveAfter } from "./live.ts";
+import type { AddonObject } from "./addon-objects.ts";
 
 /** What a watch reported of an object. */
 export interface Sighting {
@@ -31,11 +31,11 @@ export class Lists {
   }
 
   /** What is known of an object after what watches reported; the same value when that is nothing newer. */
-  knownAfter({ id, known, seen }: Entry): Known | undefined {
+  liveAfter({ id, known, seen }: MirroredObject): LiveObject | undefined {
     const news = this.#newest(id, seen);
     if (news === undefined) return known;
     if (known !== undefined && !isNewer(news.version, known.resourceVersion)) return known;
-    return news.object === undefined ? undefined : knownAfter(known, news.object);
+    return news.object === undefined ? undefined : liveAfter(known, news.object);
   }
 
   #newest({ kind, name }: Identity, seen: Sighting | undefined): Sighting | undefined {

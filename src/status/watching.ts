@@ -1,9 +1,9 @@
 /** Watches the operator's own objects. */
 
 import type { WatchConsumer, WatchHub, WatchedObject } from "../kube/index.ts";
-import type { Identity } from "./entry.ts";
-import type { StatusMirror } from "./mirror.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, type AddonObject } from "./resources.ts";
+import type { Identity } from "./mirrored.ts";
+import type { StatusMirror } from "./status-mirror.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, type AddonObject } from "./addon-objects.ts";
 
 /**
  * Watches the operator's own objects, so that edits by hand are undone and tokens are seen; returns a function that

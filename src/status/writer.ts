@@ -5,16 +5,16 @@ import PQueue from "p-queue";
 import { type Clock, type Logger, digest, nextBurst } from "../lib/index.ts";
 import { ApiError, ConnectionError } from "../kube/index.ts";
 import {
-  type Entry,
+  type MirroredObject,
   type Marks,
   type Need,
   dueAt,
   isForeign,
   movesWordsOnly,
   needOf,
-  newEntry,
-} from "./entry.ts";
-import type { Known } from "./known.ts";
+  newMirroredObject,
+} from "./mirrored.ts";
+import type { LiveObject } from "./live.ts";
 import { type Home, readObject, takeStep } from "./objects.ts";
 import type { Patience } from "./patience.ts";
 
@@ -29,9 +29,9 @@ export interface WriterParts {
   /** A reload is under way: statuses are written in bursts, so as not to slow it down. */
   readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
-  readonly adopt: (entry: Entry, known: Known | undefined) => void;
+  readonly adopt: (entry: MirroredObject, known: LiveObject | undefined) => void;
   /** A write is done: what watches reported of the object meanwhile may be taken over. */
-  readonly settled: (entry: Entry) => void;
+  readonly settled: (entry: MirroredObject) => void;
 }
 
 /**
@@ -39,8 +39,8 @@ export interface WriterParts {
  * while the server has problems.
  */
 export class Writer {
-  readonly operator: Entry;
-  readonly modules = new Map<string, Entry>();
+  readonly operator: MirroredObject;
+  readonly modules = new Map<string, MirroredObject>();
   readonly #parts: WriterParts;
   readonly #queue: PQueue;
   readonly #labels: Readonly<Record<string, string>>;
@@ -52,7 +52,7 @@ export class Writer {
     const { namespace, operatorName } = parts.home;
     this.#parts = parts;
     this.#queue = new PQueue({ concurrency: parts.parallel });
-    this.operator = newEntry({ kind: "AddonOperator", name: operatorName });
+    this.operator = newMirroredObject({ kind: "AddonOperator", name: operatorName });
     this.#labels = {
       "app.kubernetes.io/managed-by": "addon-operator",
       "addon-operator.io/managed-by": digest(`${namespace}/${operatorName}`),
@@ -60,22 +60,22 @@ export class Writer {
   }
 
   /** The entry of a module; made where there is none. */
-  module(name: string): Entry {
+  module(name: string): MirroredObject {
     let entry = this.modules.get(name);
     if (entry === undefined) {
-      entry = newEntry({ kind: "AddonModule", name });
+      entry = newMirroredObject({ kind: "AddonModule", name });
       this.modules.set(name, entry);
     }
     return entry;
   }
 
   /** All entries, the AddonOperator first: modules carry a reference to it. */
-  entries(): Entry[] {
+  entries(): MirroredObject[] {
     return [this.operator, ...this.modules.values()];
   }
 
   /** Queues the entry when something has to be done to it, now or as soon as it may be written. */
-  consider(entry: Entry): void {
+  consider(entry: MirroredObject): void {
     if (this.#closed) return;
     if (entry === this.operator) this.#shareOwner();
     if (entry.busy || entry.queued) return;
@@ -89,14 +89,14 @@ export class Writer {
     else entry.timer = this.#parts.clock.setTimer(wait, () => this.#reconsider(entry));
   }
 
-  #waitMs(entry: Entry, need: Need): number {
+  #waitMs(entry: MirroredObject, need: Need): number {
     const { clock, patience, isReloading } = this.#parts;
     const now = clock.now();
     const due = Math.max(dueAt(entry, need), patience.until, now);
     return (need === "status" && isReloading() ? nextBurst(due) : due) - now;
   }
 
-  #reconsider(entry: Entry): void {
+  #reconsider(entry: MirroredObject): void {
     entry.timer = undefined;
     this.consider(entry);
   }
@@ -131,7 +131,7 @@ export class Writer {
     return { labels: this.#labels, ownerUid: this.operator.known?.uid };
   }
 
-  #needOf(entry: Entry): Need {
+  #needOf(entry: MirroredObject): Need {
     if (entry.known !== undefined && isForeign(entry.known, this.#marks) && entry !== this.operator) {
       if (entry.status !== undefined && !entry.gone) this.#warnForeign(entry);
       return "none";
@@ -154,19 +154,19 @@ export class Writer {
     for (const entry of this.modules.values()) this.consider(entry);
   }
 
-  #warnForeign({ id }: Entry): void {
+  #warnForeign({ id }: MirroredObject): void {
     if (this.#warned.has(id.name)) return;
     this.#warned.add(id.name);
     this.#parts.logger.warn("AddonModule belongs to another operator and is left alone", { module: id.name });
   }
 
-  #enqueue(entry: Entry, need: Need): void {
+  #enqueue(entry: MirroredObject, need: Need): void {
     entry.queued = true;
     const priority = need === "patch" || entry === this.operator ? 1 : 0;
     this.#queue.add(() => this.#run(entry), { priority }).catch(() => {});
   }
 
-  async #run(entry: Entry): Promise<void> {
+  async #run(entry: MirroredObject): Promise<void> {
     entry.queued = false;
     if (this.#closed) return;
     const { clock, patience } = this.#parts;
@@ -185,14 +185,14 @@ export class Writer {
     this.consider(entry);
   }
 
-  #succeeded(entry: Entry): void {
+  #succeeded(entry: MirroredObject): void {
     entry.failures = 0;
     entry.notBefore = 0;
     this.#parts.patience.succeeded();
   }
 
   /** Object first, then its status: the answer to the first says which generation the second speaks of. */
-  async #write(entry: Entry): Promise<void> {
+  async #write(entry: MirroredObject): Promise<void> {
     const { home, adopt, clock } = this.#parts;
     for (let need = this.#needOf(entry); need !== "none"; need = this.#needOf(entry)) {
       const { status } = entry;
@@ -204,11 +204,11 @@ export class Writer {
     }
   }
 
-  #dropGone({ gone, known, id }: Entry): void {
+  #dropGone({ gone, known, id }: MirroredObject): void {
     if (gone && known === undefined) this.modules.delete(id.name);
   }
 
-  async #failed(entry: Entry, error: unknown): Promise<void> {
+  async #failed(entry: MirroredObject, error: unknown): Promise<void> {
     if (this.#closed) return;
     const { home, adopt, clock, patience } = this.#parts;
     entry.failures += 1;

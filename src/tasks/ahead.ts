@@ -2,18 +2,18 @@
 
 import type { Module } from "../model/index.ts";
 import { helmValuesFile } from "./files.ts";
-import type { Hands } from "./hands.ts";
+import type { Ports } from "./ports.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 
 /** Begins the work of helm for the modules of a reload before their turn. */
-export function workAhead(hands: Hands, runs: readonly string[]): void {
-  announce(hands, runs);
-  renderAhead(hands, runs);
-  installAhead(hands, runs);
+export function workAhead(ports: Ports, runs: readonly string[]): void {
+  announce(ports, runs);
+  renderAhead(ports, runs);
+  installAhead(ports, runs);
 }
 
 /** Values are those of the moment at which somebody asks: hooks change them on the way. */
-function announce({ state, releases }: Hands, runs: readonly string[]): void {
+function announce({ state, releases }: Ports, runs: readonly string[]): void {
   const modules = runs.flatMap((name) => state.module(name)?.module ?? []);
   const due = modules.filter((module) => isForHelm(state, module));
   releases.upcoming(due.map((module) => ({ module, values: () => helmValuesFile(state.values, module) })));
@@ -23,7 +23,7 @@ function announce({ state, releases }: Hands, runs: readonly string[]): void {
  * Renders modules whose values no hook of theirs will change before helm's turn; at a start nearly all are
  * unchanged.
  */
-function renderAhead({ state, releases }: Hands, runs: readonly string[]): void {
+function renderAhead({ state, releases }: Ports, runs: readonly string[]): void {
   if (state.view.boot !== "running") return;
   const due = runs.flatMap((name) => {
     const record = state.module(name);
@@ -34,7 +34,7 @@ function renderAhead({ state, releases }: Hands, runs: readonly string[]): void 
 }
 
 /** Modules without hooks: only an edit can change their values before their turn. */
-function installAhead({ state, releases }: Hands, runs: readonly string[]): void {
+function installAhead({ state, releases }: Ports, runs: readonly string[]): void {
   const requests = runs.flatMap((name, index) => {
     const record = state.module(name);
     const after = runs[index - 1];
@@ -46,6 +46,6 @@ function installAhead({ state, releases }: Hands, runs: readonly string[]): void
   releases.installAhead(requests);
 }
 
-function isForHelm({ values }: Hands["state"], { chart, valuesKey }: Module): boolean {
+function isForHelm({ values }: Ports["state"], { chart, valuesKey }: Module): boolean {
   return chart !== "none" && !values.isSuspended(valuesKey);
 }

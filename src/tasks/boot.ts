@@ -3,8 +3,8 @@
 import { hookTask } from "../hooks/index.ts";
 import type { Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import type { Hands } from "./hands.ts";
-import { failureText } from "./hook-run.ts";
+import type { Ports } from "./ports.ts";
+import { failureText } from "./execute-hook.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
 
@@ -12,8 +12,8 @@ import { synchronize } from "./synchronize.ts";
  * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' watches and their Synchronization;
  * then global schedules. The plan adds the first reload.
  */
-export async function boot(hands: Hands, context: RunContext): Promise<Outcome<Task>> {
-  const { state } = hands;
+export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
+  const { state } = ports;
   if (state.view.boot === "onStartup") {
     state.recordBoot("synchronization");
     const trigger = { type: "lifecycle", binding: "onStartup" } as const;
@@ -23,9 +23,9 @@ export async function boot(hands: Hands, context: RunContext): Promise<Outcome<T
       tasks: hooks.map((hook): Task => ({ ...hookTask(hook, trigger), group: "boot" })),
     };
   }
-  for (const hook of state.globalHooks) hands.schedules.enable(hook);
+  for (const hook of state.globalHooks) ports.schedules.enable(hook);
   try {
-    await synchronize(hands, state.globalHooks, {
+    await synchronize(ports, state.globalHooks, {
       queue: context.queue,
       signal: context.signal,
       done: state.globalSynchronized,
@@ -33,7 +33,7 @@ export async function boot(hands: Hands, context: RunContext): Promise<Outcome<T
   } catch (error) {
     if (context.signal.aborted) throw error;
     const message = failureText(error);
-    hands.logger.error("Synchronization of global hooks failed", { error: message });
+    ports.logger.error("Synchronization of global hooks failed", { error: message });
     return { kind: "retry", message };
   }
   state.recordBoot("converging");

@@ -4,13 +4,13 @@ import { ProblemError } from "../model/index.ts";
 import type { Problem, SchemaFiles } from "../model/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import type { Schemas } from "../values/index.ts";
-import type { Hands } from "./hands.ts";
+import type { Ports } from "./ports.ts";
 
 /** Schemas whose warnings were logged, so that a reload without changes logs nothing. */
 const told = new WeakSet<Schemas>();
 
 /** Compiles schemas and logs their warnings once; returns what makes them unusable. */
-export function checkSchemas({ logger }: Pick<Hands, "logger">, files: SchemaFiles): Problem | undefined {
+export function checkSchemas({ logger }: Pick<Ports, "logger">, files: SchemaFiles): Problem | undefined {
   try {
     const schemas = compileSchemas(files);
     if (!told.has(schemas)) for (const warning of schemas.warnings) logger.warn(warning);

@@ -6,8 +6,8 @@ import { MAX_ROUNDS } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { ConvergePhase } from "../state/index.ts";
 import { discover } from "./discover.ts";
-import type { Hands } from "./hands.ts";
-import { failureText } from "./hook-run.ts";
+import type { Ports } from "./ports.ts";
+import { failureText } from "./execute-hook.ts";
 import { hooksOf } from "./lifecycle-hooks.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
 import { synchronize } from "./synchronize.ts";
@@ -16,32 +16,32 @@ import { synchronize } from "./synchronize.ts";
  * Reload of all modules. The task stays at the head of `main`; each time it comes up, the steps of the phase before
  * have run in front of it. A change of the ConfigMap may reset the phase to `idle` at any await.
  */
-export function converge(hands: Hands, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
-  const { phase } = hands.state.view.converge;
-  return STEPS[phase](hands, task, context);
+export function converge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+  const { phase } = ports.state.view.converge;
+  return HANDLERS[phase](ports, task, context);
 }
 
-type Step = (hands: Hands, task: ConvergeTask, context: RunContext) => Promise<Outcome<Task>>;
+type PhaseHandler = (ports: Ports, task: ConvergeTask, context: RunContext) => Promise<Outcome<Task>>;
 
-const STEPS: Readonly<Record<ConvergePhase, Step>> = {
+const HANDLERS: Readonly<Record<ConvergePhase, PhaseHandler>> = {
   idle: start,
-  beforeAll: decide,
-  discovery: decide,
+  beforeAll: discoverModules,
+  discovery: discoverModules,
   modules: afterModules,
   afterAll: finish,
 };
 
 const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 
-async function start(hands: Hands, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
-  const { state } = hands;
+async function start(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+  const { state } = ports;
   state.startConverge(task.cause);
-  hands.logger.info("Reload all modules started", { cause: task.cause });
+  ports.logger.info("Reload all modules started", { cause: task.cause });
   try {
-    const tree = await loadTree(hands);
-    const changed = await reloadGlobalHooks(hands, tree);
-    for (const hook of changed) hands.schedules.enable(hook);
-    await synchronize(hands, state.globalHooks, {
+    const tree = await loadTree(ports);
+    const changed = await reloadGlobalHooks(ports, tree);
+    for (const hook of changed) ports.schedules.enable(hook);
+    await synchronize(ports, state.globalHooks, {
       queue: context.queue,
       signal: context.signal,
       done: state.globalSynchronized,
@@ -51,20 +51,24 @@ async function start(hands: Hands, task: ConvergeTask, context: RunContext): Pro
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
     if (state.view.converge.phase === "beforeAll") state.setPhase("idle");
-    return retryDiscovery(hands, error);
+    return retryDiscovery(ports, error);
   }
   if (state.view.converge.phase !== "beforeAll") return CANCELLED;
-  return { kind: "expand", tasks: globalHooks(hands, "beforeAll") };
+  return { kind: "expand", tasks: globalHooks(ports, "beforeAll") };
 }
 
 /** Discovery; its errors are retried every five seconds, not with a growing delay. */
-async function decide(hands: Hands, _task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
-  const { state } = hands;
+async function discoverModules(
+  ports: Ports,
+  _task: ConvergeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const { state } = ports;
   state.setPhase("discovery");
   try {
     // The cause of a script's failure may have been mended on disk, or be gone.
-    if (context.failures > 0) await loadTree(hands);
-    const tasks = await discover(hands, context.signal);
+    if (context.failures > 0) await loadTree(ports);
+    const tasks = await discover(ports, context.signal);
     if (state.view.converge.phase !== "discovery") return CANCELLED;
     state.recordConverge({
       phase: "modules",
@@ -73,31 +77,31 @@ async function decide(hands: Hands, _task: ConvergeTask, context: RunContext): P
     return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
   } catch (error) {
     if (state.view.converge.phase !== "discovery") return CANCELLED;
-    return retryDiscovery(hands, error);
+    return retryDiscovery(ports, error);
   }
 }
 
-function retryDiscovery(hands: Hands, error: unknown): Outcome<Task> {
+function retryDiscovery(ports: Ports, error: unknown): Outcome<Task> {
   const message = failureText(error);
-  hands.witness.discoveryFailed();
-  hands.logger.error("Modules discovery failed", { error: message });
-  return { kind: "retry", message, delayMs: hands.retryMinMs };
+  ports.recorder.discoveryFailed();
+  ports.logger.error("Modules discovery failed", { error: message });
+  return { kind: "retry", message, delayMs: ports.retryMinMs };
 }
 
-function afterModules(hands: Hands): Promise<Outcome<Task>> {
-  hands.state.recordConverge({ phase: "afterAll", remaining: 0 });
-  return Promise.resolve({ kind: "expand", tasks: globalHooks(hands, "afterAll") });
+function afterModules(ports: Ports): Promise<Outcome<Task>> {
+  ports.state.recordConverge({ phase: "afterAll", remaining: 0 });
+  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll") });
 }
 
-function finish(hands: Hands): Promise<Outcome<Task>> {
-  const { state, clock } = hands;
+function finish(ports: Ports): Promise<Outcome<Task>> {
+  const { state, clock } = ports;
   const { converge: ended, coverage, globalCause } = state.view;
   const own = coverage.globals !== ended.covered?.globals && globalCause?.binding === "afterAll";
   const rounds = own ? ended.rounds + 1 : 0;
   state.finishConverge(rounds % MAX_ROUNDS);
   const ms = clock.now() - (ended.startedAt ?? clock.now());
-  hands.witness.converged(ms / 1000);
-  hands.logger.info("Reload all modules ended", { cause: ended.cause, ms });
+  ports.recorder.converged(ms / 1000);
+  ports.logger.info("Reload all modules ended", { cause: ended.cause, ms });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
   return Promise.resolve({
     kind: "retry",
@@ -105,9 +109,9 @@ function finish(hands: Hands): Promise<Outcome<Task>> {
   });
 }
 
-function globalHooks(hands: Hands, binding: LifecycleBinding): Task[] {
+function globalHooks(ports: Ports, binding: LifecycleBinding): Task[] {
   const trigger = { type: "lifecycle", binding } as const;
-  return hooksOf(hands.state.globalHooks, binding).map((hook) => ({
+  return hooksOf(ports.state.globalHooks, binding).map((hook) => ({
     ...hookTask(hook, trigger),
     group: "converge",
   }));

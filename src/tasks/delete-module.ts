@@ -5,8 +5,8 @@ import type { DeleteModuleTask, LifecycleBinding, Task } from "../model/index.ts
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { resetRun } from "../state/index.ts";
 import type { LastRun } from "../state/index.ts";
-import type { Hands } from "./hands.ts";
-import { HookFailure, failureText } from "./hook-run.ts";
+import type { Ports } from "./ports.ts";
+import { HookFailure, failureText } from "./execute-hook.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 
 /**
@@ -15,16 +15,16 @@ import { runLifecycle } from "./lifecycle-hooks.ts";
  * restart goes on where it stopped.
  */
 export async function deleteModule(
-  hands: Hands,
+  ports: Ports,
   task: DeleteModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const name = task.module;
-  const record = hands.state.module(name);
+  const record = ports.state.module(name);
   if (record === undefined || record.enabled) return { kind: "done" };
-  if (configIsMissing(hands)) return hold(hands, name);
-  const startedAt = hands.clock.now();
-  hands.state.update(name, (each) => {
+  if (configIsMissing(ports)) return hold(ports, name);
+  const startedAt = ports.clock.now();
+  ports.state.update(name, (each) => {
     each.activity = "deleting";
     each.lastRun = {
       trigger: "disabled",
@@ -38,101 +38,101 @@ export async function deleteModule(
     };
   });
   try {
-    await steps(hands, name, context);
-    finish(hands, name);
+    await steps(ports, name, context);
+    finish(ports, name);
     return { kind: "done" };
   } catch (error) {
     if (context.signal.aborted) return { kind: "cancelled" };
-    return fail(hands, name, { error, context });
+    return fail(ports, name, { error, context });
   }
 }
 
 /** Whether nothing may be deleted or purged now. */
-export function configIsMissing(hands: Hands): boolean {
-  return hands.state.view.config.condition === "missing";
+export function configIsMissing(ports: Ports): boolean {
+  return ports.state.view.config.condition === "missing";
 }
 
 /** When the ConfigMap returns, the reload that follows decides anew. */
-function hold(hands: Hands, name: string): Outcome<Task> {
-  hands.state.update(name, (record) => void (record.activity = "none"));
-  hands.state.addHold(`not deleted: ${name}: the ConfigMap is missing`);
+function hold(ports: Ports, name: string): Outcome<Task> {
+  ports.state.update(name, (record) => void (record.activity = "none"));
+  ports.state.addHold(`not deleted: ${name}: the ConfigMap is missing`);
   return { kind: "done" };
 }
 
-async function steps(hands: Hands, name: string, context: RunContext): Promise<void> {
-  const record = hands.state.module(name);
+async function steps(ports: Ports, name: string, context: RunContext): Promise<void> {
+  const record = ports.state.module(name);
   if (record === undefined) return;
-  const status = hands.releases.get(name)?.status;
+  const status = ports.releases.get(name)?.status;
   // For a module disabled while the operator was down, watches are opened only for the hooks' snapshots.
-  for (const hook of record.hooks) if (hook.config.kubernetes.length > 0) await hands.bindings.enable(hook);
+  for (const hook of record.hooks) if (hook.config.kubernetes.length > 0) await ports.bindings.enable(hook);
   if (status !== undefined && status !== "uninstalled") {
-    await hooks(hands, name, { binding: "beforeDeleteHelm", context });
-    setStep(hands, name, { step: "uninstall", hook: undefined });
-    if (configIsMissing(hands)) throw new Error("the ConfigMap is missing");
-    await hands.releases.uninstall(name, context.signal, (hook) =>
-      setStep(hands, name, { step: "uninstall", hook: hook?.name, hookSince: hook?.since }),
+    await hooks(ports, name, { binding: "beforeDeleteHelm", context });
+    setStep(ports, name, { step: "uninstall", hook: undefined });
+    if (configIsMissing(ports)) throw new Error("the ConfigMap is missing");
+    await ports.releases.uninstall(name, context.signal, (hook) =>
+      setStep(ports, name, { step: "uninstall", hook: hook?.name, hookSince: hook?.since }),
     );
   }
-  await hooks(hands, name, { binding: "afterDeleteHelm", context });
-  for (const hook of record.hooks) hands.bindings.disable(hook);
-  hands.state.update(name, (each) => each.active.clear());
-  await hands.releases.forget(name);
+  await hooks(ports, name, { binding: "afterDeleteHelm", context });
+  for (const hook of record.hooks) ports.bindings.disable(hook);
+  ports.state.update(name, (each) => each.active.clear());
+  await ports.releases.forget(name);
 }
 
 async function hooks(
-  hands: Hands,
+  ports: Ports,
   name: string,
   run: { binding: LifecycleBinding; context: RunContext },
 ): Promise<void> {
-  setStep(hands, name, { step: run.binding, hook: undefined });
-  await runLifecycle(hands, hands.state.module(name)?.hooks ?? [], {
+  setStep(ports, name, { step: run.binding, hook: undefined });
+  await runLifecycle(ports, ports.state.module(name)?.hooks ?? [], {
     binding: run.binding,
     queue: run.context.queue,
     signal: run.context.signal,
-    onStart: (hook) => setStep(hands, name, { step: run.binding, hook: hook.name }),
+    onStart: (hook) => setStep(ports, name, { step: run.binding, hook: hook.name }),
   });
 }
 
-function setStep(hands: Hands, name: string, at: Pick<LastRun, "step" | "hook" | "hookSince">): void {
-  hands.state.update(name, (record) => {
+function setStep(ports: Ports, name: string, at: Pick<LastRun, "step" | "hook" | "hookSince">): void {
+  ports.state.update(name, (record) => {
     if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, hookSince: undefined, ...at };
   });
 }
 
-function finish(hands: Hands, name: string): void {
-  hands.state.update(name, (record) => {
+function finish(ports: Ports, name: string): void {
+  ports.state.update(name, (record) => {
     resetRun(record);
     record.release = undefined;
     record.ranHere = false;
     if (record.lastRun !== undefined) {
       record.lastRun = {
         ...record.lastRun,
-        finishedAt: hands.clock.now(),
+        finishedAt: ports.clock.now(),
         result: "Succeeded",
         hook: undefined,
       };
     }
   });
-  hands.witness.removed(name);
-  hands.logger.info("Module deleted", { module: name });
+  ports.recorder.removed(name);
+  ports.logger.info("Module deleted", { module: name });
 }
 
-function fail(hands: Hands, name: string, run: { error: unknown; context: RunContext }): Outcome<Task> {
+function fail(ports: Ports, name: string, run: { error: unknown; context: RunContext }): Outcome<Task> {
   const message = failureText(run.error);
   const reason = run.error instanceof HookFailure ? "HookFailed" : "HelmFailed";
-  hands.state.update(name, (record) => {
+  ports.state.update(name, (record) => {
     record.retry = { reason, message, failures: run.context.failures + 1, nextAt: undefined };
     if (record.lastRun !== undefined) {
       record.lastRun = {
         ...record.lastRun,
-        finishedAt: hands.clock.now(),
+        finishedAt: ports.clock.now(),
         result: "Failed",
         message: oneLine(run.error),
       };
     }
   });
-  hands.witness.moduleDeleteFailed(name);
-  hands.witness.failed(name, reason, message);
-  hands.logger.error("Module delete failed", { module: name, error: message });
+  ports.recorder.moduleDeleteFailed(name);
+  ports.recorder.failed(name, reason, message);
+  ports.logger.error("Module delete failed", { module: name, error: message });
   return { kind: "retry", message };
 }

@@ -6,7 +6,7 @@ import type { Decision, ModuleRecord } from "../state/index.ts";
 import { brokenFiles, invalidValues, problemOf } from "../state/index.ts";
 import { workAhead } from "./ahead.ts";
 import { moduleConfigFile, moduleValuesFile } from "./files.ts";
-import type { Hands } from "./hands.ts";
+import type { Ports } from "./ports.ts";
 import { loadLate, retire } from "./load.ts";
 import { removals } from "./removals.ts";
 
@@ -17,17 +17,17 @@ class ScriptFailure extends Error {}
  * Modules discovery: flags, then `enabled` scripts, each with the modules enabled before it; records the decisions
  * and returns the tasks that follow, in order: CRDs, deletes (reverse order), purges, module runs.
  */
-export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[]> {
-  const { state } = hands;
+export async function discover(ports: Ports, signal: AbortSignal): Promise<Task[]> {
+  const { state } = ports;
   state.coverGlobals();
-  const decisions = await decideAll(hands, signal);
-  for (const [module, decision] of decisions) announce(hands, module, decision);
-  const removed = removals(hands, [...decisions.keys()]);
-  dropDisabled(hands);
-  const runs = state.enabledModules().filter((name) => isRunnable(hands, name));
-  workAhead(hands, runs);
+  const decisions = await decideAll(ports, signal);
+  for (const [module, decision] of decisions) announce(ports, module, decision);
+  const removed = removals(ports, [...decisions.keys()]);
+  dropDisabled(ports);
+  const runs = state.enabledModules().filter((name) => isRunnable(ports, name));
+  workAhead(ports, runs);
   return [
-    ...crds(hands, runs),
+    ...crds(ports, runs),
     ...removed,
     ...runs.map((module): Task => ({
       kind: "run-module",
@@ -38,12 +38,12 @@ export async function discover(hands: Hands, signal: AbortSignal): Promise<Task[
   ];
 }
 
-async function decideAll(hands: Hands, signal: AbortSignal): Promise<Map<Module, Decision>> {
+async function decideAll(ports: Ports, signal: AbortSignal): Promise<Map<Module, Decision>> {
   const decisions = new Map<Module, Decision>();
   const enabled: string[] = [];
-  for (const module of hands.state.tree.modules) {
-    await loadLate(hands, module);
-    const decision = await decide(hands, module, { enabled, signal });
+  for (const module of ports.state.tree.modules) {
+    await loadLate(ports, module);
+    const decision = await decideModule(ports, module, { enabled, signal });
     if (decision.enabled) enabled.push(module.name);
     decisions.set(module, decision);
   }
@@ -55,28 +55,28 @@ interface Context {
   readonly signal: AbortSignal;
 }
 
-async function decide(hands: Hands, module: Module, context: Context): Promise<Decision> {
-  const record = hands.state.module(module.name);
+async function decideModule(ports: Ports, module: Module, context: Context): Promise<Decision> {
+  const record = ports.state.module(module.name);
   const unsure = module.vanished !== undefined || (record !== undefined && brokenFiles(record));
-  if (record !== undefined && unsure) return keep(hands, record);
-  const flag = hands.state.values.flag(module);
-  if (!flag.enabled) return guard(hands, module, { enabled: false, by: flag.by });
+  if (record !== undefined && unsure) return keep(ports, record);
+  const flag = ports.state.values.flag(module);
+  if (!flag.enabled) return guard(ports, module, { enabled: false, by: flag.by });
   if (module.enabledScript !== undefined) {
-    const answer = await script(hands, module, context);
-    if (!answer.enabled) return guard(hands, module, { ...answer, by: "script" });
-    return valid(hands, module, { ...answer, by: flag.by });
+    const answer = await script(ports, module, context);
+    if (!answer.enabled) return guard(ports, module, { ...answer, by: "script" });
+    return valid(ports, module, { ...answer, by: flag.by });
   }
-  return valid(hands, module, { enabled: true, by: flag.by });
+  return valid(ports, module, { enabled: true, by: flag.by });
 }
 
 /**
  * A module that cannot be read keeps its last state; at a start it counts as enabled if it has a release of this
  * operator.
  */
-function keep(hands: Hands, record: Readonly<ModuleRecord>): Decision {
+function keep(ports: Ports, record: Readonly<ModuleRecord>): Decision {
   if (record.decided)
     return { enabled: record.enabled, by: record.enabledBy, ...reason(record.enabledReason) };
-  return { enabled: hands.releases.ownership(record.module.name) === "ours", by: "none" };
+  return { enabled: ports.releases.ownership(record.module.name) === "ours", by: "none" };
 }
 
 function reason(text: string | undefined): { reason?: string } {
@@ -84,19 +84,19 @@ function reason(text: string | undefined): { reason?: string } {
 }
 
 async function script(
-  hands: Hands,
+  ports: Ports,
   module: Module,
   { enabled, signal }: Context,
 ): Promise<{ enabled: boolean; reason?: string }> {
-  const { values } = hands.state;
-  const answer = await hands.runScript({
+  const { values } = ports.state;
+  const answer = await ports.runScript({
     module,
     values: moduleValuesFile(values, module, enabled),
     configValues: moduleConfigFile(values, module),
     signal,
   });
   if (!("failure" in answer)) return { enabled: answer.enabled, ...reason(answer.reason) };
-  hands.state.update(module.name, (record) => {
+  ports.state.update(module.name, (record) => {
     record.retry = {
       reason: "ScriptFailed",
       message: answer.failure,
@@ -108,9 +108,9 @@ async function script(
 }
 
 /** A module that stays enabled must have a valid section. */
-function valid(hands: Hands, module: Module, decision: Decision): Decision {
-  if (module.chart !== "none" && hands.releases.isReserved(module.name)) return reserved(module, decision);
-  const problem = invalidValues(hands.state.values, module);
+function valid(ports: Ports, module: Module, decision: Decision): Decision {
+  if (module.chart !== "none" && ports.releases.isReserved(module.name)) return reserved(module, decision);
+  const problem = invalidValues(ports.state.values, module);
   return problem === undefined ? decision : { ...decision, problem };
 }
 
@@ -121,8 +121,8 @@ function reserved(module: Module, decision: Decision): Decision {
 }
 
 /** A protected module that is disabled is a contradiction that only a person can solve. */
-function guard(hands: Hands, module: Module, decision: Decision): Decision {
-  const { releases, state } = hands;
+function guard(ports: Ports, module: Module, decision: Decision): Decision {
+  const { releases, state } = ports;
   const isKept = state.values.isProtected(module.valuesKey) && releases.ownership(module.name) === "ours";
   if (!isKept) return decision;
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
@@ -132,46 +132,46 @@ function guard(hands: Hands, module: Module, decision: Decision): Decision {
   };
 }
 
-function announce(hands: Hands, module: Module, decision: Decision): void {
-  const before = hands.state.module(module.name);
+function announce(ports: Ports, module: Module, decision: Decision): void {
+  const before = ports.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
-    hands.witness.switched(module.name, decision);
+    ports.recorder.switched(module.name, decision);
     // A delete that was not finished has left watches open; nobody received what they saw since.
-    if (decision.enabled) retire(hands, before);
+    if (decision.enabled) retire(ports, before);
   }
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
-    tellProblem(hands, module.name, decision);
-  hands.state.recordDecision(module.name, decision);
+    tellProblem(ports, module.name, decision);
+  ports.state.recordDecision(module.name, decision);
 }
 
 /**
  * Logs that a module needs a person: an enabled one because of its values, a disabled one because it is protected.
  */
-export function tellProblem({ logger, witness }: Hands, module: string, decision: TellOf): void {
+export function tellProblem({ logger, recorder }: Ports, module: string, decision: TellOf): void {
   const { enabled, problem } = decision;
   logger.error("Module is invalid", { module, ...problem });
-  if (enabled) witness.failed(module, "ValuesInvalid", problem?.message ?? "");
+  if (enabled) recorder.failed(module, "ValuesInvalid", problem?.message ?? "");
 }
 
 type TellOf = Pick<Decision, "enabled" | "problem">;
 
 /** Modules that were disabled lose their schedules and waiting tasks at once; watches stay until afterDeleteHelm. */
-function dropDisabled(hands: Hands): void {
+function dropDisabled(ports: Ports): void {
   const off = new Set<string>();
-  for (const record of hands.state.records()) {
+  for (const record of ports.state.records()) {
     if (record.enabled) continue;
     off.add(record.module.name);
-    for (const hook of record.active.values()) hands.schedules.disable(hook);
+    for (const hook of record.active.values()) ports.schedules.disable(hook);
   }
-  hands.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
+  ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
 }
 
-function isRunnable(hands: Hands, name: string): boolean {
-  const record = hands.state.module(name);
+function isRunnable(ports: Ports, name: string): boolean {
+  const record = ports.state.module(name);
   return record !== undefined && problemOf(record) === undefined && record.module.vanished === undefined;
 }
 
-function crds(hands: Hands, runs: readonly string[]): Task[] {
-  const modules = runs.filter((name) => (hands.state.module(name)?.module.crdFiles.length ?? 0) > 0);
+function crds(ports: Ports, runs: readonly string[]): Task[] {
+  const modules = runs.filter((name) => (ports.state.module(name)?.module.crdFiles.length ?? 0) > 0);
   return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
 }

@@ -1,8 +1,8 @@
 /** Runs the hooks of a lifecycle binding. */
 
 import type { Hook, LifecycleBinding } from "../model/index.ts";
-import type { Hands } from "./hands.ts";
-import { executeHook } from "./hook-run.ts";
+import type { Ports } from "./ports.ts";
+import { executeHook } from "./execute-hook.ts";
 
 /** Hooks with this binding, by ORDER; of one ORDER as they came, which is by name. */
 export function hooksOf(hooks: readonly Hook[], binding: LifecycleBinding): Hook[] {
@@ -13,7 +13,7 @@ export function hooksOf(hooks: readonly Hook[], binding: LifecycleBinding): Hook
 
 /** Runs all hooks with this binding, one after the other; the first failure stops the series. */
 export async function runLifecycle(
-  hands: Hands,
+  ports: Ports,
   hooks: readonly Hook[],
   run: { binding: LifecycleBinding; queue: string; signal: AbortSignal; onStart: (hook: Hook) => void },
 ): Promise<void> {
@@ -21,6 +21,6 @@ export async function runLifecycle(
     run.signal.throwIfAborted();
     run.onStart(hook);
     const triggers = [{ type: "lifecycle", binding: run.binding } as const];
-    await executeHook(hands, { hook, triggers, queue: run.queue, signal: run.signal });
+    await executeHook(ports, { hook, triggers, queue: run.queue, signal: run.signal });
   }
 }

@@ -55,7 +55,7 @@ async function applyOne(options: PatcherOptions, operation: ObjectOperation): Pr
   const { kind, apiVersion, namespace, name } = operation.target;
   const resource = await options.discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the cluster knows no ${apiVersion ?? ""} ${kind}`);
-  const at: Place = { resource, namespace, name };
+  const at: ResolvedTarget = { resource, namespace, name };
   if ("object" in operation) return createObject(options, at, operation);
   if (isDeletion(operation)) return deleteObject(options, at, operation.operation);
   return patchObject(options, at, operation);
@@ -68,14 +68,18 @@ function isDeletion(operation: ObjectOperation): operation is Deletion {
   return operation.operation in PROPAGATION;
 }
 
-interface Place extends Target {
+interface ResolvedTarget extends Target {
   readonly resource: Resource;
   readonly name: string;
 }
 
 type Creation = Extract<ObjectOperation, { object: JsonObject }>;
 
-async function createObject({ client }: PatcherOptions, at: Place, operation: Creation): Promise<void> {
+async function createObject(
+  { client }: PatcherOptions,
+  at: ResolvedTarget,
+  operation: Creation,
+): Promise<void> {
   try {
     await create(client, { resource: at.resource, namespace: at.namespace }, { body: operation.object });
   } catch (error) {
@@ -87,7 +91,7 @@ async function createObject({ client }: PatcherOptions, at: Place, operation: Cr
 /** Replaces the object that is there (PUT), again after a conflict. */
 async function replaceObject(
   client: KubeClient,
-  at: Place & { readonly subresource?: string | undefined },
+  at: ResolvedTarget & { readonly subresource?: string | undefined },
   next: (before: JsonObject) => JsonObject | undefined | Promise<JsonObject | undefined>,
 ): Promise<void> {
   for (let tries = 1; ; tries++) {
@@ -120,7 +124,7 @@ const PROPAGATION: Readonly<Record<"Delete" | "DeleteInBackground" | "DeleteNonC
  */
 async function deleteObject(
   options: PatcherOptions,
-  at: Place,
+  at: ResolvedTarget,
   operation: keyof typeof PROPAGATION,
 ): Promise<void> {
   const { client, clock } = options;
@@ -139,7 +143,7 @@ async function deleteObject(
   throw new Error("was not gone after 20s");
 }
 
-async function patchObject(options: PatcherOptions, at: Place, operation: Patching): Promise<void> {
+async function patchObject(options: PatcherOptions, at: ResolvedTarget, operation: Patching): Promise<void> {
   const target = { ...at, subresource: operation.target.subresource };
   try {
     if (operation.operation === "MergePatch")
@@ -152,7 +156,7 @@ async function patchObject(options: PatcherOptions, at: Place, operation: Patchi
   }
 }
 
-async function jqPatch(options: PatcherOptions, at: Place, filter: string): Promise<void> {
+async function jqPatch(options: PatcherOptions, at: ResolvedTarget, filter: string): Promise<void> {
   const compiled = await options.filters.compile(filter);
   await replaceObject(options.client, at, async (before) => {
     const after = await compiled.evaluate(before);

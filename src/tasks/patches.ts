@@ -5,7 +5,7 @@ import type { ValuesStore } from "../state/index.ts";
 import type { Hook } from "../model/index.ts";
 import { forStorage, parsePatch } from "../values/index.ts";
 import type { ParsedPatch, PatchOperation } from "../values/index.ts";
-import type { HookLeftovers } from "./hands.ts";
+import type { HookLeftovers } from "./ports.ts";
 
 /** Patches of one run that passed every check. */
 export interface JudgedPatches {

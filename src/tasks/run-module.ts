@@ -11,8 +11,8 @@ import { invalidValues, problemOf } from "../state/index.ts";
 import type { LastRun, ModuleRecord, RetryReason } from "../state/index.ts";
 import { tellProblem } from "./discover.ts";
 import { helmValuesFile } from "./files.ts";
-import type { Hands } from "./hands.ts";
-import { HookFailure, failureText } from "./hook-run.ts";
+import type { Ports } from "./ports.ts";
+import { HookFailure, failureText } from "./execute-hook.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 import { synchronize } from "./synchronize.ts";
 
@@ -23,7 +23,7 @@ class IncompleteValues extends Error {}
 class UnstableValues extends Error {}
 
 interface Run {
-  readonly hands: Hands;
+  readonly ports: Ports;
   readonly name: string;
   /** The module as it is now. */
   readonly record: Readonly<ModuleRecord>;
@@ -37,21 +37,21 @@ interface Run {
  * first run starts again from onStartup, a later one from beforeHelm.
  */
 export async function runModule(
-  hands: Hands,
+  ports: Ports,
   task: RunModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
-  const record = hands.state.module(task.module);
+  const record = ports.state.module(task.module);
   if (record?.enabled !== true || record.module.vanished !== undefined || problemOf(record) !== undefined)
     return { kind: "done" };
-  const problem = invalidValues(hands.state.values, record.module);
+  const problem = invalidValues(ports.state.values, record.module);
   if (problem !== undefined) {
     // An edit removed a required value, or a file was changed: treated as if discovery had found it.
-    tellProblem(hands, task.module, { enabled: true, problem });
-    hands.state.recordProblem(task.module, problem);
+    tellProblem(ports, task.module, { enabled: true, problem });
+    ports.state.recordProblem(task.module, problem);
     return { kind: "done" };
   }
-  const run: Run = { hands, name: task.module, record, task, context, startedAt: hands.clock.now() };
+  const run: Run = { ports, name: task.module, record, task, context, startedAt: ports.clock.now() };
   begin(run);
   try {
     await steps(run);
@@ -70,9 +70,9 @@ async function steps(run: Run): Promise<void> {
   const settled = settle(run);
   const outcome = await helmStep(run);
   await lifecycle(run, "afterHelm");
-  const { hands, name } = run;
+  const { ports, name } = run;
   const changed = valuesDigest(run) !== settled.values;
-  hands.state.update(name, (record) => {
+  ports.state.update(name, (record) => {
     record.phase = "ready";
     record.appliedDigest = settled.values;
     record.handledSectionDigest = settled.section;
@@ -80,42 +80,42 @@ async function steps(run: Run): Promise<void> {
     record.handledToken = settled.token ?? record.handledToken;
     record.rounds = changed && record.cause?.binding === "afterHelm" ? record.rounds + 1 : 0;
   });
-  hands.witness.released(name, outcome);
+  ports.recorder.released(name, outcome);
   if (run.record.rounds >= MAX_ROUNDS) throw new UnstableValues("afterHelm hooks change values at every run");
 }
 
 /** The first run since the module became enabled. */
 async function firstRun(run: Run): Promise<void> {
-  const { hands, name } = run;
-  hands.state.update(name, (record) => {
+  const { ports, name } = run;
+  ports.state.update(name, (record) => {
     record.phase = "onStartup";
     record.ranHere = true;
   });
   await lifecycle(run, "onStartup");
-  hands.state.update(name, (record) => void (record.phase = "synchronization"));
+  ports.state.update(name, (record) => void (record.phase = "synchronization"));
 }
 
 /** Opens the watches of hooks that have none yet, runs their Synchronization, then starts their schedules. */
 async function activate(run: Run): Promise<void> {
-  const { hands, name, record, context } = run;
+  const { ports, name, record, context } = run;
   const idle = record.hooks.filter((hook) => !record.active.has(hook.id));
   if (idle.length === 0) return;
   step(run, "synchronization");
-  await synchronize(hands, idle, {
+  await synchronize(ports, idle, {
     queue: context.queue,
     signal: context.signal,
     done: record.synchronized,
     onStart: (hook) => step(run, "synchronization", hook),
   });
-  for (const hook of idle) hands.schedules.enable(hook);
-  hands.state.update(name, (each) => {
+  for (const hook of idle) ports.schedules.enable(hook);
+  ports.state.update(name, (each) => {
     for (const hook of idle) each.active.set(hook.id, hook);
   });
 }
 
 async function lifecycle(run: Run, binding: "onStartup" | "beforeHelm" | "afterHelm"): Promise<void> {
   step(run, binding);
-  await runLifecycle(run.hands, run.record.hooks, {
+  await runLifecycle(run.ports, run.record.hooks, {
     binding,
     queue: run.context.queue,
     signal: run.context.signal,
@@ -125,7 +125,7 @@ async function lifecycle(run: Run, binding: "onStartup" | "beforeHelm" | "afterH
 
 /** Notes what this run takes into account: later changes cause another run. */
 function settle(run: Run): { values: string; section: string; config: string; token: string | undefined } {
-  const { state } = run.hands;
+  const { state } = run.ports;
   const { module, requestedToken } = run.record;
   const section = state.values.moduleConfigDigest(module);
   state.update(run.name, (record) => {
@@ -140,17 +140,17 @@ function settle(run: Run): { values: string; section: string; config: string; to
   };
 }
 
-function valuesDigest({ hands, record }: Run): string {
-  return hands.state.values.merged(record.module.valuesKey).digest;
+function valuesDigest({ ports, record }: Run): string {
+  return ports.state.values.merged(record.module.valuesKey).digest;
 }
 
 /** Undefined when there is nothing for helm to do. */
 async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
-  const { hands, name, context } = run;
+  const { ports, name, context } = run;
   step(run, "helm");
   const { module, absent } = run.record;
   checkComplete(run);
-  const { values } = hands.state;
+  const { values } = ports.state;
   if (module.chart === "none" || values.isSuspended(module.valuesKey)) return undefined;
   const request = {
     module,
@@ -159,13 +159,13 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
     signal: context.signal,
     onWait: (hook?: HelmHook) => editLastRun(run, { hook: hook?.name, hookSince: hook?.since }),
   };
-  const outcome = await hands.releases.reconcile(request).catch((error: unknown) => {
+  const outcome = await ports.releases.reconcile(request).catch((error: unknown) => {
     // What was restored is not restored again at the next try.
     if (error instanceof RestoreError)
-      hands.state.update(name, (record) => void (record.absent = error.left));
+      ports.state.update(name, (record) => void (record.absent = error.left));
     throw error;
   });
-  hands.state.update(name, (record) => {
+  ports.state.update(name, (record) => {
     record.absent = [];
     record.release = outcome.release;
     record.settledRevision = outcome.release?.revision;
@@ -175,7 +175,7 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
 
 /** Validation before helm, with `x-required-for-helm`. */
 function checkComplete(run: Run): void {
-  const { values } = run.hands.state;
+  const { values } = run.ports.state;
   const { valuesKey } = run.record.module;
   for (const key of [GLOBAL, valuesKey]) {
     const violations = values.schemas(key).validateHelm(values.merged(key).values);
@@ -186,10 +186,10 @@ function checkComplete(run: Run): void {
 }
 
 function begin(run: Run): void {
-  const { hands, name, task, context } = run;
-  hands.state.update(name, (record) => {
+  const { ports, name, task, context } = run;
+  ports.state.update(name, (record) => {
     record.activity = record.absent.length > 0 ? "healing" : "running";
-    record.attemptedSectionDigest = hands.state.values.moduleConfigDigest(record.module);
+    record.attemptedSectionDigest = ports.state.values.moduleConfigDigest(record.module);
     record.retry = record.retry === undefined ? undefined : { ...record.retry, nextAt: undefined };
     record.lastRun = {
       trigger: task.cause,
@@ -209,21 +209,21 @@ function step(run: Run, name: string, hook?: Hook): void {
 }
 
 function editLastRun(run: Run, change: Partial<LastRun>): void {
-  run.hands.state.update(run.name, (record) => {
+  run.ports.state.update(run.name, (record) => {
     if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, ...change };
   });
 }
 
 function succeed(run: Run): void {
-  const { hands, name } = run;
-  const now = hands.clock.now();
+  const { ports, name } = run;
+  const now = ports.clock.now();
   editLastRun(run, { finishedAt: now, result: "Succeeded", hook: undefined });
-  hands.state.update(name, (record) => {
+  ports.state.update(name, (record) => {
     record.activity = "none";
     record.retry = undefined;
   });
-  hands.witness.moduleRun(name, (now - run.startedAt) / 1000, false);
-  hands.logger.info("Module run succeeded", {
+  ports.recorder.moduleRun(name, (now - run.startedAt) / 1000, false);
+  ports.logger.info("Module run succeeded", {
     module: name,
     trigger: run.task.cause,
     ms: now - run.startedAt,
@@ -235,27 +235,27 @@ function succeed(run: Run): void {
  * the reload is out of date or the operator stops, and what is owed is planned anew.
  */
 function cancelled(run: Run): Outcome<Task> {
-  editLastRun(run, { finishedAt: run.hands.clock.now(), result: "Failed", message: "interrupted" });
-  run.hands.state.update(run.name, (record) => void (record.activity = "none"));
-  const goesOn = run.task.group === "converge" && run.hands.state.view.converge.phase === "modules";
+  editLastRun(run, { finishedAt: run.ports.clock.now(), result: "Failed", message: "interrupted" });
+  run.ports.state.update(run.name, (record) => void (record.activity = "none"));
+  const goesOn = run.task.group === "converge" && run.ports.state.view.converge.phase === "modules";
   return goesOn ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
 }
 
 function fail(run: Run, error: unknown): Outcome<Task> {
-  const { hands, name, context } = run;
+  const { ports, name, context } = run;
   const message = failureText(error);
-  const now = hands.clock.now();
+  const now = ports.clock.now();
   editLastRun(run, { finishedAt: now, result: "Failed", message: oneLine(error) });
-  hands.witness.moduleRun(name, (now - run.startedAt) / 1000, true);
+  ports.recorder.moduleRun(name, (now - run.startedAt) / 1000, true);
   if (error instanceof ForeignReleaseError) return foreign(run, message);
   const reason = reasonOf(run, error);
-  hands.state.update(name, (record) => {
+  ports.state.update(name, (record) => {
     record.activity = "none";
     record.retry = { reason, message, failures: context.failures + 1, nextAt: undefined };
     if (error instanceof UnstableValues) record.rounds = 0;
   });
-  hands.witness.failed(name, reason, message);
-  hands.logger.error("Module run failed", {
+  ports.recorder.failed(name, reason, message);
+  ports.logger.error("Module run failed", {
     module: name,
     step: run.record.lastRun?.step,
     error: message,
@@ -266,12 +266,12 @@ function fail(run: Run, error: unknown): Outcome<Task> {
 /** Another operator's release has this name: only a person can change that. */
 function foreign(run: Run, message: string): Outcome<Task> {
   const file = run.record.module.dir;
-  run.hands.state.recordProblem(run.name, {
+  run.ports.state.recordProblem(run.name, {
     file,
     message,
     remedy: "rename the module or remove that release",
   });
-  run.hands.witness.failed(run.name, "ForeignRelease", message);
+  run.ports.recorder.failed(run.name, "ForeignRelease", message);
   return { kind: "done" };
 }
 

@@ -4,8 +4,8 @@ import { hookTask } from "../hooks/index.ts";
 import { orAborted } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
-import type { Hands } from "./hands.ts";
-import { executeHook, failureText } from "./hook-run.ts";
+import type { Ports } from "./ports.ts";
+import { executeHook, failureText } from "./execute-hook.ts";
 import { syncId } from "./synchronized.ts";
 
 interface SyncRun {
@@ -22,19 +22,19 @@ interface SyncRun {
  * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of `main` run here; those
  * of named queues are offered to these, and waited for unless `waitForSynchronization: false`.
  */
-export async function synchronize(hands: Hands, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+export async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const elsewhere: Promise<void>[] = [];
   for (const hook of hooks) {
-    await hands.bindings.enable(hook);
-    const waiting = hands.bindings.waiting(hook);
+    await ports.bindings.enable(hook);
+    const waiting = ports.bindings.waiting(hook);
     const listed = hook.config.kubernetes.filter((binding) => !waiting.includes(binding.id));
     for (const step of stepsOf(listed)) {
       if (step.every((binding) => run.done.has(syncId(hook, binding)))) continue;
       run.signal.throwIfAborted();
       const first = step[0];
       if (first === undefined) continue;
-      if (first.queue === MAIN_QUEUE) await synchronizeHere(hands, { hook, step, run });
-      else elsewhere.push(...synchronizeThere(hands, { hook, step, run }));
+      if (first.queue === MAIN_QUEUE) await synchronizeHere(ports, { hook, step, run });
+      else elsewhere.push(...synchronizeThere(ports, { hook, step, run }));
     }
   }
   // A run in a named queue that fails for ever must not keep a module from being disabled or configured.
@@ -54,22 +54,22 @@ function stepsOf(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] 
   return steps;
 }
 
-interface Step {
+interface Synchronization {
   readonly hook: Hook;
   readonly step: readonly KubernetesBinding[];
   readonly run: SyncRun;
 }
 
-async function synchronizeHere(hands: Hands, { hook, step, run }: Step): Promise<void> {
+async function synchronizeHere(ports: Ports, { hook, step, run }: Synchronization): Promise<void> {
   const last = wanted(hook, step).at(-1);
   if (last !== undefined) {
     run.onStart?.(hook);
     const triggers: HookTrigger[] = [{ type: "synchronization", binding: last }];
     try {
-      await executeHook(hands, { hook, triggers, queue: run.queue, signal: run.signal });
+      await executeHook(ports, { hook, triggers, queue: run.queue, signal: run.signal });
     } catch (error) {
       if (run.signal.aborted || !last.allowFailure) throw error;
-      hands.logger.warn("Hook failed, which is allowed", {
+      ports.logger.warn("Hook failed, which is allowed", {
         hook: hook.name,
         module: hook.module,
         binding: last.name,
@@ -78,7 +78,7 @@ async function synchronizeHere(hands: Hands, { hook, step, run }: Step): Promise
     }
   }
   for (const binding of step) run.done.add(syncId(hook, binding));
-  hands.bindings.unlock(
+  ports.bindings.unlock(
     hook,
     step.map((binding) => binding.id),
   );
@@ -89,22 +89,22 @@ function wanted(hook: Hook, step: readonly KubernetesBinding[]): KubernetesBindi
   return hook.config.version === "v0" ? [] : step.filter((binding) => binding.executeOnSynchronization);
 }
 
-function synchronizeThere(hands: Hands, { hook, step, run }: Step): Promise<void>[] {
+function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): Promise<void>[] {
   const waits: Promise<void>[] = [];
   for (const binding of step) {
     if (wanted(hook, [binding]).length === 0) {
-      hands.bindings.unlock(hook, [binding.id]);
+      ports.bindings.unlock(hook, [binding.id]);
       run.done.add(syncId(hook, binding));
       continue;
     }
-    const ended = hands.awaitTask(synchronizationTask(hands, hook, binding), run.patience ?? "settled");
+    const ended = ports.awaitTask(synchronizationTask(ports, hook, binding), run.patience ?? "settled");
     if (binding.waitForSynchronization) waits.push(ended);
   }
   return waits;
 }
 
 /** Folds into one that waits or runs, but not into a run that saw former watches of the hook. */
-function synchronizationTask(hands: Hands, hook: Hook, binding: KubernetesBinding): HookTask {
+function synchronizationTask(ports: Ports, hook: Hook, binding: KubernetesBinding): HookTask {
   const trigger: HookTrigger = { type: "synchronization", binding };
-  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${hands.bindings.opening(hook)}` };
+  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${ports.bindings.opening(hook)}` };
 }

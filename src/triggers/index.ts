@@ -1,4 +1,4 @@
-export * from "./config-map.ts";
+export * from "./config-map-source.ts";
 export { FollowedReleases } from "./followed-releases.ts";
 export * from "./healing.ts";
 export { overlayInForce } from "./overlay-move.ts";

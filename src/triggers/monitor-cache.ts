@@ -4,7 +4,7 @@ import type { SnapshotItem } from "../model/index.ts";
 import type { SharedText, TextPool } from "./monitor-text.ts";
 
 /** What a binding keeps of one object. */
-export interface Entry {
+export interface CachedObject {
   readonly checksum: string;
   readonly text: SharedText | undefined;
   readonly item: SnapshotItem;
@@ -17,9 +17,9 @@ export function placeOf(key: string): { namespace: string; name: string } {
 }
 
 /** The entries of one watch of a binding, by `namespace/name`. */
-export class EntryStore {
+export class ObjectCache {
   readonly #pool: TextPool;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, CachedObject>();
 
   constructor(pool: TextPool) {
     this.#pool = pool;
@@ -30,14 +30,14 @@ export class EntryStore {
   }
 
   /** Puts an entry in and returns the one it replaces. */
-  put(key: string, entry: Entry): Entry | undefined {
+  put(key: string, entry: CachedObject): CachedObject | undefined {
     const before = this.#entries.get(key);
     this.#entries.set(key, entry);
     this.#pool.release(before?.text);
     return before;
   }
 
-  take(key: string): Entry | undefined {
+  take(key: string): CachedObject | undefined {
     const before = this.#entries.get(key);
     this.#entries.delete(key);
     this.#pool.release(before?.text);
@@ -53,13 +53,13 @@ export class EntryStore {
     this.#entries.clear();
   }
 
-  entries(): IterableIterator<[string, Entry]> {
+  entries(): IterableIterator<[string, CachedObject]> {
     return this.#entries.entries();
   }
 }
 
 /** Items of several stores, by namespace, then name. */
-export function sortedItems(stores: Iterable<EntryStore>): readonly SnapshotItem[] {
+export function sortedItems(stores: Iterable<ObjectCache>): readonly SnapshotItem[] {
   const rows: { namespace: string; name: string; item: SnapshotItem }[] = [];
   for (const store of stores) {
     for (const [key, { item }] of store.entries()) rows.push({ ...placeOf(key), item });

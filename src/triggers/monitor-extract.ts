@@ -4,7 +4,7 @@ import type { WatchedObject } from "../kube/index.ts";
 import { DepthError, isCut } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import type { Json, KubernetesBinding, SnapshotItem } from "../model/index.ts";
-import type { Entry } from "./monitor-cache.ts";
+import type { CachedObject } from "./monitor-cache.ts";
 import type { CompiledFilter, FilterMemo, FilterOutcome } from "./monitor-filter.ts";
 import { checksumOf } from "./monitor-filter.ts";
 import type { TextPool } from "./monitor-text.ts";
@@ -50,7 +50,7 @@ export class Extract {
   }
 
   /** What is kept while the object is there. */
-  entry(object: WatchedObject, result: Result): Entry {
+  entry(object: WatchedObject, result: Result): CachedObject {
     const { binding, pool } = this.#options;
     const text = binding.keepFullObjects ? pool.hold(object, this.keepManagedFields ? "+" : "") : undefined;
     return { checksum: checksumOf(object, result), text, item: snapshotItem(text?.bytes, result) };

@@ -4,7 +4,7 @@ import type { Subscription, WatchConsumer, WatchHub, WatchSpec, WatchedObject } 
 import { objectKey } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
 import type { SnapshotItem, WatchEvent } from "../model/index.ts";
-import { EntryStore } from "./monitor-cache.ts";
+import { ObjectCache } from "./monitor-cache.ts";
 import type { Extract } from "./monitor-extract.ts";
 import type { Tail } from "./monitor-tail.ts";
 import type { TextPool } from "./monitor-text.ts";
@@ -38,7 +38,7 @@ export interface WatchOwner {
 /** One watch of a binding and what it has delivered. */
 export class BindingWatch {
   readonly namespace: string | undefined;
-  readonly store: EntryStore;
+  readonly store: ObjectCache;
   readonly #owner: WatchOwner;
   /** Opened after the binding was ready: what is there then is news (a new namespace). */
   readonly #late: boolean;
@@ -53,7 +53,7 @@ export class BindingWatch {
     this.#owner = owner;
     this.namespace = place.namespace;
     this.#late = place.late;
-    this.store = new EntryStore(owner.pool);
+    this.store = new ObjectCache(owner.pool);
   }
 
   get synced(): boolean {

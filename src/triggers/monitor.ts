@@ -4,7 +4,7 @@ import type { Resource, Subscription, WatchHub, WatchSpec, WatchedObject } from 
 import { ApiError, NAMESPACES, labelSelectorText } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
 import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem } from "../model/index.ts";
-import type { EntryStore } from "./monitor-cache.ts";
+import type { ObjectCache } from "./monitor-cache.ts";
 import { placeOf, sortedItems } from "./monitor-cache.ts";
 import { Extract } from "./monitor-extract.ts";
 import type { CompiledFilter, FilterMemo } from "./monitor-filter.ts";
@@ -101,7 +101,7 @@ export class Monitor {
   }
 
   /** The stores of all watches; drops waiting events as `items` does. */
-  stores(): readonly EntryStore[] {
+  stores(): readonly ObjectCache[] {
     this.outbox.seen();
     return [...this.#watches].map(({ store }) => store);
   }

@@ -12,7 +12,7 @@ export interface SchemaPair {
   readonly values: JsonObject | undefined;
 }
 
-interface Place {
+interface PartNode {
   readonly value: Json;
   /** What the ConfigMap says at this place. */
   readonly written: Json | undefined;
@@ -37,7 +37,7 @@ export function configPart(pair: SchemaPair, value: Json, written: Json | undefi
   return part({ config, values }, { value, written, ...describing });
 }
 
-function part(roots: Roots, place: Place): Json {
+function part(roots: Roots, place: PartNode): Json {
   if (!isJsonObject(place.value)) return place.value;
   const kept: JsonObject = {};
   let changed = false;
@@ -50,7 +50,7 @@ function part(roots: Roots, place: Place): Json {
   return changed ? kept : place.value;
 }
 
-function below(roots: Roots, place: Place, key: string): Place {
+function below(roots: Roots, place: PartNode, key: string): PartNode {
   const under = (schemas: readonly JsonObject[], root: JsonObject): JsonObject[] =>
     schemas.flatMap((schema) => describing(schema, key)).flatMap((each) => [...sameValue(root, each)]);
   return {
@@ -62,7 +62,7 @@ function below(roots: Roots, place: Place, key: string): Place {
 }
 
 /** Forbidden by the config schema, but known to the values schema and not written in the ConfigMap. */
-function isForeign(parent: Place, child: Place): boolean {
+function isForeign(parent: PartNode, child: PartNode): boolean {
   if (child.written !== undefined || child.config.length > 0 || child.values.length === 0) return false;
   return parent.config.some((each) => each["additionalProperties"] === false);
 }

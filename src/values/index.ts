@@ -1,11 +1,11 @@
 export { applyPatch, forStorage, replay } from "./apply-patch.ts";
 export { MANY_OPERATIONS, compact } from "./compact.ts";
-export { changedKeys, parseConfigMap, withOverlay } from "./config-map.ts";
-export type { ParsedConfig } from "./config-map.ts";
+export { changedKeys, parseConfigMap, withOverlay } from "./parse-config-map.ts";
+export type { ParsedConfig } from "./parse-config-map.ts";
 export { describeUnknownKeys } from "./meant-key.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSection } from "./config-write.ts";
-export { explain, originOf } from "./explain.ts";
-export type { LayerName, Origin, Places } from "./explain.ts";
+export { explain, originOf } from "./origin.ts";
+export type { LayerName, Origin, Places } from "./origin.ts";
 export { effective } from "./layers.ts";
 export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";

@@ -1,12 +1,12 @@
 /** What can follow a module's key in the ConfigMap. */
 const ENDINGS = ["", "Enabled", "Maintenance", "Protected"];
 
-interface Known {
+interface Keyed {
   readonly valuesKey: string;
 }
 
 /** Keys that match no module, each with the key that was probably meant: `webb (did you mean web?)`. */
-export function describeUnknownKeys(keys: readonly string[], known: readonly Known[]): string[] {
+export function describeUnknownKeys(keys: readonly string[], known: readonly Keyed[]): string[] {
   const candidates = known.flatMap(({ valuesKey }) => ENDINGS.map((ending) => `${valuesKey}${ending}`));
   return keys.map((key) => {
     const meant = nearest(key, ["global", ...candidates]);

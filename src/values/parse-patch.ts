@@ -2,7 +2,7 @@
 
 import { isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
-import { splitStream } from "./json-stream.ts";
+import { splitStream } from "./split-stream.ts";
 import { PatchError } from "./patch.ts";
 import type { ParsedPatch, PatchOperation, PatchRules } from "./patch.ts";
 import { pointerOf, segmentsOf } from "./pointer.ts";

@@ -66,13 +66,13 @@ export function secretPathsOf(root: JsonObject): string[] {
   return [...found];
 }
 
-interface Place {
+interface SchemaNode {
   readonly schema: JsonObject;
   readonly path: string;
   readonly above: readonly JsonObject[];
 }
 
-function collectSecrets(root: JsonObject, place: Place, found: Set<string>): void {
+function collectSecrets(root: JsonObject, place: SchemaNode, found: Set<string>): void {
   const { schema, path, above } = place;
   if (above.includes(schema)) return;
   if (isSecret(schema)) found.add(path);

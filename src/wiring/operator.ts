@@ -46,7 +46,7 @@ export class Operator {
 
   /** What a stop waits for: running queues, and statuses that are not written yet. */
   owed(): { running: number; unwritten: number } {
-    return { running: this.#rooms?.queues.running ?? 0, unwritten: this.#rooms?.faces.unwritten ?? 0 };
+    return { running: this.#rooms?.queues.running ?? 0, unwritten: this.#rooms?.adapters.unwritten ?? 0 };
   }
 
   /**
@@ -60,7 +60,7 @@ export class Operator {
     await firstContact(client, signal);
     logger.info("Connected", { server: client.origin.server, namespace });
     const rooms = this.#build();
-    await rooms.faces.open();
+    await rooms.adapters.open();
     await this.#prepare(rooms);
     await this.#begin(rooms);
     await new Promise<void>((resolve) => {
@@ -74,7 +74,7 @@ export class Operator {
     this.#rooms?.engine.stop();
     await this.#rooms?.queues.stop(this.#graceMs);
     await endChildren(CHILDREN_GRACE_MS);
-    await this.#rooms?.faces.flush(this.#rooms.leadership.leads);
+    await this.#rooms?.adapters.flush(this.#rooms.leadership.leads);
     await this.#rooms?.leadership.release();
   }
 
@@ -85,7 +85,7 @@ export class Operator {
   }
 
   /** Until the lease is ours and everything is read that must be right before anything runs. */
-  async #prepare({ state, metrics, hands, releases, leadership, faces }: Rooms): Promise<void> {
+  async #prepare({ state, metrics, ports, releases, leadership, adapters }: Rooms): Promise<void> {
     const { scope, settings, stop } = this.#options;
     // Before asking for the lease: that may be the very right that is missing.
     void watchRights(this.#base, scope, (missing) => {
@@ -94,24 +94,24 @@ export class Operator {
     });
     // A follower is warm: what it reads now it need not read when it takes over.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
-    if (settings.ha) await Promise.all([warmUp(this.#base, hands), releases.ready(), key.read()]);
-    await leadership.acquire(faces.port, stop.signal);
+    if (settings.ha) await Promise.all([warmUp(this.#base, ports), releases.ready(), key.read()]);
+    await leadership.acquire(adapters.port, stop.signal);
     await Promise.all([
       key.ensure(),
-      loadEverything(this.#base, state, hands),
+      loadEverything(this.#base, state, ports),
       settings.manageCrds ? applyOwnCrds(this.#base) : undefined,
       releases.endOrphans(stop.signal).then(() => releases.ready()),
     ]);
   }
 
   async #begin(rooms: Rooms): Promise<void> {
-    const { state, hands, config, faces } = rooms;
-    faces.mirror();
+    const { state, ports, config, adapters } = rooms;
+    adapters.mirror();
     try {
-      await loadConfig(state, config, hands);
+      await loadConfig(state, config, ports);
     } catch (error) {
       // Invalid content is reported on the AddonOperator before the operator exits.
-      await faces.flush();
+      await adapters.flush();
       throw error;
     }
     await config.watch();

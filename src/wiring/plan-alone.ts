@@ -5,7 +5,7 @@ import { firstContact } from "../kube/index.ts";
 import { toYaml } from "../lib/index.ts";
 import { previewStart, scoped } from "../offline/index.ts";
 import { makeBase } from "./base.ts";
-import { makeReleases } from "./releases.ts";
+import { makeReleases } from "./make-releases.ts";
 
 /**
  * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws

@@ -17,14 +17,14 @@ import { Queues, RateLimits, TaskWaits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { Happening } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
-import type { Hands } from "../tasks/index.ts";
+import type { Ports } from "../tasks/index.ts";
 import { ConfigMapSource, FollowedReleases, KubeBindings, Schedules } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
-import { Faces } from "./faces.ts";
-import { makeHands } from "./hands.ts";
-import { makeReleases } from "./releases.ts";
-import { makeHelmWitness, makeWitness } from "./witness.ts";
-import type { Told } from "./witness.ts";
+import { Adapters } from "./adapters.ts";
+import { makePorts } from "./make-ports.ts";
+import { makeReleases } from "./make-releases.ts";
+import { makeHelmRecorder, makeRecorder } from "./recorder.ts";
+import type { RecorderParts } from "./recorder.ts";
 
 interface RoomsOptions {
   readonly scope: Scope;
@@ -41,8 +41,8 @@ export class Rooms {
   readonly leadership: Leadership;
   readonly config: ConfigMapSource;
   readonly releases: Releases;
-  readonly hands: Hands;
-  readonly faces: Faces;
+  readonly ports: Ports;
+  readonly adapters: Adapters;
   readonly #base: Base;
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
@@ -72,8 +72,8 @@ export class Rooms {
     this.config = this.#makeConfig();
     this.#bindings = this.#makeBindings();
     this.releases = this.#makeReleases();
-    this.hands = this.#makeHands();
-    this.faces = new Faces(base, {
+    this.ports = this.#makePorts();
+    this.adapters = new Adapters(base, {
       state: this.state,
       queues: this.queues,
       metrics: this.metrics,
@@ -95,7 +95,7 @@ export class Rooms {
       scope: this.#scope,
       onAbsent: (module, object) => this.metrics.modules.absent(module, object),
     });
-    this.faces.setHealing(this.#followed.healing);
+    this.adapters.setHealing(this.#followed.healing);
   }
 
   /** The first tasks. */
@@ -115,13 +115,13 @@ export class Rooms {
         countWait(this.metrics, batch[0], context);
         // A thousand tasks that wait for nothing must not keep the lease from being renewed.
         await breathe();
-        return runTask(this.hands, batch, context);
+        return runTask(this.ports, batch, context);
       },
       delay: (task) => limits.waitMs(task),
       onChange: () => {
         this.#waits.look();
         this.#memory.touch();
-        this.faces.queuesChanged();
+        this.adapters.queuesChanged();
       },
       onSettled: (batch, outcome) => this.#settled(batch, outcome.kind === "retry"),
       onAction: (queue, action, ms) => this.metrics.queues.acted({ queue, action, seconds: ms / 1000 }),
@@ -133,7 +133,7 @@ export class Rooms {
       ...this.#base,
       state: this.state,
       name: this.#base.settings.configMap,
-      onTrouble: (reason, message) => this.faces.configTrouble(reason, message),
+      onTrouble: (reason, message) => this.adapters.configTrouble(reason, message),
     });
     this.#scope.add(() => config.close());
     return config;
@@ -168,7 +168,7 @@ export class Rooms {
 
   #makeReleases(): Releases {
     const releases = makeReleases(this.#base, {
-      witness: makeHelmWitness(this.#told),
+      recorder: makeHelmRecorder(this.#told),
       ownRelease: () => this.config.release,
       onCrds: () => this.#bindings.kindsChanged(),
     });
@@ -176,23 +176,23 @@ export class Rooms {
     return releases;
   }
 
-  #makeHands(): Hands {
-    return makeHands(this.#base, {
+  #makePorts(): Ports {
+    return makePorts(this.#base, {
       state: this.state,
       queues: this.queues,
       bindings: this.#bindings,
       schedules: this.#makeSchedules(),
       releases: this.releases,
       config: this.config,
-      witness: makeWitness(this.#told),
+      recorder: makeRecorder(this.#told),
       hookMetrics: this.#hookMetrics,
       waits: this.#waits,
     });
   }
 
   /** Who is told of work, and what is looked at to tell it. */
-  get #told(): Told {
-    const announce = (event: Happening): void => this.faces.announce(event);
+  get #told(): RecorderParts {
+    const announce = (event: Happening): void => this.adapters.announce(event);
     return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
   }
 
@@ -225,7 +225,7 @@ export class Rooms {
       });
     }
     // Views of what waits behind a failure change, though nothing was recorded.
-    if (failed) this.faces.update(this.state.view);
+    if (failed) this.adapters.update(this.state.view);
     this.engine.look();
   }
 
@@ -235,6 +235,6 @@ export class Rooms {
     if (view.boot === "waiting" && view.config.condition === "ok") this.boot();
     if (view.boot === "running") this.#followed?.begin();
     this.engine.look();
-    this.faces.update(this.state.view);
+    this.adapters.update(this.state.view);
   }
 }

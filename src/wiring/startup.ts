@@ -6,7 +6,7 @@ import { tellTree } from "../modules/index.ts";
 import { startsAsMeant } from "../process/index.ts";
 import type { State } from "../state/index.ts";
 import { checkSchemas, loadHooks } from "../tasks/index.ts";
-import type { Hands } from "../tasks/index.ts";
+import type { Ports } from "../tasks/index.ts";
 import type { ConfigMapSource } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 
@@ -14,30 +14,30 @@ import type { Base } from "./base.ts";
  * Reads everything that must be valid before anything runs: directories, global hooks, the ConfigMap. Throws
  * ProblemError with every problem found.
  */
-export async function loadEverything(base: Base, state: State, hands: Hands): Promise<void> {
+export async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
   if (!startsAsMeant())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
   const tree = await base.readTree();
   tellTree(base.logger, tree);
-  const { hooks, problems } = await loadHooks(hands, tree.globalHookFiles, undefined);
+  const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   refuse([...tree.problems, ...problems]);
-  checkSchemas(hands, tree.globalSchemas);
+  checkSchemas(ports, tree.globalSchemas);
   state.recordTree(tree);
   state.recordGlobalHooks(hooks);
 }
 
 /** Reads files and asks all hooks for their configuration to fill the caches; problems are reported later. */
-export async function warmUp(base: Base, hands: Hands): Promise<void> {
+export async function warmUp(base: Base, ports: Ports): Promise<void> {
   const tree = await base.readTree();
-  await loadHooks(hands, tree.globalHookFiles, undefined);
-  for (const module of tree.modules) await loadHooks(hands, module.hookFiles, module.name);
+  await loadHooks(ports, tree.globalHookFiles, undefined);
+  for (const module of tree.modules) await loadHooks(ports, module.hookFiles, module.name);
 }
 
 /** Reads the ConfigMap; invalid content is refused, a missing one is made at a first start only. */
-export async function loadConfig(state: State, source: ConfigMapSource, hands: Hands): Promise<void> {
+export async function loadConfig(state: State, source: ConfigMapSource, ports: Ports): Promise<void> {
   await source.moveOverlay();
   const found = await source.refresh();
-  if (!found && hands.releases.anyOurs()) {
+  if (!found && ports.releases.anyOurs()) {
     // In this order: a start that waits goes on as soon as the ConfigMap is not missing.
     source.missingAtStart();
     state.recordBoot("waiting");

@@ -60,7 +60,9 @@ describe("docs/STATUS.md", () => {
   });
 
   it.each(
-    [...new Set(read("src/status/operator.ts").matchAll(/reason: "(\w+)"/g))].map(([, reason]) => reason),
+    [...new Set(read("src/status/operator-status.ts").matchAll(/reason: "(\w+)"/g))].map(
+      ([, reason]) => reason,
+    ),
   )("names the reason %s", (reason) => {
     expect(docs).toContain(`\`${reason}\``);
   });

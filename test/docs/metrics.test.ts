@@ -62,7 +62,7 @@ test("every operation of helm and every action on a queue is listed in docs/METR
   };
   expect(told("operation").toSorted()).toEqual((await choices("helm/helm.ts", "HelmOperation")).toSorted());
   expect(told("queue_action").toSorted()).toEqual(
-    (await choices("queue/types.ts", "QueueAction")).toSorted(),
+    (await choices("queue/queue-task.ts", "QueueAction")).toSorted(),
   );
 });
 

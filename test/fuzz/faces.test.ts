@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseCrontab } from "../../src/cron/index.ts";
 import { decodeRelease, encodeFailed } from "../../src/helm/record.ts";
 import { summarize } from "../../src/helm/summary.ts";
-import { parseHookConfig } from "../../src/hooks/config.ts";
+import { parseHookConfig } from "../../src/hooks/hook-config.ts";
 import { LeftoverError, parseMetrics, parseObjectOperations, renderContext } from "../../src/hooks/index.ts";
 import { OutputLog } from "../../src/hooks/output-log.ts";
 import { DepthError, createLogger } from "../../src/lib/index.ts";
@@ -44,7 +44,7 @@ interface Face {
 
 const RULES = [{ kind: "module", valuesKey: "m" } as const, { kind: "global" } as const];
 
-const faces: readonly Face[] = [
+const adapters: readonly Face[] = [
   {
     name: "a patch file of values",
     seeds: [
@@ -205,7 +205,7 @@ const options = { numRuns: RUNS };
 describe("every face takes any input: it is read or refused, in time and in bounded memory", () => {
   const before = process.memoryUsage().rss;
 
-  it.each(faces.map((face) => [face.name, face] as const))(
+  it.each(adapters.map((face) => [face.name, face] as const))(
     "%s",
     { timeout: 600_000 },
     async (_name, face) => {

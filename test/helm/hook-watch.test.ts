@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { HelmError } from "../../src/helm/errors.ts";
+import { HelmError } from "../../src/helm/helm-errors.ts";
 import { withHookWatch } from "../../src/helm/hook-watch.ts";
 import type { HelmHook } from "../../src/helm/hook-watch.ts";
 import type { HookRecord, ReleaseRecord } from "../../src/helm/record.ts";

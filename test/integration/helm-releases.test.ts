@@ -646,21 +646,21 @@ ${CONFIG_MAP}`;
     await put("values.json", JSON.stringify({ global: {}, m: { a: 1 } }));
     await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
     const adopted: string[] = [];
-    const witness = {
+    const recorder = {
       adopted: (name: string) => void adopted.push(name),
       tookOver: () => {},
       ran: () => {},
       reconciled: () => {},
     };
     for (const adopt of ["none", "go"] as const) {
-      await restart({ adopt, witness });
+      await restart({ adopt, recorder });
       await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(
         `whoever made it with helm (--adopt=${adopt})`,
       );
     }
     expect(releases.get("m")?.revision).toBe(1);
     expect(adopted).toEqual([]);
-    await restart({ witness });
+    await restart({ recorder });
     await reconcile({ m: { a: 2 } });
     await reconcile({ m: { a: 3 } });
     expect(releases.get("m")?.revision).toBe(3);
@@ -672,16 +672,16 @@ ${CONFIG_MAP}`;
     await put("values.json", JSON.stringify({ global: {}, m: { a: 1 }, _addonOperatorModuleChecksum: "x" }));
     await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
     const adopted: string[] = [];
-    const witness = {
+    const recorder = {
       adopted: (name: string) => void adopted.push(name),
       tookOver: () => {},
       ran: () => {},
       reconciled: () => {},
     };
-    await restart({ adopt: "none", witness });
+    await restart({ adopt: "none", recorder });
     await expect(reconcile({ m: { a: 2 } })).rejects.toThrow("the Go operator (--adopt=none)");
     expect(releases.ownership("m")).toBe("foreign");
-    await restart({ adopt: "go", witness });
+    await restart({ adopt: "go", recorder });
     expect(releases.ownership("m")).toBe("ours");
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
     expect(adopted).toEqual([]);

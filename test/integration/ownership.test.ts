@@ -245,7 +245,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     const told: string[][] = [];
     releases.close();
     const tookOver = (release: string, objects: readonly string[]) => void told.push([release, ...objects]);
-    releases = open({ witness: { tookOver, ran: () => {}, adopted: () => {}, reconciled: () => {} } });
+    releases = open({ recorder: { tookOver, ran: () => {}, adopted: () => {}, reconciled: () => {} } });
     await releases.ready();
     await kubectl(["create", "configmap", "nobodys", "-n", lab.namespace]);
     await chart("a", role, map("shared"), map("nobodys"));

@@ -37,7 +37,7 @@ const on = (ns: string, label: string) => ({
 });
 
 /** Everything the tests do with one namespace and one ConfigMap. */
-function hands(place: () => { ns: string; operator: OperatorProcess }) {
+function ports(place: () => { ns: string; operator: OperatorProcess }) {
   const { kubectl, json, apply } = cluster();
   const get = (kind: string, name: string) => json<Made>(["get", kind, name, "-n", place().ns]);
   const data = async (name = "addon-operator") => (await get("configmap", name)).data ?? {};
@@ -68,7 +68,7 @@ describe("values from the ConfigMap and from hooks", () => {
   let lab: Lab;
   let ns = "";
   let operator: OperatorProcess;
-  const { kubectl, data, get, is, edit, pull, stalled } = hands(() => ({ ns, operator }));
+  const { kubectl, data, get, is, edit, pull, stalled } = ports(() => ({ ns, operator }));
   const runs = () => lab.runs("app-runs").length;
 
   beforeAll(async () => {
@@ -276,7 +276,7 @@ describe("two writers", () => {
     const lab = hookLab("overlay");
     const ns = await makeNamespace("overlay");
     let operator: OperatorProcess | undefined;
-    const { kubectl, data, edit, pull, is } = hands(() => ({ ns, operator: operator as OperatorProcess }));
+    const { kubectl, data, edit, pull, is } = ports(() => ({ ns, operator: operator as OperatorProcess }));
     lab.file("modules/values.yaml", "appEnabled: true\n");
     lab.file("modules/010-app/Chart.yaml", CHART);
     lab.file("modules/010-app/values.yaml", "app: {a: 0, b: 0}\n");

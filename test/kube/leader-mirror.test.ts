@@ -5,7 +5,7 @@ import type { NetworkInterfaceInfo } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 
 import { formatAddress, parseAddress, reachableIp } from "../../src/kube/leader/address.ts";
-import { isOtherRevision, leaderMirror } from "../../src/kube/leader/mirror.ts";
+import { isOtherRevision, leaderMirror } from "../../src/kube/leader/leader-mirror.ts";
 import { fake } from "../kube/fixture.ts";
 import { until } from "../support/until.ts";
 

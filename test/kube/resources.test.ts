@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 
 import { CONFIG_MAPS, LEASES, NAMESPACES, pathOf, pathTemplate } from "../../src/kube/index.ts";
-import type { Place, ResourceType } from "../../src/kube/index.ts";
+import type { ObjectPath, ResourceType } from "../../src/kube/index.ts";
 
-test.each<[ResourceType, Place, string]>([
+test.each<[ResourceType, ObjectPath, string]>([
   [CONFIG_MAPS, {}, "/api/v1/configmaps"],
   [CONFIG_MAPS, { namespace: "ops" }, "/api/v1/namespaces/ops/configmaps"],
   [CONFIG_MAPS, { namespace: "ops", name: "a" }, "/api/v1/namespaces/ops/configmaps/a"],

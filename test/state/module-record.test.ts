@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Module } from "../../src/model/index.ts";
-import { decide, newModuleRecord, problemOf, releaseMoved, resetRun } from "../../src/state/index.ts";
+import { applyDecision, newModuleRecord, problemOf, releaseMoved, resetRun } from "../../src/state/index.ts";
 import type { Decision, ModuleRecord } from "../../src/state/index.ts";
 import { release } from "../status/views.ts";
 
@@ -93,7 +93,7 @@ describe("what a decision of discovery does to the record", () => {
     ],
   ])("%s", (...[_what, before, decision, after]) => {
     const each = record(before);
-    decide(each, decision);
+    applyDecision(each, decision);
     expect(each).toMatchObject(after);
   });
 

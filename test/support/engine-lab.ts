@@ -21,7 +21,7 @@ import { ForeignReleaseError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
 import { hookTask } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
-import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
+import type { Ports, HookLeftovers } from "../../src/tasks/index.ts";
 import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
@@ -105,7 +105,7 @@ export class EngineLab {
   readonly upcoming: string[][] = [];
   /** What discoveries asked to be installed before its turn. */
   readonly installs: string[][] = [];
-  /** What the witness was told, in words. */
+  /** What the recorder was told, in words. */
   readonly told: string[] = [];
   /** Names of releases that are somebody else's. */
   readonly foreign = new Set<string>();
@@ -155,7 +155,7 @@ export class EngineLab {
   #spin = { at: 0, lines: 0 };
   #modules: ModuleSpec[];
   #globalHooks: readonly HookSpec[];
-  readonly #hands: Hands;
+  readonly #ports: Ports;
   readonly #runs = new Map<string, number>();
 
   constructor(world: {
@@ -177,14 +177,14 @@ export class EngineLab {
       clock: this.clock,
       bounds: { minMs: 5000, maxMs: 30_000 },
       random: () => 0,
-      run: (batch, context) => runTask(this.#hands, batch, context),
+      run: (batch, context) => runTask(this.#ports, batch, context),
       onSettled: (batch) => {
         this.onSettled?.(batch);
         this.engine.look();
       },
     });
     this.engine = new Engine(this.state, this.queues);
-    this.#hands = this.#makeHands();
+    this.#ports = this.#makePorts();
   }
 
   /** Starts up and runs until the first reload is over or something backs off. */
@@ -192,7 +192,7 @@ export class EngineLab {
     const tree = this.#tree();
     this.state.recordTree(tree);
     this.#takeConfig();
-    const loaded = await loadHooks(this.#hands, tree.globalHookFiles, undefined);
+    const loaded = await loadHooks(this.#ports, tree.globalHookFiles, undefined);
     this.state.recordGlobalHooks(loaded.hooks);
     this.state.recordBoot("onStartup");
     this.queues.offer("main", { kind: "boot", key: "boot" });
@@ -379,7 +379,7 @@ export class EngineLab {
     return all.find((spec) => idOf(spec) === hook.id);
   }
 
-  async #runHook(run: Parameters<Hands["runHook"]>[0]): Promise<HookLeftovers> {
+  async #runHook(run: Parameters<Ports["runHook"]>[0]): Promise<HookLeftovers> {
     const { hook, triggers } = run;
     const count = (this.#runs.get(hook.id) ?? 0) + 1;
     this.#runs.set(hook.id, count);
@@ -446,7 +446,7 @@ export class EngineLab {
     });
   }
 
-  #makeHands(): Hands {
+  #makePorts(): Ports {
     const { state, queues, clock } = this;
     const tell = (line: string): void => void this.told.push(line);
     return {
@@ -536,7 +536,7 @@ export class EngineLab {
         write: (key, operations) => Promise.resolve(this.#write(key, operations)),
         judgeAgain: () => void (this.#missing || this.#takeConfig()),
       },
-      witness: {
+      recorder: {
         hookRun: ({ hook, binding, activation, queue, result, seconds }) =>
           tell(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),
         moduleRun: (name, seconds, failed) => tell(`run ${name}${failed ? " failed" : ""}: ${seconds} s`),
@@ -601,7 +601,7 @@ export class EngineLab {
     while (!isOver(this.queues.failures(key))) await settle();
   }
 
-  #write(key: string, operations: Parameters<Hands["config"]["write"]>[1]): void {
+  #write(key: string, operations: Parameters<Ports["config"]["write"]>[1]): void {
     const config = this.state.values.config;
     if (config === undefined || this.#missing) throw new Error("no config");
     if (this.writeFails?.() === true) throw new Error("conflict");

@@ -6,7 +6,7 @@ import type { Hook, HookTrigger, Task } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
 import { runTask } from "../../src/tasks/index.ts";
-import type { Hands, HookLeftovers } from "../../src/tasks/index.ts";
+import type { Ports, HookLeftovers } from "../../src/tasks/index.ts";
 import { event, hookWith, kubernetes, schedule, sync, tick } from "../hooks/build.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
@@ -89,12 +89,12 @@ async function runsOf(words: string): Promise<Run[]> {
     clock,
     bounds: { minMs: 1, maxMs: 1 },
     random: () => 0,
-    run: (batch, context) => runTask(hands, batch, context),
+    run: (batch, context) => runTask(ports, batch, context),
   });
   const state = new State({ clock, onChange: () => {} });
   state.recordGlobalHooks(Object.values(HOOKS));
   // Only what a run of a global hook reaches.
-  const hands = {
+  const ports = {
     state,
     queues,
     clock,
@@ -105,13 +105,13 @@ async function runsOf(words: string): Promise<Run[]> {
       unlock: (_: Hook, ids: readonly string[]) => void unlocked.push(...ids),
     },
     releases: { ensureCrds: () => Promise.resolve() },
-    witness: { hookRun: () => {} },
+    recorder: { hookRun: () => {} },
     runHook: ({ hook, triggers }: { hook: Hook; triggers: readonly HookTrigger[] }) => {
       const left = queues.views()[0]?.tasks.length ?? 0;
       runs.push({ hook: hook.name, contexts: shown(triggers), left });
       return Promise.resolve(NOTHING);
     },
-  } as unknown as Hands;
+  } as unknown as Ports;
   for (const word of words.split(" ")) queues.offer("main", taskOf(word));
   await settle();
   expect(queues.views()[0]?.length).toBe(0);

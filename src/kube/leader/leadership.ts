@@ -11,8 +11,8 @@ import { createLogger, oneLine, wakeful } from "../../lib/index.ts";
 import type { Clock, LogSink, Logger } from "../../lib/index.ts";
 import { startOnlyWhile, watchdog } from "../../process/index.ts";
 import { formatAddress, reachableIp } from "./address.ts";
-import { ADDRESS_ANNOTATION, leaderMirror } from "./mirror.ts";
-import type { Readiness } from "./mirror.ts";
+import { ADDRESS_ANNOTATION, leaderMirror } from "./leader-mirror.ts";
+import type { Readiness } from "./leader-mirror.ts";
 
 interface LeadershipOptions {
   readonly client: KubeClient;

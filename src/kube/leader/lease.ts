@@ -3,7 +3,7 @@
 import type { Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
 import type { KubeClient } from "../client.ts";
-import { isAlreadyExists, isConflict, isNotFound } from "../errors.ts";
+import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { Identity } from "./identity.ts";
 import { formatIdentity, isGone } from "./identity.ts";
 import type { LeaseObject } from "./lease-record.ts";
@@ -50,7 +50,7 @@ const RELEASE_MS = 3000;
 /** A renewal that failed is tried again this soon. */
 const AFTER_FAILURE_MS = 2000;
 
-type Step = { readonly held: true } | { readonly held: false; readonly waitMs: number };
+type Attempt = { readonly held: true } | { readonly held: false; readonly waitMs: number };
 
 /**
  * Guards against a second operator on the same ConfigMap by a `coordination.k8s.io` Lease. A holder that is
@@ -122,7 +122,7 @@ export class Lease {
     }
   }
 
-  async #tryAcquire(signal: AbortSignal | undefined): Promise<Step> {
+  async #tryAcquire(signal: AbortSignal | undefined): Promise<Attempt> {
     const limits = { signal, timeoutMs: this.#times.retryMs };
     try {
       const found = await this.#read(limits);

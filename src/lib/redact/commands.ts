@@ -1,7 +1,7 @@
 /** Finds passwords in command lines and lists of arguments. */
 
 import { isSecretGiven } from "./given.ts";
-import { isHarmless } from "./shape.ts";
+import { isHarmless } from "./forms-of-words.ts";
 import { STAND_IN, type Hide } from "./stand-in.ts";
 import { PROSE } from "./vocabulary.ts";
 

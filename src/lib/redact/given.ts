@@ -1,7 +1,7 @@
 /** Hides what a text gives to keys that look secret. */
 
 import { judgeKey, looksSecret } from "./key.ts";
-import { isHarmless, looksLikeKeyName, looksLikeName } from "./shape.ts";
+import { isHarmless, looksLikeKeyName, looksLikeName } from "./forms-of-words.ts";
 import { STAND_IN, type Hide } from "./stand-in.ts";
 import { PROSE, SECRET_ANYWHERE } from "./vocabulary.ts";
 

@@ -4,9 +4,9 @@ import type { Json, JsonObject } from "../../model/index.ts";
 import { hideArguments } from "./commands.ts";
 import { hideInDocument } from "./documents.ts";
 import { judgeKey, type Says } from "./key.ts";
-import { isHarmless, looksLikeKeyName, looksLikeName, looksRandom } from "./shape.ts";
+import { isHarmless, looksLikeKeyName, looksLikeName, looksRandom } from "./forms-of-words.ts";
 import { standIn, type Hide } from "./stand-in.ts";
-import { hideInText } from "./text.ts";
+import { hideInText } from "./redact-text.ts";
 import { GIVING, NAMING, REFERRING } from "./vocabulary.ts";
 
 /** Longer strings are shown as a hash: nobody reads them, and they may be keys or certificates. */
@@ -23,7 +23,7 @@ export interface Manner {
 }
 
 /** Where a value stands. */
-interface Place {
+interface ValueContext {
   /** What its key says, or the key above it where its own says nothing. */
   readonly says: Says;
   readonly key: string;
@@ -47,14 +47,14 @@ export function hideInValues(value: Json, secretPaths: ReadonlySet<string>, mann
   return hideValue(value, { says: "plain", key: "", paths, depth: 0 }, manner);
 }
 
-function hideValue(value: Json, place: Place, manner: Manner): Json {
+function hideValue(value: Json, place: ValueContext, manner: Manner): Json {
   if (place.paths.some((path) => path.length === 0)) return hideAll(value, manner, place.depth);
   if (typeof value === "string") return hideString(value, place, manner);
   if (typeof value === "number" && place.says === "secret") return manner.hide(String(value));
   return value !== null && typeof value === "object" ? hideBelow(value, place, manner) : value;
 }
 
-function hideBelow(value: Json[] | JsonObject, place: Place, manner: Manner): Json {
+function hideBelow(value: Json[] | JsonObject, place: ValueContext, manner: Manner): Json {
   if (place.depth > DEEPEST) return manner.hide("");
   const isPlain = place.says === "plain" && place.paths.length === 0;
   if (isPlain && manner.skip?.(value) === true) return value;
@@ -74,7 +74,7 @@ function hideAll(value: Json, manner: Manner, depth: number): Json {
   return Object.fromEntries(entries) as JsonObject;
 }
 
-function hideString(text: string, { says, key }: Place, { hide }: Manner): string {
+function hideString(text: string, { says, key }: ValueContext, { hide }: Manner): string {
   if (isHarmless(text)) return text;
   if (text.length > LONGEST_SHOWN || isSecretUnder(says, text)) return hide(text);
   const plain = hideInDocument(text, (value, found) => hideInValues(value, NO_PATHS, { hide: found }), hide);
@@ -101,8 +101,8 @@ function isSecretAnywhere(text: string, says: Says, key: string): boolean {
 const PUBLIC =
   /sha(?:1|256|384|512)[:=-]|^(?:ssh-|ecdsa-|age1|arn:)|AAAA[BCE]3Nz|:\/\/|\s|@|\.(?:com|net|org|io|local|amazonaws)\b/;
 
-function hideItems(items: readonly Json[], place: Place, manner: Manner): Json[] {
-  const below = (at: number): Place => ({
+function hideItems(items: readonly Json[], place: ValueContext, manner: Manner): Json[] {
+  const below = (at: number): ValueContext => ({
     ...place,
     paths: membersBelow(place.paths, String(at)),
     depth: place.depth + 1,
@@ -114,7 +114,7 @@ function hideItems(items: readonly Json[], place: Place, manner: Manner): Json[]
   return shown.map((item, at) => (item === items[at] ? (given.get(at) ?? item) : item));
 }
 
-function hideMembers(value: JsonObject, place: Place, manner: Manner): JsonObject {
+function hideMembers(value: JsonObject, place: ValueContext, manner: Manner): JsonObject {
   const keys = Object.keys(value);
   const named = keys.some((key) => GIVING.has(key)) ? nameIn(value) : undefined;
   const refers = isReference(keys);
@@ -145,7 +145,7 @@ function nameIn(value: JsonObject): string | undefined {
 }
 
 /** What a member's key says; where it says nothing, what the key above it says of everything below. */
-function saysOf(key: string, { says, key: parent }: Place, named: string | undefined): Says {
+function saysOf(key: string, { says, key: parent }: ValueContext, named: string | undefined): Says {
   const own = judgeKey(key, parent);
   const byName = named === undefined ? "plain" : judgeKey(named);
   if (byName !== "plain") return byName;

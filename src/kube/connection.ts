@@ -1,12 +1,12 @@
 /** The connections in use, replaced when credentials change. */
 
 import type { Access, Credentials } from "./credentials.ts";
-import { ConnectionError } from "./errors.ts";
+import { ConnectionError } from "./api-errors.ts";
 import type { Pools } from "./pools.ts";
 import { openPools } from "./pools.ts";
 
 /** Credentials and the pools that go with them. */
-export class Line {
+export class Connection {
   readonly credentials: Credentials;
   /** Asked before each write except those of the lease. */
   mayWrite: () => boolean = () => true;

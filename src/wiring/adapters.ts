@@ -21,7 +21,7 @@ import type { Base } from "./base.ts";
 import { previewStart } from "../offline/index.ts";
 
 /** What is shown. */
-export interface Shown {
+export interface AdapterParts {
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly metrics: Metrics;
@@ -40,9 +40,9 @@ const LAST_WRITES_MS = 2000;
 const QUEUE_FILE = "/tmp/addon-operator-queue";
 
 /** Shows a running operator: statuses, Events, metrics, HTTP port, debug socket. */
-export class Faces {
+export class Adapters {
   readonly #base: Base;
-  readonly #shown: Shown;
+  readonly #parts: AdapterParts;
   readonly #mirror: StatusMirror;
   readonly #events: EventWriter;
   #healing: Healing | undefined;
@@ -50,13 +50,13 @@ export class Faces {
   port = 0;
   readonly #queueFile: QueueFile;
 
-  constructor(base: Base, shown: Shown) {
+  constructor(base: Base, parts: AdapterParts) {
     this.#base = base;
-    this.#shown = shown;
+    this.#parts = parts;
     this.#queueFile = new QueueFile(QUEUE_FILE, base.clock, () =>
       queueText(dumpQueues(this.#queues(), base.clock.now())),
     );
-    shown.scope.add(() => this.#queueFile.close());
+    parts.scope.add(() => this.#queueFile.close());
     const { client, clock, logger, namespace, settings, env, secrets } = base;
     const operatorName = settings.configMap;
     this.#mirror = new StatusMirror({
@@ -68,9 +68,9 @@ export class Faces {
       secrets,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
-      confirmed: (version) => shown.state.recordConfirmation(version),
+      confirmed: (version) => parts.state.recordConfirmation(version),
       requested: (module, token) => void this.#requested(module, token),
-      specChanged: async () => void (await shown.config.refresh()),
+      specChanged: async () => void (await parts.config.refresh()),
     });
     const { name: instance } = ownIdentity(settings.pod);
     this.#events = new EventWriter({
@@ -88,7 +88,7 @@ export class Faces {
   /** Opens HTTP port and debug socket. */
   async open(): Promise<void> {
     const { settings, logger } = this.#base;
-    const { scope, metrics, hookMetrics, state } = this.#shown;
+    const { scope, metrics, hookMetrics, state } = this.#parts;
     const server = await servePublic(
       { address: settings.listenAddress, port: settings.listenPort },
       {
@@ -97,7 +97,7 @@ export class Faces {
         queues: () => this.#queues(),
         metrics: () => metrics.text(),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
-        mirrored: this.#shown.mirrored,
+        mirrored: this.#parts.mirrored,
         failed: (error) => this.#base.failures.report("http", error),
       },
     );
@@ -105,13 +105,13 @@ export class Faces {
     scope.add(() => server.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     await this.#openSocket();
-    measure(metrics, { ...this.#base, ...this.#shown });
+    measure(metrics, { ...this.#base, ...this.#parts });
   }
 
   /** Begins to write the state into AddonModules; only the holder of the lease may. */
   mirror(): void {
     const { hub, namespace } = this.#base;
-    const { scope, state } = this.#shown;
+    const { scope, state } = this.#parts;
     scope.add(watchOwnObjects(hub, this.#mirror, namespace));
     this.#mirroring = true;
     this.#mirror.update(state.view);
@@ -175,7 +175,7 @@ export class Faces {
 
   configTrouble(reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string): void {
     this.#base.logger.error(message, { reason });
-    if (reason === "ConfigMapInvalid") this.#shown.metrics.modules.configInvalid();
+    if (reason === "ConfigMapInvalid") this.#parts.metrics.modules.configInvalid();
     this.announce({ module: undefined, reason, note: message });
   }
 
@@ -185,7 +185,7 @@ export class Faces {
 
   /** A token asks for a run. Edits made before it must have been seen, so the ConfigMap is read first. */
   async #requested(module: string | undefined, token: string): Promise<void> {
-    const { config, state } = this.#shown;
+    const { config, state } = this.#parts;
     try {
       await config.refresh();
     } catch (error) {
@@ -196,7 +196,7 @@ export class Faces {
 
   async #openSocket(): Promise<void> {
     const { settings, logger } = this.#base;
-    const { scope } = this.#shown;
+    const { scope } = this.#parts;
     const places = socketPlaces(settings);
     for (const place of places) {
       try {
@@ -214,11 +214,11 @@ export class Faces {
   #queues(): QueueView<Task>[] {
     const told = (view: TaskView<Task>): TaskView<Task> =>
       view.message === undefined ? view : { ...view, message: this.#base.secrets.redact(view.message) };
-    return this.#shown.queues.views().map((queue) => ({ ...queue, tasks: queue.tasks.map(told) }));
+    return this.#parts.queues.views().map((queue) => ({ ...queue, tasks: queue.tasks.map(told) }));
   }
 
   #sources(): Sources {
-    const { state, bindings, releases } = this.#shown;
+    const { state, bindings, releases } = this.#parts;
     return {
       version: VERSION,
       clock: this.#base.clock,
@@ -243,7 +243,7 @@ export class Faces {
       log: this.#base.sink,
       later: (ms, fn) => {
         const timer = this.#base.clock.setTimer(ms, fn);
-        this.#shown.scope.add(() => timer.cancel());
+        this.#parts.scope.add(() => timer.cancel());
       },
       failed: (error) => this.#base.failures.report("debug socket", error),
     };

@@ -3,16 +3,16 @@ import { expect, test } from "vitest";
 import { silentLogger } from "../../src/lib/index.ts";
 import { createMetrics } from "../../src/metrics/index.ts";
 import type { Happening } from "../../src/status/index.ts";
-import type { Witness } from "../../src/tasks/index.ts";
-import { makeHelmWitness, makeWitness } from "../../src/wiring/witness.ts";
+import type { Recorder } from "../../src/tasks/index.ts";
+import { makeHelmRecorder, makeRecorder } from "../../src/wiring/recorder.ts";
 
-/** The Events that what `tell` tells a witness becomes. */
-function eventsOf(tell: (witness: Witness) => void): Happening[] {
+/** The Events that what `tell` tells a recorder becomes. */
+function eventsOf(tell: (recorder: Recorder) => void): Happening[] {
   const events: Happening[] = [];
   const announce = (each: Happening): void => void events.push(each);
   const metrics = createMetrics({ prefix: "" });
   const state = { module: () => undefined } as never;
-  tell(makeWitness({ metrics, announce, logger: silentLogger, state }));
+  tell(makeRecorder({ metrics, announce, logger: silentLogger, state }));
   return events;
 }
 
@@ -23,15 +23,15 @@ test.each([
   ["HelmFailed", "RunFailed"],
   ["ForeignRelease", "RunFailed"],
 ])("a failure for the reason %s is the Event %s", (reason, event) => {
-  const events = eventsOf((witness) => witness.failed("web", reason, "why"));
+  const events = eventsOf((recorder) => recorder.failed("web", reason, "why"));
   expect(events).toEqual([{ module: "web", reason: event, note: `${reason}: why` }]);
 });
 
 test("an Event tells who switched a module, in a sentence", () => {
-  const events = eventsOf((witness) => {
-    witness.switched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
-    witness.switched("web", { enabled: true, by: "configmap" });
-    witness.switched("web", { enabled: false, by: "none" });
+  const events = eventsOf((recorder) => {
+    recorder.switched("web", { enabled: false, by: "script", reason: "ingress is disabled" });
+    recorder.switched("web", { enabled: true, by: "configmap" });
+    recorder.switched("web", { enabled: false, by: "none" });
   });
   expect(events.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
     "ModuleDisabled: Switched off by the module's enabled script: ingress is disabled",
@@ -45,8 +45,8 @@ test("objects that a module took over are an Event, with the releases they came 
   const announce = (each: Happening): void => void events.push(each);
   const metrics = createMetrics({ prefix: "" });
   const state = { module: () => undefined } as never;
-  const witness = makeHelmWitness({ metrics, announce, state });
-  witness.tookOver("web", ["ConfigMap/a of ns/other", "ClusterRole/b of ns/other"]);
+  const recorder = makeHelmRecorder({ metrics, announce, state });
+  recorder.tookOver("web", ["ConfigMap/a of ns/other", "ClusterRole/b of ns/other"]);
   expect(events).toEqual([
     { module: "web", reason: "ObjectsTakenOver", note: "ConfigMap/a of ns/other, ClusterRole/b of ns/other" },
   ]);

@@ -8,7 +8,7 @@ import type { Cause } from "../state/index.ts";
 import { MANY_OPERATIONS } from "../values/index.ts";
 import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
 import type { Pieces } from "./files.ts";
-import type { Hands, HookLeftovers } from "./hands.ts";
+import type { Ports, HookLeftovers } from "./ports.ts";
 import { judgePatches } from "./patches.ts";
 import type { JudgedPatches } from "./patches.ts";
 
@@ -40,19 +40,19 @@ export function failureText(error: unknown): string {
  * Runs a hook and applies what it leaves, in this order: everything is parsed and validated; object patches;
  * metrics; ConfigMap; memory. Throws HookFailure when any step fails; then the whole run is repeated.
  */
-export async function executeHook(hands: Hands, request: HookRunRequest): Promise<void> {
+export async function executeHook(ports: Ports, request: HookRunRequest): Promise<void> {
   const { hook, triggers, queue } = request;
-  const left = await hands.runHook({
+  const left = await ports.runHook({
     ...request,
-    snapshots: hands.bindings.snapshots(hook),
-    ...inputFiles(hands, hook),
+    snapshots: ports.bindings.snapshots(hook),
+    ...inputFiles(ports, hook),
   });
   const report = (result: "success" | "failed"): void => {
     const first = triggers[0];
     const binding = first === undefined ? "" : bindingName(first);
     const activation = first === undefined ? "" : hookActivation(first);
     const tolerated = result === "failed" && allowsFailure(triggers) ? "allowed" : result;
-    hands.witness.hookRun({
+    ports.recorder.hookRun({
       hook,
       binding,
       queue,
@@ -63,7 +63,7 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
     });
   };
   try {
-    await takeEffect(hands, request, left);
+    await takeEffect(ports, request, left);
   } catch (error) {
     report("failed");
     throw error instanceof HookFailure ? error : new HookFailure(hook, oneLine(error));
@@ -71,61 +71,61 @@ export async function executeHook(hands: Hands, request: HookRunRequest): Promis
   report("success");
 }
 
-function inputFiles(hands: Hands, hook: Hook): { values: Pieces; configValues: Pieces } {
-  const { values } = hands.state;
-  const module = hook.module === undefined ? undefined : hands.state.module(hook.module)?.module;
+function inputFiles(ports: Ports, hook: Hook): { values: Pieces; configValues: Pieces } {
+  const { values } = ports.state;
+  const module = hook.module === undefined ? undefined : ports.state.module(hook.module)?.module;
   if (module === undefined)
     return { values: globalValuesFile(values), configValues: globalConfigFile(values) };
   return {
-    values: moduleValuesFile(values, module, hands.state.enabledModules()),
+    values: moduleValuesFile(values, module, ports.state.enabledModules()),
     configValues: moduleConfigFile(values, module),
   };
 }
 
-async function takeEffect(hands: Hands, request: HookRunRequest, left: HookLeftovers): Promise<void> {
+async function takeEffect(ports: Ports, request: HookRunRequest, left: HookLeftovers): Promise<void> {
   const { hook } = request;
   if (left.failure !== undefined) throw new HookFailure(hook, left.failure);
-  const key = sectionKey(hands, hook);
-  const patches = judgePatches(hands.state.values, { hook, key, left });
+  const key = sectionKey(ports, hook);
+  const patches = judgePatches(ports.state.values, { hook, key, left });
   for (const warning of patches.warnings)
-    hands.logger.warn(warning, { hook: hook.name, module: hook.module });
+    ports.logger.warn(warning, { hook: hook.name, module: hook.module });
   await left.applyObjects();
   left.applyMetrics();
-  await remember(hands, request, { key, patches });
+  await remember(ports, request, { key, patches });
 }
 
-function sectionKey(hands: Hands, hook: Hook): string {
+function sectionKey(ports: Ports, hook: Hook): string {
   if (hook.module === undefined) return GLOBAL;
-  return hands.state.module(hook.module)?.module.valuesKey ?? hook.module;
+  return ports.state.module(hook.module)?.module.valuesKey ?? hook.module;
 }
 
 /** The ConfigMap first, memory after it: what counts as saved must be on the server. */
 async function remember(
-  hands: Hands,
+  ports: Ports,
   request: HookRunRequest,
   change: { key: string; patches: JudgedPatches },
 ): Promise<void> {
-  const { state } = hands;
+  const { state } = ports;
   const { key, patches } = change;
   const before = {
     globals: state.values.globalsDigest(),
-    section: digestOf(hands, key),
+    section: digestOf(ports, key),
   };
-  if (patches.config.length > 0) await hands.config.write(key, patches.config);
+  if (patches.config.length > 0) await ports.config.write(key, patches.config);
   const stored = state.values.patches(key).length;
   state.values.addPatches(key, patches.values, request.hook.name);
-  warnOfMany(hands, request.hook, { before: stored, after: state.values.patches(key).length });
+  warnOfMany(ports, request.hook, { before: stored, after: state.values.patches(key).length });
   for (const [valuesKey, enabled] of patches.flags) state.values.setHookFlag(valuesKey, enabled);
   const cause = causeOf(request.triggers[0]);
   if (request.hook.module === undefined) {
     if (state.values.globalsDigest() !== before.globals) state.recordGlobalCause(cause);
-  } else if (digestOf(hands, key) !== before.section) {
+  } else if (digestOf(ports, key) !== before.section) {
     state.update(request.hook.module, (record) => void (record.cause = cause));
   }
 }
 
 /** Logged when the limit is passed, not in each run beyond it. */
-function warnOfMany({ logger }: Hands, hook: Hook, stored: { before: number; after: number }): void {
+function warnOfMany({ logger }: Ports, hook: Hook, stored: { before: number; after: number }): void {
   if (stored.before > MANY_OPERATIONS || stored.after <= MANY_OPERATIONS) return;
   logger.warn("Very many operations of values patches are stored; each run of a hook replays them", {
     hook: hook.name,
@@ -134,8 +134,8 @@ function warnOfMany({ logger }: Hands, hook: Hook, stored: { before: number; aft
   });
 }
 
-function digestOf(hands: Hands, key: string): string {
-  return hands.state.values.merged(key).digest;
+function digestOf(ports: Ports, key: string): string {
+  return ports.state.values.merged(key).digest;
 }
 
 /** The cause that people read. Changes of an afterHelm hook run its module again at once, all others queue up. */

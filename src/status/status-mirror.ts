@@ -4,13 +4,13 @@ import { type Clock, type KnownSecrets, type Logger, oneLine } from "../lib/inde
 import type { KubeClient } from "../kube/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
-import type { Entry, Identity } from "./entry.ts";
-import { type Known, knownFrom } from "./known.ts";
+import type { MirroredObject, Identity } from "./mirrored.ts";
+import { type LiveObject, liveFrom } from "./live.ts";
 import { type HelmRelease, type Home, listObjects } from "./objects.ts";
 import { Patience } from "./patience.ts";
 import { type Projection, Projector } from "./projector.ts";
-import type { AddonObject } from "./resources.ts";
-import { type Condition, type ModuleSpec, REQUESTED_AT, isToken } from "./types.ts";
+import type { AddonObject } from "./addon-objects.ts";
+import { type Condition, type ModuleSpec, REQUESTED_AT, isToken } from "./status-fields.ts";
 import { type Listed, Lists } from "./sightings.ts";
 import { Timers } from "./timers.ts";
 import type { StatusValues } from "./values-mirror.ts";
@@ -162,7 +162,7 @@ export class StatusMirror {
   }
 
   /** The entry an object belongs to; undefined = an AddonOperator of someone else. */
-  #entryOf({ kind, metadata: { name } }: AddonObject): Entry | undefined {
+  #entryOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
     if (kind === "AddonModule") return this.#writer.module(name);
     return name === this.#home.operatorName ? this.#writer.operator : undefined;
   }
@@ -195,7 +195,7 @@ export class StatusMirror {
     const entry = this.#entryOf(object);
     if (entry === undefined) return;
     this.#noteToken(entry, object);
-    this.#adopt(entry, knownFrom(object));
+    this.#adopt(entry, liveFrom(object));
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
     entry.lastWriteAt = this.#options.clock.now();
     const conditions: readonly Condition[] = object.status?.conditions ?? [];
@@ -203,21 +203,21 @@ export class StatusMirror {
   }
 
   /** `object` is undefined where the watch reported its last state. */
-  #see(entry: Entry, { metadata }: AddonObject, object: AddonObject | undefined): void {
+  #see(entry: MirroredObject, { metadata }: AddonObject, object: AddonObject | undefined): void {
     entry.seen = { object, version: metadata.resourceVersion ?? "" };
     this.#notice(entry);
   }
 
-  #notice(entry: Entry): void {
+  #notice(entry: MirroredObject): void {
     if (!entry.busy && this.#catchUp(entry)) this.#writer.consider(entry);
   }
 
   /**
    * Takes over what watches reported; false = nothing new. The list at the start is the base: until then it waits.
    */
-  #catchUp(entry: Entry): boolean {
+  #catchUp(entry: MirroredObject): boolean {
     if (!this.#loaded) return false;
-    const known = this.#lists.knownAfter(entry);
+    const known = this.#lists.liveAfter(entry);
     entry.seen = undefined;
     if (known === entry.known) return false;
     this.#adopt(entry, known);
@@ -226,7 +226,7 @@ export class StatusMirror {
     return true;
   }
 
-  #noteToken(entry: Entry, object: AddonObject): void {
+  #noteToken(entry: MirroredObject, object: AddonObject): void {
     const { annotations } = object.metadata;
     if (entry === this.#writer.operator) this.#options.confirmed?.(annotations?.[CONFIRM_DELETE]);
     const token = annotations?.[REQUESTED_AT];
@@ -241,7 +241,7 @@ export class StatusMirror {
   }
 
   /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */
-  #adopt(entry: Entry, known: Known | undefined): void {
+  #adopt(entry: MirroredObject, known: LiveObject | undefined): void {
     const before = entry.known;
     entry.known = known;
     if (known === undefined) return this.#lose(entry, before);
@@ -256,7 +256,7 @@ export class StatusMirror {
   }
 
   /** It is gone; if it is still wanted, somebody else deleted it. */
-  #lose(entry: Entry, before: Known | undefined): void {
+  #lose(entry: MirroredObject, before: LiveObject | undefined): void {
     if (before === undefined || entry.gone) return;
     entry.deleted = true;
     if (entry === this.#writer.operator) entry.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
@@ -318,7 +318,7 @@ export class StatusMirror {
   }
 
   /** Sets what is wanted and returns the entries that changed by it. A directory not yet read removes nothing. */
-  #want(projection: Projection, view: View): Entry[] {
+  #want(projection: Projection, view: View): MirroredObject[] {
     const { operator } = this.#writer;
     const isTreeKnown = view.boot !== "loading";
     const changed = [operator];
@@ -343,7 +343,7 @@ export class StatusMirror {
    * Before discovery a module keeps its spec, and one without an object waits for a moment: else every start would
    * write what the next second overwrites. undefined = not to be shown yet.
    */
-  #undecided({ known }: Entry, spec: ModuleSpec): ModuleSpec | undefined {
+  #undecided({ known }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
     if (known?.spec !== undefined) return known.spec as unknown as ModuleSpec;
     const { clock } = this.#options;
     this.#showFrom ??= clock.now() + UNDECIDED_MS;

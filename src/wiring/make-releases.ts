@@ -7,7 +7,7 @@ import type { Base } from "./base.ts";
 /** The releases of this operator; reads nothing yet. */
 export function makeReleases(
   base: Base,
-  around: Pick<ReleasesOptions, "witness" | "ownRelease" | "onCrds"> = {},
+  around: Pick<ReleasesOptions, "recorder" | "ownRelease" | "onCrds"> = {},
 ): Releases {
   const { settings, namespace, env } = base;
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());

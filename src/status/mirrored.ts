@@ -3,9 +3,9 @@
 import type { Timer } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
-import { type Known, stamp } from "./known.ts";
+import { type LiveObject, stamp } from "./live.ts";
 import type { Sighting } from "./sightings.ts";
-import type { ModuleSpec, ModuleStatus, OperatorStatus } from "./types.ts";
+import type { ModuleSpec, ModuleStatus, OperatorStatus } from "./status-fields.ts";
 
 /**
  * Least time between two writes of one object, in milliseconds, unless a digest changed; and between two writes
@@ -20,7 +20,7 @@ export type Identity =
   | { readonly kind: "AddonOperator"; readonly name: string };
 
 /** One object: what it should be, what is known of it, and when it may be written. */
-export interface Entry {
+export interface MirroredObject {
   readonly id: Identity;
   /** The module's wanted content; undefined for the operator's object and for modules that are gone. */
   spec: ModuleSpec | undefined;
@@ -28,7 +28,7 @@ export interface Entry {
   status: ModuleStatus | OperatorStatus | undefined;
   /** The status that was last written, before it got its generation. */
   written: ModuleStatus | OperatorStatus | undefined;
-  known: Known | undefined;
+  known: LiveObject | undefined;
   /** The generation the status may speak of; undefined = the newest. */
   acknowledged: number | undefined;
   /** The last token asked for by annotation. */
@@ -49,7 +49,7 @@ export interface Entry {
 }
 
 /** A new entry for `id`. */
-export function newEntry(id: Identity): Entry {
+export function newMirroredObject(id: Identity): MirroredObject {
   return {
     id,
     spec: undefined,
@@ -81,7 +81,7 @@ export interface Marks {
 }
 
 /** The next step that brings the object on the server to what is wanted. */
-export function needOf(entry: Entry, marks: Marks): Need {
+export function needOf(entry: MirroredObject, marks: Marks): Need {
   const { known, status } = entry;
   if (entry.gone) return known === undefined || known.isGoing || !isOurs(known, marks) ? "none" : "remove";
   if (status === undefined) return "none";
@@ -91,7 +91,7 @@ export function needOf(entry: Entry, marks: Marks): Need {
 }
 
 /** The status to write, with its generation. */
-export function wantedStatus(entry: Entry, known: Known): JsonObject {
+export function wantedStatus(entry: MirroredObject, known: LiveObject): JsonObject {
   return stamp(entry.status ?? { conditions: [] }, entry.acknowledged ?? known.generation);
 }
 
@@ -99,39 +99,39 @@ export function wantedStatus(entry: Entry, known: Known): JsonObject {
 export const OWNER_LABEL = "addon-operator.io/managed-by";
 
 /** Whether this operator made the object. */
-function isOurs(known: Known, marks: Marks): boolean {
+function isOurs(known: LiveObject, marks: Marks): boolean {
   return known.labels[OWNER_LABEL] === marks.labels[OWNER_LABEL];
 }
 
 /** Whether another operator made the object. */
-export function isForeign(known: Known, marks: Marks): boolean {
+export function isForeign(known: LiveObject, marks: Marks): boolean {
   const owner = known.labels[OWNER_LABEL];
   return owner !== undefined && owner !== marks.labels[OWNER_LABEL];
 }
 
-function hasMarks(known: Known, entry: Entry, marks: Marks): boolean {
+function hasMarks(known: LiveObject, entry: MirroredObject, marks: Marks): boolean {
   const labelled = Object.entries(marks.labels).every(([key, value]) => known.labels[key] === value);
   const owned = marks.ownerUid === undefined || known.ownerUid === marks.ownerUid;
   return labelled && owned && same(known.spec, entry.spec as unknown as JsonObject);
 }
 
 /** When the object may be written, ms since the epoch: at once for a changed spec, a new or a lost object. */
-export function dueAt(entry: Entry, need: Need): number {
+export function dueAt(entry: MirroredObject, need: Need): number {
   return Math.max(entry.notBefore, need === "status" ? entry.lastWriteAt + pause(entry) : 0);
 }
 
-function pause(entry: Entry): number {
+function pause(entry: MirroredObject): number {
   return tellsWordsOnly(entry) ? WORDS_EVERY_MS : WRITE_EVERY_MS;
 }
 
 /** Whether only words have to be written; found out cheaply, since it is asked at every look. */
-export function movesWordsOnly(entry: Entry, marks: Marks): boolean {
+export function movesWordsOnly(entry: MirroredObject, marks: Marks): boolean {
   return (
     !entry.gone && entry.known !== undefined && hasMarks(entry.known, entry, marks) && tellsWordsOnly(entry)
   );
 }
 
-function tellsWordsOnly({ id, written, status }: Entry): boolean {
+function tellsWordsOnly({ id, written, status }: MirroredObject): boolean {
   if (id.kind !== "AddonModule" || written === undefined || status === undefined) return false;
   return differsInWordsOnly(written as ModuleStatus, status as ModuleStatus);
 }

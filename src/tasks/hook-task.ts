@@ -5,8 +5,8 @@ import { oneLine } from "../lib/index.ts";
 import type { HookTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { isCurrent } from "./current-hook.ts";
-import type { Hands } from "./hands.ts";
-import { executeHook } from "./hook-run.ts";
+import type { Ports } from "./ports.ts";
+import { executeHook } from "./execute-hook.ts";
 import { noteSynchronized } from "./synchronized.ts";
 
 /**
@@ -14,23 +14,23 @@ import { noteSynchronized } from "./synchronized.ts";
  * only the last context stays.
  */
 export async function runHookTask(
-  hands: Hands,
+  ports: Ports,
   batch: readonly HookTask[],
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const first = batch[0];
-  if (first === undefined || !isOwed(hands, first)) return { kind: "done" };
+  if (first === undefined || !isOwed(ports, first)) return { kind: "done" };
   const { hook } = first;
   const triggers = collapseGroups(batch.map((task) => task.trigger));
-  const opening = hands.bindings.opening(hook);
+  const opening = ports.bindings.opening(hook);
   // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
-  const isStale = (): boolean => opening !== undefined && hands.bindings.opening(hook) !== opening;
+  const isStale = (): boolean => opening !== undefined && ports.bindings.opening(hook) !== opening;
   try {
-    await executeHook(hands, { hook, triggers, queue: context.queue, signal: context.signal });
+    await executeHook(ports, { hook, triggers, queue: context.queue, signal: context.signal });
   } catch (error) {
-    if (context.signal.aborted || isStale() || !isOwed(hands, first)) return { kind: "cancelled" };
+    if (context.signal.aborted || isStale() || !isOwed(ports, first)) return { kind: "cancelled" };
     const message = oneLine(error);
-    hands.logger.error("Hook failed", {
+    ports.logger.error("Hook failed", {
       hook: hook.name,
       module: hook.module,
       queue: context.queue,
@@ -38,19 +38,19 @@ export async function runHookTask(
     });
     if (!allowsFailure(triggers)) return { kind: "retry", message };
   }
-  if (!isStale()) unlockSynchronized(hands, batch);
+  if (!isStale()) unlockSynchronized(ports, batch);
   return { kind: "done" };
 }
 
 /** Nothing runs for a module that was disabled meanwhile, or for a hook that is gone or was changed. */
-function isOwed(hands: Hands, { hook }: HookTask): boolean {
-  const enabled = hook.module === undefined || hands.state.module(hook.module)?.enabled === true;
-  return enabled && isCurrent(hands, hook);
+function isOwed(ports: Ports, { hook }: HookTask): boolean {
+  const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
+  return enabled && isCurrent(ports, hook);
 }
 
 /** The hook has seen the objects: later events of these bindings may follow. */
-function unlockSynchronized(hands: Hands, batch: readonly HookTask[]): void {
+function unlockSynchronized(ports: Ports, batch: readonly HookTask[]): void {
   for (const { hook, trigger } of batch) {
-    if (trigger.type === "synchronization") noteSynchronized(hands, hook, trigger.binding);
+    if (trigger.type === "synchronization") noteSynchronized(ports, hook, trigger.binding);
   }
 }

@@ -5,8 +5,8 @@ import { describeProblem } from "../model/index.ts";
 import { explainBrake } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
 import { type Judged, type Transitions, progress, readyOf, timed } from "./conditions.ts";
-import { defined, line, timestamp } from "./text.ts";
-import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "./types.ts";
+import { defined, line, timestamp } from "./format.ts";
+import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "./status-fields.ts";
 import { type Verdict, judge } from "./verdict.ts";
 
 /** An AddonOperator as it should be; its spec is not written by the operator. */

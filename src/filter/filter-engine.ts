@@ -2,7 +2,7 @@
 
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
-import { FilterError } from "./errors.ts";
+import { FilterError } from "./filter-error.ts";
 import { compileSubset } from "./evaluate.ts";
 import { findJq, type Jq } from "./jq.ts";
 import { checkSyntax } from "./syntax.ts";

@@ -3,8 +3,8 @@
 import { shownDigest } from "../lib/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
-import { defined, line, timestamp } from "./text.ts";
-import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "./types.ts";
+import { defined, line, timestamp } from "./format.ts";
+import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "./status-fields.ts";
 import type { ShownValues } from "./values-mirror.ts";
 import { type OperatorFacts, type Verdict, enabledText, isHidden, judge } from "./verdict.ts";
 

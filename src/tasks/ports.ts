@@ -111,7 +111,7 @@ export interface ConfigPort {
 }
 
 /** Tells metrics and Events what happened; every method is cheap and never throws. */
-export interface Witness {
+export interface Recorder {
   hookRun(run: {
     hook: Hook;
     binding: string;
@@ -133,7 +133,7 @@ export interface Witness {
 }
 
 /** Everything that a task may use; put together when the operator starts. */
-export interface Hands {
+export interface Ports {
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly clock: Clock;
@@ -145,7 +145,7 @@ export interface Hands {
   readonly schedules: SchedulesPort;
   readonly releases: ReleasesPort;
   readonly config: ConfigPort;
-  readonly witness: Witness;
+  readonly recorder: Recorder;
   readonly runHook: HookRunPort;
   readonly runScript: (script: {
     readonly module: Module;

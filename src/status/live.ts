@@ -2,11 +2,11 @@
 
 import { digestJson } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import type { AddonObject, OwnerReference } from "./resources.ts";
-import type { Condition } from "./types.ts";
+import type { AddonObject, OwnerReference } from "./addon-objects.ts";
+import type { Condition } from "./status-fields.ts";
 
 /** What is known of an object on the server: enough to write differences and to notice foreign objects. */
-export interface Known {
+export interface LiveObject {
   readonly uid: string;
   readonly generation: number;
   readonly resourceVersion: string;
@@ -25,7 +25,7 @@ export interface Known {
 }
 
 /** An object as an API call or a watch gave it. */
-export function knownFrom(object: AddonObject): Known {
+export function liveFrom(object: AddonObject): LiveObject {
   const { metadata } = object;
   const { ownerReferences = [] } = metadata;
   const status = object.status as unknown as JsonObject | undefined;
@@ -48,8 +48,8 @@ function isOperator({ kind }: OwnerReference): boolean {
 }
 
 /** As {@link knownFrom}; for a status that is known already, also what the server dropped of it. */
-export function knownAfter(before: Known | undefined, object: AddonObject): Known {
-  const seen = knownFrom(object);
+export function liveAfter(before: LiveObject | undefined, object: AddonObject): LiveObject {
+  const seen = liveFrom(object);
   if (before?.uid !== seen.uid || before.statusDigest !== seen.statusDigest) return seen;
   return { ...before, ...seen, status: before.status };
 }

@@ -3,8 +3,8 @@
 import { type ModelData, Model, type TypeMeta } from "@kubernetes-models/base";
 
 import type { Resource } from "../kube/index.ts";
-import { API_VERSION } from "./types.ts";
-import type { ModuleSpec, ModuleStatus, OperatorStatus, Stamped } from "./types.ts";
+import { API_VERSION } from "./status-fields.ts";
+import type { ModuleSpec, ModuleStatus, OperatorStatus, Stamped } from "./status-fields.ts";
 
 /** The part of object metadata that the operator reads or writes. */
 export interface ObjectMeta {

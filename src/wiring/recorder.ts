@@ -7,12 +7,12 @@ import type { Metrics } from "../metrics/index.ts";
 import type { State } from "../state/index.ts";
 import { enabledText } from "../status/index.ts";
 import type { EventReason, Happening } from "../status/index.ts";
-import type { Witness } from "../tasks/index.ts";
+import type { Recorder } from "../tasks/index.ts";
 
 type Announce = (event: Happening) => void;
 
 /** Where it reports to, and what it reads. */
-export interface Told {
+export interface RecorderParts {
   readonly metrics: Metrics;
   readonly announce: Announce;
   readonly logger: Logger;
@@ -20,7 +20,7 @@ export interface Told {
 }
 
 /** Tells metrics and Events what happened; tasks write state and log themselves. */
-export function makeWitness({ metrics, announce, logger, state }: Told): Witness {
+export function makeRecorder({ metrics, announce, logger, state }: RecorderParts): Recorder {
   return {
     hookRun({ hook, binding, queue, activation, seconds, usage, result }) {
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
@@ -56,11 +56,11 @@ export function makeWitness({ metrics, announce, logger, state }: Told): Witness
 }
 
 /** Tells metrics how long helm worked, and for what. */
-export function makeHelmWitness({
+export function makeHelmRecorder({
   metrics,
   state,
   announce,
-}: Pick<Told, "metrics" | "state" | "announce">): HelmWitness {
+}: Pick<RecorderParts, "metrics" | "state" | "announce">): HelmWitness {
   return {
     adopted: (module) =>
       announce({
@@ -79,7 +79,7 @@ export function makeHelmWitness({
   };
 }
 
-function activationOfModule(state: Told["state"], module: string): string {
+function activationOfModule(state: RecorderParts["state"], module: string): string {
   return activationOf(state.module(module)?.lastRun?.trigger, "module");
 }
 

@@ -11,29 +11,29 @@ import { applyObjects } from "../tasks/index.ts";
 import type {
   BindingsPort,
   ConfigPort,
-  Hands,
+  Ports,
   HookRunPort,
   ReleasesPort,
   SchedulesPort,
-  Witness,
+  Recorder,
 } from "../tasks/index.ts";
 import type { Base } from "./base.ts";
 
 /** Rooms that tasks reach through ports. */
-export interface Ports {
+export interface PortParts {
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly bindings: BindingsPort;
   readonly schedules: SchedulesPort;
   readonly releases: ReleasesPort;
   readonly config: ConfigPort;
-  readonly witness: Witness;
+  readonly recorder: Recorder;
   readonly hookMetrics: HookMetrics;
   readonly waits: TaskWaits;
 }
 
 /** Builds everything that a task may use. */
-export function makeHands(base: Base, ports: Ports): Hands {
+export function makePorts(base: Base, ports: PortParts): Ports {
   const { clock, logger, settings, runs } = base;
   const loader = hookLoader(base);
   return {
@@ -74,7 +74,7 @@ async function load(
   base: Base,
   loader: HookLoader,
   wanted: { file: HookFile; module: string | undefined },
-): ReturnType<Hands["loadHook"]> {
+): ReturnType<Ports["loadHook"]> {
   const answer = await loader.load(wanted.file, wanted.module);
   if ("problem" in answer) return answer;
   for (const warning of answer.warnings)
@@ -89,7 +89,7 @@ async function readAgain(base: Base, previous: Tree): Promise<Tree> {
   return tree;
 }
 
-function hookRunner(base: Base, ports: Ports): HookRunPort {
+function hookRunner(base: Base, ports: PortParts): HookRunPort {
   const { patchClient: client, discovery, filters, clock, logger, runs: settings } = base;
   return async (run) => {
     const started = clock.monotonic();

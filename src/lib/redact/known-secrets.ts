@@ -3,7 +3,7 @@
 import type { Json } from "../../model/index.ts";
 import { SecretSearch } from "./search.ts";
 import { standIn } from "./stand-in.ts";
-import { redactText } from "./text.ts";
+import { redactText } from "./redact-text.ts";
 import { hideInValues } from "./values.ts";
 
 const MOST_KNOWN = 2000;

@@ -21,7 +21,7 @@ export type Outcome<T> =
   | { readonly kind: "cancelled" };
 
 /** Where an offered task goes: behind all others, or before everything that is not running. */
-export type Place = "back" | "front";
+export type Position = "back" | "front";
 
 /**
  * Work on a queue itself, with the names of the Go operator's metrics: a task was added in front or behind, the

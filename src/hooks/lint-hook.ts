@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 
 import type { HookFile, Problem } from "../model/index.ts";
 import { askConfig, type AskOptions } from "./ask-config.ts";
-import type { HookKind } from "./config.ts";
+import type { HookKind } from "./hook-config.ts";
 import { configProblem, failureProblem } from "./loader.ts";
 
 /** What is wrong with a hook, and its warnings. */
