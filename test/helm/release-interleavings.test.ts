@@ -160,10 +160,10 @@ class ReleaseStory {
     const { uid = "" } = secret?.metadata ?? {};
     const labels = (secret?.metadata["labels"] ?? {}) as Record<string, string>;
     const record = recordOf(secret);
-    const told = (record["info"] as JsonObject)["status"];
-    if (told !== labels["status"]) this.broken.push(`${path}: ${String(told)}, labelled ${labels["status"]}`);
+    const told = (record["info"] as { status: string }).status;
+    if (told !== labels["status"]) this.broken.push(`${path}: ${told}, labelled ${labels["status"]}`);
     if (!this.#labelled.allow(uid, labels[LABEL])) this.broken.push(`${path}: a label is lost`);
-    if (!this.#manifests.allow(uid, String(record["manifest"])))
+    if (!this.#manifests.allow(uid, record["manifest"] as string))
       this.broken.push(`${path}: a manifest is lost`);
     const isMarked = ["failed", "superseded"].includes(labels["status"] ?? "");
     if (this.#marked.has(uid) && !isMarked) this.broken.push(`${path}: not failed any more`);

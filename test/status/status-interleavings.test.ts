@@ -100,12 +100,17 @@ class StatusStory {
     this.happened += path === OPERATOR ? NAMES.length : 1;
     const old = this.api.get(path);
     if (old === undefined) this.#make(path);
-    else
-      this.#pick([this.#remove, this.#mark, this.#hold, this.#release, this.#edit, this.#take])?.call(
-        this,
-        path,
-        old,
-      );
+    else {
+      const deeds = [
+        () => this.#remove(path),
+        () => this.#mark(path, old),
+        () => this.#hold(path, old),
+        () => this.#release(path),
+        () => this.#edit(path, old),
+        () => this.#take(path, old),
+      ];
+      this.#pick(deeds)?.();
+    }
   }
 
   /** What belongs to an AddonOperator that is gone goes as well. */
