@@ -38,7 +38,12 @@ function inUrl(secret: string): string[] {
 function inJson(secret: string): string[] {
   const plain = quoted(secret);
   const escape = (char: string): string => `\\u${hexOf(char).padStart(4, "0")}`;
-  return [plain, quoted(plain), plain.replaceAll(/[<>&]/g, escape), plain.replaceAll(/[\u0080-\uffff]/g, escape)];
+  return [
+    plain,
+    quoted(plain),
+    plain.replaceAll(/[<>&]/g, escape),
+    plain.replaceAll(/[\u0080-\uffff]/g, escape),
+  ];
 }
 
 function quoted(text: string): string {
