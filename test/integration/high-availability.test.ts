@@ -204,17 +204,19 @@ test(
   { timeout: 90_000 },
   async () => {
     const scene = await stage();
+    // Judged where it counts: as the other begins.
+    const check = `[ "$REPLICA" = a ] || ! runs "$(cat '${scene.lab.dir}/leader')" || mark overlap leader`;
+    scene.hook("global-hooks/first.sh", { onStartup: 1 }, check);
     const a = await scene.replica("a", QUICK, { NODE_OPTIONS: "--inspect-port=0" });
     await a.waitReady();
+    scene.lab.file("leader", String(a.pid));
     const b = await scene.replica("b", QUICK);
     await b.waitReady();
     const stuck = await getStuck(scene);
 
     await keepBusy(a);
-    const before = scene.marks("b").length;
-    const end = a.exit.then((result) => ({ ...result, before: scene.marks("b").length }));
-    expect(await end).toEqual({ ...KILLED, before });
-    await Promise.all([gone(stuck), scene.sees("b", "end", "tick")]);
+    expect(await a.exit).toEqual(KILLED);
+    await Promise.all([gone(stuck), scene.sees("b", "end", "first"), scene.sees("b", "end", "tick")]);
     expect(a.log()).toContain("killing what is left, and myself");
     expect(scene.overlaps()).toEqual([]);
   },

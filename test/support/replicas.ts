@@ -25,13 +25,15 @@ export interface Mark {
 
 /**
  * Shell text that leaves the marks. Who starts while a process of another replica runs writes `overlap`, which no test
- * forgives: a process that was killed leaves no `end`, so it is asked for by its id.
+ * forgives: a process that was killed leaves no `end`, so it is asked for by its id. A zombie runs nothing: it waits for
+ * its parent, or for whoever adopts it, to look at it.
  */
 const marks = (file: string): string => `
 mark() { echo "$1 $2 $REPLICA $$" >>'${file}'; }
+runs() { kill -0 "$1" 2>/dev/null && ! grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null; }
 alone() {
   grep -v " $REPLICA " '${file}' | while read -r what who replica pid; do
-    [ "$what" = start ] && kill -0 "$pid" 2>/dev/null && echo "overlap $1:$$-with-$who:$pid $REPLICA $$" >>'${file}'
+    [ "$what" = start ] && runs "$pid" && echo "overlap $1:$$-with-$who:$pid $REPLICA $$" >>'${file}'
   done || true
 }
 `;
