@@ -53,6 +53,11 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 404;
 }
 
+/** For `catch`: undefined for what is not there; throws every other error. */
+export function ignoreNotFound(error: unknown): undefined {
+  if (!isNotFound(error)) throw error;
+}
+
 /** A precondition on the resourceVersion failed, or field managers disagree (409, but not "already exists"). */
 export function isConflict(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 409 && error.reason !== "AlreadyExists";

@@ -3,6 +3,7 @@ export * from "./client.ts";
 export * from "./kubeconfig.ts";
 export * from "./discovery.ts";
 export * from "./api-errors.ts";
+export { retryConflicts } from "./conflicts.ts";
 export { formatIdentity, ownIdentity } from "./leader/identity.ts";
 export type { Identity } from "./leader/identity.ts";
 export { Leadership } from "./leader/leadership.ts";

@@ -1,7 +1,7 @@
 /** Reads the stream of a watch and notices when it is dead. */
 
 import type { Clock, Timer } from "../lib/index.ts";
-import { breathe } from "../lib/index.ts";
+import { breathe, orAborted } from "../lib/index.ts";
 import type { ApiRequest, KubeClient } from "./client.ts";
 import { ConnectionError } from "./api-errors.ts";
 
@@ -33,6 +33,7 @@ export async function readStream(
     cut(new ConnectionError("ESILENT", `no bytes for ${options.silenceMs / 1000} s`)),
   );
   try {
+    // A transport that does not notice the abort must not delay the caller.
     const chunks = await orAborted(
       options.client.stream({ ...request, signal: attempt.signal }),
       attempt.signal,
@@ -85,16 +86,6 @@ function watchDog(options: ReadOptions, bark: () => void): Dog {
     },
     end: () => timer.cancel(),
   };
-}
-
-// A transport that does not notice the abort must not delay the caller.
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason as Error);
-    if (signal.aborted) stop();
-    signal.addEventListener("abort", stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }
 
 const SLICE_MS = 15;

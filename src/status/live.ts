@@ -1,5 +1,6 @@
 /** What is known of an object on the server. */
 
+import { isLater } from "../kube/index.ts";
 import { digestJson } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { AddonObject, OwnerReference } from "./addon-objects.ts";
@@ -47,7 +48,7 @@ function isOperator({ kind }: OwnerReference): boolean {
   return kind === "AddonOperator";
 }
 
-/** As {@link knownFrom}; for a status that is known already, also what the server dropped of it. */
+/** As {@link liveFrom}; for a status that is known already, also what the server dropped of it. */
 export function liveAfter(before: LiveObject | undefined, object: AddonObject): LiveObject {
   const seen = liveFrom(object);
   if (before?.uid !== seen.uid || before.statusDigest !== seen.statusDigest) return seen;
@@ -59,7 +60,7 @@ const NUMBER = /^\d+$/;
 /** Order of two resourceVersions of one kind; what is not a number counts as newer, to be safe. */
 export function isNewer(a: string, b: string): boolean {
   if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
-  return a.length === b.length ? a > b : a.length > b.length;
+  return isLater(a, b);
 }
 
 /** A status with the generation it speaks of, there and in each condition. */

@@ -5,8 +5,8 @@ import {
   type Target,
   create,
   get,
+  ignoreNotFound,
   isAlreadyExists,
-  isNotFound,
   jsonPatch,
   mergePatch,
   pathOf,
@@ -176,8 +176,4 @@ function ownedMeta(
 function targetOf(home: Home, { kind, name }: Identity): Target {
   const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
   return { resource, namespace: home.namespace, name };
-}
-
-function ignoreNotFound(error: unknown): undefined {
-  if (!isNotFound(error)) throw error;
 }

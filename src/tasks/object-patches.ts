@@ -4,12 +4,12 @@ import {
   create,
   get,
   isAlreadyExists,
-  isConflict,
   isNotFound,
   jsonPatch,
   mergePatch,
   remove,
   replace,
+  retryConflicts,
 } from "../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../kube/index.ts";
 import type { FilterEngine } from "../filter/index.ts";
@@ -94,17 +94,11 @@ async function replaceObject(
   at: ResolvedTarget & { readonly subresource?: string | undefined },
   next: (before: JsonObject) => JsonObject | undefined | Promise<JsonObject | undefined>,
 ): Promise<void> {
-  for (let tries = 1; ; tries++) {
+  await retryConflicts(CONFLICT_TRIES, async () => {
     const before = await get(client, { resource: at.resource, namespace: at.namespace, name: at.name });
     const body = await next(before);
-    if (body === undefined) return;
-    try {
-      await replace(client, at, { body: withVersion(body, before) });
-      return;
-    } catch (error) {
-      if (!isConflict(error) || tries >= CONFLICT_TRIES) throw error;
-    }
-  }
+    if (body !== undefined) await replace(client, at, { body: withVersion(body, before) });
+  });
 }
 
 function withVersion(body: JsonObject, before: JsonObject): JsonObject {

@@ -1,6 +1,6 @@
 /** Writes what hooks patch into the ConfigMap or the overlay. */
 
-import { ApiError, ConnectionError, isAlreadyExists, isConflict } from "../kube/index.ts";
+import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../kube/index.ts";
 import { describeOverlay } from "../model/index.ts";
 import type { Overlay, Section } from "../model/index.ts";
 import { checkPatched, sectionIn, withSection } from "../state/index.ts";
@@ -72,20 +72,17 @@ export class ConfigWriter {
   }
 
   /** What was written; undefined when there was nothing to write. */
-  async #save(key: string, operations: readonly PatchOperation[]): Promise<Edit | undefined> {
+  #save(key: string, operations: readonly PatchOperation[]): Promise<Edit | undefined> {
     let edit: Edit | undefined;
-    for (let tries = 1; ; tries++) {
-      try {
-        const base = await this.#base();
-        // A request that was sent twice is a conflict with itself.
-        if (edit !== undefined && stands(edit, base)) return edit;
-        edit = this.#edit(base, key, operations);
-        return edit.changed ? await this.#put(edit) : undefined;
-      } catch (error) {
-        const isOvertaken = isConflict(error) || isAlreadyExists(error);
-        if (!isOvertaken || tries >= CONFLICT_TRIES) throw error;
-      }
-    }
+    const isOvertaken = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);
+    const save = async (): Promise<Edit | undefined> => {
+      const base = await this.#base();
+      // A request that was sent twice is a conflict with itself.
+      if (edit !== undefined && stands(edit, base)) return edit;
+      edit = this.#edit(base, key, operations);
+      return edit.changed ? await this.#put(edit) : undefined;
+    };
+    return retryConflicts(CONFLICT_TRIES, save, isOvertaken);
   }
 
   /**

@@ -6,11 +6,12 @@ import {
   SECRETS,
   create,
   get,
-  isConflict,
+  ignoreNotFound,
   isForbidden,
   isNotFound,
   mergePatch,
   remove,
+  retryConflicts,
 } from "../kube/index.ts";
 import type { Target } from "../kube/index.ts";
 import type { JsonObject, Overlay } from "../model/index.ts";
@@ -39,13 +40,7 @@ interface Stored extends JsonObject {
  */
 export async function moveOverlay(home: ConfigHome, overlay: Overlay): Promise<void> {
   if (overlay.kind !== "Secret") return;
-  for (let tries = 1; ; tries++) {
-    try {
-      return await moveOnce(home, overlay.name);
-    } catch (error) {
-      if (!isConflict(error) || tries >= TRIES) throw error;
-    }
-  }
+  await retryConflicts(TRIES, () => moveOnce(home, overlay.name));
 }
 
 async function moveOnce(home: ConfigHome, name: string): Promise<void> {
@@ -96,13 +91,8 @@ async function copy(
   await create(client, { resource: SECRETS, namespace }, { body });
 }
 
-async function find({ client }: ConfigHome, target: Target): Promise<Stored | undefined> {
-  try {
-    return await get<Stored>(client, target);
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+function find({ client }: ConfigHome, target: Target): Promise<Stored | undefined> {
+  return get<Stored>(client, target).catch(ignoreNotFound);
 }
 
 /** Which object holds the overlay now: until it was moved, the ConfigMap of its name. Changes nothing. */

@@ -645,13 +645,7 @@ ${CONFIG_MAP}`;
     await putChart();
     await put("values.json", JSON.stringify({ global: {}, m: { a: 1 } }));
     await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
-    const adopted: string[] = [];
-    const recorder = {
-      adopted: (name: string) => void adopted.push(name),
-      tookOver: () => {},
-      ran: () => {},
-      reconciled: () => {},
-    };
+    const { adopted, recorder } = adoptions();
     for (const adopt of ["none", "go"] as const) {
       await restart({ adopt, recorder });
       await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(
@@ -671,13 +665,7 @@ ${CONFIG_MAP}`;
     await putChart();
     await put("values.json", JSON.stringify({ global: {}, m: { a: 1 }, _addonOperatorModuleChecksum: "x" }));
     await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
-    const adopted: string[] = [];
-    const recorder = {
-      adopted: (name: string) => void adopted.push(name),
-      tookOver: () => {},
-      ran: () => {},
-      reconciled: () => {},
-    };
+    const { adopted, recorder } = adoptions();
     await restart({ adopt: "none", recorder });
     await expect(reconcile({ m: { a: 2 } })).rejects.toThrow("the Go operator (--adopt=none)");
     expect(releases.ownership("m")).toBe("foreign");
@@ -870,6 +858,18 @@ ${CONFIG_MAP}`;
 });
 
 /** Runs helm as a person would. */
+/** A recorder, and the releases whose adoption it was told of. */
+function adoptions() {
+  const adopted: string[] = [];
+  const recorder = {
+    adopted: (name: string) => void adopted.push(name),
+    tookOver: () => {},
+    ran: () => {},
+    reconciled: () => {},
+  };
+  return { adopted, recorder };
+}
+
 function run(bin: string, args: readonly string[]): Promise<void> {
   const connection = ["-n", lab.namespace, "--kubeconfig", cluster().kubeconfig];
   return new Promise((resolve, reject) => {
