@@ -6,17 +6,23 @@ import { documentsOf, nameOf, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { annotationsOf, KEEP, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
 import type { Reconciliation } from "./reconcile.ts";
+import { render } from "./rendering.ts";
 import { isShared } from "./shared-kinds.ts";
 
 /**
  * Before helm takes them over: namespaces and CRDs of a chart that somebody else made are marked to outlive the
- * release. The mark is on the object itself, where helm's upgrades and the operator's removals find it.
+ * release. The mark is on the object itself, where helm's upgrades and the operator's removals find it. `rendered`: what
+ * the chart makes, where it was rendered already.
  */
-export async function keepExisting(step: Reconciliation, call: UpgradeCall): Promise<void> {
+export async function keepExisting(
+  step: Reconciliation,
+  call: UpgradeCall,
+  rendered: readonly ObjectRef[] | undefined,
+): Promise<void> {
   if (!step.chart.mentionsShared) return;
   const { tools, request } = step;
-  const rendered = await renderedFor(step, call);
-  for (const object of objectsOf(rendered.flatMap(documentsOf)).filter(isShared)) {
+  const objects = rendered ?? objectsOf((await render(step, call)).flatMap(documentsOf));
+  for (const object of objects.filter(isShared)) {
     if (!(await isSomebodysOwn(step, object))) continue;
     const resource = await tools.discovery.resolve(object.kind, object.apiVersion);
     if (resource === undefined) continue;
@@ -27,16 +33,6 @@ export async function keepExisting(step: Reconciliation, call: UpgradeCall): Pro
       object: nameOf(object),
     });
   }
-}
-
-/** What helm would make of a chart that is about to be released. */
-export async function renderedFor(
-  { tools, chart, origin }: Reconciliation,
-  call: UpgradeCall,
-): Promise<readonly string[]> {
-  const { lookup, capabilities } = chart.reach;
-  if (lookup || capabilities) return tools.helm.dryRun(call);
-  return [await tools.helm.template({ ...call, isUpgrade: origin !== undefined })];
 }
 
 /** It exists, is not marked yet, and no release of this operator has made it. */

@@ -3,9 +3,9 @@
 import type { Clock } from "../lib/index.ts";
 import { ChartReader } from "./chart.ts";
 import type { Helm } from "./helm.ts";
-import { documentsOf } from "./manifest.ts";
-import { examine, isSame, render, withCall } from "./reconcile.ts";
+import { examine } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
+import { look, render, withCall } from "./rendering.ts";
 import type { ReconcileRequest } from "./releases.ts";
 import { withChart } from "./stage.ts";
 
@@ -24,10 +24,8 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { act, why } = decision;
   return withCall(step, release, async (call) => {
-    const rendered = (await render(step, call)).flatMap(documentsOf);
-    if (act !== "compare" || release === undefined)
-      return { action: act === "install" ? "install" : "upgrade", why };
-    const same = await isSame(step, release, rendered);
+    const { same } = await look(step, act === "compare" ? release : undefined, call);
+    if (act !== "compare") return { action: act === "install" ? "install" : "upgrade", why };
     if (same) return { action: "label", why: `${why}; the manifest stays the same` };
     return { action: "upgrade", why: `${why}; the manifest changes` };
   });

@@ -3,7 +3,7 @@
 import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
-import type { Json, JsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { Chart, ChartReader } from "./chart.ts";
 import { originToWorkOn } from "./adopt.ts";
@@ -14,26 +14,19 @@ import { BrokenRecordError, HelmError } from "./helm-errors.ts";
 import type { Helm, UpgradeCall } from "./helm.ts";
 import { withHookWatch } from "./hook-watch.ts";
 import { inputsDigest, withValueTemplates } from "./inputs.ts";
-import { isCurrentScheme, LABELS } from "./labels.ts";
+import { LABELS } from "./labels.ts";
 import { keepExisting } from "./keep.ts";
 import { endLiveHelms } from "./live-helms.ts";
-import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest.ts";
-import type { ObjectRef } from "./manifest.ts";
 import type { LookTools } from "./outliving.ts";
+import { look, storedChecksum, withCall } from "./rendering.ts";
+import type { Comparison, Rendered } from "./rendering.ts";
 import { secretOf } from "./release-store.ts";
 import type { ReleaseMeta } from "./release-store.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./releases.ts";
 import { restoreObjects } from "./restore.ts";
 import type { RestoreTools } from "./restore.ts";
 import { spareInUpgrade } from "./spare.ts";
-import { withChart } from "./stage.ts";
 import { isTaken, takeOver } from "./take-over.ts";
-
-/** A rendered chart. */
-export interface Rendered {
-  readonly checksum: string;
-  readonly objects: readonly ObjectRef[];
-}
 
 /** A manifest that was rendered before its turn, and the digest of its inputs. */
 export interface PreparedManifest extends Rendered {
@@ -172,12 +165,6 @@ async function compare(step: Reconciliation, release: ReleaseMeta | undefined): 
   });
 }
 
-/** What was rendered, and whether the release is the same already. */
-interface Comparison {
-  readonly rendered: Rendered;
-  readonly same: boolean;
-}
-
 /** What was rendered before its turn, from exactly these inputs. */
 async function renderedAhead(step: Reconciliation, release: ReleaseMeta): Promise<Comparison | undefined> {
   const { tools, request, inputs } = step;
@@ -185,16 +172,6 @@ async function renderedAhead(step: Reconciliation, release: ReleaseMeta): Promis
   if (made?.inputs !== inputs) return undefined;
   const stored = await storedChecksum(step, release);
   return stored === undefined ? undefined : { rendered: made, same: made.checksum === stored };
-}
-
-async function look(step: Reconciliation, release: ReleaseMeta, call: UpgradeCall): Promise<Comparison> {
-  const documents = (await render(step, call)).flatMap(documentsOf);
-  return { rendered: renderedOf(documents), same: await isSame(step, release, documents) };
-}
-
-/** What matters of rendered manifests. */
-export function renderedOf(documents: readonly Json[]): Rendered {
-  return { checksum: manifestChecksum(documents), objects: objectsOf(documents) };
 }
 
 async function relabel(
@@ -215,32 +192,6 @@ async function relabel(
     oweLabel(release.name);
   }
   return "labelled";
-}
-
-/** Whether the release already is what was rendered: by our label, or by its record where it has none. */
-export async function isSame(
-  step: Reconciliation,
-  release: ReleaseMeta,
-  rendered: readonly Json[],
-): Promise<boolean> {
-  const stored = await storedChecksum(step, release);
-  if (stored !== undefined) return stored === manifestChecksum(rendered);
-  return (await step.tools.store.summary(release)).adoptionChecksum === adoptionChecksum(rendered);
-}
-
-/** Checksum of the release, by its label, else by its record; undefined where it has no labels of this operator. */
-async function storedChecksum({ tools }: Reconciliation, release: ReleaseMeta): Promise<string | undefined> {
-  const label = release.labels[LABELS.manifest];
-  if (isCurrentScheme(label)) return label;
-  if (release.labels[LABELS.managedBy] === undefined) return undefined;
-  return (await tools.store.summary(release)).checksum;
-}
-
-/** With the server's data only where templates use it, since that takes twice as long. */
-export async function render(step: Reconciliation, call: UpgradeCall): Promise<string[]> {
-  const { reach } = step.chart;
-  if (reach.lookup || reach.capabilities) return step.tools.helm.dryRun(call);
-  return [await step.tools.helm.template({ ...call, isUpgrade: true })];
 }
 
 async function upgrade(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Result["action"]> {
@@ -270,7 +221,7 @@ async function goOrTakeOver(
 function upgrading(step: Reconciliation, call: UpgradeCall, rendered: Rendered | undefined): Performance {
   const helm = async (labels: UpgradeCall["labels"]): Promise<void> => {
     const { tools, request } = step;
-    await keepExisting(step, call);
+    await keepExisting(step, call, rendered?.objects);
     const made = rendered?.objects ?? (await madeBefore(step));
     await spareInUpgrade(tools, call.release, { made, signal: request.signal });
     await upgradeOrMend(step, call, labels);
@@ -392,25 +343,4 @@ export function labelsOf(
   const known = manifest ?? (isFirst ? undefined : "null");
   const label = known === undefined ? {} : { [LABELS.manifest]: known };
   return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label };
-}
-
-/** Gives `act` what an upgrade needs; chart and values file are removed afterwards. */
-export function withCall<T>(
-  step: Reconciliation,
-  release: ReleaseMeta | undefined,
-  act: (call: UpgradeCall) => Promise<T>,
-): Promise<T> {
-  const { tools, request, chart } = step;
-  return withChart(tools.tmpDir, { ...request, needsStage: chart.needsStage }, async (call) => {
-    const applyMethod = release === undefined ? undefined : await applyMethodOf(step, release);
-    return act({ ...call, labels: {}, applyMethod });
-  });
-}
-
-/** helm goes on in the way it began; an uninstalled release begins anew. helm 3 has one way only. */
-async function applyMethodOf(step: Reconciliation, release: ReleaseMeta): Promise<"csa" | "ssa" | undefined> {
-  const { helm, store } = step.tools;
-  const { signal } = step.request;
-  if (release.status === "uninstalled" || (await helm.major(signal)) < 4) return undefined;
-  return (await store.summary(release)).applyMethod;
 }

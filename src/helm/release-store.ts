@@ -5,12 +5,12 @@ import { oneLine } from "../lib/index.ts";
 import {
   get,
   getMetadata,
+  ignoreNotFound,
   isLater,
   listPages,
   mergePatch,
   remove,
   SECRETS,
-  isNotFound,
 } from "../kube/index.ts";
 import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../kube/index.ts";
 import { isJsonObject } from "../model/index.ts";
@@ -153,7 +153,7 @@ export class ReleaseStore {
   async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {
     const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
-    const found = await getMetadata<WatchedObject>(client, target).catch(unlessGone);
+    const found = await getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
     if (found === undefined || metaOf(found)?.status !== "deployed") return this.refresh(name);
     this.#store(found);
     this.#tell(name);
@@ -211,52 +211,50 @@ export class ReleaseStore {
     labels: Readonly<Record<string, string>>,
     signal?: AbortSignal,
   ): Promise<void> {
-    const body = { metadata: { labels } };
-    const { client, namespace } = this.#options;
-    const target = { resource: SECRETS, namespace, name: meta.secret };
-    await this.#ask(async () =>
-      this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
-    );
+    await this.#patch(meta, { metadata: { labels } }, signal);
     this.#tell(meta.name);
   }
 
   /** Marks a revision failed, label and record, as helm would have done. */
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
-    const data = await this.#data(meta, signal);
-    const release = await readable(meta, encodeFailed(data, description));
-    await this.#rewrite(meta, { release, labels: { status: "failed" }, signal });
+    const encode = (data: string): Promise<string> => encodeFailed(data, description);
+    await this.#rewrite(meta, { encode, labels: { status: "failed" }, signal });
   }
 
   /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
-    const data = await this.#data(meta, signal);
-    const release = await readable(meta, encodeManifest(data, manifest));
-    await this.#rewrite(meta, {
-      release,
-      labels: { [LABELS.inputs]: null, [LABELS.manifest]: null },
-      signal,
-    });
+    const encode = (data: string): Promise<string> => encodeManifest(data, manifest);
+    const labels = { [LABELS.inputs]: null, [LABELS.manifest]: null };
+    await this.#rewrite(meta, { encode, labels, signal });
   }
 
   /** Fails when the record has changed since it was read. */
   async #rewrite(
     meta: ReleaseMeta,
-    to: { release: string; labels: Readonly<Record<string, string | null>>; signal: AbortSignal | undefined },
+    to: {
+      readonly encode: (data: string) => Promise<string>;
+      readonly labels: Readonly<Record<string, string | null>>;
+      readonly signal: AbortSignal | undefined;
+    },
   ): Promise<void> {
-    const { client, namespace } = this.#options;
-    const metadata = { resourceVersion: meta.resourceVersion, labels: to.labels };
-    const target = { resource: SECRETS, namespace, name: meta.secret };
-    const body = { metadata, data: { release: to.release } };
-    const { signal } = to;
+    const { encode, labels, signal } = to;
+    const release = await readable(meta, encode(await this.#data(meta, signal)));
+    const metadata = { resourceVersion: meta.resourceVersion, labels };
     try {
-      await this.#ask(async () =>
-        this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
-      );
+      await this.#patch(meta, { metadata, data: { release } }, signal);
     } finally {
       // Also where the answer was lost: the server may have the new one.
       this.#summaries.delete(meta.name);
     }
     this.#tell(meta.name);
+  }
+
+  async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: meta.secret };
+    await this.#ask(async () =>
+      this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
+    );
   }
 
   /** Deletes all records of a release, never its objects. */
@@ -266,7 +264,7 @@ export class ReleaseStore {
     // Oldest first: as long as one is left, the newest shows the state of the release.
     for (const meta of this.revisions(name).reverse()) {
       const target = { resource: SECRETS, namespace, name: meta.secret };
-      await remove(client, target, { signal, preconditions: { uid: meta.uid } }).catch(unlessGone);
+      await remove(client, target, { signal, preconditions: { uid: meta.uid } }).catch(ignoreNotFound);
     }
     this.#summaries.delete(name);
     await this.refresh(name, signal);
@@ -382,8 +380,4 @@ async function readable<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
   } catch (error) {
     throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
   }
-}
-
-function unlessGone(error: unknown): undefined {
-  if (!isNotFound(error)) throw error;
 }

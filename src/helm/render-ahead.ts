@@ -4,10 +4,10 @@ import { availableParallelism } from "node:os";
 
 import { inParallel } from "../kube/index.ts";
 import { LABELS } from "./labels.ts";
-import { documentsOf } from "./manifest.ts";
-import { examine, render, renderedOf, withCall } from "./reconcile.ts";
+import { examine } from "./reconcile.ts";
 import type { PreparedManifest, Reconciler } from "./reconcile.ts";
 import type { ReconcileRequest } from "./releases.ts";
+import { look, withCall } from "./rendering.ts";
 
 /** Rendering takes processor time: more at once only makes each slower. */
 const AT_ONCE = Math.min(4, availableParallelism());
@@ -65,7 +65,7 @@ export class RenderAhead {
     if (decision.act !== "compare" || step.chart.reach.lookup || release === undefined) return undefined;
     // Without this operator's labels a checksum is not enough to compare.
     if (release.labels[LABELS.managedBy] === undefined) return undefined;
-    const texts = await withCall(step, release, (call) => render(step, call));
-    return { inputs: step.inputs, ...renderedOf(texts.flatMap(documentsOf)) };
+    const { rendered } = await withCall(step, release, (call) => look(step, undefined, call));
+    return { inputs: step.inputs, ...rendered };
   }
 }

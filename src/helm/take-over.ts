@@ -4,11 +4,11 @@ import { inParallel } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { HelmError } from "./helm-errors.ts";
 import type { UpgradeCall } from "./helm.ts";
-import { renderedFor } from "./keep.ts";
 import { documentsOf, nameOf, objectsOf } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
 import { annotationsOf, ownerOf } from "./outliving.ts";
 import type { Reconciliation } from "./reconcile.ts";
+import { render } from "./rendering.ts";
 
 /** helm has no code for it: an object exists already, and its marks do not name this release. */
 const NOT_OURS = "cannot be imported into the current release";
@@ -42,7 +42,7 @@ export async function takeOver(
 /** Objects of the chart that belong to other releases, each with its release. */
 async function othersOf(step: Reconciliation, call: UpgradeCall): Promise<string[]> {
   const { tools, request } = step;
-  const objects = objectsOf((await renderedFor(step, call)).flatMap(documentsOf));
+  const objects = objectsOf((await render(step, call)).flatMap(documentsOf));
   const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {
     const annotations = await annotationsOf(tools, object, request.signal);
     const owner = annotations && ownerOf(annotations, tools.namespace);

@@ -1,11 +1,12 @@
 /** What modules whose turn is still to come are about to apply (docs/RUNNING.md, "What outlives a release"). */
 
 import { inParallel } from "../kube/index.ts";
-import { documentsOf, keyIn, objectsOf } from "./manifest.ts";
+import { keyIn } from "./manifest.ts";
 import type { ObjectRef } from "./manifest.ts";
-import { examine, isSame, render, withCall } from "./reconcile.ts";
+import { examine } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import type { AheadRequest } from "./render-ahead.ts";
+import { look, withCall } from "./rendering.ts";
 
 /** Charts rendered at the same time. */
 const AT_ONCE = 2;
@@ -68,9 +69,8 @@ export class Upcoming {
   async #charted({ module, values }: UpcomingRequest, signal: AbortSignal): Promise<readonly ObjectRef[]> {
     const { step, release, decision } = await examine(this.#tools, { module, values: values(), signal });
     if (decision.act === "nothing") return [];
-    const texts = await withCall(step, release, (call) => render(step, call));
-    const documents = texts.flatMap(documentsOf);
-    const isLeftAlone = decision.act === "compare" && release && (await isSame(step, release, documents));
-    return isLeftAlone === true ? [] : objectsOf(documents);
+    const compared = decision.act === "compare" ? release : undefined;
+    const { rendered, same } = await withCall(step, release, (call) => look(step, compared, call));
+    return same ? [] : rendered.objects;
   }
 }

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MARK } from "../../src/helm/live-helms.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
+import type { ReconcileRequest } from "../../src/helm/releases.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
@@ -69,21 +70,21 @@ async function reconcile(
   values: object,
   change: { absent?: readonly string[]; chart?: ChartKind } = {},
 ): Promise<ReleaseOutcome> {
-  const module = {
-    name: "m",
-    valuesKey: "m",
-    dir: join(lab.root, "m"),
-    chart: change.chart ?? "own",
-  } as const;
-  const signal = AbortSignal.timeout(50_000);
-  const outcome = await releases.reconcile({
-    module,
-    values: JSON.stringify({ global: {}, m: {}, ...values }),
-    absent: change.absent ?? [],
-    signal,
-  });
+  const outcome = await releases.reconcile(requestOf(values, change));
   await releases.settled();
   return { ...outcome, release: releases.get("m") };
+}
+
+function requestOf(
+  values: object,
+  change: { absent?: readonly string[]; chart?: ChartKind } = {},
+): ReconcileRequest {
+  return {
+    module: { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: change.chart ?? "own" },
+    values: JSON.stringify({ global: {}, m: {}, ...values }),
+    absent: change.absent ?? [],
+    signal: AbortSignal.timeout(50_000),
+  };
 }
 
 function kubectl(...args: string[]): Promise<string> {
@@ -639,6 +640,14 @@ ${CONFIG_MAP}`;
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled", release: { revision: 1 } });
     expect(releases.ownership("m")).toBe("ours");
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+  });
+
+  test("what is shown is what a run would render: an installation first, then an upgrade", async () => {
+    await putChart(CONFIG_MAP.replace("\ndata: {", '\ndata: {first: "{{ .Release.IsInstall }}", '));
+    expect(await releases.show(requestOf({ m: { a: 1 } }), false)).toContain('first: "true"');
+    await reconcile({ m: { a: 1 } });
+    expect(await data()).toContain('"first":"true"');
+    expect(await releases.show(requestOf({ m: { a: 2 } }), false)).toContain('first: "false"');
   });
 
   test("a release made by hand is told of when it is taken over, unless --adopt forbids it", async () => {
