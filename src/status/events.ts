@@ -104,6 +104,12 @@ export class EventWriter {
     return this.#dropped;
   }
 
+  /** Events, and repetitions of them, that are not written yet. */
+  get unwritten(): number {
+    const repeated = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
+    return this.#waiting + repeated.length;
+  }
+
   /** Notes that something happened; returns at once. */
   record(happening: Happening): void {
     if (this.#abort.signal.aborted) return;

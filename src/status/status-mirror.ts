@@ -135,8 +135,11 @@ export class StatusMirror {
     return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.known?.uid;
   }
 
-  /** How many objects are not yet as they should be. */
-  get unwritten(): number {
+  /** How many objects are not yet as the last view says, which may not have been looked at. */
+  unwritten(): number {
+    if (this.#view === undefined) return 0;
+    if (!this.#loaded) return 1 + this.#view.modules.size;
+    this.#look();
     return this.#writer.unwritten;
   }
 

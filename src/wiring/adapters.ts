@@ -145,9 +145,9 @@ export class Adapters {
 
   #told = new Set<string>();
 
-  /** How many statuses are not written yet. */
-  get unwritten(): number {
-    return this.#mirroring ? this.#mirror.unwritten : 0;
+  /** How many statuses and Events are not written yet. */
+  unwritten(): number {
+    return this.#events.unwritten + (this.#mirroring ? this.#mirror.unwritten() : 0);
   }
 
   /**

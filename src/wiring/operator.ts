@@ -44,9 +44,9 @@ export class Operator {
     return this.#base.failures;
   }
 
-  /** What a stop waits for: running queues, and statuses that are not written yet. */
+  /** What a stop waits for: running queues, and statuses and Events that are not written yet. */
   owed(): { running: number; unwritten: number } {
-    return { running: this.#rooms?.queues.running ?? 0, unwritten: this.#rooms?.adapters.unwritten ?? 0 };
+    return { running: this.#rooms?.queues.running ?? 0, unwritten: this.#rooms?.adapters.unwritten() ?? 0 };
   }
 
   /**

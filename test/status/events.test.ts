@@ -44,6 +44,18 @@ describe("EventWriter", () => {
     expect(JSON.stringify(calls[0]?.body)).not.toContain("hunter2");
   });
 
+  it("counts what is not written yet, repetitions included", async () => {
+    const { events } = world();
+    expect(events.unwritten).toBe(0);
+    events.record(failed);
+    expect(events.unwritten).toBe(1);
+    await events.flush();
+    events.record(failed);
+    expect(events.unwritten).toBe(1);
+    await events.flush();
+    expect(events.unwritten).toBe(0);
+  });
+
   it("waits a moment for an object that is being made, so that kubectl describe shows the Event", async () => {
     let uid: string | undefined;
     const { calls, clock, events } = world(undefined, () => uid);

@@ -70,6 +70,21 @@ describe("StatusMirror", () => {
     expect(api.writes.length).toBe(before);
   });
 
+  it("counts what is not written yet, also of a view that was not looked at", async () => {
+    const { api, clock, mirror, show } = world();
+    expect(mirror.unwritten()).toBe(0);
+    mirror.update(viewOf([moduleView("a")]));
+    expect(mirror.unwritten()).toBe(2);
+    await show(moduleView("a"));
+    expect(mirror.unwritten()).toBe(0);
+    await clock.advance(5000);
+    mirror.update(viewOf([moduleView("a"), moduleView("b")]));
+    expect(mirror.unwritten()).toBe(2);
+    await mirror.flush();
+    expect(mirror.unwritten()).toBe(0);
+    expect(state(api, "b")).toBe("Ready");
+  });
+
   it("writes nothing at a restart when everything is as it was, and keeps transition times", async () => {
     const first = world();
     await first.show(moduleView("a"));
