@@ -1,9 +1,9 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
-import { decodeRelease, encodeFailed } from "../src/helm/record.ts";
+import { decodeRelease, encodeFailed } from "../src/helm/release/record.ts";
 import { parseMetrics, parseObjectOperations } from "../src/hooks/index.ts";
-import { parseHookConfig } from "../src/hooks/hook-config.ts";
+import { parseHookConfig } from "../src/hooks/config/hook-config.ts";
 import {
   DepthError,
   MAX_DEPTH,

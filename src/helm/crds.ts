@@ -8,7 +8,7 @@ import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pat
 import type { KubeClient } from "../kube/index.ts";
 import { isJsonObject, ProblemError } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import { documentsOf } from "./manifest.ts";
+import { documentsOf } from "./manifest/manifest.ts";
 
 export interface CrdTools {
   readonly client: KubeClient;

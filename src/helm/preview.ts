@@ -1,13 +1,13 @@
 /** Tells what a run would do about a release. */
 
 import type { Clock } from "../lib/index.ts";
-import { ChartReader } from "./chart.ts";
-import type { Helm } from "./helm.ts";
+import { ChartReader } from "./chart/chart.ts";
+import type { Helm } from "./binary/helm.ts";
 import { examine } from "./reconcile.ts";
 import type { Reconciler } from "./reconcile.ts";
 import { look, render, withCall } from "./rendering.ts";
-import type { ReconcileRequest } from "./releases.ts";
-import { withChart } from "./stage.ts";
+import type { ReconcileRequest } from "./release/releases.ts";
+import { withChart } from "./ahead/stage.ts";
 
 /** What a run would do about a release, and why. */
 export interface Preview {

@@ -1,13 +1,13 @@
 /** Renders a chart, and compares it with its release. */
 
 import type { Json } from "../model/index.ts";
-import type { UpgradeCall } from "./helm.ts";
-import { isCurrentScheme, LABELS } from "./labels.ts";
-import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest.ts";
-import type { ObjectRef } from "./manifest.ts";
+import type { UpgradeCall } from "./binary/helm.ts";
+import { isCurrentScheme, LABELS } from "./release/labels.ts";
+import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
+import type { ObjectRef } from "./manifest/manifest.ts";
 import type { Reconciliation } from "./reconcile.ts";
-import type { ReleaseMeta } from "./release-store.ts";
-import { withChart } from "./stage.ts";
+import type { ReleaseMeta } from "./release/release-store.ts";
+import { withChart } from "./ahead/stage.ts";
 
 /** A rendered chart. */
 export interface Rendered {

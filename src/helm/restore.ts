@@ -4,10 +4,10 @@ import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.t
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import { RestoreError } from "./helm-errors.ts";
-import { documentsOf, lastingBodies, member, nameOf, refOf } from "./manifest.ts";
-import type { ObjectRef } from "./manifest.ts";
-import type { ReleaseMeta, ReleaseStore } from "./release-store.ts";
+import { RestoreError } from "./binary/helm-errors.ts";
+import { documentsOf, lastingBodies, member, nameOf, refOf } from "./manifest/manifest.ts";
+import type { ObjectRef } from "./manifest/manifest.ts";
+import type { ReleaseMeta, ReleaseStore } from "./release/release-store.ts";
 
 export interface RestoreTools {
   readonly client: KubeClient;

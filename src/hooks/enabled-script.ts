@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
 import { run, Scratch, type ScratchData } from "../process/index.ts";
-import { readOutput } from "./leftovers.ts";
-import { OutputLog } from "./output-log.ts";
+import { readOutput } from "./answer/leftovers.ts";
+import { OutputLog } from "./answer/output-log.ts";
 import type { RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */

@@ -5,8 +5,8 @@ import { bindingName, type Hook, type HookFile, type HookTrigger } from "../mode
 import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
 import { commandOf, workingDirOf } from "./hook-command.ts";
 import { renderContext, type SnapshotSource } from "./context.ts";
-import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./leftovers.ts";
-import { OutputLog } from "./output-log.ts";
+import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./answer/leftovers.ts";
+import { OutputLog } from "./answer/output-log.ts";
 
 /** What all runs share. */
 export interface RunSettings {

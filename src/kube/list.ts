@@ -2,10 +2,10 @@
 
 import { breathe } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import type { KubeClient, Sized } from "./client.ts";
+import type { KubeClient, Sized } from "./client/client.ts";
 import { isGone } from "./api-errors.ts";
-import type { ResourceType } from "./resources.ts";
-import { pathOf } from "./resources.ts";
+import type { ResourceType } from "./discovery/resources.ts";
+import { pathOf } from "./discovery/resources.ts";
 
 /** What to list. */
 export interface ListSpec {

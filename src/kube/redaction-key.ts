@@ -2,9 +2,9 @@
 
 import { randomBytes } from "node:crypto";
 
-import type { KubeClient } from "./client.ts";
-import { SECRETS } from "./resources.ts";
-import { create, get } from "./verbs.ts";
+import type { KubeClient } from "./client/client.ts";
+import { SECRETS } from "./discovery/resources.ts";
+import { create, get } from "./client/verbs.ts";
 import { isAlreadyExists, isNotFound } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";

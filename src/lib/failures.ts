@@ -1,8 +1,8 @@
 /** Reports errors that no caller can catch, such as those of timers. */
 
-import type { Clock } from "./clock.ts";
+import type { Clock } from "./time/clock.ts";
 import { oneLine } from "./error-text.ts";
-import type { Logger } from "./log.ts";
+import type { Logger } from "./log/log.ts";
 
 /** Lines of a stack trace that are logged. */
 const FRAMES = 3;

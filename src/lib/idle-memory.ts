@@ -3,8 +3,8 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-import type { Clock } from "./clock.ts";
-import { Quiet } from "./quiet.ts";
+import type { Clock } from "./time/clock.ts";
+import { Quiet } from "./time/quiet.ts";
 
 type Collect = (options: { type: "major"; execution: "sync"; flavor: "last-resort" }) => void;
 

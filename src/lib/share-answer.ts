@@ -1,6 +1,6 @@
 /** Shares one answer among all who ask at about the same time. */
 
-import type { Clock } from "./clock.ts";
+import type { Clock } from "./time/clock.ts";
 
 /** Asks once for all callers: those that come while the answer is on its way, and those until `ms` after it came. */
 export function shareAnswer<T>(clock: Clock, ms: number, ask: () => Promise<T>): () => Promise<T> {

@@ -1,7 +1,7 @@
 /** Keeps the series in step with the modules and hooks that exist. */
 
 import type { HookMetricOwner } from "./hook-metrics.ts";
-import type { HookSample } from "./hook-recorder.ts";
+import type { HookSample } from "./recorders/hook-recorder.ts";
 import type { Metrics } from "./metrics.ts";
 import { LIFECYCLE_BINDINGS, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook } from "../model/index.ts";

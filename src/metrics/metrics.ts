@@ -1,9 +1,9 @@
 /** The operator's own metrics (docs/METRICS.md). */
 
-import { hookRecorder, type HookRecorder } from "./hook-recorder.ts";
-import { kubeRecorder, type KubeRecorder } from "./kube-recorder.ts";
-import { moduleRecorder, type ModuleRecorder } from "./module-recorder.ts";
-import { queueRecorder, type QueueRecorder } from "./queue-recorder.ts";
+import { hookRecorder, type HookRecorder } from "./recorders/hook-recorder.ts";
+import { kubeRecorder, type KubeRecorder } from "./recorders/kube-recorder.ts";
+import { moduleRecorder, type ModuleRecorder } from "./recorders/module-recorder.ts";
+import { queueRecorder, type QueueRecorder } from "./recorders/queue-recorder.ts";
 import { SeriesRegistry } from "./registry.ts";
 
 /** The series at `/metrics`; times are in seconds. */

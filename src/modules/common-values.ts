@@ -7,10 +7,10 @@ import type { JsonObject, Section, StaticValues } from "../model/index.ts";
 import { mergeLayers, parseCommonValues } from "../values/index.ts";
 import type { CommonValues } from "../values/index.ts";
 import type { RememberedValues } from "./memory.ts";
-import { readText } from "./read-module.ts";
-import { confirmGone, isSettled } from "./reading.ts";
-import type { Reading } from "./reading.ts";
-import type { DirScan } from "./scan-dir.ts";
+import { readText } from "./read/read-module.ts";
+import { confirmGone, isSettled } from "./read/reading.ts";
+import type { Reading } from "./read/reading.ts";
+import type { DirScan } from "./read/scan-dir.ts";
 
 /** One `modules/values.yaml` that counts. */
 export interface CommonFile {

@@ -1,4 +1,4 @@
 export { lintModulesDir } from "./lint-layout.ts";
 export { placesOf } from "./places.ts";
-export { readTree } from "./read-tree.ts";
+export { readTree } from "./read/read-tree.ts";
 export { tellTree } from "./tell-tree.ts";

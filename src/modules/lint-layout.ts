@@ -2,7 +2,7 @@
 
 import { ProblemError } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
-import { readTree } from "./read-tree.ts";
+import { readTree } from "./read/read-tree.ts";
 
 /**
  * What is wrong with the layout of one modules directory: broken files with their line, refused names, dangling

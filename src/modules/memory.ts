@@ -2,7 +2,7 @@
 
 import type { HookFile, Module, SchemaFiles, StaticValues, Tree } from "../model/index.ts";
 import type { CommonValues } from "../values/index.ts";
-import type { DirScan } from "./scan-dir.ts";
+import type { DirScan } from "./read/scan-dir.ts";
 
 /** What is missing must have been missing for this long before a read believes it. */
 export const CONFIRM_MS = 2000;

@@ -1,12 +1,12 @@
 /** A long-lived helper process that answers lines with lines. */
 
 import { systemClock } from "../lib/index.ts";
-import { launch, type Child, type Exit } from "./child.ts";
+import { launch, type Child, type Exit } from "./spawn/child.ts";
 import { callBack, remember } from "./children.ts";
-import { Ending, signalGroup } from "./group.ts";
+import { Ending, signalGroup } from "./spawn/group.ts";
 import { Tail } from "./kept.ts";
 import { LineSplitter } from "./lines.ts";
-import { explainStart } from "./start-problem.ts";
+import { explainStart } from "./spawn/start-problem.ts";
 
 /** What to start, and who takes its answers. */
 export interface CoprocessOptions {

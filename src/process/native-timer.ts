@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 
 import type koffiType from "koffi";
 
-import { STRUCT_BYTES } from "./libc.ts";
+import { STRUCT_BYTES } from "./spawn/libc.ts";
 
 /** Linux values; the same in glibc and musl on the architectures we run on. */
 const CLOCK_BOOTTIME = 7;

@@ -3,7 +3,7 @@
 import { constants } from "node:os";
 
 import { systemClock, type Timer } from "../lib/index.ts";
-import { STRUCT_BYTES, type Libc } from "./libc.ts";
+import { STRUCT_BYTES, type Libc } from "./spawn/libc.ts";
 
 /** How a child ended, and what it used. */
 export interface Reaped {

@@ -3,14 +3,14 @@
 import type { Readable } from "node:stream";
 
 import { type Clock, systemClock } from "../lib/index.ts";
-import { launch, type Child, type Exit } from "./child.ts";
+import { launch, type Child, type Exit } from "./spawn/child.ts";
 import { callBack, remember, startsAllowed } from "./children.ts";
 import { drain } from "./drain.ts";
-import { Ending } from "./group.ts";
+import { Ending } from "./spawn/group.ts";
 import { Head, Tail } from "./kept.ts";
 import { LineSplitter } from "./lines.ts";
-import { toResult, type RunResult, type Stream } from "./result.ts";
-import { explainStart } from "./start-problem.ts";
+import { toResult, type RunResult, type Stream } from "./spawn/result.ts";
+import { explainStart } from "./spawn/start-problem.ts";
 
 /** A child process to run. */
 export interface RunRequest {

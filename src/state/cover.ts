@@ -2,7 +2,7 @@
 
 import { digest } from "../lib/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { ValuesStore } from "./values-store.ts";
+import type { ValuesStore } from "./values/values-store.ts";
 
 /** Digests of the ConfigMap in force: of what concerns all modules, and of each module's own part, by module name. */
 export interface ConfigDigests {

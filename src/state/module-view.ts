@@ -5,7 +5,7 @@ import { GLOBAL } from "../model/index.ts";
 import type { Tree } from "../model/index.ts";
 import { problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { ValuesStore } from "./values-store.ts";
+import type { ValuesStore } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
 
 /** Explains why a module does not run. */

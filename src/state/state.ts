@@ -14,7 +14,7 @@ import { applyDecision, newModuleRecord, problemOf } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import { ModuleViews, moduleView, namesOfEnabled } from "./module-view.ts";
 import type { Hold } from "./module-view.ts";
-import { ValuesStore } from "./values-store.ts";
+import { ValuesStore } from "./values/values-store.ts";
 import type {
   BootPhase,
   BrakeView,

@@ -10,8 +10,8 @@ import {
   sleep,
 } from "../lib/index.ts";
 import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
-import { line } from "./format.ts";
-import { API_VERSION } from "./status-fields.ts";
+import { line } from "./project/format.ts";
+import { API_VERSION } from "./project/status-fields.ts";
 
 /** The reasons of all Events, with their type. */
 export const EVENT_TYPES = {

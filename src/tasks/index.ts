@@ -1,7 +1,7 @@
-export { checkSchemas } from "./check-schemas.ts";
-export { helmValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
+export { checkSchemas } from "./reload/check-schemas.ts";
+export { helmValuesFile, moduleConfigFile, moduleValuesFile } from "./hook/files.ts";
 export * from "./ports.ts";
-export { loadHooks } from "./load.ts";
-export { applyObjects } from "./object-patches.ts";
-export { guardOf } from "./purge-release.ts";
+export { loadHooks } from "./reload/load.ts";
+export { applyObjects } from "./hook/object-patches.ts";
+export { guardOf } from "./module/purge-release.ts";
 export { runTask } from "./run-task.ts";

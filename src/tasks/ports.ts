@@ -7,7 +7,7 @@ import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { Decision, ReleaseView, State } from "../state/index.ts";
-import type { Pieces } from "./files.ts";
+import type { Pieces } from "./hook/files.ts";
 import type { PatchOperation } from "../values/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */

@@ -2,14 +2,14 @@
 
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { boot } from "./boot.ts";
-import { converge } from "./converge.ts";
-import { deleteModule } from "./delete-module.ts";
-import { ensureCrds } from "./ensure-crds.ts";
+import { boot } from "./reload/boot.ts";
+import { converge } from "./reload/converge.ts";
+import { deleteModule } from "./module/delete-module.ts";
+import { ensureCrds } from "./reload/ensure-crds.ts";
 import type { Ports } from "./ports.ts";
-import { purgeRelease } from "./purge-release.ts";
-import { runHookTask } from "./hook-task.ts";
-import { runModule } from "./run-module.ts";
+import { purgeRelease } from "./module/purge-release.ts";
+import { runHookTask } from "./hook/hook-task.ts";
+import { runModule } from "./module/run-module.ts";
 
 /** Runs a batch of tasks: hook tasks of one hook together, every other kind alone. */
 export function runTask(ports: Ports, batch: readonly Task[], context: RunContext): Promise<Outcome<Task>> {

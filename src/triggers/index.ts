@@ -1,9 +1,9 @@
-export * from "./config-map-source.ts";
-export { FollowedReleases } from "./followed-releases.ts";
-export * from "./healing.ts";
-export { overlayInForce } from "./overlay-move.ts";
-export type { ReleaseObject } from "./release-object.ts";
+export * from "./config/config-map-source.ts";
+export { FollowedReleases } from "./releases/followed-releases.ts";
+export * from "./releases/healing.ts";
+export { overlayInForce } from "./config/overlay-move.ts";
+export type { ReleaseObject } from "./releases/release-object.ts";
 export * from "./schedules.ts";
-export * from "./kube-bindings.ts";
-export * from "./kube-bindings-views.ts";
-export type { BindingTimes } from "./monitor.ts";
+export * from "./kubernetes/kube-bindings.ts";
+export * from "./kubernetes/kube-bindings-views.ts";
+export type { BindingTimes } from "./kubernetes/monitor/monitor.ts";

@@ -1,10 +1,10 @@
 /** Merges the layers of values (docs/VALUES.md, "Layers"). */
 
 import type { Section } from "../model/index.ts";
-import { replay } from "./apply-patch.ts";
+import { replay } from "./patch/apply-patch.ts";
 import { merge, mergeLayers, withNullsOf, withoutNulls } from "./merge.ts";
-import type { PatchOperation } from "./patch.ts";
-import type { Schemas } from "./schemas.ts";
+import type { PatchOperation } from "./patch/patch.ts";
+import type { Schemas } from "./schema/schemas.ts";
 
 /** The layers of one section, weakest first. Every layer may be missing. */
 export interface SectionInput {

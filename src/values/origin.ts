@@ -6,8 +6,8 @@ import type { Json, Section } from "../model/index.ts";
 import { effective } from "./layers.ts";
 import type { SectionInput } from "./layers.ts";
 import { member, mergeLayers } from "./merge.ts";
-import type { PatchOperation } from "./patch.ts";
-import { isAtOrBelow, pointerOf, segmentsOf } from "./pointer.ts";
+import type { PatchOperation } from "./patch/patch.ts";
+import { isAtOrBelow, pointerOf, segmentsOf } from "./patch/pointer.ts";
 
 /** Names of layers as people read them, strongest last. */
 export type LayerName =

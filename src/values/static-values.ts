@@ -3,7 +3,7 @@
 import { YamlError, lineOf, parseYaml } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
-import { segmentsOf } from "./pointer.ts";
+import { segmentsOf } from "./patch/pointer.ts";
 
 /** What one source says about a module: a section, a flag, both or neither. */
 export interface SectionAndFlag {

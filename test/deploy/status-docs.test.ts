@@ -60,7 +60,7 @@ describe("docs/STATUS.md", () => {
   });
 
   it.each(
-    [...new Set(read("src/status/operator-status.ts").matchAll(/reason: "(\w+)"/g))].map(
+    [...new Set(read("src/status/project/operator-status.ts").matchAll(/reason: "(\w+)"/g))].map(
       ([, reason]) => reason,
     ),
   )("names the reason %s", (reason) => {

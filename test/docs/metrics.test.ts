@@ -60,7 +60,9 @@ test("every operation of helm and every action on a queue is listed in docs/METR
     const [, sentence = ""] = new RegExp(`\`${label}\` is (.*?)(?:\\.|; runs)`, "s").exec(text) ?? [];
     return [...sentence.matchAll(/`([\w-]+)`/g)].map(([, word = ""]) => word);
   };
-  expect(told("operation").toSorted()).toEqual((await choices("helm/helm.ts", "HelmOperation")).toSorted());
+  expect(told("operation").toSorted()).toEqual(
+    (await choices("helm/binary/helm.ts", "HelmOperation")).toSorted(),
+  );
   expect(told("queue_action").toSorted()).toEqual(
     (await choices("queue/queue-task.ts", "QueueAction")).toSorted(),
   );

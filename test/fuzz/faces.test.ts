@@ -3,11 +3,11 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { parseCrontab } from "../../src/cron/index.ts";
-import { decodeRelease, encodeFailed } from "../../src/helm/record.ts";
-import { summarize } from "../../src/helm/summary.ts";
-import { parseHookConfig } from "../../src/hooks/hook-config.ts";
+import { decodeRelease, encodeFailed } from "../../src/helm/release/record.ts";
+import { summarize } from "../../src/helm/release/summary.ts";
+import { parseHookConfig } from "../../src/hooks/config/hook-config.ts";
 import { LeftoverError, parseMetrics, parseObjectOperations, renderContext } from "../../src/hooks/index.ts";
-import { OutputLog } from "../../src/hooks/output-log.ts";
+import { OutputLog } from "../../src/hooks/answer/output-log.ts";
 import { DepthError, createLogger } from "../../src/lib/index.ts";
 import { HookMetricError, HookMetrics } from "../../src/metrics/index.ts";
 import {

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { ChartReader } from "../../src/helm/chart.ts";
-import { parseHelmIgnore } from "../../src/helm/helm-ignore.ts";
-import { inputsDigest, withValueTemplates } from "../../src/helm/inputs.ts";
-import type { Inputs } from "../../src/helm/inputs.ts";
-import { stageChart } from "../../src/helm/stage.ts";
+import { ChartReader } from "../../src/helm/chart/chart.ts";
+import { parseHelmIgnore } from "../../src/helm/chart/helm-ignore.ts";
+import { inputsDigest, withValueTemplates } from "../../src/helm/chart/inputs.ts";
+import type { Inputs } from "../../src/helm/chart/inputs.ts";
+import { stageChart } from "../../src/helm/ahead/stage.ts";
 import { Scratch } from "../../src/process/index.ts";
 import { ManualClock } from "../support/clock.ts";
 

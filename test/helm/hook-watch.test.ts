@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 
-import { HelmError } from "../../src/helm/helm-errors.ts";
-import { withHookWatch } from "../../src/helm/hook-watch.ts";
-import type { HelmHook } from "../../src/helm/hook-watch.ts";
-import type { HookRecord, ReleaseRecord } from "../../src/helm/record.ts";
-import type { ReleaseMeta } from "../../src/helm/release-store.ts";
+import { HelmError } from "../../src/helm/binary/helm-errors.ts";
+import { withHookWatch } from "../../src/helm/binary/hook-watch.ts";
+import type { HelmHook } from "../../src/helm/binary/hook-watch.ts";
+import type { HookRecord, ReleaseRecord } from "../../src/helm/release/record.ts";
+import type { ReleaseMeta } from "../../src/helm/release/release-store.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const MINUTE = 60_000;

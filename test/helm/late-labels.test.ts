@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { LateLabels } from "../../src/helm/late-labels.ts";
+import { LateLabels } from "../../src/helm/release/late-labels.ts";
 import { ManualClock } from "../support/clock.ts";
 
 function lab() {

@@ -2,8 +2,8 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 
 import { documentsOf, lastingObjects, manifestChecksum } from "../../src/helm/index.ts";
-import { adoptionChecksum, objectsOf, withoutObjects } from "../../src/helm/manifest.ts";
-import { decodeRelease, encodeFailed, encodeManifest } from "../../src/helm/record.ts";
+import { adoptionChecksum, objectsOf, withoutObjects } from "../../src/helm/manifest/manifest.ts";
+import { decodeRelease, encodeFailed, encodeManifest } from "../../src/helm/release/record.ts";
 
 const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 const B = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n";

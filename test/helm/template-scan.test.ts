@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { scanTemplates } from "../../src/helm/template-scan.ts";
+import { scanTemplates } from "../../src/helm/chart/template-scan.ts";
 
 function reach(...templates: string[]): { globals: string[]; dynamic: boolean } {
   const { globals, dynamic } = scanTemplates(templates);

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import type { ConfigSource } from "../../src/kube/kubeconfig.ts";
-import { loadConfig } from "../../src/kube/kubeconfig.ts";
+import type { ConfigSource } from "../../src/kube/client/kubeconfig.ts";
+import { loadConfig } from "../../src/kube/client/kubeconfig.ts";
 
 let root = "";
 beforeEach(() => {

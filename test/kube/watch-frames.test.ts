@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { FrameSplitter, ListSplitter } from "../../src/kube/frames.ts";
+import { FrameSplitter, ListSplitter } from "../../src/kube/watch/frames.ts";
 
 const chunksOf = (text: string, size: number): Buffer[] => {
   const bytes = Buffer.from(text);

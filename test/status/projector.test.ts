@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Tree } from "../../src/model/index.ts";
 import { NO_TREE } from "../../src/state/blank.ts";
 import { State } from "../../src/state/index.ts";
-import { Projector } from "../../src/status/projector.ts";
+import { Projector } from "../../src/status/project/projector.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock } from "../support/clock.ts";
 

@@ -12,7 +12,7 @@ import type {
 } from "../../src/kube/index.ts";
 import type { Hook } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
-import { judgePatches } from "../../src/tasks/patches.ts";
+import { judgePatches } from "../../src/tasks/hook/patches.ts";
 import type { HookLeftovers } from "../../src/tasks/index.ts";
 import { ConfigMapSource } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";

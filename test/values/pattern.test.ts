@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { compilePattern } from "../../src/values/pattern.ts";
+import { compilePattern } from "../../src/values/schema/pattern.ts";
 
 /** Patterns on which JavaScript and RE2 agree. */
 const PATTERNS = [

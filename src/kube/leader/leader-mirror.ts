@@ -2,9 +2,9 @@
 
 import { request } from "node:http";
 
-import type { KubeClient } from "../client.ts";
-import { LEASES } from "../resources.ts";
-import { get } from "../verbs.ts";
+import type { KubeClient } from "../client/client.ts";
+import { LEASES } from "../discovery/resources.ts";
+import { get } from "../client/verbs.ts";
 import { oneLine, shareAnswer } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";

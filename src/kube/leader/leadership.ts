@@ -2,11 +2,11 @@
 
 import { lookup } from "node:dns/promises";
 
-import { LEASES } from "../resources.ts";
+import { LEASES } from "../discovery/resources.ts";
 import { Lease } from "./lease.ts";
-import { mergePatch } from "../verbs.ts";
+import { mergePatch } from "../client/verbs.ts";
 import { ownIdentity } from "./identity.ts";
-import type { KubeClient } from "../client.ts";
+import type { KubeClient } from "../client/client.ts";
 import { createLogger, oneLine, wakeful } from "../../lib/index.ts";
 import type { Clock, LogSink, Logger } from "../../lib/index.ts";
 import { startOnlyWhile, watchdog } from "../../process/index.ts";

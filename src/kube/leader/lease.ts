@@ -2,14 +2,14 @@
 
 import type { Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
-import type { KubeClient } from "../client.ts";
+import type { KubeClient } from "../client/client.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { Identity } from "./identity.ts";
 import { formatIdentity, isGone } from "./identity.ts";
 import type { LeaseObject } from "./lease-record.ts";
 import { freeSpec, heldSpec, Sighting } from "./lease-record.ts";
-import { LEASES } from "../resources.ts";
-import { create, get, replace } from "../verbs.ts";
+import { LEASES } from "../discovery/resources.ts";
+import { create, get, replace } from "../client/verbs.ts";
 
 /** What a Lease reports to its owner. */
 interface LeaseEvents {

@@ -1,13 +1,13 @@
 /** Hides secrets in free text: log lines, errors, output. */
 
-import { hideCommandLine } from "./commands.ts";
+import { hideCommandLine } from "./forms/commands.ts";
 import { hideGiven } from "./given.ts";
-import { hidePem } from "./pem.ts";
+import { hidePem } from "./forms/pem.ts";
 import { PlainTexts } from "./plain-texts.ts";
 import { standIn } from "./stand-in.ts";
 import type { Hide } from "./stand-in.ts";
-import { hideTokens } from "./tokens.ts";
-import { hideUrlUsers } from "./urls.ts";
+import { hideTokens } from "./forms/tokens.ts";
+import { hideUrlUsers } from "./forms/urls.ts";
 
 const MOST_PLAIN = 2000;
 const plainProse = new PlainTexts(MOST_PLAIN);

@@ -1,6 +1,6 @@
 /** Searches a text for many secrets at once. */
 
-import { encodedForms } from "./encoded.ts";
+import { encodedForms } from "./forms/encoded.ts";
 import type { Hide } from "./stand-in.ts";
 
 /** Of a longer form so much is enough: messages are cut, and may end within it. */

@@ -1,8 +1,8 @@
 /** Hides secrets in values (docs/VALUES.md, "Secrets"). */
 
 import type { Json, JsonObject } from "../../model/index.ts";
-import { hideArguments } from "./commands.ts";
-import { hideInDocument } from "./documents.ts";
+import { hideArguments } from "./forms/commands.ts";
+import { hideInDocument } from "./forms/documents.ts";
 import { judgeKey, type Says } from "./key.ts";
 import { isHarmless, looksLikeKeyName, looksLikeName, looksRandom } from "./forms-of-words.ts";
 import { standIn, type Hide } from "./stand-in.ts";

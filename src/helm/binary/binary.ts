@@ -1,0 +1,64 @@
+/** Finds the helm binary and its version. */
+
+import { statSync } from "node:fs";
+import type { Stats } from "node:fs";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { delimiter, isAbsolute, join, resolve } from "node:path";
+
+import { isJsonObject, ProblemError } from "../../model/index.ts";
+
+/** Which helm it is. `id` changes with the file; `major` is 3 or 4. */
+export interface Binary {
+  readonly path: string;
+  readonly id: string;
+}
+
+/** Finds the helm binary. Throws ProblemError where there is none. */
+export function locate(bin: string, searchPath: string | undefined): Binary {
+  const places = bin.includes("/")
+    ? [isAbsolute(bin) ? bin : resolve(bin)]
+    : (searchPath ?? "").split(delimiter).map((dir) => join(dir === "" ? "." : dir, bin));
+  for (const path of places) {
+    const stats = executable(path);
+    if (stats !== undefined) return { path, id: `${path}:${stats.size}:${stats.mtimeMs}` };
+  }
+  throw new ProblemError([
+    { file: bin, message: "there is no such helm binary", remedy: "install helm 3 or 4, or set --helm-bin" },
+  ]);
+}
+
+function executable(path: string): Stats | undefined {
+  try {
+    const stats = statSync(path);
+    return stats.isFile() && (stats.mode & 0o111) !== 0 ? stats : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The major version that an earlier operator process noted for a binary. */
+export async function notedMajor(dir: string, binary: Binary): Promise<number | undefined> {
+  try {
+    const note: unknown = JSON.parse(await readFile(noteFile(dir), "utf8"));
+    const { id, major } = isJsonObject(note) ? note : {};
+    return id === binary.id && typeof major === "number" ? major : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Notes it for later processes; if the directory cannot be written, that only costs a helm process then. */
+export async function noteMajor(dir: string, binary: Binary, major: number): Promise<void> {
+  const fresh = `${noteFile(dir)}.${process.pid}`;
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await writeFile(fresh, JSON.stringify({ id: binary.id, major }), { mode: 0o600 });
+    await rename(fresh, noteFile(dir));
+  } catch {
+    // See above.
+  }
+}
+
+function noteFile(dir: string): string {
+  return join(dir, "version.json");
+}

@@ -1,0 +1,60 @@
+/** The errors of work on releases. */
+
+import { oneLine } from "../../lib/index.ts";
+import type { RunResult } from "../../process/index.ts";
+
+/** helm failed, was cancelled or could not be started. `message` is one line for people. */
+export class HelmError extends Error {
+  readonly verb: string;
+  readonly result: RunResult;
+
+  /** `hook`: the chart's hook in which it failed. */
+  constructor(verb: string, result: RunResult, hook?: string) {
+    const blame = hook === undefined ? "" : `; its hook ${hook} did not succeed`;
+    super(`helm ${verb}: ${reasonOf(result)}${blame}`);
+    this.name = "HelmError";
+    this.verb = verb;
+    this.result = result;
+  }
+}
+
+const LAST_ADVICE = "\nUse --debug flag to render out invalid YAML";
+
+/** helm's own error message: from its last `Error:` to the end, in one line. */
+function reasonOf(result: RunResult): string {
+  const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
+  if (at < 0) return result.message;
+  const said = result.stderr.slice(at + 7).trimEnd();
+  return oneLine(said.endsWith(LAST_ADVICE) ? said.slice(0, -LAST_ADVICE.length) : said);
+}
+
+/** The release belongs to another operator, or may not be deleted. */
+export class ForeignReleaseError extends Error {
+  readonly release: string;
+
+  constructor(release: string, owner: string) {
+    super(`release "${release}" belongs to ${owner}`);
+    this.name = "ForeignReleaseError";
+    this.release = release;
+  }
+}
+
+/** A release's Secret that nobody can read: what to do about it is a person's to decide. */
+export class BrokenRecordError extends SyntaxError {
+  constructor(secret: string, why: string) {
+    super(`Secret ${secret}: ${why}; restore it, or delete it to have the release made from the one before`);
+    this.name = "BrokenRecordError";
+  }
+}
+
+/** Objects of a release could not be restored. */
+export class RestoreError extends Error {
+  /** Names of the objects that are still missing. */
+  readonly left: readonly string[];
+
+  constructor(refusals: readonly string[], left: readonly string[]) {
+    super(`cannot bring back ${refusals.join("; ")}`);
+    this.name = "RestoreError";
+    this.left = left;
+  }
+}

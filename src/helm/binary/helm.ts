@@ -1,0 +1,279 @@
+/** Runs helm 3 and 4: template, upgrade, uninstall. */
+
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+
+import type { Clock, Logger } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+import { run } from "../../process/index.ts";
+import type { RunResult } from "../../process/index.ts";
+import { locate, noteMajor, notedMajor } from "./binary.ts";
+import type { Binary } from "./binary.ts";
+import { HelmError } from "./helm-errors.ts";
+import { MARK } from "./live-helms.ts";
+
+/** Called with what helm does; its methods are cheap and never throw. */
+export interface HelmWitness {
+  /** A helm process of a release has ended. */
+  ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
+  /** A module is about to take over a release that somebody made with helm. */
+  adopted(release: string): void;
+  /** A release is about to take these objects over from other releases. */
+  tookOver(release: string, objects: readonly string[]): void;
+  /** Everything that a run had to do about a release is done, or failed. */
+  reconciled(release: string, seconds: number): void;
+}
+
+type HelmOperation = "template" | "check-upgrade" | "upgrade" | "uninstall";
+
+export interface HelmOptions {
+  /** A path, or a name on PATH (`--helm-bin`). */
+  readonly bin: string;
+  readonly namespace: string;
+  /** Digest that marks this operator's releases (`managedByDigest`). */
+  readonly managedBy: string;
+  /** `--helm-timeout`. */
+  readonly timeoutMs: number;
+  readonly historyMax: number;
+  /** Validate against the server's OpenAPI schema, which costs 200 ms a run (`--helm-validate`). */
+  readonly validate: boolean;
+  readonly tmpDir: string;
+  /** The whole environment of helm. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly kubeConfig?: string | undefined;
+  readonly kubeContext?: string | undefined;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly recorder?: HelmWitness;
+}
+
+/** One chart to be rendered or released. */
+export interface ChartCall {
+  readonly release: string;
+  readonly chartDir: string;
+  readonly valuesFile: string;
+  readonly signal: AbortSignal;
+}
+
+export interface UpgradeCall extends ChartCall {
+  readonly labels: Readonly<Record<string, string>>;
+  /**
+   * Take over objects that exist and belong to nobody or to another release; otherwise helm refuses, and changes
+   * nothing.
+   */
+  readonly takeOwnership?: boolean;
+  /** How the last revision was applied; undefined when there is none. */
+  readonly applyMethod: "csa" | "ssa" | undefined;
+  /**
+   * Values that helm reads from its standard input before the values file: it starts, and changes nothing until
+   * they come. If they never come, helm finds no values file and fails.
+   */
+  readonly gate?: Promise<string>;
+}
+
+/** helm gets this long after SIGTERM: it marks its release failed. */
+const GRACE_MS = 20_000;
+const MANIFEST_LIMIT = 256 * 1024 * 1024;
+/** helm has time limits of its own; this one ends a helm that hangs. */
+const SPARE_MS = 60_000;
+/** helm has no exit code for this. */
+const UNKNOWN_KIND = "ensure CRDs are installed first";
+
+/** The verbs of helm as processes. Every verb throws HelmError, or ProblemError when helm is missing. */
+export class Helm {
+  readonly #options: HelmOptions;
+  readonly #home: string;
+  readonly #majors = new Map<string, Promise<number>>();
+  #homeReady = false;
+  #processes = 0;
+
+  constructor(options: HelmOptions) {
+    this.#options = options;
+    this.#home = join(options.tmpDir, "helm-home");
+  }
+
+  /** How many helm processes were started so far. */
+  get processes(): number {
+    return this.#processes;
+  }
+
+  /** Path, size and time of the binary, without a process. */
+  identity(): string {
+    return locate(this.#options.bin, this.#options.env["PATH"]).id;
+  }
+
+  /** 3 or 4; helm is asked once for each binary, across restarts. */
+  async major(signal?: AbortSignal): Promise<number> {
+    const binary = locate(this.#options.bin, this.#options.env["PATH"]);
+    const asked = this.#majors.get(binary.id) ?? this.#findMajor(binary, signal);
+    this.#majors.set(binary.id, asked);
+    try {
+      return await asked;
+    } catch (error) {
+      this.#majors.delete(binary.id);
+      throw error;
+    }
+  }
+
+  async #findMajor(binary: Binary, signal: AbortSignal | undefined): Promise<number> {
+    const noted = await notedMajor(this.#home, binary);
+    if (noted !== undefined) return noted;
+    const major = await this.#askMajor(signal);
+    await noteMajor(this.#home, binary, major);
+    return major;
+  }
+
+  /** Manifest and hooks as `helm template` prints them; the server is not asked. */
+  async template(
+    call: ChartCall & { readonly isUpgrade: boolean; readonly includeCrds?: boolean },
+  ): Promise<string> {
+    const args = [call.release, call.chartDir, "-f", call.valuesFile];
+    if (call.isUpgrade) args.push("--is-upgrade");
+    if (call.includeCrds === true) args.push("--include-crds");
+    const result = await this.#run("template", args, call);
+    if (result.stdoutTruncated) throw new Error(`the manifest of ${call.release} is larger than 256 MiB`);
+    return result.stdout;
+  }
+
+  /**
+   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`).
+   * Without the server where it lacks kinds of the chart: CRDs of sub-charts come only with the installation
+   * itself.
+   */
+  async dryRun(call: UpgradeCall): Promise<string[]> {
+    try {
+      return await this.#dryRun(call);
+    } catch (error) {
+      if (!(error instanceof HelmError) || !error.result.stderr.includes(UNKNOWN_KIND)) throw error;
+      return [await this.template({ ...call, isUpgrade: false })];
+    }
+  }
+
+  async #dryRun(call: UpgradeCall): Promise<string[]> {
+    const taking = { ...call, takeOwnership: true };
+    const args = [...(await this.#upgradeArgs(taking)), "--dry-run=server", "-o", "json"];
+    const { stdout } = await this.#run("upgrade", args, call);
+    const release = JSON.parse(stdout) as Json;
+    const hooks = isJsonObject(release) && Array.isArray(release["hooks"]) ? release["hooks"] : [];
+    return [manifestOf(release), ...hooks.map(manifestOf)];
+  }
+
+  /** `helm upgrade --install`. A first installation creates CRDs of sub-charts that are missing. */
+  async upgradeInstall(call: UpgradeCall): Promise<void> {
+    const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
+    const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];
+    await this.#run("upgrade", args, call);
+  }
+
+  /** `helm uninstall --keep-history`. */
+  async uninstall(release: string, signal: AbortSignal): Promise<void> {
+    const args = [release, "--keep-history", ...this.#timeout()];
+    await this.#run("uninstall", args, { release, signal });
+  }
+
+  #timeout(): string[] {
+    return ["--timeout", `${this.#options.timeoutMs}ms`];
+  }
+
+  async #upgradeArgs(call: UpgradeCall): Promise<string[]> {
+    const { validate, historyMax } = this.#options;
+    const gate = call.gate === undefined ? [] : ["-f", "-"];
+    const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
+    if (call.takeOwnership === true) args.push("--take-ownership");
+    args.push("--history-max", String(historyMax), ...this.#timeout());
+    if (!validate) args.push("--disable-openapi-validation");
+    // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
+    const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;
+    if (serverSide) args.push("--server-side=true", "--force-conflicts");
+    return args;
+  }
+
+  async #askMajor(signal: AbortSignal | undefined): Promise<number> {
+    const call = { release: "", signal: signal ?? new AbortController().signal };
+    const { stdout } = await this.#run("version", ["--template", "{{.Version}}"], call);
+    const major = Number(/^v?(\d+)\./.exec(stdout.trim())?.[1]);
+    if (major === 3 || major === 4) return major;
+    throw new Error(`helm ${stdout.trim()} is not supported: install helm 3 or 4, or set --helm-bin`);
+  }
+
+  async #run(
+    verb: string,
+    args: readonly string[],
+    call: Pick<UpgradeCall, "release" | "signal" | "gate">,
+  ): Promise<RunResult> {
+    await this.#prepareHome();
+    const { namespace, timeoutMs, bin, env, logger, clock } = this.#options;
+    const binary = locate(bin, env["PATH"]);
+    this.#processes++;
+    const result = await run({
+      file: binary.path,
+      args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],
+      cwd: this.#home,
+      env: this.#environment(call.release),
+      timeoutMs: timeoutMs + SPARE_MS,
+      signal: call.signal,
+      graceMs: GRACE_MS,
+      stdoutLimit: MANIFEST_LIMIT,
+      input: call.gate,
+      clock,
+    });
+    logger.debug("Ran helm", {
+      verb,
+      release: call.release,
+      ms: Math.round(result.durationMs),
+      ...outcome(result),
+    });
+    const operation = operationOf(verb, args);
+    if (operation !== undefined)
+      this.#options.recorder?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
+    if (result.outcome !== "succeeded") throw new HelmError(`${verb} ${call.release}`.trim(), result);
+    return result;
+  }
+
+  #connection(): string[] {
+    const { kubeConfig, kubeContext } = this.#options;
+    const args: string[] = [];
+    if (kubeConfig !== undefined) args.push("--kubeconfig", kubeConfig);
+    if (kubeContext !== undefined) args.push("--kube-context", kubeContext);
+    return args;
+  }
+
+  /** HOME stays where it is set: credential plug-ins of kubeconfigs live there. */
+  #environment(release: string): Record<string, string> {
+    const home = this.#home;
+    return {
+      HOME: home,
+      // helm lives for a short time: collecting garbage below this size only costs time (10 % of an upgrade).
+      GOGC: "off",
+      GOMEMLIMIT: "256MiB",
+      ...this.#options.env,
+      HELM_CACHE_HOME: join(home, "cache"),
+      HELM_CONFIG_HOME: join(home, "config"),
+      HELM_DATA_HOME: join(home, "data"),
+      KUBECACHEDIR: join(home, "kube"),
+      HELM_DRIVER: "secret",
+      [MARK]: `${this.#options.managedBy}/${release}`,
+    };
+  }
+
+  async #prepareHome(): Promise<void> {
+    if (this.#homeReady) return;
+    await mkdir(this.#home, { recursive: true, mode: 0o700 });
+    this.#homeReady = true;
+  }
+}
+
+function outcome(result: RunResult): JsonObject {
+  return result.outcome === "succeeded" ? {} : { outcome: result.outcome, error: result.message };
+}
+
+function manifestOf(value: Json): string {
+  const manifest = isJsonObject(value) ? value["manifest"] : undefined;
+  return typeof manifest === "string" ? manifest : "";
+}
+
+function operationOf(verb: string, args: readonly string[]): HelmOperation | undefined {
+  if (verb === "upgrade") return args.includes("--dry-run=server") ? "check-upgrade" : "upgrade";
+  return verb === "template" || verb === "uninstall" ? verb : undefined;
+}

@@ -1,0 +1,124 @@
+/** What is known of a module's chart without running helm. */
+
+import { readFileSync } from "node:fs";
+
+import type { Clock } from "../../lib/index.ts";
+import { parseYaml } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { Module } from "../../model/index.ts";
+import { fingerprintOf, hashFiles, isSettled, isTemplate, listChartFiles, textOf } from "./chart-files.ts";
+import type { ChartFile } from "./chart-files.ts";
+import { mentionsShared } from "../manifest/shared-kinds.ts";
+import { scanTemplates } from "./template-scan.ts";
+import type { Reach } from "./template-scan.ts";
+
+/** What is known of a module's chart without running helm. */
+export interface Chart {
+  /** SHA-256 of its files. */
+  readonly digest: string;
+  readonly reach: Reach;
+  /** helm refuses the chart as it is (no Chart.yaml, or one without a usable name). */
+  readonly needsStage: boolean;
+  /** It may hold namespaces or CRDs. */
+  readonly mentionsShared: boolean;
+}
+
+interface CachedChart {
+  readonly fingerprint: string;
+  readonly settled: boolean;
+  readonly chart: Chart;
+}
+
+/** Reads charts, opening only files of charts that changed. */
+export class ChartReader {
+  readonly #cache = new Map<string, CachedChart>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Throws the file system's error when the module's directory cannot be read. */
+  read(module: Pick<Module, "dir" | "chart">): Chart {
+    const files = listChartFiles(module.dir, module.chart === "synthetic");
+    const fingerprint = fingerprintOf(files);
+    const known = this.#cache.get(module.dir);
+    if (known?.settled === true && known.fingerprint === fingerprint) return known.chart;
+    const settled = isSettled(files, this.#clock.now());
+    const chart = readChart(files, module.chart);
+    this.#cache.set(module.dir, { fingerprint, settled, chart });
+    return chart;
+  }
+}
+
+function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
+  const contents = files.map((file) => [file.rel, readFileSync(file.path)] as const);
+  const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
+  const templates = contents.filter(([rel]) => isTemplate(rel)).map(([rel, bytes]) => textOf(rel, bytes));
+  const reach = scanTemplates(templates);
+  return {
+    digest: hashFiles(contents),
+    reach: withFiles(reach, contents),
+    mentionsShared: sharedTexts(contents, templates).some(mentionsShared),
+    needsStage: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
+  };
+}
+
+/** The files that objects can come from: templates and values, and every file where templates read files. */
+function sharedTexts(
+  contents: readonly (readonly [string, Buffer])[],
+  templates: readonly string[],
+): string[] {
+  const readsFiles = templates.some((text) => text.includes(".Files"));
+  const texts = contents.filter(([rel]) => readsFiles || VALUES.test(rel));
+  return [...templates, ...texts.map(([, bytes]) => bytes.toString("utf8"))];
+}
+
+const VALUES = /^(?:charts\/[^/]+\/)*values\.yaml$/;
+const CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
+const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
+const SCHEMA = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
+
+/** Conditions of sub-charts and values.schema.json read values too; `tpl` can render any file. */
+function withFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
+  const texts = (which: (rel: string) => boolean): string[] =>
+    contents.filter(([rel]) => which(rel)).map(([, bytes]) => bytes.toString("utf8"));
+  const conditions = texts((rel) => METADATA.test(rel)).flatMap(conditionPaths);
+  const schema = texts((rel) => SCHEMA.test(rel)).some((text) => text.includes(`"global"`));
+  const rendered = reach.tpl ? texts(() => true) : [];
+  return {
+    ...reach,
+    globals: new Set([...reach.globals, ...conditions]),
+    dynamic: reach.dynamic || schema,
+    capabilities: reach.capabilities || rendered.some((text) => text.includes("Capabilities")),
+    lookup: reach.lookup || rendered.some(mentionsLookup),
+  };
+}
+
+/** True when a text holds an action with `lookup`. */
+export function mentionsLookup(text: string): boolean {
+  const [, ...actions] = text.split("{{");
+  return actions.some((action) => /\blookup\b/.test(upTo(action, "}")));
+}
+
+function upTo(text: string, end: string): string {
+  const at = text.indexOf(end);
+  return at < 0 ? text : text.slice(0, at);
+}
+
+function conditionPaths(text: string): string[] {
+  const paths = Array.from(text.matchAll(CONDITION), ([, list]) => (list ?? "").split(",")).flat();
+  return paths
+    .map((path) => path.trim())
+    .flatMap((path) => (path.startsWith("global.") ? [path.slice(7)] : []));
+}
+
+function hasUsableName(chartYaml: string): boolean {
+  try {
+    const { value } = parseYaml(chartYaml, "Chart.yaml");
+    const name = isJsonObject(value) ? value["name"] : undefined;
+    return typeof name === "string" && name !== "" && name !== "." && name !== ".." && !/[/\\]/.test(name);
+  } catch {
+    return true;
+  }
+}

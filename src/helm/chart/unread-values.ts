@@ -1,0 +1,82 @@
+/** Finds values of a chart that nothing reads, for `lint`. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { parseYaml } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject, Module } from "../../model/index.ts";
+import { isTemplate, listChartFiles, textOf } from "./chart-files.ts";
+import { scanTemplates } from "./template-scan.ts";
+import { actionsOf } from "./template-tokens.ts";
+
+/**
+ * Top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read: they are at
+ * the wrong level. Empty where templates use values in a way that cannot be followed.
+ */
+export function unreadKeys(module: Pick<Module, "dir" | "chart" | "valuesKey">): string[] {
+  if (module.chart === "none") return [];
+  const given = Object.keys(readMap(join(module.dir, "values.yaml")));
+  const own = [module.valuesKey, `${module.valuesKey}Enabled`, "global", "tags"];
+  const doubtful = given.filter((key) => !own.includes(key));
+  const read = doubtful.length === 0 ? undefined : keysRead(module);
+  return read === undefined ? [] : doubtful.filter((key) => !read.has(key));
+}
+
+/** Undefined = any. */
+function keysRead({ dir, chart }: Pick<Module, "dir" | "chart">): ReadonlySet<string> | undefined {
+  const files = listChartFiles(dir, chart === "synthetic").filter(({ rel }) => isTemplate(rel));
+  const texts = (which: (rel: string) => boolean): string[] =>
+    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => textOf(rel, readFileSync(path)));
+  const own = texts((rel) => rel.startsWith("templates/"));
+  // What a sub-chart defines and the chart includes reads the chart's values, too.
+  const { keys, dynamic } = scanTemplates(includesOthers(own) ? texts(() => true) : own);
+  return dynamic ? undefined : new Set([...keys, ...dependencyKeys(readMap(join(dir, "Chart.yaml")))]);
+}
+
+/** Whether templates include one that they do not define. */
+function includesOthers(templates: readonly string[]): boolean {
+  const actions = templates.flatMap(actionsOf);
+  const named = (words: readonly string[]): (string | undefined)[] =>
+    actions.flatMap((tokens) =>
+      tokens.flatMap(({ type, text }, at) =>
+        type === "word" && words.includes(text) ? [stringAt(tokens, at + 1)] : [],
+      ),
+    );
+  const defined = new Set(named(["define", "block"]));
+  return named(["include", "template"]).some((name) => name === undefined || !defined.has(name));
+}
+
+function stringAt(tokens: ReturnType<typeof actionsOf>[number], at: number): string | undefined {
+  const token = tokens[at];
+  return token?.type === "string" ? token.text : undefined;
+}
+
+/** Sections of sub-charts, the first words of their conditions, and of the values that they export. */
+function dependencyKeys(chart: JsonObject): string[] {
+  const dependencies = Array.isArray(chart["dependencies"]) ? chart["dependencies"].filter(isJsonObject) : [];
+  return dependencies.flatMap(({ name, alias, condition, "import-values": imported }) => [
+    textOr(alias) ?? textOr(name) ?? "",
+    ...(textOr(condition) ?? "").split(",").map((path) => path.trim().split(".")[0] ?? ""),
+    ...(Array.isArray(imported) ? imported.flatMap(parentKey) : []),
+  ]);
+}
+
+function parentKey(imported: Json): string[] {
+  const parent = isJsonObject(imported) ? textOr(imported["parent"]) : undefined;
+  return parent === undefined ? [] : [parent.split(".")[0] ?? ""];
+}
+
+function textOr(value: Json | undefined): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+/** A file that cannot be read is reported elsewhere. */
+function readMap(file: string): JsonObject {
+  try {
+    const { value } = parseYaml(readFileSync(file, "utf8"), file);
+    return isJsonObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}

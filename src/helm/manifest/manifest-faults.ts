@@ -1,0 +1,117 @@
+/** Finds what any API server would refuse in a manifest. */
+
+import { isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+import { documentsOf, expand, member } from "./manifest.ts";
+
+const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+const SUBDOMAIN_LENGTH = 253;
+/** Kinds whose names only have to be valid in a path. */
+const PATH_NAMED = "rbac.authorization.k8s.io/";
+/** Kinds whose names become part of host names. */
+const LABEL_NAMED = new Set(["Namespace", "Service"]);
+const CONTAINERS = ["containers", "initContainers", "ephemeralContainers"];
+/** The deepest place of containers in a manifest: `spec.jobTemplate.spec.template.spec`. */
+const POD_SPECS = [
+  ["spec"],
+  ["spec", "template", "spec"],
+  ["spec", "jobTemplate", "spec", "template", "spec"],
+];
+
+/**
+ * What an API server would refuse in every cluster: documents that are no objects, names of objects and containers
+ * and values of labels that are not allowed, the same object twice. One sentence each.
+ */
+export function manifestFaults(manifest: string): string[] {
+  const faults: string[] = [];
+  const seen = new Set<string>();
+  for (const object of documentsOf(manifest).flatMap(expand)) {
+    if (!isJsonObject(object)) {
+      faults.push("a document is no object");
+      continue;
+    }
+    const what = describe(object);
+    if (typeof object["apiVersion"] !== "string" || typeof object["kind"] !== "string") {
+      faults.push(`${what}: apiVersion or kind is missing`);
+      continue;
+    }
+    faults.push(...objectFaults(object).map((fault) => `${what}: ${fault}`));
+    const id = `${text(object["apiVersion"])} ${what}`;
+    if (seen.has(id)) faults.push(`${what} stands in the manifest twice`);
+    seen.add(id);
+  }
+  return faults;
+}
+
+function describe(object: JsonObject): string {
+  const { name, namespace } = member(object, "metadata");
+  const where = typeof namespace === "string" ? `${namespace}/` : "";
+  return `${text(object["kind"])} ${where}${text(name)}`;
+}
+
+function text(value: Json | undefined): string {
+  return typeof value === "string" ? value : "(none)";
+}
+
+function objectFaults(object: JsonObject): string[] {
+  const { name, namespace, labels } = member(object, "metadata");
+  return [
+    ...nameFaults(object, name),
+    ...(namespace === undefined || namespace === null || isLabel(namespace)
+      ? []
+      : [`"${printed(namespace)}" is no valid namespace`]),
+    ...labelFaults(labels),
+    ...POD_SPECS.flatMap((path) => containerFaults(path.reduce(member, object))),
+  ];
+}
+
+function nameFaults(object: JsonObject, name: Json | undefined): string[] {
+  if (name === undefined && member(object, "metadata")["generateName"] !== undefined) return [];
+  if (name === undefined || name === null || name === "") return ["it has no name"];
+  if (typeof name !== "string") return [`its name is ${printed(name)}, which is no text: quote it`];
+  return spellingFaults(object, name);
+}
+
+function spellingFaults({ apiVersion, kind }: JsonObject, name: string): string[] {
+  if (text(apiVersion).startsWith(PATH_NAMED))
+    return /[/%]/.test(name) ? [`its name may hold neither "/" nor "%"`] : [];
+  const valid = LABEL_NAMED.has(text(kind)) ? isLabel(name) : isSubdomain(name);
+  return valid ? [] : ["its name is not valid: lower-case letters, digits, - and . only"];
+}
+
+function labelFaults(labels: Json | undefined): string[] {
+  if (labels === undefined || labels === null) return [];
+  if (!isJsonObject(labels)) return ["its labels are no map"];
+  return Object.entries(labels)
+    .filter(([, value]) => value !== null && (typeof value !== "string" || !LABEL_VALUE.test(value)))
+    .map(([key, value]) => `the value "${printed(value)}" of label ${key} is not valid`);
+}
+
+function containerFaults(podSpec: JsonObject): string[] {
+  return CONTAINERS.flatMap((key) => {
+    const containers = podSpec[key];
+    return Array.isArray(containers) ? containers.filter(isJsonObject) : [];
+  })
+    .filter(({ name }) => !isLabel(name))
+    .map(
+      ({ name }) =>
+        `the container name "${printed(name)}" is not valid: lower-case letters, digits and - only`,
+    );
+}
+
+function isLabel(name: Json | undefined): boolean {
+  return typeof name === "string" && LABEL.test(name);
+}
+
+function isSubdomain(name: string): boolean {
+  return (
+    name.length <= SUBDOMAIN_LENGTH &&
+    name.split(".").every((part) => /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(part))
+  );
+}
+
+function printed(value: Json | undefined): string {
+  const shown = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+  return shown.length > 80 ? `${shown.slice(0, 80)}…` : shown;
+}

@@ -1,0 +1,140 @@
+/** Reads rendered manifests: documents, objects, checksums. */
+
+import { canonicalJson, digest, parseYaml } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+
+/** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
+export interface ObjectRef {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace: string | undefined;
+  readonly name: string;
+}
+
+const SEPARATOR = /^---(?:[ \t].*)?$/m;
+
+/** The documents of a rendered manifest; texts that are not YAML stay texts, empty ones are left out. */
+export function documentsOf(manifest: string): Json[] {
+  return manifest
+    .split(SEPARATOR)
+    .map(parseDocument)
+    .filter((document) => document !== null);
+}
+
+function parseDocument(text: string): Json {
+  try {
+    return parseYaml(text, "manifest").value;
+  } catch {
+    return text.trim();
+  }
+}
+
+/**
+ * Checksum of the meaning of a manifest: white space, comments and the order of documents and keys do not count.
+ * `parts` are manifests and hooks of one release.
+ */
+export function manifestChecksum(documents: readonly Json[]): string {
+  return digest(...documents.map(canonicalJson).sort());
+}
+
+/** As `manifestChecksum`, without the `heritage` label that the Go operator puts on every object. */
+export function adoptionChecksum(documents: readonly Json[]): string {
+  return manifestChecksum(documents.map(withoutHeritage));
+}
+
+function withoutHeritage(document: Json): Json {
+  const metadata = isJsonObject(document) ? document["metadata"] : undefined;
+  const labels = isJsonObject(metadata) ? metadata["labels"] : undefined;
+  if (!isJsonObject(document) || !isJsonObject(metadata) || !isJsonObject(labels)) return document;
+  const { heritage: _, ...kept } = labels;
+  const { labels: __, ...rest } = metadata;
+  return { ...document, metadata: Object.keys(kept).length === 0 ? rest : { ...rest, labels: kept } };
+}
+
+/**
+ * The objects of a release that should always exist: without helm hooks, objects with a delete policy, Jobs with a
+ * TTL.
+ */
+export function lastingObjects(documents: readonly Json[]): ObjectRef[] {
+  return lastingBodies(documents).flatMap(refOf);
+}
+
+/** As `lastingObjects`, with all that the manifest says of them. */
+export function lastingBodies(documents: readonly Json[]): JsonObject[] {
+  return bodiesOf(documents).filter((object) => !isPassing(object));
+}
+
+/** All objects of a manifest. */
+export function objectsOf(documents: readonly Json[]): ObjectRef[] {
+  return bodiesOf(documents).flatMap(refOf);
+}
+
+/** As `objectsOf`, with all that the manifest says of them. */
+export function bodiesOf(documents: readonly Json[]): JsonObject[] {
+  return documents.flatMap(expand).filter(isJsonObject);
+}
+
+/** For people: `namespace/Kind/name`, or `Kind/name`. */
+export function nameOf({ namespace, kind, name }: Omit<ObjectRef, "apiVersion">): string {
+  return [...(namespace === undefined ? [] : [namespace]), kind, name].join("/");
+}
+
+/** A manifest without some of its objects; the other documents are not changed at all. */
+export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
+  const unwanted = new Set(objects.map(keyOf));
+  const isWanted = (object: JsonObject): boolean => refOf(object).every((ref) => !unwanted.has(keyOf(ref)));
+  return manifest
+    .split(SEPARATOR)
+    .map((text) => withoutUnwanted(text, isWanted))
+    .join("---");
+}
+
+/** Identifies objects of a manifest. */
+export function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): string {
+  return canonicalJson([apiVersion, kind, namespace ?? null, name]);
+}
+
+/** The same for an object that names its namespace and one that leaves it to the release. */
+export function keyIn(home: string, object: ObjectRef): string {
+  return keyOf({ ...object, namespace: object.namespace ?? home });
+}
+
+function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {
+  const document = parseDocument(text);
+  if (!isJsonObject(document)) return text;
+  const objects = expand(document).filter(isJsonObject);
+  const wanted = objects.filter(isWanted);
+  if (wanted.length === objects.length) return text;
+  // Only a list is more than one object.
+  return wanted.length === 0 ? "\n" : `\n${JSON.stringify({ ...document, items: wanted })}\n`;
+}
+
+/** What a list holds, lists in it included; anything else is itself. */
+export function expand(document: Json): Json[] {
+  const { apiVersion, kind, items } = isJsonObject(document) ? document : {};
+  const isList = typeof apiVersion === "string" && typeof kind === "string" && kind.endsWith("List");
+  return isList && Array.isArray(items) ? items.flatMap(expand) : [document];
+}
+
+const PASSING_ANNOTATIONS = ["helm.sh/hook", "helm.sh/hook-delete-policy"];
+
+function isPassing(object: JsonObject): boolean {
+  const annotations = member(member(object, "metadata"), "annotations");
+  if (PASSING_ANNOTATIONS.some((name) => annotations[name] !== undefined)) return true;
+  return object["kind"] === "Job" && typeof member(object, "spec")["ttlSecondsAfterFinished"] === "number";
+}
+
+/** Empty for anything that does not name an object. */
+export function refOf(object: JsonObject): ObjectRef[] {
+  const { apiVersion, kind } = object;
+  const { name, namespace } = member(object, "metadata");
+  if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string") return [];
+  return [{ apiVersion, kind, name, namespace: typeof namespace === "string" ? namespace : undefined }];
+}
+
+/** The object under a key; an empty one where there is none. */
+export function member(object: JsonObject, key: string): JsonObject {
+  const value = object[key];
+  return isJsonObject(value) ? value : {};
+}

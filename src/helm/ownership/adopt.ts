@@ -1,0 +1,70 @@
+/** Finds out who made a release, and whether a module may take it over (docs/RUNNING.md, "Taking over"). */
+
+import { oneLine } from "../../lib/index.ts";
+import { ForeignReleaseError } from "../binary/helm-errors.ts";
+import { GO_LABELS, isCurrentScheme, LABELS } from "../release/labels.ts";
+import type { ReleaseMeta, ReleaseStore } from "../release/release-store.ts";
+
+/** Which releases of others a module takes over (`--adopt`). */
+export type AdoptPolicy = "all" | "go" | "none";
+
+/** Who made a release: this operator, another one of its kind, the Go operator, or somebody with helm. */
+export type Origin = "ours" | "other" | "go" | "hand";
+
+/** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
+export function originOf(
+  { labels }: Pick<ReleaseMeta, "labels">,
+  managedBy: string,
+  goMark: boolean,
+): Origin {
+  const label = labels[LABELS.managedBy];
+  if (label === managedBy) return "ours";
+  if (isCurrentScheme(label)) return "other";
+  // A label of another scheme version does not show which operator wrote it.
+  if (label !== undefined) return "ours";
+  return goMark || GO_LABELS.some((name) => name in labels) ? "go" : "hand";
+}
+
+/** Whether a module may take over a release of this origin. */
+export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
+  if (origin === "ours") return true;
+  if (origin === "other" || policy === "none") return false;
+  return origin === "go" || policy === "all";
+}
+
+/** What is needed to find out who made a release. */
+interface Tools {
+  readonly store: ReleaseStore;
+  readonly managedBy: string;
+  readonly adopt: AdoptPolicy;
+}
+
+/** Who made the release that a module is about to work on. Throws ForeignReleaseError where it must be left alone. */
+export async function originToWorkOn(tools: Tools, release: ReleaseMeta): Promise<Origin> {
+  const { store, managedBy, adopt } = tools;
+  let origin = originOf(release, managedBy, false);
+  if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";
+  if (mayAdopt(adopt, origin)) return origin;
+  throw new ForeignReleaseError(
+    release.name,
+    OWNERS[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
+  );
+}
+
+const OWNERS: Readonly<Record<Origin, string>> = {
+  ours: "this addon-operator",
+  other: "another addon-operator",
+  go: "the Go operator",
+  hand: "whoever made it with helm",
+};
+
+/** A record that cannot be read is left to helm, which says what is wrong. */
+function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
+  return store.summary(release).then(
+    ({ goMark }) => goMark,
+    (error: unknown) => {
+      if (error instanceof SyntaxError) return false;
+      throw new Error(`cannot tell who made release "${release.name}": ${oneLine(error)}`, { cause: error });
+    },
+  );
+}

@@ -1,0 +1,26 @@
+/** Labels on the Secrets of releases (docs/CONTRACT.md, "Labels and annotations"). */
+
+import { digest, DIGEST_SCHEME } from "../../lib/index.ts";
+
+/** This operator's labels on helm's release Secrets. */
+export const LABELS = {
+  managedBy: "addon-operator.io/managed-by",
+  inputs: "addon-operator.io/inputs",
+  manifest: "addon-operator.io/manifest",
+} as const;
+
+/** Release labels that only the Go operator writes. */
+export const GO_LABELS = ["moduleChecksum", "maintenance.deckhouse.io/no-resource-reconciliation"] as const;
+
+/** Key of the release's own values where an older Go operator kept its checksum. */
+export const GO_CONFIG_KEY = "_addonOperatorModuleChecksum";
+
+/** Value of the managed-by label of the operator that reads `configMap` in `namespace`. */
+export function managedByDigest(namespace: string, configMap: string): string {
+  return digest(`${namespace}/${configMap}`);
+}
+
+/** True for a digest of the present scheme; others are ignored. */
+export function isCurrentScheme(label: string | undefined): label is string {
+  return label?.startsWith(`${DIGEST_SCHEME}-`) ?? false;
+}

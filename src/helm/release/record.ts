@@ -1,0 +1,124 @@
+/** Reads the records that helm keeps in Secrets. */
+
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+
+import { DepthError, cutDeep, isTooDeep, oneLine } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { JsonObject } from "../../model/index.ts";
+
+/** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */
+const LARGEST = 64 * 1024 * 1024;
+const inflate = promisify(gunzip);
+const pack = promisify(gzip);
+
+/** A hook of a chart, and how its last run ended. */
+export interface HookRecord {
+  readonly manifest: string;
+  /** `Kind/name`. */
+  readonly object: string;
+  /** `pre-install` and so on. */
+  readonly events: readonly string[];
+  /** `Running`, `Succeeded`, `Failed`; undefined when it never ran for this revision. */
+  readonly phase: string | undefined;
+  /** In ms since the epoch. */
+  readonly startedAt: number | undefined;
+}
+
+/** What helm stores in a release Secret, as far as it is used here. */
+export interface ReleaseRecord {
+  readonly manifest: string;
+  readonly hooks: readonly HookRecord[];
+  readonly config: JsonObject;
+  readonly chartVersion: string | undefined;
+  /** When this revision was deployed, in ms since the epoch. */
+  readonly lastDeployed: number | undefined;
+  readonly applyMethod: "csa" | "ssa";
+}
+
+/** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
+export async function decodeRelease(data: string): Promise<ReleaseRecord> {
+  const json = cutDeep(await decodeJson(data));
+  const chart = objectOf(objectOf(json["chart"])["metadata"]);
+  const hooks = Array.isArray(json["hooks"]) ? json["hooks"].filter(isJsonObject) : [];
+  return {
+    manifest: textOf(json["manifest"]) ?? "",
+    hooks: hooks.map(hookOf),
+    config: objectOf(json["config"]),
+    chartVersion: textOf(chart["version"]),
+    lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
+    applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
+  };
+}
+
+function hookOf(json: JsonObject): HookRecord {
+  const run = objectOf(json["last_run"]);
+  const events = Array.isArray(json["events"]) ? json["events"] : [];
+  return {
+    manifest: textOf(json["manifest"]) ?? "",
+    object: `${textOf(json["kind"]) ?? ""}/${textOf(json["name"]) ?? ""}`,
+    events: events.filter((event) => typeof event === "string"),
+    phase: textOf(run["phase"]),
+    startedAt: timeOf(run["started_at"]),
+  };
+}
+
+/** The same record with status `failed`, as helm itself would write it. */
+export async function encodeFailed(data: string, description: string): Promise<string> {
+  const json = await decodeJson(data);
+  return encode({ ...json, info: { ...objectOf(json["info"]), status: "failed", description } });
+}
+
+/** The same record with another manifest. */
+export async function encodeManifest(data: string, manifest: string): Promise<string> {
+  return encode({ ...(await decodeJson(data)), manifest });
+}
+
+async function encode(json: JsonObject): Promise<string> {
+  if (isTooDeep(json)) throw new DepthError("the release record");
+  const packed = await pack(Buffer.from(JSON.stringify(json)));
+  return Buffer.from(packed.toString("base64")).toString("base64");
+}
+
+/**
+ * The API encodes bytes as base64, and helm encodes its gzip as base64 once more; very old records are not
+ * compressed.
+ */
+async function decodeJson(data: string): Promise<JsonObject> {
+  const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
+  const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? await unpack(bytes) : bytes;
+  const value = parse(plain.toString("utf8"));
+  if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
+  return value;
+}
+
+/** V8's own message quotes the text, which may hold secrets. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SyntaxError("a release record that is no JSON");
+  }
+}
+
+async function unpack(bytes: Buffer): Promise<Buffer> {
+  try {
+    return await inflate(bytes, { maxOutputLength: LARGEST });
+  } catch (error) {
+    throw new SyntaxError(`a release record that cannot be unpacked: ${oneLine(error)}`);
+  }
+}
+
+function objectOf(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
+}
+
+/** Go's zero time means that there is none. */
+function timeOf(value: unknown): number | undefined {
+  const time = Date.parse(textOf(value) ?? "");
+  return time > 0 ? time : undefined;
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,383 @@
+/** The release Secrets of a namespace, from one watch. */
+
+import type { Logger } from "../../lib/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import {
+  get,
+  getMetadata,
+  ignoreNotFound,
+  isLater,
+  listPages,
+  mergePatch,
+  remove,
+  SECRETS,
+} from "../../kube/index.ts";
+import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../../kube/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import { BrokenRecordError } from "../binary/helm-errors.ts";
+import { LABELS } from "./labels.ts";
+import { decodeRelease, encodeFailed, encodeManifest } from "./record.ts";
+import type { ReleaseRecord } from "./record.ts";
+import { summarize } from "./summary.ts";
+import type { ReleaseSummary } from "./summary.ts";
+
+/** One revision of a release, from the labels of its Secret alone. */
+export interface ReleaseMeta {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly secret: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Labels that are still to be written. */
+  readonly assumed?: Readonly<Record<string, string>>;
+}
+
+/** What the store needs of a WatchHub. */
+export interface Watching {
+  subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription;
+}
+
+export interface ReleaseStoreOptions {
+  readonly client: KubeClient;
+  readonly hub: Watching;
+  readonly namespace: string;
+  readonly logger: Logger;
+}
+
+/** The record of the newest revision; all who ask while it is being read share the answer. */
+interface Summary {
+  readonly uid: string;
+  readonly summary: Promise<ReleaseSummary>;
+  value: ReleaseSummary | undefined;
+}
+
+const TYPE_FIELD = "type=helm.sh/release.v1";
+
+/**
+ * The releases of one namespace, from one metadata-only list and watch of helm's Secrets; the content of a Secret
+ * is read only when it is needed.
+ */
+export class ReleaseStore {
+  readonly #options: ReleaseStoreOptions;
+  readonly #secrets = new Map<string, ReleaseMeta>();
+  /** For each release, the version of the last list made for it alone: older watch events do not count. */
+  readonly #floors = new Map<string, string>();
+  /** Secrets that were deleted while an answer is awaited, with the version: the answer may still show them. */
+  readonly #gone = new Map<string, string>();
+  #awaited = 0;
+  /** The version of the last full list: an older answer may show what that no longer has. */
+  #relisted: { readonly keys: ReadonlySet<string>; readonly version: string } | undefined;
+  readonly #summaries = new Map<string, Summary>();
+  readonly #listeners = new Set<(release: string) => void>();
+  readonly #subscription: Subscription;
+
+  constructor(options: ReleaseStoreOptions) {
+    this.#options = options;
+    this.#subscription = options.hub.subscribe(
+      { ...this.#selection(), metadataOnly: true },
+      {
+        begin: () => this.#secrets.clear(),
+        object: (object) => this.#apply(object),
+        synced: () => {},
+        applied: (object) => this.#apply(object),
+        deleted: (object) => this.#drop(object),
+        relisted: (keys, version) => this.#sweep(keys, version),
+        trouble: (error) => this.#trouble(error),
+      },
+    );
+  }
+
+  /** Resolves when the first list is in. */
+  get synced(): Promise<void> {
+    return this.#subscription.synced;
+  }
+
+  /** The newest revision of a release. */
+  get(name: string): ReleaseMeta | undefined {
+    return this.revisions(name)[0];
+  }
+
+  /** All revisions of a release, newest first. */
+  revisions(name: string): ReleaseMeta[] {
+    return [...this.#secrets.values()]
+      .filter((meta) => meta.name === name)
+      .sort((a, b) => b.revision - a.revision);
+  }
+
+  /** The newest revision of every release, by name. */
+  all(): ReleaseMeta[] {
+    const newest = new Map<string, ReleaseMeta>();
+    for (const meta of this.#secrets.values()) {
+      if ((newest.get(meta.name)?.revision ?? -1) < meta.revision) newest.set(meta.name, meta);
+    }
+    return [...newest.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Calls `listener` with a release's name after each change; returns a function that ends this. */
+  onChange(listener: (release: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Reads a release from the server now, so that what helm just did is known at once. */
+  refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
+    return this.#ask(() => this.#list(name, signal));
+  }
+
+  async #list(name: string, signal: AbortSignal | undefined): Promise<ReleaseMeta | undefined> {
+    const spec = { ...this.#selection(`,name=${name}`), metadataOnly: true, signal };
+    let found: WatchedObject[] = [];
+    let version = "";
+    for await (const page of listPages<WatchedObject>(this.#options.client, spec)) {
+      found = page.restart ? [...page.items] : [...found, ...page.items];
+      version = page.resourceVersion;
+    }
+    this.#floors.set(name, version);
+    const secrets = new Set(found.map((object) => object.metadata.name));
+    for (const meta of this.revisions(name)) if (!secrets.has(meta.secret)) this.#missing(meta, version);
+    for (const object of found) this.#store(object);
+    this.#tell(name);
+    return this.get(name);
+  }
+
+  /**
+   * Reads the revision that helm has just deployed: one object by its name, since a list would wait up to 100 ms
+   * for the server's cache. If it is anything but that revision, deployed, `refresh` finds out.
+   */
+  learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    return this.#ask(() => this.#read(name, revision));
+  }
+
+  async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
+    const found = await getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
+    if (found === undefined || metaOf(found)?.status !== "deployed") return this.refresh(name);
+    this.#store(found);
+    this.#tell(name);
+    return this.get(name);
+  }
+
+  /** What the record of a revision says; the newest one's is kept. Throws ApiError, or BrokenRecordError. */
+  async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
+    const known = this.#summaries.get(meta.name);
+    if (known?.uid === meta.uid) return known.summary;
+    const read: Summary = { uid: meta.uid, summary: this.#summarize(meta), value: undefined };
+    this.#summaries.set(meta.name, read);
+    try {
+      read.value = await read.summary;
+      return read.value;
+    } catch (error) {
+      if (this.#summaries.get(meta.name) === read) this.#summaries.delete(meta.name);
+      throw error;
+    }
+  }
+
+  async #summarize(meta: ReleaseMeta): Promise<ReleaseSummary> {
+    return summarize(await this.record(meta));
+  }
+
+  /** The record of a revision as it is now: one request. Throws as `summary`. */
+  async record(meta: ReleaseMeta, signal?: AbortSignal): Promise<ReleaseRecord> {
+    return readable(meta, decodeRelease(await this.#data(meta, signal)));
+  }
+
+  /** Manifest and helm hooks as a revision's record has them. Throws as `summary`. */
+  async manifests(meta: ReleaseMeta, signal?: AbortSignal): Promise<string[]> {
+    const { manifest, hooks } = await this.record(meta, signal);
+    return [manifest, ...hooks.map((hook) => hook.manifest)];
+  }
+
+  /** As `summary`, if it is known already. */
+  knownSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
+    const known = this.#summaries.get(meta.name);
+    return known?.uid === meta.uid ? known.value : undefined;
+  }
+
+  /** Goes on as if the server had these labels, which `label` will write. An event of the Secret ends this. */
+  assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
+    const known = this.#secrets.get(meta.secret);
+    // Since it was looked at it may have gone, or moved on.
+    if (known?.uid !== meta.uid) return;
+    this.#secrets.set(meta.secret, { ...known, labels: { ...known.labels, ...assumed }, assumed });
+    this.#tell(meta.name);
+  }
+
+  /** Sets labels of a revision's Secret; helm's own stay. */
+  async label(
+    meta: ReleaseMeta,
+    labels: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    await this.#patch(meta, { metadata: { labels } }, signal);
+    this.#tell(meta.name);
+  }
+
+  /** Marks a revision failed, label and record, as helm would have done. */
+  async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
+    const encode = (data: string): Promise<string> => encodeFailed(data, description);
+    await this.#rewrite(meta, { encode, labels: { status: "failed" }, signal });
+  }
+
+  /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */
+  async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
+    const encode = (data: string): Promise<string> => encodeManifest(data, manifest);
+    const labels = { [LABELS.inputs]: null, [LABELS.manifest]: null };
+    await this.#rewrite(meta, { encode, labels, signal });
+  }
+
+  /** Fails when the record has changed since it was read. */
+  async #rewrite(
+    meta: ReleaseMeta,
+    to: {
+      readonly encode: (data: string) => Promise<string>;
+      readonly labels: Readonly<Record<string, string | null>>;
+      readonly signal: AbortSignal | undefined;
+    },
+  ): Promise<void> {
+    const { encode, labels, signal } = to;
+    const release = await readable(meta, encode(await this.#data(meta, signal)));
+    const metadata = { resourceVersion: meta.resourceVersion, labels };
+    try {
+      await this.#patch(meta, { metadata, data: { release } }, signal);
+    } finally {
+      // Also where the answer was lost: the server may have the new one.
+      this.#summaries.delete(meta.name);
+    }
+    this.#tell(meta.name);
+  }
+
+  async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: meta.secret };
+    await this.#ask(async () =>
+      this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
+    );
+  }
+
+  /** Deletes all records of a release, never its objects. */
+  async forget(name: string, signal?: AbortSignal): Promise<void> {
+    const { client, namespace } = this.#options;
+    await this.refresh(name, signal);
+    // Oldest first: as long as one is left, the newest shows the state of the release.
+    for (const meta of this.revisions(name).reverse()) {
+      const target = { resource: SECRETS, namespace, name: meta.secret };
+      await remove(client, target, { signal, preconditions: { uid: meta.uid } }).catch(ignoreNotFound);
+    }
+    this.#summaries.delete(name);
+    await this.refresh(name, signal);
+  }
+
+  close(): void {
+    this.#subscription.close();
+    this.#listeners.clear();
+  }
+
+  #selection(more = ""): WatchSpec {
+    const { namespace } = this.#options;
+    return { resource: SECRETS, namespace, labelSelector: `owner=helm${more}`, fieldSelector: TYPE_FIELD };
+  }
+
+  async #data(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
+    const { client, namespace } = this.#options;
+    const secret = await get(client, { resource: SECRETS, namespace, name: meta.secret }, { signal });
+    const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
+    if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it holds no release");
+    return data;
+  }
+
+  #apply(object: WatchedObject): void {
+    const name = metaOf(object)?.name;
+    const floor = name === undefined ? undefined : this.#floors.get(name);
+    if (floor !== undefined && !isLater(object.metadata.resourceVersion ?? "", floor)) return;
+    this.#store(object);
+    if (name !== undefined) this.#tell(name);
+  }
+
+  #store(object: WatchedObject): void {
+    const meta = metaOf(object);
+    if (meta === undefined) return;
+    const known = this.#secrets.get(meta.secret);
+    if (known !== undefined && isLater(known.resourceVersion, meta.resourceVersion)) return;
+    if (this.#isGone(meta)) return;
+    this.#secrets.set(meta.secret, meta);
+  }
+
+  #drop({ metadata: { name: secret, uid, resourceVersion = "" } }: WatchedObject): void {
+    this.#note(secret, resourceVersion);
+    const known = this.#secrets.get(secret);
+    if (known === undefined || known.uid !== uid) return;
+    this.#secrets.delete(secret);
+    this.#tell(known.name);
+  }
+
+  /** Everything was listed anew: objects that only an answer showed may have gone unseen. */
+  #sweep(keys: ReadonlySet<string>, version: string): void {
+    const { namespace } = this.#options;
+    this.#relisted = { keys, version };
+    for (const meta of this.#secrets.values())
+      if (!keys.has(`${namespace}/${meta.secret}`) && this.#missing(meta, version)) this.#tell(meta.name);
+  }
+
+  /** A list of that version lacks it: it is gone, unless it is newer. */
+  #missing({ secret, resourceVersion }: ReleaseMeta, version: string): boolean {
+    if (isLater(resourceVersion, version)) return false;
+    this.#note(secret, version);
+    return this.#secrets.delete(secret);
+  }
+
+  #isGone({ secret, resourceVersion }: ReleaseMeta): boolean {
+    const gone = this.#gone.get(secret);
+    if (gone !== undefined && isLater(gone, resourceVersion)) return true;
+    if (this.#relisted === undefined || isLater(resourceVersion, this.#relisted.version)) return false;
+    return !this.#relisted.keys.has(`${this.#options.namespace}/${secret}`);
+  }
+
+  #note(secret: string, version: string): void {
+    if (this.#awaited > 0) this.#gone.set(secret, version);
+  }
+
+  async #ask<T>(work: () => Promise<T>): Promise<T> {
+    this.#awaited += 1;
+    try {
+      return await work();
+    } finally {
+      this.#awaited -= 1;
+      if (this.#awaited === 0) this.#gone.clear();
+    }
+  }
+
+  #tell(release: string): void {
+    for (const listener of this.#listeners) listener(release);
+  }
+
+  #trouble(error: Error | undefined): void {
+    const { logger } = this.#options;
+    if (error === undefined) logger.info("Helm releases are watched again");
+    else logger.warn("Helm releases cannot be watched", { error: oneLine(error) });
+  }
+}
+
+function metaOf(object: WatchedObject): ReleaseMeta | undefined {
+  const { name: secret, uid = "", resourceVersion = "", labels: found } = object.metadata;
+  const labels = (isJsonObject(found) ? found : {}) as Record<string, string>;
+  const { name, version, status } = labels;
+  if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
+  const revision = Number(version);
+  return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
+}
+
+/** The Secret that helm puts a revision into. */
+export function secretOf(release: string, revision: number): string {
+  return `sh.helm.release.v1.${release}.v${revision}`;
+}
+
+async function readable<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
+  try {
+    return await read;
+  } catch (error) {
+    throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
+  }
+}

@@ -1,0 +1,108 @@
+/** Reads the metrics file that a hook leaves (docs/METRICS.md, "Metrics of hooks"). */
+
+import type { Json, JsonObject } from "../../model/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.ts";
+
+interface Series {
+  readonly name: string;
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly group: string | undefined;
+}
+
+/** One line of a metrics file. */
+export type MetricOperation =
+  | (Series & { readonly action: "add" | "set" })
+  | (Series & { readonly action: "observe"; readonly buckets: readonly number[] })
+  | { readonly action: "expire"; readonly group: string | undefined; readonly name: string | undefined };
+
+const ACTIONS = ["add", "set", "observe", "expire"] as const;
+type Action = (typeof ACTIONS)[number];
+
+/** Replaces `{PREFIX}` in names: the prefix of the operator's own metrics. */
+const NAME = /^(?:\{PREFIX\})?[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
+
+/** Reads and checks a metrics file. Throws LeftoverError. */
+export function parseMetrics(text: string): MetricOperation[] {
+  const operations = parseJsonStream(text).map((item) => metricOperation(item));
+  const actions = new Map<string, string>();
+  for (const operation of operations) {
+    if (operation.action === "expire") continue;
+    const before = actions.get(operation.name) ?? operation.action;
+    if (before !== operation.action) {
+      throw new LeftoverError(
+        `metric ${operation.name} is used with '${before}' and with '${operation.action}'`,
+      );
+    }
+    actions.set(operation.name, before);
+  }
+  return operations;
+}
+
+function metricOperation({ value, place }: StreamItem): MetricOperation {
+  const fail = (problem: string): never => {
+    throw new LeftoverError(`${place}: ${problem}`);
+  };
+  const { action, amount } = actionOf(value, fail);
+  const group = optionalText(value, "group", fail);
+  if (action === "expire") return { action, group, name: optionalName(value, fail) };
+  const series = { ...seriesOf(value, amount, fail), group };
+  if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
+  return action === "observe"
+    ? { ...series, action, buckets: bucketsOf(value, fail) }
+    : { ...series, action };
+}
+
+type Fail = (problem: string) => never;
+
+/** `{"add": 1}` and `{"set": 1}` are short forms of action and value. */
+function actionOf(value: JsonObject, fail: Fail): { action: Action; amount: Json | undefined } {
+  const given = [value.action, value.add, value.set].filter((each) => each !== undefined && each !== null);
+  if (given.length === 0) fail("'action' is required: one of add, set, observe, expire");
+  if (given.length > 1) fail("give only one of 'action', 'add' and 'set'");
+  if (typeof value.add === "number" || value.add) return { action: "add", amount: value.add };
+  if (typeof value.set === "number" || value.set) return { action: "set", amount: value.set };
+  const action = ACTIONS.find((each) => each === value.action);
+  return { action: action ?? fail(`unknown action ${JSON.stringify(value.action)}`), amount: value.value };
+}
+
+function seriesOf(value: JsonObject, amount: Json | undefined, fail: Fail): Omit<Series, "group"> {
+  const name = optionalName(value, fail) ?? fail("'name' is required");
+  if (amount === undefined || amount === null) return fail(`metric ${name}: 'value' is required`);
+  if (typeof amount !== "number") return fail(`metric ${name}: 'value' must be a number`);
+  return { name, value: amount, labels: labelsOf(value.labels ?? {}, fail) };
+}
+
+function optionalName(value: JsonObject, fail: Fail): string | undefined {
+  const name = optionalText(value, "name", fail);
+  if (name !== undefined && !NAME.test(name)) fail(`'name' is no metric name: ${JSON.stringify(name)}`);
+  return name;
+}
+
+function labelsOf(labels: Json, fail: Fail): Record<string, string> {
+  if (!isJsonObject(labels)) return fail("'labels' must be an object");
+  return Object.fromEntries(
+    Object.entries(labels).map(([name, value]) => {
+      if (!LABEL.test(name)) fail(`${JSON.stringify(name)} is no label name`);
+      return [name, typeof value === "string" ? value : fail(`label ${name} must be a string`)];
+    }),
+  );
+}
+
+function bucketsOf({ buckets }: JsonObject, fail: Fail): number[] {
+  if (!Array.isArray(buckets) || buckets.length === 0)
+    return fail("'buckets' is required for action 'observe'");
+  const numbers = buckets.map((bucket) =>
+    typeof bucket === "number" ? bucket : fail("'buckets' must be numbers"),
+  );
+  const ascending = numbers.every((bucket, index) => index === 0 || bucket > (numbers[index - 1] ?? bucket));
+  return ascending ? numbers : fail("'buckets' must ascend");
+}
+
+function optionalText(value: JsonObject, key: string, fail: Fail): string | undefined {
+  const text = value[key];
+  if (text === undefined || text === null || text === "") return undefined;
+  return typeof text === "string" ? text : fail(`'${key}' must be a string`);
+}

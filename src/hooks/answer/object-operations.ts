@@ -1,0 +1,173 @@
+/** Reads the object patch file that a hook leaves (docs/HOOKS.md, "Objects"). */
+
+import { oneLine, parseYaml } from "../../lib/index.ts";
+import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
+import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.ts";
+import { type JsonPatchItem, jsonPatchItems } from "./json-patch.ts";
+
+/** Which object an operation is about. An empty apiVersion means the preferred one of the kind. */
+interface ObjectTarget {
+  readonly apiVersion: string | undefined;
+  readonly kind: string;
+  readonly namespace: string | undefined;
+  readonly name: string;
+}
+
+interface Patch extends ObjectTarget {
+  /** Without a leading slash. */
+  readonly subresource: string | undefined;
+  /** A missing object is no error. */
+  readonly ignoreMissingObject: boolean;
+}
+
+/** One document of an object patch file, checked. */
+export type ObjectOperation =
+  | {
+      readonly operation: "Create" | "CreateIfNotExists" | "CreateOrUpdate";
+      readonly object: JsonObject;
+      readonly target: ObjectTarget;
+    }
+  | {
+      readonly operation: "Delete" | "DeleteInBackground" | "DeleteNonCascading";
+      readonly target: ObjectTarget;
+    }
+  | { readonly operation: "MergePatch"; readonly target: Patch; readonly mergePatch: JsonObject }
+  | { readonly operation: "JSONPatch"; readonly target: Patch; readonly jsonPatch: readonly JsonPatchItem[] }
+  | { readonly operation: "JQPatch"; readonly target: Patch; readonly jqFilter: string };
+
+/**
+ * Reads an object patch file: JSON objects one after the other, or YAML documents. All are checked before any may be
+ * applied. Throws LeftoverError with the first problem of each document.
+ */
+export function parseObjectOperations(text: string): ObjectOperation[] {
+  const problems: string[] = [];
+  const operations = documents(text).flatMap((item) => {
+    try {
+      return [objectOperation(item.value)];
+    } catch (error) {
+      problems.push(`${item.place}: ${oneLine(error)}`);
+      return [];
+    }
+  });
+  if (problems.length > 0) throw new LeftoverError(problems.join("; "));
+  return operations;
+}
+
+function documents(text: string): StreamItem[] {
+  try {
+    return parseJsonStream(text);
+  } catch (error) {
+    // What begins like JSON is read as JSON, whose error says more than YAML's.
+    if (text.trimStart().startsWith("{") && !/^---/m.test(text)) throw error;
+    return yamlDocuments(text);
+  }
+}
+
+function yamlDocuments(text: string): StreamItem[] {
+  return text.split(/^(?:---(?=\s|$)|\.\.\.\s*$)/m).flatMap((document, index) => {
+    const place = `document ${Math.max(index, 1)}`;
+    const value = yamlValue(document, place);
+    if (value === null) return [];
+    if (!isJsonObject(value)) throw new LeftoverError(`${place}: neither a JSON nor a YAML object`);
+    return [{ value, place }];
+  });
+}
+
+function yamlValue(text: string, place: string): Json {
+  try {
+    return parseYaml(text, place).value;
+  } catch (error) {
+    throw new LeftoverError(`${place}: neither JSON nor YAML: ${oneLine(error, 200)}`);
+  }
+}
+
+type Patching = "MergePatch" | "JSONPatch" | "JQPatch";
+type Reader = (value: JsonObject) => ObjectOperation;
+
+const READERS: Readonly<Record<ObjectOperation["operation"], Reader>> = {
+  Create: (value) => ({ operation: "Create", ...created(value) }),
+  CreateIfNotExists: (value) => ({ operation: "CreateIfNotExists", ...created(value) }),
+  CreateOrUpdate: (value) => ({ operation: "CreateOrUpdate", ...created(value) }),
+  Delete: (value) => ({ operation: "Delete", target: target(value) }),
+  DeleteInBackground: (value) => ({ operation: "DeleteInBackground", target: target(value) }),
+  DeleteNonCascading: (value) => ({ operation: "DeleteNonCascading", target: target(value) }),
+  MergePatch: (value) => ({
+    ...patching("MergePatch", value),
+    mergePatch: native(value, "mergePatch", isJsonObject),
+  }),
+  JSONPatch: (value) => ({
+    ...patching("JSONPatch", value),
+    jsonPatch: jsonPatchItems(native(value, "jsonPatch", isArray)),
+  }),
+  JQPatch: (value) => ({ ...patching("JQPatch", value), jqFilter: required(value, "jqFilter") }),
+};
+
+function patching<T extends Patching>(operation: T, value: JsonObject): { operation: T; target: Patch } {
+  return { operation, target: patchTarget(value) };
+}
+
+function objectOperation(value: JsonObject): ObjectOperation {
+  const operation = required(value, "operation");
+  const read = new Map<string, Reader>(Object.entries(READERS)).get(operation);
+  if (read === undefined) throw new LeftoverError(`unknown operation ${JSON.stringify(operation)}`);
+  return read(value);
+}
+
+/** Namespace and name come from the object itself; `namespace` beside it is ignored. */
+function created(value: JsonObject): { object: JsonObject; target: ObjectTarget } {
+  const object = native(value, "object", isJsonObject);
+  const metadata = isJsonObject(object.metadata) ? object.metadata : {};
+  const generated = optional(metadata, "generateName") !== undefined && value.operation === "Create";
+  const where = "object.metadata.";
+  const name = generated ? (optional(metadata, "name") ?? "") : required(metadata, "name", where);
+  const target = {
+    apiVersion: required(object, "apiVersion", "object."),
+    kind: required(object, "kind", "object."),
+    namespace: optional(metadata, "namespace", where),
+    name,
+  };
+  return { object, target };
+}
+
+function target(value: JsonObject): ObjectTarget {
+  return {
+    apiVersion: optional(value, "apiVersion"),
+    kind: required(value, "kind"),
+    namespace: optional(value, "namespace"),
+    name: required(value, "name"),
+  };
+}
+
+function patchTarget(value: JsonObject): Patch {
+  const { ignoreMissingObject = false } = value;
+  if (typeof ignoreMissingObject !== "boolean")
+    throw new LeftoverError("'ignoreMissingObject' must be a boolean");
+  const subresource = optional(value, "subresource")?.replace(/^\/+/, "");
+  return { ...target(value), subresource: subresource || undefined, ignoreMissingObject };
+}
+
+const isArray = (value: unknown): value is Json[] => Array.isArray(value);
+
+/** A field that may be given as it is, or as a text with YAML or JSON. */
+function native<T extends Json>(value: JsonObject, key: string, fits: (value: unknown) => value is T): T {
+  const given = value[key];
+  if (given === undefined || given === null || given === "") throw new LeftoverError(`'${key}' is required`);
+  const member = typeof given === "string" ? yamlValue(given, `'${key}'`) : given;
+  if (fits(member)) return member;
+  throw new LeftoverError(
+    `'${key}' must be ${fits === isArray ? "an array" : "an object"}, or a text with one`,
+  );
+}
+
+function required(value: JsonObject, key: string, path = ""): string {
+  const text = optional(value, key, path);
+  if (text === undefined) throw new LeftoverError(`'${path}${key}' is required`);
+  return text;
+}
+
+function optional(value: JsonObject, key: string, path = ""): string | undefined {
+  const text = value[key];
+  if (text === undefined || text === null || text === "") return undefined;
+  if (typeof text !== "string") throw new LeftoverError(`'${path}${key}' must be a string`);
+  return text;
+}

@@ -1,0 +1,108 @@
+/** Checks a value against the form that a configuration must have. */
+
+import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
+
+/** The form that a value of a hook configuration must have. */
+export type Shape =
+  | { readonly kind: "string"; readonly oneOf?: readonly string[] }
+  | { readonly kind: "boolean" | "integer" }
+  | { readonly kind: "array"; readonly of: Shape; readonly min?: number }
+  /** Any keys; all values have the same form. */
+  | { readonly kind: "map"; readonly of: Shape }
+  | ObjectShape;
+
+export interface ObjectShape {
+  readonly kind: "object";
+  readonly fields: Readonly<Record<string, Shape>>;
+  readonly required?: readonly string[];
+  /** Unknown keys are tolerated. */
+  readonly open?: boolean;
+  readonly min?: number;
+}
+
+/**
+ * Everything about `value` that does not fit, in messages that authors of hooks know: `schedule[0].crontab is
+ * required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
+ */
+export function mismatches(value: Json, shape: Shape, path = ""): string[] {
+  switch (shape.kind) {
+    case "array":
+      return arrayMismatches(value, shape, path);
+    case "map":
+      return mapMismatches(value, shape.of, path);
+    case "object":
+      return objectMismatches(value, shape, path);
+    case "string":
+      return stringMismatches(value, shape.oneOf, path);
+    case "boolean":
+    case "integer":
+      return plainMismatches(value, shape.kind, path);
+  }
+}
+
+function plainMismatches(value: Json, kind: "boolean" | "integer", path: string): string[] {
+  // An ORDER may have a fraction; the message still says `integer`, which people search for.
+  const wanted = kind === "integer" ? "number" : kind;
+  return typeof value === wanted ? [] : [wrongType(path, kind, value)];
+}
+
+function mapMismatches(value: Json, of: Shape, path: string): string[] {
+  if (!isJsonObject(value)) return [wrongType(path, "object", value)];
+  return entriesOf(value).flatMap(([key, member]) => mismatches(member, of, at(path, key)));
+}
+
+function stringMismatches(value: Json, oneOf: readonly string[] | undefined, path: string): string[] {
+  if (typeof value !== "string") return [wrongType(path, "string", value)];
+  if (oneOf === undefined || oneOf.includes(value)) return [];
+  return [`${path} should be one of [${oneOf.join(" ")}]`];
+}
+
+function arrayMismatches(value: Json, shape: Shape & { kind: "array" }, path: string): string[] {
+  if (!Array.isArray(value)) return [wrongType(path, "array", value)];
+  if (value.length < (shape.min ?? 0)) return [`${path} should have at least ${shape.min} items`];
+  return value.flatMap((item, index) => mismatches(item, shape.of, `${path}[${index}]`));
+}
+
+function objectMismatches(value: Json, shape: ObjectShape, path: string): string[] {
+  if (!isJsonObject(value)) return [wrongType(path, "object", value)];
+  const entries = entriesOf(value);
+  const few = entries.length < (shape.min ?? 0);
+  return [
+    ...(few
+      ? [`${path === "" ? "the configuration" : path} should have at least ${shape.min} properties`]
+      : []),
+    ...(shape.required ?? [])
+      .filter((key) => value[key] === undefined)
+      .map((key) => `${at(path, key)} is required`),
+    ...entries.flatMap(([key, member]) => memberMismatches(key, member, { shape, path })),
+  ];
+}
+
+function memberMismatches(
+  key: string,
+  member: Json,
+  { shape, path }: { shape: ObjectShape; path: string },
+): string[] {
+  const field = Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
+  if (field !== undefined) return mismatches(member, field, at(path, key));
+  return shape.open ? [] : [`${at(path, key)} is a forbidden property`];
+}
+
+function entriesOf(value: JsonObject): [string, Json][] {
+  return Object.entries(value).filter((entry): entry is [string, Json] => entry[1] !== undefined);
+}
+
+function at(path: string, key: string): string {
+  return path === "" ? key : `${path}.${key}`;
+}
+
+function wrongType(path: string, wanted: string, value: Json): string {
+  return `${path === "" ? "the configuration" : path} must be of type ${wanted}: "${typeName(value)}"`;
+}
+
+function typeName(value: Json): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  if (typeof value === "number" && Number.isInteger(value)) return "integer";
+  return typeof value;
+}

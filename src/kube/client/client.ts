@@ -1,0 +1,259 @@
+/** The client of the API server: raw JSON over shared connections. */
+
+import type { Dispatcher } from "undici";
+
+import type { Clock, Logger, RateLimit } from "../../lib/index.ts";
+import { TokenBucket, cutDeep, orAborted, sleep, systemClock } from "../../lib/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import { answerError, connectionError } from "./answers.ts";
+import { Credentials } from "./credentials.ts";
+import { Deadline } from "./deadline.ts";
+import { ApiError, ConnectionError } from "../api-errors.ts";
+import { Connection } from "./connection.ts";
+import { pathTemplate } from "../discovery/resources.ts";
+import type { ApiRequest, Method } from "./request.ts";
+import { bodyOf, headersOf, nameOf, queryOf } from "./request.ts";
+import { retryOf } from "./retry.ts";
+
+export type { ApiRequest } from "./request.ts";
+
+/** A finished request; `code` is the HTTP status or the code of the connection error. */
+export interface RequestReport {
+  readonly verb: Method;
+  readonly resourcePathTemplate: string;
+  readonly code: string;
+  readonly seconds: number;
+}
+
+/** Settings of `connect`. */
+export interface ConnectOptions extends RateLimit {
+  readonly kubeConfig?: string | undefined;
+  readonly context?: string | undefined;
+  readonly userAgent: string;
+  /** Trace every request at debug level (`--debug-kubernetes-api`). */
+  readonly debug?: boolean | undefined;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** Default time limit of a call, in milliseconds. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** A parsed answer and its length. */
+export interface Sized<T> {
+  readonly value: T;
+  readonly bytes: number;
+}
+
+/** The one way to the API server: raw JSON over shared connections. */
+export interface KubeClient {
+  /** The namespace the credentials name: the service account's or the context's. */
+  readonly namespaceFromContext: string | undefined;
+  /** Where the credentials come from and which server they are for, for messages. */
+  readonly origin: { readonly file: string; readonly server: string };
+  /** The parsed answer. Throws ApiError or ConnectionError; the signal's reason when that is aborted. */
+  json<T>(request: ApiRequest): Promise<T>;
+  /** As `json`, with the length of the answer in bytes. */
+  sized<T>(request: ApiRequest): Promise<Sized<T>>;
+  /** The body as it arrives, over a connection of its own. Ends when the signal is aborted or the reader stops. */
+  stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>>;
+  /** Calls `listener` after each request; returns a function that ends this. */
+  onRequest(listener: (report: RequestReport) => void): () => void;
+  /** The same connections with a rate limit and time limit of their own (object patches), and reported separately. */
+  limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient;
+  /** For a lease: over connections of its own, without a rate limit, and free of `writeOnlyWhile`. */
+  forLease(): KubeClient;
+  /**
+   * From now on a write is sent only while `allowed` returns true, and fails with ConnectionError (`ENOLEASE`)
+   * otherwise: a process that was frozen wakes up with writes that were due before it can learn that another
+   * operator has taken over.
+   */
+  writeOnlyWhile(allowed: () => boolean): void;
+  /** Ends all connections; running requests fail. */
+  close(): Promise<void>;
+}
+
+const TIMEOUT_MS = 30_000;
+
+/** A client for the given credentials; nothing is sent yet. Throws ProblemError when they cannot be read. */
+export function connect(options: ConnectOptions): KubeClient {
+  const clock = options.clock ?? systemClock;
+  const line = new Connection(new Credentials(options, clock));
+  return new Client({ line, clock, listeners: new Set(), options, pool: "unary" });
+}
+
+interface Parts {
+  readonly line: Connection;
+  readonly clock: Clock;
+  readonly listeners: Set<(report: RequestReport) => void>;
+  readonly options: ConnectOptions;
+  /** Where requests are sent that are not streams. */
+  readonly pool: PoolName;
+}
+
+type Response = Dispatcher.ResponseData;
+type PoolName = "unary" | "streams" | "lease";
+
+class Client implements KubeClient {
+  readonly #parts: Parts;
+  readonly #bucket: TokenBucket;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#bucket = new TokenBucket(parts.options, parts.clock);
+  }
+
+  get namespaceFromContext(): string | undefined {
+    return this.#parts.line.credentials.namespace;
+  }
+
+  get origin(): { file: string; server: string } {
+    const { file, server } = this.#parts.line.credentials;
+    return { file, server };
+  }
+
+  async json<T>(request: ApiRequest): Promise<T> {
+    return (await this.sized<T>(request)).value;
+  }
+
+  async sized<T>(request: ApiRequest): Promise<Sized<T>> {
+    const deadline = this.#deadline(request);
+    try {
+      const text = await this.#persist(request, deadline, async (pools) =>
+        (await pools(this.#parts.pool)).body.text(),
+      );
+      return { value: (text === "" ? undefined : cutDeep(JSON.parse(text))) as T, bytes: text.length };
+    } finally {
+      deadline.end();
+    }
+  }
+
+  async stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
+    const deadline = this.#deadline(request);
+    try {
+      const response = await this.#persist(request, deadline, (send) => send("streams"));
+      deadline.lift();
+      return readAll(response, deadline, nameOf(request, this.origin.server));
+    } catch (error) {
+      deadline.end();
+      throw error;
+    }
+  }
+
+  onRequest(listener: (report: RequestReport) => void): () => void {
+    this.#parts.listeners.add(listener);
+    return () => this.#parts.listeners.delete(listener);
+  }
+
+  limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient {
+    const { qps, burst, timeoutMs = this.#parts.options.timeoutMs } = limit;
+    return new Client({
+      ...this.#parts,
+      listeners: new Set(),
+      options: { ...this.#parts.options, qps, burst, timeoutMs },
+    });
+  }
+
+  forLease(): KubeClient {
+    return new Client({ ...this.#parts, options: { ...this.#parts.options, qps: 0 }, pool: "lease" });
+  }
+
+  writeOnlyWhile(allowed: () => boolean): void {
+    this.#parts.line.mayWrite = allowed;
+  }
+
+  close(): Promise<void> {
+    return this.#parts.line.close();
+  }
+
+  #deadline(request: ApiRequest): Deadline {
+    const ms = request.timeoutMs ?? this.#parts.options.timeoutMs ?? TIMEOUT_MS;
+    return new Deadline(this.#parts.clock, ms, request.signal);
+  }
+
+  /** Tries until `attempt` succeeds, the retry rules say no, or the deadline passes. */
+  async #persist<T>(
+    request: ApiRequest,
+    deadline: Deadline,
+    attempt: (send: (pool: PoolName) => Promise<Response>) => Promise<T>,
+  ): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#bucket.take(deadline.signal);
+        const sent = attempt((pool) => this.#send(request, deadline.signal, pool));
+        // A request that waits for a connection learns of an abort only when it has one.
+        return await orAborted(sent, deadline.signal);
+      } catch (error) {
+        const failure = explain(error, deadline, nameOf(request, this.origin.server));
+        const retry = retryOf(failure, request, tries);
+        if (retry === undefined) throw failure;
+        if (retry.renew) this.#parts.line.credentials.renew();
+        if (retry.waitMs > 0) await sleep(this.#parts.clock, retry.waitMs, deadline.signal);
+      }
+    }
+  }
+
+  async #send(request: ApiRequest, signal: AbortSignal, pool: PoolName): Promise<Response> {
+    const { access, pools } = await this.#parts.line.open();
+    signal.throwIfAborted();
+    const started = this.#parts.clock.monotonic();
+    try {
+      const response = await pools[pool].request({
+        origin: access.origin,
+        path: `${access.prefix}${request.path}${queryOf(request)}`,
+        method: request.method ?? "GET",
+        headers: headersOf(request, access, this.#parts.options.userAgent),
+        body: bodyOf(request),
+        signal,
+      });
+      this.#report(request, String(response.statusCode), started);
+      if (response.statusCode >= 400)
+        throw await failureOf(response, nameOf(request, this.origin.server), request.path);
+      return response;
+    } catch (error) {
+      if (!(error instanceof ApiError)) this.#report(request, connectionError(error, "").code, started);
+      throw error;
+    }
+  }
+
+  #report(request: ApiRequest, code: string, started: number): void {
+    const seconds = (this.#parts.clock.monotonic() - started) / 1000;
+    const verb = request.method ?? "GET";
+    if (this.#parts.options.debug) {
+      const url = `${request.path}${queryOf(request)}`;
+      this.#parts.options.logger.debug("Kubernetes API request", { verb, url, code, seconds });
+    }
+    const report = { verb, resourcePathTemplate: pathTemplate(request.path), code, seconds };
+    for (const listener of this.#parts.listeners) listener(report);
+  }
+}
+
+/** What the caller gets to see of a failed try: its own reason, a time-out, or the failure itself. */
+function explain(error: unknown, deadline: Deadline, what: string): unknown {
+  if (deadline.late) return new ConnectionError("ETIMEDOUT", `${what}: no answer in time`, { cause: error });
+  if (deadline.signal.aborted) return deadline.signal.reason;
+  if (error instanceof ApiError || error instanceof ConnectionError || error instanceof ProblemError)
+    return error;
+  return connectionError(error, what);
+}
+
+async function* readAll(response: Response, deadline: Deadline, what: string): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of response.body) yield chunk as Uint8Array;
+  } catch (error) {
+    throw explain(error, deadline, what);
+  } finally {
+    deadline.end();
+  }
+}
+
+async function failureOf(response: Response, what: string, path: string): Promise<ApiError> {
+  const retryAfter = response.headers["retry-after"];
+  const text = await response.body.text().catch(() => "");
+  return answerError({
+    status: response.statusCode,
+    retryAfter: typeof retryAfter === "string" ? retryAfter : undefined,
+    text,
+    what,
+    secret: /\/secrets(\/|$)/.test(path),
+  });
+}

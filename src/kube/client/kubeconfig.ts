@@ -1,0 +1,163 @@
+/** Reads kubeconfigs and the credentials of a Pod. */
+
+import { accessSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
+
+// The deep import keeps the rest of the library (models, watch, exec) out of the bundle where it can.
+import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
+
+import { oneLine } from "../../lib/index.ts";
+import type { Problem } from "../../model/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import { completeUsers } from "../rights/config-users.ts";
+
+/** Which credentials to use. Nothing given = in-cluster, then `~/.kube/config`. */
+export interface ConfigSource {
+  /** Path of a kubeconfig, or several separated as in `PATH` (`--kube-config`, `KUBECONFIG`). */
+  readonly kubeConfig?: string | undefined;
+  /** Context to use instead of the file's current one (`--kube-context`). */
+  readonly context?: string | undefined;
+  /** For tests: prepended to the service account's paths; and the home directory. */
+  readonly root?: string | undefined;
+  readonly home?: string | undefined;
+}
+
+/** Credentials, and the file they came from for messages. */
+export interface LoadedConfig {
+  readonly config: KubeConfig;
+  readonly file: string;
+  readonly namespace: string | undefined;
+}
+
+const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
+const REMEDY = "set --kube-config or KUBECONFIG to a kubeconfig file, or run in a Pod with a service account";
+
+/** Reads the credentials anew. Throws a ProblemError that names file, key and remedy. */
+export function loadConfig(source: ConfigSource): LoadedConfig {
+  const file = chooseFile(source);
+  const config = file === undefined ? loadInCluster(source.root ?? "") : loadFiles(file);
+  const from = file ?? ACCOUNT;
+  useContext(config, from, source.context);
+  const namespace = config.getContextObject(config.getCurrentContext())?.namespace?.trim();
+  return { config, file: from, namespace: namespace === "" ? undefined : namespace };
+}
+
+function chooseFile(source: ConfigSource): string | undefined {
+  if (source.kubeConfig !== undefined && source.kubeConfig !== "") return source.kubeConfig;
+  if (readable(`${source.root ?? ""}${ACCOUNT}/token`)) return undefined;
+  const file = join(source.home ?? homedir(), ".kube", "config");
+  if (readable(file)) return file;
+  throw problem({ file, message: "no credentials for the Kubernetes API were found", remedy: REMEDY });
+}
+
+function loadInCluster(root: string): KubeConfig {
+  const config = new KubeConfig();
+  config.loadFromCluster(root);
+  const server = config.getCurrentCluster()?.server ?? "";
+  if (!server.includes("undefined")) return config;
+  const message = "a service account is mounted, but KUBERNETES_SERVICE_HOST or _PORT is not set";
+  throw problem({
+    file: ACCOUNT,
+    message,
+    remedy: "set both to the address of the API server, or use --kube-config",
+  });
+}
+
+function loadFiles(list: string): KubeConfig {
+  const merged = new KubeConfig();
+  for (const file of list.split(delimiter).filter((name) => name !== "")) {
+    const one = loadFile(file);
+    const skip = <T extends { name: string }>(have: T[], more: T[]): T[] => [
+      ...have,
+      ...more.filter((entry) => !have.some((known) => known.name === entry.name)),
+    ];
+    // As in kubectl, the first file to name something wins.
+    merged.loadFromOptions({
+      clusters: skip(merged.clusters, one.clusters),
+      users: skip(merged.users, one.users),
+      contexts: skip(merged.contexts, one.contexts),
+      currentContext: merged.currentContext || one.currentContext,
+    });
+  }
+  return merged;
+}
+
+function loadFile(file: string): KubeConfig {
+  const config = new KubeConfig();
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw problem({ file, message: `cannot be read: ${oneLine(error)}`, remedy: REMEDY });
+  }
+  if (text.trim() === "") throw problem({ file, message: "is empty", remedy: REMEDY });
+  try {
+    config.loadFromFile(file);
+    config.users = completeUsers(config.users, text, file);
+  } catch (error) {
+    throw problem({
+      file,
+      message: `is not a kubeconfig: ${oneLine(error)}`,
+      remedy: "check it with `kubectl config view`",
+    });
+  }
+  return config;
+}
+
+function useContext(config: KubeConfig, file: string, wanted: string | undefined): void {
+  const name = wanted ?? config.getCurrentContext();
+  const remedy = `use one of: ${
+    config
+      .getContexts()
+      .map((context) => context.name)
+      .join(", ") || "(the file has none)"
+  }`;
+  if (!name)
+    throw problem({
+      file,
+      key: "current-context",
+      message: "no context is chosen",
+      remedy: `--kube-context: ${remedy}`,
+    });
+  const context = config.getContextObject(name);
+  if (context === null)
+    throw problem({ file, key: `context ${name}`, message: "there is no such context", remedy });
+  config.setCurrentContext(name);
+  const cluster = config.getCurrentCluster();
+  if (cluster === null)
+    throw problem({
+      file,
+      key: `context ${name}`,
+      message: `names the cluster ${context.cluster}, which is not in the file`,
+    });
+  if (context.user && config.getCurrentUser() === null) {
+    throw problem({
+      file,
+      key: `context ${name}`,
+      message: `names the user ${context.user}, which is not in the file`,
+    });
+  }
+  if (!context.user) withoutUser(config, name);
+}
+
+// The library applies CA and server name only where there is a user.
+function withoutUser(config: KubeConfig, contextName: string): void {
+  config.users = [...config.users, { name: "(none)" }];
+  config.contexts = config.contexts.map((context) =>
+    context.name === contextName ? { ...context, user: "(none)" } : context,
+  );
+}
+
+function readable(file: string): boolean {
+  try {
+    accessSync(file);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function problem(what: Problem): ProblemError {
+  return new ProblemError([what]);
+}

@@ -1,0 +1,83 @@
+/** Checks the rights that the operator itself needs. */
+
+import type { KubeClient } from "../client/client.ts";
+import { describeRight, missingRights } from "./rights.ts";
+import type { Right } from "./rights.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
+import type { Overlay } from "../../model/index.ts";
+
+const READ = ["get", "list", "watch"];
+
+/** What the operator itself needs, apart from what its modules' charts and hooks do. */
+export function ownRights(namespace: string, overlay: Overlay["kind"] | undefined): Right[] {
+  const rights = [
+    ["", "configmaps", [...READ, "patch", ...(overlay === "ConfigMap" ? ["create"] : [])]],
+    ["", "secrets", [...READ, "create", "update", "patch", "delete"]],
+    ["coordination.k8s.io", "leases", ["get", "create", "update", "patch"]],
+    ["addon-operator.io", "addonmodules", [...READ, "create", "patch", "delete"]],
+    ["addon-operator.io", "addonmodules/status", ["patch"]],
+    ["addon-operator.io", "addonoperators", [...READ, "create", "patch"]],
+    ["addon-operator.io", "addonoperators/status", ["patch"]],
+    ["events.k8s.io", "events", ["create", "patch"]],
+  ] as const;
+  return rights.flatMap(([group, place, verbs]) => {
+    const [resource = "", subresource] = place.split("/");
+    const sub = subresource === undefined ? {} : { subresource };
+    return verbs.map((verb) => ({ verb, group, resource, namespace, ...sub }));
+  });
+}
+
+interface RightsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+  readonly overlay: Overlay | undefined;
+}
+
+/** While rights are missing they are checked this often: somebody may be granting them. */
+const AGAIN_MS = 60_000;
+
+/**
+ * Finds out which of its own rights the operator lacks, as sentences, and again each minute while there are some;
+ * calls `onFound` with the first result and every change. The operator goes on with what it may do. Never throws.
+ */
+export async function watchRights(
+  options: RightsOptions,
+  scope: Scope,
+  onFound: (missing: readonly string[]) => void,
+): Promise<void> {
+  const { clock, logger } = options;
+  let known: readonly string[] | undefined;
+  let timer: Timer | undefined;
+  let isOver = false;
+  scope.add(() => {
+    isOver = true;
+    timer?.cancel();
+  });
+  const look = async (): Promise<void> => {
+    const found = await findMissingRights(options);
+    // A result that comes after the end must not keep the process alive.
+    if (isOver) return;
+    if (found !== undefined && found.join() !== known?.join()) {
+      known = found;
+      if (found.length > 0) logger.warn("Rights are missing; what needs them will fail", { rights: found });
+      onFound(found);
+    }
+    if (found === undefined || found.length > 0) timer = clock.setTimer(AGAIN_MS, look);
+  };
+  await look();
+}
+
+/** Undefined when that cannot be found out now. */
+async function findMissingRights(options: RightsOptions): Promise<string[] | undefined> {
+  const { client, namespace, overlay, logger } = options;
+  try {
+    const missing = await missingRights(client, ownRights(namespace, overlay?.kind));
+    return missing.map(describeRight);
+  } catch (error) {
+    logger.debug("Own rights could not be checked", { error: oneLine(error) });
+    return undefined;
+  }
+}

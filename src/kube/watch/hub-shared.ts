@@ -1,0 +1,218 @@
+/** One watch that several consumers share. */
+
+import { sleep } from "../../lib/index.ts";
+import type { HubTools } from "./hub.ts";
+import type { Change, Member } from "./hub-member.ts";
+import { tombstone } from "./hub-member.ts";
+import { apiVersionOf } from "../discovery/resources.ts";
+import { remedyFor, retryDelayFor, watchErrorType } from "./watch-failure.ts";
+import { listForWatch } from "./watch-list.ts";
+import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
+import { describeSpec, isLater, objectKey, versionOf } from "./watch-spec.ts";
+import { ResourceWatch } from "./watch.ts";
+
+/**
+ * One watch and its members. It stores only the version of each object: enough to tell after a new list what
+ * changed and what is gone, and never to deliver the same version twice.
+ */
+export class SharedWatch {
+  readonly #spec: WatchSpec;
+  readonly #options: HubTools;
+  readonly #watch: ResourceWatch;
+  readonly #stop = new AbortController();
+  #known = new Map<string, Version>();
+  /** Keys of the list under way, once the first list is complete. */
+  #seen = new Set<string>();
+  #ready = false;
+  #listing = false;
+  #joining = false;
+  #trouble: Error | undefined;
+  /** In the order of their ranks. */
+  #members: Member[] = [];
+  /** Members that the first list goes to. */
+  readonly #first = new Set<Member>();
+
+  constructor(spec: WatchSpec, options: HubTools) {
+    this.#spec = spec;
+    this.#options = options;
+    this.#watch = new ResourceWatch(spec, options, {
+      listing: () => this.#begin(),
+      listed: (object) => (this.#ready ? this.#compare(object) : this.#record(object)),
+      completed: (version) => (this.#ready ? this.#sweep(version) : this.#complete(version)),
+      applied: (object) => this.#applied(object),
+      deleted: (object) => this.#deleted(object),
+      failed: (error) => options.observer.failed(watchErrorType(error)),
+      trouble: (error) => this.#tell(error),
+    });
+    // Members that subscribe in the same turn share the first list.
+    queueMicrotask(() => void this.#watch.run());
+  }
+
+  add(member: Member): void {
+    const rank = member.consumer.rank ?? "";
+    const at = this.#members.findIndex((other) => (other.consumer.rank ?? "") > rank);
+    this.#members = this.#members.toSpliced(at < 0 ? this.#members.length : at, 0, member);
+    if (this.#trouble !== undefined) member.trouble(this.#trouble);
+    if (!this.#ready && !this.#listing) this.#first.add(member);
+    else this.#startJoining();
+  }
+
+  /** True when that was the last member. */
+  remove(member: Member): boolean {
+    member.close();
+    this.#first.delete(member);
+    this.#members = this.#members.filter((other) => other !== member);
+    return this.#members.length === 0;
+  }
+
+  close(): void {
+    this.#stop.abort();
+    this.#watch.close();
+    for (const member of this.#members) member.close();
+  }
+
+  #begin(): void {
+    this.#seen = new Set();
+    this.#listing = true;
+    if (this.#ready) return this.#options.observer.relisted(this.#spec);
+    this.#known.clear();
+    // Members that came during a list that failed are part of this one.
+    for (const member of this.#members) this.#first.add(member);
+    for (const member of this.#inOrder(this.#first)) member.begin();
+  }
+
+  #record(object: WatchedObject): Promise<void> | void {
+    this.#known.set(objectKey(object), versionOf(object));
+    return all(this.#inOrder(this.#first).map((member) => member.listed(object)));
+  }
+
+  async #complete(version: string): Promise<void> {
+    this.#ready = true;
+    this.#listing = false;
+    const members = this.#inOrder(this.#first);
+    this.#first.clear();
+    await Promise.all(members.map((member) => member.complete(version)));
+    this.#startJoining();
+  }
+
+  #compare(object: WatchedObject): Promise<void> | void {
+    const key = objectKey(object);
+    this.#seen.add(key);
+    const known = this.#known.get(key);
+    if (known !== undefined && known.uid !== versionOf(object).uid) {
+      // Deleted and created again unseen: two events, not one.
+      const version = versionOf(object).resourceVersion;
+      const gone = tombstone(key, { uid: known.uid, resourceVersion: version }, this.#type());
+      this.#known.delete(key);
+      return all([
+        this.#send({ type: "deleted", object: gone, complete: false, version }),
+        this.#applied(object),
+      ]);
+    }
+    return this.#applied(object);
+  }
+
+  async #sweep(version: string): Promise<void> {
+    this.#listing = false;
+    for (const [key, { uid }] of this.#known) {
+      if (this.#seen.has(key)) continue;
+      this.#known.delete(key);
+      await this.#send({
+        type: "deleted",
+        object: tombstone(key, { uid, resourceVersion: version }, this.#type()),
+        complete: false,
+        version,
+      });
+    }
+    for (const member of this.#members) member.relisted(this.#seen, version);
+    this.#seen = new Set();
+  }
+
+  #applied(object: WatchedObject): Promise<void> | undefined {
+    const key = objectKey(object);
+    const known = this.#known.get(key);
+    const now = versionOf(object);
+    if (known !== undefined && known.uid === now.uid && !isLater(now.resourceVersion, known.resourceVersion))
+      return undefined;
+    this.#known.set(key, now);
+    return this.#send({ type: "applied", object, complete: true, version: now.resourceVersion });
+  }
+
+  #deleted(object: WatchedObject): Promise<void> | undefined {
+    if (!this.#known.delete(objectKey(object))) return undefined;
+    return this.#send({
+      type: "deleted",
+      object,
+      complete: true,
+      version: versionOf(object).resourceVersion,
+    });
+  }
+
+  #send(change: Change): Promise<void> | undefined {
+    return all(this.#members.map((member) => member.change(change)));
+  }
+
+  #tell(error: Error | undefined): void {
+    const { logger } = this.#options;
+    if (error !== undefined && error.message !== this.#trouble?.message) {
+      logger.debug("A watch does not work", { watch: describeSpec(this.#spec), error: error.message });
+    }
+    this.#trouble = error;
+    for (const member of this.#members) member.trouble(error);
+  }
+
+  #type(): { apiVersion: string; kind: string } {
+    return { apiVersion: apiVersionOf(this.#spec.resource), kind: this.#spec.resource.kind };
+  }
+
+  #inOrder(members: ReadonlySet<Member>): Member[] {
+    return this.#members.filter((member) => members.has(member));
+  }
+
+  #startJoining(): void {
+    if (this.#joining || !this.#ready || !this.#members.some((member) => !member.live)) return;
+    this.#joining = true;
+    // Members that come in the same turn share the list.
+    queueMicrotask(() => void this.#join());
+  }
+
+  // Late members get a list of their own; changes are held meanwhile, and those that the list contains are dropped.
+  async #join(): Promise<void> {
+    for (let failures = 0; !this.#stop.signal.aborted;) {
+      const joiners = new Set(this.#members.filter((member) => !member.live));
+      if (joiners.size === 0) break;
+      try {
+        await this.#listFor(joiners, failures > 1);
+        failures = 0;
+      } catch (error) {
+        if (this.#stop.signal.aborted) break;
+        failures += 1;
+        if (remedyFor(error).kind !== "expired" && error instanceof Error) this.#tellAll(joiners, error);
+        const delay = retryDelayFor(remedyFor(error), failures, this.#options.random());
+        await sleep(this.#options.clock, delay, this.#stop.signal);
+      }
+    }
+    this.#joining = false;
+  }
+
+  async #listFor(joiners: ReadonlySet<Member>, unpaged: boolean): Promise<void> {
+    const { client, clock } = this.#options;
+    const options = { client, clock, unpaged, signal: this.#stop.signal, silenceMs: 60_000 };
+    for (const member of this.#inOrder(joiners)) member.begin();
+    const version = await listForWatch(this.#spec, options, (object) =>
+      all(this.#inOrder(joiners).map((member) => member.listed(object))),
+    );
+    await Promise.all(this.#inOrder(joiners).map((member) => member.complete(version)));
+    if (this.#trouble === undefined) this.#tellAll(joiners, undefined);
+  }
+
+  #tellAll(members: ReadonlySet<Member>, error: Error | undefined): void {
+    for (const member of members) member.trouble(error);
+  }
+}
+
+// Back-pressure: undefined when no member asks to wait.
+function all(waits: readonly (Promise<void> | undefined)[]): Promise<void> | undefined {
+  const some = waits.filter((wait) => wait !== undefined);
+  return some.length === 0 ? undefined : Promise.all(some).then(() => {});
+}

@@ -1,0 +1,98 @@
+/** Shares watches: one for each distinct spec. */
+
+import { Failures } from "../../lib/index.ts";
+import type { Clock, Logger } from "../../lib/index.ts";
+import type { KubeClient } from "../client/client.ts";
+import type { WatchConsumer } from "./hub-member.ts";
+import { Member } from "./hub-member.ts";
+import { SharedWatch } from "./hub-shared.ts";
+import type { WatchErrorType } from "./watch-failure.ts";
+import type { WatchSpec } from "./watch-spec.ts";
+import { specKey } from "./watch-spec.ts";
+
+/** What a hub needs. `random` (in [0, 1)) is for tests. */
+export interface HubOptions {
+  readonly client: Pick<KubeClient, "stream">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Called with what consumers throw. */
+  readonly failures?: Failures;
+  readonly random?: () => number;
+}
+
+/** Counts what happens to watches. */
+export interface WatchObserver {
+  /** A list or watch failed and is tried again. */
+  failed(type: WatchErrorType): void;
+  /** A watch that was complete had to list everything anew. */
+  relisted(spec: WatchSpec): void;
+}
+
+/** What all watches of a hub share. */
+export type HubTools = Required<HubOptions> & { readonly observer: WatchObserver };
+
+/** A consumer's subscription to a watch. */
+export interface Subscription {
+  /** Resolves when the consumer's `synced` has been called; never when it is closed before. */
+  readonly synced: Promise<void>;
+  /** Nothing is delivered from now on; the last consumer closes the watch. Idempotent. */
+  close(): void;
+}
+
+/**
+ * One watch for each distinct spec, shared by all who want it. The hub keeps no objects, only the version of each
+ * that it has seen; consumers keep what they need.
+ */
+export class WatchHub {
+  readonly #options: HubTools;
+  readonly #shared = new Map<string, SharedWatch>();
+  readonly #observers = new Set<WatchObserver>();
+
+  constructor(options: HubOptions) {
+    const failures = options.failures ?? new Failures(options.logger);
+    const observer: WatchObserver = {
+      failed: (type) => failures.guard("watch", () => this.#observers.forEach((each) => each.failed(type))),
+      relisted: (spec) => this.#observers.forEach((each) => each.relisted(spec)),
+    };
+    this.#options = { random: Math.random, ...options, failures, observer };
+  }
+
+  /** Reports on all watches to `observer` from now on; returns a function that ends this. */
+  onWatch(observer: WatchObserver): () => void {
+    this.#observers.add(observer);
+    return () => void this.#observers.delete(observer);
+  }
+
+  /** Number of watches that are open. */
+  get size(): number {
+    return this.#shared.size;
+  }
+
+  /**
+   * Delivers what is there and then every change. A late consumer gets a list of its own and then joins the watch.
+   */
+  subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription {
+    const key = specKey(spec);
+    let shared = this.#shared.get(key);
+    if (shared === undefined) {
+      shared = new SharedWatch(spec, this.#options);
+      this.#shared.set(key, shared);
+    }
+    const member = new Member(consumer, this.#options.failures);
+    const joined = shared;
+    joined.add(member);
+    return { synced: member.synced, close: () => this.#leave(key, joined, member) };
+  }
+
+  /** Closes all watches. */
+  close(): void {
+    for (const shared of this.#shared.values()) shared.close();
+    this.#shared.clear();
+  }
+
+  #leave(key: string, shared: SharedWatch, member: Member): void {
+    if (!shared.remove(member)) return;
+    shared.close();
+    if (this.#shared.get(key) === shared) this.#shared.delete(key);
+  }
+}

@@ -1,0 +1,41 @@
+/** The first contact with the API server at a start. */
+
+import { oneLine } from "../../lib/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import type { KubeClient } from "../client/client.ts";
+import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
+
+const PATIENCE_MS = 10_000;
+
+/**
+ * Asks the server for its version. Throws one ProblemError that names the file of the credentials, the server's
+ * address and the remedy; other errors are passed on.
+ */
+export async function firstContact(client: KubeClient, signal?: AbortSignal): Promise<void> {
+  try {
+    await client.json({ path: "/version", timeoutMs: PATIENCE_MS, signal });
+  } catch (error) {
+    throw explain(error, client.origin);
+  }
+}
+
+function explain(error: unknown, { file, server }: KubeClient["origin"]): unknown {
+  const key = `server ${server}`;
+  if (error instanceof ApiError && error.status === 401) {
+    const remedy = "check token or certificate, and whether they have expired";
+    return new ProblemError([{ file, key, message: "the server does not accept the credentials", remedy }]);
+  }
+  if (error instanceof ApiError) {
+    return new ProblemError([{ file, key, message: `the server refuses: ${oneLine(error)}` }]);
+  }
+  if (!(error instanceof ConnectionError)) return error;
+  const cause = oneLine(error.cause ?? error);
+  return new ProblemError([{ file, key, message: `cannot be reached: ${cause}`, remedy: remedyOf(error) }]);
+}
+
+function remedyOf(error: ConnectionError): string {
+  const { code } = error;
+  if (isTlsFailure(error)) return "check certificate-authority and tls-server-name in the kubeconfig";
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "check the server's name and the name service";
+  return "check that the API server runs and that address, port and proxy are right";
+}

@@ -1,0 +1,109 @@
+/** What a watch selects, and the objects it delivers. */
+
+import { cutDeep } from "../../lib/index.ts";
+import type { JsonObject, LabelSelector } from "../../model/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { Resource } from "../discovery/resources.ts";
+import { apiVersionOf, pathOf } from "../discovery/resources.ts";
+
+/** What to watch. Equal specs share one watch. */
+export interface WatchSpec {
+  readonly resource: Resource;
+  /** undefined = all namespaces, or cluster-wide. */
+  readonly namespace?: string | undefined;
+  /** In the API's syntax. */
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  /** Ask only for apiVersion, kind and metadata. */
+  readonly metadataOnly?: boolean | undefined;
+  /** Keep `metadata.managedFields`, which are dropped otherwise. */
+  readonly keepManagedFields?: boolean | undefined;
+}
+
+/** An object as it comes from the API server, with `apiVersion` and `kind` also where a list omits them. */
+export interface WatchedObject extends JsonObject {
+  apiVersion: string;
+  kind: string;
+  metadata: WatchedMeta;
+}
+
+/** The part of an object's metadata that identifies one version of it. */
+interface WatchedMeta extends JsonObject {
+  name: string;
+  namespace?: string;
+  uid?: string;
+  resourceVersion?: string;
+}
+
+/** One version of one object. */
+export interface Version {
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** `namespace/name`; cluster-wide objects have an empty namespace. */
+export function objectKey(object: WatchedObject): string {
+  return `${object.metadata.namespace ?? ""}/${object.metadata.name}`;
+}
+
+/** Which version of its object this is. */
+export function versionOf(object: WatchedObject): Version {
+  return { uid: object.metadata.uid ?? "", resourceVersion: object.metadata.resourceVersion ?? "" };
+}
+
+/** True when resource version `a` is later than `b` (both are decimal numbers of any length). */
+export function isLater(a: string, b: string): boolean {
+  return a.length === b.length ? a > b : a.length > b.length;
+}
+
+/** Equal for specs that can share a watch. */
+export function specKey(spec: WatchSpec): string {
+  const { resource, namespace, labelSelector, fieldSelector } = spec;
+  const flags = `${spec.metadataOnly === true ? "m" : ""}${spec.keepManagedFields === true ? "f" : ""}`;
+  return JSON.stringify([pathOf(resource, { namespace }), labelSelector ?? "", fieldSelector ?? "", flags]);
+}
+
+/** `Pod in namespace x with labels …`, for people. */
+export function describeSpec(spec: WatchSpec): string {
+  const { resource, namespace, labelSelector, fieldSelector } = spec;
+  const where = namespace === undefined ? "" : ` in ${namespace}`;
+  const selectors = [labelSelector, fieldSelector].filter((text) => text !== undefined && text !== "");
+  return `${resource.plural}.${apiVersionOf(resource)}${where}${selectors.map((text) => ` [${text}]`).join("")}`;
+}
+
+type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
+
+/** A label selector in the API's syntax; undefined when it selects everything. */
+export function labelSelectorText(selector: LabelSelector = {}): string | undefined {
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  const terms = Object.entries(matchLabels).map(([key, value]) => `${key}=${value}`);
+  terms.push(...matchExpressions.map(expressionText));
+  return terms.length === 0 ? undefined : terms.join(",");
+}
+
+function expressionText({ key, operator, values = [] }: Expression): string {
+  if (operator === "Exists") return key;
+  if (operator === "DoesNotExist") return `!${key}`;
+  return `${key} ${operator === "In" ? "in" : "notin"} (${values.join(",")})`;
+}
+
+/** Parses one object and completes it: apiVersion and kind are added, managedFields dropped unless wanted. */
+export function parseObject(bytes: Buffer, spec: WatchSpec): WatchedObject {
+  return wholeObject(JSON.parse(bytes.toString("utf8")) as unknown, spec);
+}
+
+/** As {@link parseObject} for a parsed value. Throws a SyntaxError for anything but an object with a name. */
+export function wholeObject(value: unknown, spec: WatchSpec): WatchedObject {
+  if (!isJsonObject(value) || !isJsonObject(value["metadata"]))
+    throw new SyntaxError("not a Kubernetes object");
+  const meta = value["metadata"];
+  if (typeof meta["name"] !== "string") throw new SyntaxError("an object without a name");
+  if (spec.keepManagedFields !== true && meta["managedFields"] !== undefined) delete meta["managedFields"];
+  if (typeof value["kind"] === "string" && typeof value["apiVersion"] === "string")
+    return cutDeep(value as WatchedObject);
+  return cutDeep({
+    apiVersion: apiVersionOf(spec.resource),
+    kind: spec.resource.kind,
+    ...value,
+  } as WatchedObject);
+}

@@ -1,0 +1,83 @@
+/** The logger: a sentence and fields in each line, without secrets. */
+
+import type { Clock } from "../time/clock.ts";
+import type { KnownSecrets } from "../redact/known-secrets.ts";
+
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export const LOG_TYPES = ["text", "json", "color"] as const;
+export type LogType = (typeof LOG_TYPES)[number];
+
+/** Keys that go with a log line: ids, names, counts. Never values of a user's secrets. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** Writes one line per call: a constant sentence plus fields. `child` binds fields to every later line. */
+export interface Logger {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+  child(fields: LogFields): Logger;
+}
+
+/** How log lines are written; `level` may be changed while running (`config set log.level`). */
+export interface LogSink {
+  level: LogLevel;
+  readonly type: LogType;
+  readonly noTime: boolean;
+  readonly clock: Clock;
+  /** Takes secrets out of every line. */
+  readonly secrets?: Pick<KnownSecrets, "redact" | "redactDeep">;
+  write(line: string): void;
+}
+
+/** A logger over `sink`. */
+export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
+  const at = (level: LogLevel) => (message: string, fields?: LogFields) => {
+    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;
+    const time = sink.noTime ? undefined : new Date(sink.clock.now()).toISOString();
+    const line = { message, fields: { ...bound, ...fields } };
+    sink.write(format(sink.type, { level, time, ...(sink.secrets?.redactDeep(line) ?? line) }));
+  };
+  return {
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    child: (fields) => createLogger(sink, { ...bound, ...fields }),
+  };
+}
+
+/** A logger that drops everything. */
+export const silentLogger: Logger = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  child: () => silentLogger,
+};
+
+interface LogEntry {
+  readonly level: LogLevel;
+  readonly time: string | undefined;
+  readonly message: string;
+  readonly fields: LogFields;
+}
+
+const COLORS: Readonly<Record<LogLevel, number>> = { debug: 36, info: 32, warn: 33, error: 31 };
+
+function format(type: LogType, line: LogEntry): string {
+  if (type === "json") {
+    const { level, time, message, fields } = line;
+    return `${JSON.stringify({ level, ...(time === undefined ? {} : { time }), msg: message, ...fields })}\n`;
+  }
+  const name = line.level.toUpperCase().padEnd(5);
+  const level = type === "color" ? `\u001B[${COLORS[line.level]}m${name}\u001B[0m` : name;
+  const fields = Object.entries(line.fields).map(([key, value]) => ` ${key}=${show(value)}`);
+  return `${line.time === undefined ? "" : `${line.time} `}${level} ${line.message}${fields.join("")}\n`;
+}
+
+function show(value: unknown): string {
+  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
+  return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
+}

@@ -1,0 +1,203 @@
+/** Reads and writes YAML as helm and kubectl do. */
+
+import {
+  EVENT_ID,
+  SCALAR_STYLE,
+  YAMLException,
+  constructFromEvents,
+  dump,
+  getScalarValue,
+  parseEvents,
+} from "js-yaml";
+
+import type { Json } from "../../model/index.ts";
+import { DepthError, MAX_DEPTH } from "../depth.ts";
+import { oneLine } from "../error-text.ts";
+import { KUBERNETES_SCHEMA, NOT_IN_JSON, WRITING_SCHEMA, overwrites } from "./yaml-schema.ts";
+
+type Event = ReturnType<typeof parseEvents>[number];
+type ScalarEvent = Parameters<typeof getScalarValue>[1];
+
+const MAX_MERGED_KEYS = 100_000;
+/** Most characters that a document may have when its aliases are written out. */
+const MAX_EXPANDED = 16 * 1024 * 1024;
+
+/** A place in a text; both count from 1. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** A text that is not YAML, or too large. `message` never quotes values. */
+export class YamlError extends Error {
+  readonly line: number;
+  readonly column: number;
+
+  constructor(reason: string, position: Position) {
+    super(reason);
+    this.name = "YamlError";
+    this.line = position.line;
+    this.column = position.column;
+  }
+}
+
+/** A value read from YAML, with warnings for people. */
+export interface ParsedYaml {
+  readonly value: Json;
+  readonly warnings: string[];
+}
+
+/**
+ * Reads the first document of `text` as helm and kubectl do (docs/VALUES.md, "YAML"):
+ * YAML 1.1 booleans and octals, dates and `12:30` as strings; of the same key twice the last wins, with a
+ * warning. `file` is named in warnings. Alias bombs and nesting deeper than 200 levels are errors.
+ * Throws YamlError.
+ */
+export function parseYaml(text: string, file: string): ParsedYaml {
+  let events: Event[] = [];
+  try {
+    overwrites.count = 0;
+    events = firstDocument(parseEvents(text, { maxDepth: MAX_DEPTH + 1 }));
+    const options = {
+      source: text,
+      schema: KUBERNETES_SCHEMA,
+      json: true,
+      maxTotalMergeKeys: MAX_MERGED_KEYS,
+    };
+    const value = (constructFromEvents(events, options)[0] ?? null) as Json;
+    const warnings = overwrites.count === 0 ? [] : duplicateKeys(events, text, file);
+    if (events.some((event) => event.type === EVENT_ID.ALIAS)) expand(value, new Map(), 0);
+    return { value, warnings };
+  } catch (error) {
+    throw toYamlError(error, events, text);
+  }
+}
+
+/**
+ * YAML text that every reader (helm, kubectl, this program) takes for exactly `value`: strings that look like
+ * something else are quoted; nothing is folded, and nothing is written as an alias.
+ */
+export function toYaml(value: Json): string {
+  return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
+}
+
+function toYamlError(error: unknown, events: readonly Event[], text: string): YamlError {
+  if (error instanceof YamlError) return error;
+  if (!(error instanceof YAMLException)) return new YamlError(oneLine(error), positionOfMisfit(events, text));
+  const { mark } = error;
+  const isDeep = error.reason.startsWith("nesting exceeded");
+  return new YamlError(isDeep ? new DepthError().message : unquoted(error.reason), {
+    line: (mark?.line ?? 0) + 1,
+    column: (mark?.column ?? 0) + 1,
+  });
+}
+
+/** A password that begins with `*` or `!` is an alias or a tag to YAML; its name must not be quoted in messages. */
+function unquoted(reason: string): string {
+  const [, trouble] =
+    /^(unidentified alias|unknown \w+ tag|undeclared tag handle|tag name cannot contain)/.exec(reason) ?? [];
+  return trouble === undefined ? reason : `${trouble} (a text that begins with * or ! must be quoted)`;
+}
+
+/** Where the first plain scalar stands that JSON cannot express. */
+function positionOfMisfit(events: readonly Event[], text: string): Position {
+  const misfit = events.find((event) => event.type === EVENT_ID.SCALAR && isMisfit(event, text));
+  const before = text.slice(0, misfit?.type === EVENT_ID.SCALAR ? misfit.valueStart : 0).split("\n");
+  return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
+}
+
+function isMisfit(event: ScalarEvent, text: string): boolean {
+  return event.style === SCALAR_STYLE.PLAIN && NOT_IN_JSON.test(getScalarValue(text, event));
+}
+
+function firstDocument(events: Event[]): Event[] {
+  const second = events.findIndex((event, index) => index > 0 && event.type === EVENT_ID.DOCUMENT);
+  return second < 0 ? events : events.slice(0, second);
+}
+
+interface Weight {
+  readonly size: number;
+  readonly height: number;
+}
+
+/** Size of a value with its aliases written out; shared parts are measured once. */
+function expand(value: Json, seen: Map<object, Weight | undefined>, depth: number): Weight {
+  if (value === null || typeof value !== "object") {
+    return { size: typeof value === "string" ? value.length + 1 : 1, height: 0 };
+  }
+  const known = seen.get(value);
+  if (known !== undefined) return bounded(known, depth);
+  if (seen.has(value)) throw tooMuch("an alias contains itself");
+  seen.set(value, undefined);
+  let size = 1;
+  let height = 0;
+  for (const [key, member] of Object.entries(value)) {
+    const part = expand(member ?? null, seen, depth + 1);
+    size += key.length + part.size;
+    height = Math.max(height, part.height + 1);
+    bounded({ size, height }, depth);
+  }
+  seen.set(value, { size, height });
+  return { size, height };
+}
+
+function bounded(weight: Weight, depth: number): Weight {
+  if (weight.size > MAX_EXPANDED) throw tooMuch("aliases make the document larger than 16 MiB");
+  if (weight.height + depth > MAX_DEPTH) throw tooMuch(`aliases nest deeper than ${MAX_DEPTH} levels`);
+  return weight;
+}
+
+function tooMuch(reason: string): YamlError {
+  return new YamlError(reason, { line: 1, column: 1 });
+}
+
+interface Frame {
+  /** Undefined for sequences; for mappings the keys seen so far. */
+  readonly keys: Map<string, number> | undefined;
+  expectsKey: boolean;
+}
+
+/** Walks over the parser's events and tracks the line; positions only grow. */
+class KeyWalk {
+  readonly #text: string;
+  readonly #frames: Frame[] = [];
+  #line = 1;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Takes one event; returns what is wrong when it is a key that was there before. */
+  visit(event: Event): string | undefined {
+    if (event.type === EVENT_ID.POP) {
+      this.#frames.pop();
+      return undefined;
+    }
+    const frame = this.#frames.at(-1);
+    const isKey = frame?.keys !== undefined && frame.expectsKey;
+    if (frame !== undefined) frame.expectsKey = !frame.expectsKey;
+    if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS) this.#frames.push(frameOf(event));
+    return isKey && event.type === EVENT_ID.SCALAR ? this.#note(frame.keys, event) : undefined;
+  }
+
+  #note(keys: Map<string, number>, event: ScalarEvent): string | undefined {
+    const key = getScalarValue(this.#text, event);
+    if (key === "<<") return undefined;
+    for (; this.#at < event.valueStart; this.#at++) if (this.#text[this.#at] === "\n") this.#line++;
+    const first = keys.get(key);
+    keys.set(key, this.#line);
+    if (first === undefined) return undefined;
+    return `line ${this.#line}: key "${key}" was already set in line ${first}; the last one wins`;
+  }
+}
+
+function frameOf(event: Event): Frame {
+  return { keys: event.type === EVENT_ID.MAPPING ? new Map<string, number>() : undefined, expectsKey: true };
+}
+
+function duplicateKeys(events: readonly Event[], text: string, file: string): string[] {
+  const walk = new KeyWalk(text);
+  const warnings = events.map((event) => walk.visit(event)).filter((warning) => warning !== undefined);
+  return warnings.map((warning) => `${file}: ${warning}`);
+}

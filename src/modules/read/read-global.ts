@@ -1,0 +1,78 @@
+/** Reads the global hooks directory: hooks and schemas. */
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+
+import { ProblemError } from "../../model/index.ts";
+import type { SchemaFiles } from "../../model/index.ts";
+import { compileSchemas } from "../../values/index.ts";
+import { findHookFiles, hookFilesOf, idleHooks } from "./hook-files.ts";
+import { SCHEMA_FILES } from "./listing.ts";
+import type { RememberedGlobal } from "../memory.ts";
+import { fileProblem, idleWarning, readSchemas } from "./read-module.ts";
+import { confirmGone } from "./reading.ts";
+import type { Reading } from "./reading.ts";
+import { found, stat } from "./signature.ts";
+import type { Found } from "./signature.ts";
+
+const NOTHING: RememberedGlobal = { hookFiles: [], schemas: {}, paths: [] };
+
+/**
+ * Hooks and schemas of the global hooks directory: hooks in its `hooks/` where that exists, else in the directory
+ * itself. A missing directory is a warning; a broken one is a problem and keeps the content of the last read.
+ */
+export function readGlobal(reading: Reading, dir: string | undefined): RememberedGlobal {
+  const before = reading.before.global;
+  const global = dir === undefined ? NOTHING : (attempt(reading, dir) ?? before ?? NOTHING);
+  const missing = (before?.paths ?? []).filter((path) => !global.paths.includes(path));
+  const held = before !== undefined && missing.length > 0 && !confirmGone(reading, missing);
+  const kept = held ? before : global;
+  reading.after.global = kept;
+  return kept;
+}
+
+function attempt(reading: Reading, dir: string): RememberedGlobal | undefined {
+  try {
+    return read(reading, dir);
+  } catch (error) {
+    reading.problems.push(...(error instanceof ProblemError ? error.problems : [fileProblem(dir, error)]));
+    return undefined;
+  }
+}
+
+function read(reading: Reading, dir: string): RememberedGlobal {
+  if (!existsSync(dir)) {
+    reading.warnings.push(`${dir}: there is no such directory, so there are no global hooks`);
+    return NOTHING;
+  }
+  const root = existsSync(join(dir, "hooks")) ? join(dir, "hooks") : dir;
+  const hooks = findHookFiles(root);
+  const schemaFiles = findSchemas(dir);
+  reading.warnings.push(...idleHooks(hooks).map(idleWarning));
+  return {
+    hookFiles: hookFilesOf(root, hooks),
+    schemas: goodSchemas(reading, readSchemas(schemaFiles)),
+    paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
+  };
+}
+
+/** Schemas that cannot be used are a problem; those of the last read stay in force. */
+function goodSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
+  try {
+    compileSchemas(files);
+    return files;
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    reading.problems.push(...error.problems);
+    return reading.before.global?.schemas ?? {};
+  }
+}
+
+function findSchemas(dir: string): Map<string, Found> {
+  const files = new Map<string, Found>();
+  for (const rel of Object.values(SCHEMA_FILES)) {
+    const stats = stat(join(dir, rel));
+    if (stats?.isFile()) files.set(rel, found(join(dir, rel), stats));
+  }
+  return files;
+}

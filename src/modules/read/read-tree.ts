@@ -1,0 +1,158 @@
+/** Reads the modules directories and the global hooks directory into a tree. */
+
+import { breathe, camelCase, systemClock } from "../../lib/index.ts";
+import type { Clock } from "../../lib/index.ts";
+import { describeProblem, ProblemError } from "../../model/index.ts";
+import type { Module, Problem, Tree } from "../../model/index.ts";
+import { commonOf, mergeGlobals, placeIn, readCommonFiles } from "../common-values.ts";
+import type { CommonFile } from "../common-values.ts";
+import { flagCollision } from "../entry-name.ts";
+import { recall, remember } from "../memory.ts";
+import { fileProblem } from "./read-module.ts";
+import { beginReading, recheckAt } from "./reading.ts";
+import type { Reading } from "./reading.ts";
+import { readGlobal } from "./read-global.ts";
+import { keep, refreshModule, vanishedModule } from "./refresh-module.ts";
+import { byOrder, scanDir } from "./scan-dir.ts";
+import type { Candidate, DirScan } from "./scan-dir.ts";
+
+export interface ReadTreeOptions {
+  /** Absolute paths; where two directories have a module of one name, the first wins. */
+  readonly modulesDirs: readonly string[];
+  readonly globalHooksDir: string | undefined;
+  /** Order of modules without a number. */
+  readonly unnumberedOrder: number;
+  /** A missing values.yaml, in a modules directory or a module, is an error. */
+  readonly strict: boolean;
+  /** The last read: its content stays in force where something is broken or missing now. */
+  readonly previous?: Tree | undefined;
+  readonly clock?: Clock;
+}
+
+const SLICE = 64;
+
+/**
+ * Reads the modules directories and the global hooks directory. Only files that changed since `previous` are
+ * opened. Throws ProblemError when a modules directory cannot be read and there is no `previous`; everything else
+ * that is wrong is in the tree.
+ */
+export async function readTree(options: ReadTreeOptions): Promise<Tree> {
+  const reading = beginReading({
+    now: (options.clock ?? systemClock).now(),
+    unnumberedOrder: options.unnumberedOrder,
+    strict: options.strict,
+    first: options.previous === undefined,
+    before: recall(options.previous),
+  });
+  const scans = scanAll(reading, options.modulesDirs);
+  const files = readCommonFiles(
+    reading,
+    scans.map((one) => one.scan),
+  );
+  const modules = withoutCollisions(reading, await readModules(reading, scans, files));
+  const global = readGlobal(reading, options.globalHooksDir);
+  const globalValues = mergeGlobals(files);
+  const next = recheckAt(reading);
+  return remember(
+    {
+      modules,
+      globalValues,
+      globalPlaceOf: (pointer) => placeIn(files, pointer),
+      globalSchemas: global.schemas,
+      globalHookFiles: global.hookFiles,
+      problems: reading.problems,
+      warnings: reading.warnings,
+      purgeHolds: reading.holds,
+      refused: reading.refused,
+      ...(next === undefined ? {} : { recheckAt: next }),
+    },
+    reading.after,
+  );
+}
+
+interface Scanned {
+  readonly scan: DirScan;
+  /** The directory can be read now; otherwise `scan` is what the last read saw. */
+  readonly readable: boolean;
+}
+
+function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
+  const fatal: Problem[] = [];
+  const scans = dirs.flatMap((dir) => {
+    const scanned = scanOne(reading, dir, fatal);
+    if (scanned !== undefined) reading.after.scans.set(dir, scanned.scan);
+    return scanned === undefined ? [] : [scanned];
+  });
+  if (fatal.length > 0) throw new ProblemError(fatal);
+  return scans;
+}
+
+function scanOne(reading: Reading, dir: string, fatal: Problem[]): Scanned | undefined {
+  try {
+    const scan = scanDir(dir, reading.unnumberedOrder);
+    reading.refused.push(...scan.refused);
+    reading.warnings.push(...scan.warnings);
+    reading.holds.push(...scan.holds);
+    return { scan, readable: true };
+  } catch (error) {
+    const problem = { ...fileProblem(dir, error), remedy: "create it, or correct --modules-dir" };
+    if (reading.first) fatal.push(problem);
+    reading.warnings.push(describeProblem(problem));
+    reading.holds.push(describeProblem(problem));
+    const scan = reading.before.scans.get(dir);
+    return scan === undefined ? undefined : { scan, readable: false };
+  }
+}
+
+async function readModules(
+  reading: Reading,
+  scans: readonly Scanned[],
+  files: readonly CommonFile[],
+): Promise<Module[]> {
+  const modules = new Map<string, Module>();
+  let count = 0;
+  for (const { scan, readable } of scans) {
+    for (const candidate of scan.candidates) {
+      if (++count % SLICE === 0) await breathe();
+      const first = modules.get(candidate.name);
+      if (first === undefined) addModule({ reading, modules, files, readable }, candidate);
+      else reading.warnings.push(`${candidate.dir}: left out, module "${first.name}" is ${first.dir}`);
+    }
+  }
+  for (const [name, before] of reading.before.modules) {
+    const held = modules.has(name) ? undefined : vanishedModule(reading, before);
+    if (held !== undefined) modules.set(name, held);
+  }
+  return [...modules.values()].sort(byOrder);
+}
+
+interface Adding {
+  readonly reading: Reading;
+  readonly modules: Map<string, Module>;
+  readonly files: readonly CommonFile[];
+  readonly readable: boolean;
+}
+
+function addModule({ reading, modules, files, readable }: Adding, candidate: Candidate): void {
+  const before = reading.before.modules.get(candidate.name);
+  if (!readable && before !== undefined) {
+    modules.set(candidate.name, keep(reading, before));
+    return;
+  }
+  const common = commonOf(reading, files, camelCase(candidate.name));
+  modules.set(candidate.name, refreshModule(reading, { ...candidate, common, strict: reading.strict }));
+}
+
+function withoutCollisions(reading: Reading, modules: readonly Module[]): Module[] {
+  const names = new Set(modules.map((module) => module.name));
+  return modules.filter((module) => {
+    const other = flagCollision(module.name, names);
+    if (other === undefined) return true;
+    const message = `no module: its values key ${module.valuesKey} is a flag of module "${other}"`;
+    const problem = { file: module.dir, message, remedy: "rename one of the two directories" };
+    reading.refused.push(problem);
+    reading.warnings.push(describeProblem(problem));
+    reading.holds.push(describeProblem(problem));
+    return false;
+  });
+}

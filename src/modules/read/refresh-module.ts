@@ -1,0 +1,97 @@
+/** Decides what of a module is read again, and what of the last read stays in force. */
+
+import { join } from "node:path";
+
+import type { Module } from "../../model/index.ts";
+import { listedPaths, listModule } from "./listing.ts";
+import type { Listing } from "./listing.ts";
+import type { RememberedModule } from "../memory.ts";
+import { fileProblem, readModule, unreadableModule } from "./read-module.ts";
+import type { ModuleSource } from "./read-module.ts";
+import { confirmGone, isSettled, missedSince } from "./reading.ts";
+import type { Reading } from "./reading.ts";
+
+/**
+ * One module as it counts now: read again where something changed; with its last content where it is broken or
+ * files are missing.
+ */
+export function refreshModule(reading: Reading, source: ModuleSource): Module {
+  const before = remembered(reading, source);
+  const listing = tryList(source.dir);
+  if (!listing.ok) return keep(reading, afterFailure(before, source, listing.error));
+  const paths = listedPaths(listing.value);
+  const missing = (before?.paths ?? []).filter((path) => !paths.includes(path));
+  if (before !== undefined && missing.length > 0) {
+    const full = missing.map((path) => join(source.dir, path));
+    if (!confirmGone(reading, full)) return holdOver(reading, before, missing);
+  }
+  if (before !== undefined && isSame(before, listing.value, source)) return keep(reading, before);
+  return keep(reading, readAgain({ reading, before, source, listing: listing.value, paths }));
+}
+
+/** A module whose directory is gone: its last content until that is confirmed, then undefined. */
+export function vanishedModule(reading: Reading, before: RememberedModule): Module | undefined {
+  return confirmGone(reading, [before.module.dir]) ? undefined : holdOver(reading, before, ["."]);
+}
+
+/** A module that cannot be looked at now stays as it was. */
+export function keep(reading: Reading, remembered: RememberedModule): Module {
+  reading.after.modules.set(remembered.module.name, remembered);
+  return remembered.module;
+}
+
+function remembered(reading: Reading, source: ModuleSource): RememberedModule | undefined {
+  const before = reading.before.modules.get(source.name);
+  return before?.module.dir === source.dir ? before : undefined;
+}
+
+type Tried = { readonly ok: true; readonly value: Listing } | { readonly ok: false; readonly error: unknown };
+
+function tryList(dir: string): Tried {
+  try {
+    return { ok: true, value: listModule(dir) };
+  } catch (error) {
+    return { ok: false, error };
+  }
+}
+
+function afterFailure(
+  before: RememberedModule | undefined,
+  source: ModuleSource,
+  error: unknown,
+): RememberedModule {
+  const good = before?.good;
+  const module =
+    good === undefined
+      ? unreadableModule(source, error)
+      : { ...good, problem: fileProblem(source.dir, error) };
+  return { module, good, paths: before?.paths ?? [], fingerprint: "", settled: false };
+}
+
+function holdOver(reading: Reading, before: RememberedModule, what: readonly string[]): Module {
+  keep(reading, before);
+  const since = Math.min(...what.map((path) => missedSince(reading, join(before.module.dir, path))));
+  return { ...before.module, vanished: { since, what } };
+}
+
+function isSame(before: RememberedModule, listing: Listing, source: ModuleSource): boolean {
+  const sameCommon = before.module.common === source.common;
+  return before.settled && before.fingerprint === listing.fingerprint && sameCommon;
+}
+
+interface Again {
+  readonly reading: Reading;
+  readonly before: RememberedModule | undefined;
+  readonly source: ModuleSource;
+  readonly listing: Listing;
+  readonly paths: readonly string[];
+}
+
+function readAgain({ reading, before, source, listing, paths }: Again): RememberedModule {
+  const fresh = readModule(source, listing);
+  const good = fresh.problem === undefined ? fresh : before?.good;
+  const { problem, order, common, warnings } = fresh;
+  const module = good === undefined ? fresh : { ...good, order, common, problem, warnings };
+  const settled = isSettled(reading, listing.changedAt);
+  return { module, good, paths, fingerprint: listing.fingerprint, settled };
+}

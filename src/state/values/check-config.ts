@@ -1,0 +1,107 @@
+/** Judges new ConfigMap content before it comes into force (docs/VALUES.md, "Schemas"). */
+
+import { GLOBAL } from "../../model/index.ts";
+import type { Module, Problem } from "../../model/index.ts";
+import type { ParsedConfig, Violation } from "../../values/index.ts";
+import type { Located } from "./origins.ts";
+import { sectionIn } from "./sections.ts";
+import type { Sections, ValuesStore } from "./values-store.ts";
+
+/** ConfigMap content to be judged. */
+export interface Candidate {
+  /** Name of the ConfigMap, for messages. */
+  readonly name: string;
+  readonly config: ParsedConfig;
+  readonly overlay: ParsedConfig | undefined;
+}
+
+/**
+ * Problems of new ConfigMap content: what does not parse, and sections of `global` and of enabled modules that
+ * break their config schema. Sections of disabled modules are not judged.
+ */
+export function checkConfig(values: ValuesStore, candidate: Candidate): Problem[] {
+  const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
+  if (problems.length > 0) return problems;
+  const remedy = "mend this key; the last good content stays in force until then";
+  const keys = keysOf(values, candidate, true);
+  return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
+}
+
+/**
+ * Violations in sections of disabled modules that would be refused if these were enabled; they are only warned
+ * about.
+ */
+export function checkIdle(values: ValuesStore, candidate: Candidate): Problem[] {
+  const remedy = "the module is off; mend this key before it is switched on";
+  const written = keysOf(values, candidate, false).filter(
+    (key) =>
+      sectionIn(candidate.config, key) !== undefined || sectionIn(candidate.overlay, key) !== undefined,
+  );
+  return written.flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
+}
+
+function keysOf(values: ValuesStore, { config }: Candidate, enabled: boolean): string[] {
+  const modules = values.modules().filter((module) => values.flag(module, config).enabled === enabled);
+  return modules.map((module) => module.valuesKey);
+}
+
+function checkSection(
+  values: ValuesStore,
+  key: string,
+  { name, config, overlay, remedy }: Candidate & { readonly remedy: string },
+): Problem[] {
+  const sections = { config: sectionIn(config, key), overlay: sectionIn(overlay, key) };
+  const found = values.locate(key, violationsOf(values, key, sections), sections);
+  return broken(values, key, found).map(({ path, message, layer, place }) => ({
+    file: layer?.endsWith("values.yaml") || layer === "overlay" ? (place ?? layer) : `ConfigMap ${name}`,
+    key: `${key}${path}`,
+    message,
+    remedy,
+  }));
+}
+
+/**
+ * Of the violations in a section, those that the ConfigMap or its overlay causes. What files alone cause, or what
+ * nothing sets, makes the module Invalid and stops nothing else. For global values every violation counts.
+ */
+function broken(values: ValuesStore, key: string, found: readonly Located[]): readonly Located[] {
+  if (found.length === 0 || key === GLOBAL) return found;
+  const alone = new Set(violationsOf(values, key, { config: undefined, overlay: undefined }).map(idOf));
+  return found.filter((each) => !alone.has(idOf(each)) || isSaid(each));
+}
+
+/** A leaf that the ConfigMap sets is its own, whatever the layers below say. */
+function isSaid({ layer, rule }: Located): boolean {
+  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
+}
+
+function idOf({ path, rule }: Violation): string {
+  return `${path} ${rule}`;
+}
+
+/** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
+export function invalidValues(values: ValuesStore, module: Module): Problem | undefined {
+  const { valuesKey, own } = module;
+  const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
+  if (violations.length === 0) return undefined;
+  const remedy = "mend the values in the file or in the ConfigMap";
+  return { file: own.file, message: values.describe(valuesKey, violations), remedy };
+}
+
+function violationsOf(values: ValuesStore, key: string, sections: Sections): readonly Violation[] {
+  return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
+}
+
+/** Throws when a hook's config patch breaks what was valid before. */
+export function checkPatched(values: ValuesStore, key: string, sections: Sections): void {
+  const before = new Set(values.schemas(key).validateConfig(values.merged(key).config).map(idOf));
+  const violations = violationsOf(values, key, sections).filter((each) => !before.has(idOf(each)));
+  refusePatch("config values patch", key, violations);
+}
+
+/** Throws with all violations that a hook's patch causes. */
+export function refusePatch(what: string, key: string, violations: readonly Violation[]): void {
+  if (violations.length === 0) return;
+  const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  throw new Error(`${what} makes ${key} invalid: ${all}`);
+}

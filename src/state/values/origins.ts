@@ -1,0 +1,55 @@
+/** Finds out who set a value that breaks a schema. */
+
+import { originOf } from "../../values/index.ts";
+import type { LayerName, Origin, Places, SectionInput, Violation } from "../../values/index.ts";
+
+/** A violation and who set the wrong value; undefined where nobody set it. */
+export interface Located extends Violation {
+  readonly layer: LayerName | undefined;
+  /** File and line, ConfigMap key or hook. */
+  readonly place: string | undefined;
+}
+
+type PlaceOf = (pointer: string) => string | undefined;
+
+/** The layers of one section and where they are written. */
+export interface Written {
+  readonly key: string;
+  readonly input: SectionInput;
+  readonly places: Places;
+  /** File and line of a key, for layers that are files. */
+  readonly lines: Readonly<Partial<Record<LayerName, PlaceOf | undefined>>>;
+}
+
+/** Where the values of a section come from. */
+export function locate(written: Written, violations: readonly Violation[]): Located[] {
+  return violations.map((violation) => {
+    const origin = originOf(written.input, violation.path);
+    const place = origin === undefined ? undefined : placeOf(written, origin);
+    return { ...violation, layer: origin?.layer, place };
+  });
+}
+
+/** Violations in words: path, rule, and who set it. */
+export function wordsOf(key: string, violations: readonly Located[]): string[] {
+  return violations.map(({ path, message, place }) => {
+    return `${key}${path}: ${message}${place === undefined ? "" : `; set in ${place}`}`;
+  });
+}
+
+function placeOf(written: Written, { layer, path }: Origin): string {
+  const { key, places, lines } = written;
+  if (layer === "hook patch") return `a patch of hook ${places.hookOf?.(path) ?? "unknown"}`;
+  const place = places[layer];
+  if (!(layer in lines)) return place === undefined ? layer : `${layer}: ${place}`;
+  return lineAt(lines[layer], `/${key}${path}`) ?? place ?? layer;
+}
+
+/** What comes from an alias or a merge key is written under a key above it. */
+function lineAt(find: PlaceOf | undefined, pointer: string): string | undefined {
+  for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
+    const place = find?.(at);
+    if (place !== undefined) return place;
+  }
+  return undefined;
+}

@@ -1,0 +1,99 @@
+/** The AddonModule of a module (docs/STATUS.md, "States of a module"). */
+
+import { shownDigest } from "../../lib/index.ts";
+import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
+import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
+import { defined, line, timestamp } from "./format.ts";
+import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "./status-fields.ts";
+import type { ShownValues } from "./values-mirror.ts";
+import { type OperatorFacts, type Verdict, enabledText, isHidden, judge } from "./verdict.ts";
+
+/** An AddonModule as it should be. */
+export interface ModuleProjection {
+  readonly spec: ModuleSpec;
+  readonly status: ModuleStatus;
+}
+
+/** What is shown of a module beside its own view. */
+export interface ModuleFacts extends OperatorFacts {
+  /** Transition times of the status before. */
+  readonly before: Transitions;
+  /** `lastRun` as shown before; it stays while the present run is too young to be announced. */
+  readonly lastRunBefore: LastRunStatus | undefined;
+  readonly shown: ShownValues;
+}
+
+const MOST_ABSENT = 20;
+
+/** The AddonModule of one module. Pure: every time and every text comes from the arguments. */
+export function projectModule(view: ModuleView, facts: ModuleFacts): ModuleProjection {
+  const verdict = judge(view, facts);
+  return {
+    spec: { enabled: view.enabled, order: view.module.order, configDigest: shownDigest(view.configDigest) },
+    status: defined({
+      state: verdict.state,
+      enabledBy: view.enabledBy,
+      enabledReason: optional(view.enabledReason, line),
+      valuesDigest: shownDigest(view.wholeDigest),
+      ...facts.shown,
+      lastRun: isHidden(view, facts.now) ? facts.lastRunBefore : optional(view.lastRun, projectRun),
+      release: optional(view.release, projectRelease),
+      absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
+      failures: view.retry?.failures ?? 0,
+      nextRetryAt: optional(view.retry?.nextAt, timestamp),
+      lastHandledReconcileAt: view.handledToken,
+      conditions: timed(aspects(view, verdict), facts.before, facts.now),
+    }) as ModuleStatus,
+  };
+}
+
+function aspects(view: ModuleView, verdict: Verdict): Aspect[] {
+  const list = progress(verdict);
+  list.push({
+    type: "Enabled",
+    status: view.enabled ? "True" : "False",
+    reason: ENABLED_REASON[view.enabledBy],
+    message: line(enabledText(view)),
+  });
+  if (view.suspended) {
+    const message = "The ConfigMap asks for NoResourceReconciliation: helm is left alone";
+    list.push({ type: "Suspended", status: "True", reason: "NoResourceReconciliation", message });
+  }
+  return list;
+}
+
+const ENABLED_REASON: Readonly<Record<ModuleView["enabledBy"], string>> = {
+  values: "Values",
+  "module-values": "ModuleValues",
+  hook: "Hook",
+  configmap: "ConfigMap",
+  script: "EnabledScript",
+  none: "NotSwitchedOn",
+};
+
+function projectRun(run: LastRun): LastRunStatus {
+  const { finishedAt, startedAt } = run;
+  return defined({
+    trigger: line(run.trigger),
+    startedAt: timestamp(startedAt),
+    finishedAt: optional(finishedAt, timestamp),
+    durationSeconds: finishedAt === undefined ? undefined : (finishedAt - startedAt) / 1000,
+    result: run.result,
+    step: run.step,
+    hook: run.hook,
+    message: optional(run.message, line),
+    attempts: run.attempts,
+  }) as LastRunStatus;
+}
+
+function projectRelease(release: ReleaseView): ReleaseStatus {
+  return defined({
+    ...release,
+    lastDeployed: optional(release.lastDeployed, timestamp),
+    manifestChecksum: optional(release.manifestChecksum, shownDigest),
+  }) as ReleaseStatus;
+}
+
+function optional<T, R>(value: T | undefined, map: (value: T) => R): R | undefined {
+  return value === undefined ? undefined : map(value);
+}

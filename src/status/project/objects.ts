@@ -1,0 +1,179 @@
+/** Reads and writes AddonModules and the AddonOperator on the server. */
+
+import {
+  type KubeClient,
+  type Target,
+  create,
+  get,
+  ignoreNotFound,
+  isAlreadyExists,
+  jsonPatch,
+  mergePatch,
+  pathOf,
+  remove,
+} from "../../kube/index.ts";
+import { type PatchStep, statusPatch } from "../write/difference.ts";
+import {
+  type MirroredObject,
+  type Identity,
+  type Marks,
+  type Need,
+  OWNER_LABEL,
+  wantedStatus,
+} from "../write/mirrored.ts";
+import { type LiveObject, liveFrom } from "../write/live.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./addon-objects.ts";
+import type {
+  AddonObject,
+  IAddonModule,
+  IAddonOperator,
+  ObjectMeta,
+  OwnerReference,
+} from "./addon-objects.ts";
+import { API_VERSION } from "./status-fields.ts";
+
+/** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
+export interface HelmRelease {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Where the objects are and which operator they belong to. */
+export interface Home {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  /** Name of the AddonOperator: the ConfigMap's. */
+  readonly operatorName: string;
+  readonly helmRelease?: HelmRelease | undefined;
+  readonly signal: AbortSignal;
+}
+
+const CALL_TIMEOUT_MS = 10_000;
+
+/** Reads all objects of one kind; a missing CRD is an ApiError with status 404. */
+export async function listObjects(home: Home, kind: Identity["kind"]): Promise<readonly AddonObject[]> {
+  const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
+  const path = pathOf(resource, { namespace: home.namespace });
+  const { client, signal } = home;
+  const list = await client.json<{ items: AddonObject[] }>({ path, signal, timeoutMs: 30_000 });
+  return list.items.map((item) => ({ ...item, kind }) as AddonObject);
+}
+
+/** Takes one step and returns what is known of the object afterwards; undefined = it is gone. Throws API errors. */
+export async function takeStep(
+  home: Home,
+  entry: MirroredObject,
+  step: { need: Exclude<Need, "none">; marks: Marks },
+): Promise<LiveObject | undefined> {
+  const target = targetOf(home, entry.id);
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  if (step.need === "create" || entry.known === undefined) return createObject(home, entry, step.marks);
+  if (step.need === "status") return writeStatus(home, entry, step.marks);
+  // Only in the known version: it may be another operator's by now, or have other owners.
+  const { uid, resourceVersion, otherOwners } = entry.known;
+  if (step.need === "remove") {
+    const preconditions = { uid, resourceVersion };
+    await remove(home.client, target, { ...options, preconditions }).catch(ignoreNotFound);
+    return undefined;
+  }
+  const metadata = { resourceVersion, ...ownedMeta(home, step.marks, otherOwners) };
+  const body = { metadata, spec: entry.spec };
+  return liveFrom(await mergePatch<IAddonModule>(home.client, target, { ...options, body }));
+}
+
+/** The object as it is on the server now; undefined = none. */
+export async function readObject(home: Home, id: Identity): Promise<LiveObject | undefined> {
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const object = await get<AddonObject>(home.client, targetOf(home, id), options).catch(ignoreNotFound);
+  return object === undefined ? undefined : liveFrom(object);
+}
+
+async function writeStatus(home: Home, entry: MirroredObject, marks: Marks): Promise<LiveObject> {
+  const { known, id } = entry;
+  if (known === undefined) throw new Error("a status needs its object");
+  const wanted = wantedStatus(entry, known);
+  const steps = statusPatch(known.status, wanted);
+  const body = id.kind === "AddonModule" ? [stillOurs(marks), ...steps] : steps;
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const answer = await jsonPatch<AddonObject>(
+    home.client,
+    { ...targetOf(home, id), subresource: "status" },
+    { ...options, body },
+  );
+  const after = liveFrom(answer);
+  const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
+  // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
+  // anything else that differs is a stranger's edit that came in between.
+  const refused = new Set([...steps.map((step) => step.path), ...(known.dropped ?? [])]);
+  const isTaken = refused.has("/status") || [...dropped].every((path) => refused.has(path));
+  return isTaken ? { ...after, status: wanted, dropped } : after;
+}
+
+/** An object that has another operator's label by now is not written. */
+function stillOurs({ labels }: Marks): PatchStep {
+  const path = `/metadata/labels/${OWNER_LABEL.replaceAll("/", "~1")}`;
+  return { op: "test", path, value: labels[OWNER_LABEL] ?? "" };
+}
+
+async function createObject(
+  home: Home,
+  entry: MirroredObject,
+  marks: Marks,
+): Promise<LiveObject | undefined> {
+  const body = entry.id.kind === "AddonModule" ? newModule(home, entry, marks) : newOperator(home);
+  const { name: _, ...collection } = targetOf(home, entry.id);
+  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  try {
+    return liveFrom(await create<AddonObject>(home.client, collection, { ...options, body }));
+  } catch (error) {
+    if (isAlreadyExists(error)) return readObject(home, entry.id);
+    throw error;
+  }
+}
+
+function newModule(home: Home, entry: MirroredObject, marks: Marks): unknown {
+  const metadata = { name: entry.id.name, namespace: home.namespace, ...ownedMeta(home, marks) };
+  return new AddonModule({ metadata, ...(entry.spec === undefined ? {} : { spec: entry.spec }) }).toJSON();
+}
+
+function newOperator(home: Home): unknown {
+  const release = home.helmRelease;
+  const marks: Pick<ObjectMeta, "labels" | "annotations"> =
+    release === undefined
+      ? { labels: { "app.kubernetes.io/managed-by": "addon-operator" } }
+      : {
+          labels: { "app.kubernetes.io/managed-by": "Helm" },
+          annotations: {
+            "meta.helm.sh/release-name": release.name,
+            "meta.helm.sh/release-namespace": release.namespace,
+          },
+        };
+  const object: Omit<IAddonOperator, "apiVersion" | "kind"> = {
+    metadata: { name: home.operatorName, namespace: home.namespace, ...marks },
+    spec: {},
+  };
+  return new AddonOperator(object).toJSON();
+}
+
+function ownedMeta(
+  home: Home,
+  marks: Marks,
+  others: readonly OwnerReference[] = [],
+): Pick<ObjectMeta, "labels" | "ownerReferences"> {
+  if (marks.ownerUid === undefined) return { labels: marks.labels };
+  const owner: OwnerReference = {
+    apiVersion: API_VERSION,
+    kind: "AddonOperator",
+    name: home.operatorName,
+    uid: marks.ownerUid,
+    // An object can have one controller only.
+    controller: !others.some(({ controller }) => controller === true),
+    blockOwnerDeletion: false,
+  };
+  return { labels: marks.labels, ownerReferences: [...others, owner] };
+}
+
+function targetOf(home: Home, { kind, name }: Identity): Target {
+  const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
+  return { resource, namespace: home.namespace, name };
+}

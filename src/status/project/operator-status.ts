@@ -1,0 +1,192 @@
+/** The AddonOperator: the sum of all modules (docs/STATUS.md, "States of the operator"). */
+
+import { shownDigest } from "../../lib/index.ts";
+import { describeProblem } from "../../model/index.ts";
+import { explainBrake } from "../../plan/index.ts";
+import type { View } from "../../state/index.ts";
+import { type Judged, type Transitions, progress, readyOf, timed } from "./conditions.ts";
+import { defined, line, timestamp } from "./format.ts";
+import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "./status-fields.ts";
+import { type Verdict, judge } from "./verdict.ts";
+
+/** An AddonOperator as it should be; its spec is not written by the operator. */
+export interface OperatorProjection {
+  readonly status: OperatorStatus;
+}
+
+interface OperatorJudged extends Judged {
+  readonly state: OperatorState;
+}
+
+const MOST_LISTED = 20;
+const MOST_RIGHTS = 100;
+
+/**
+ * The AddonOperator: pure. Ready only when every enabled module is; Stalled when the ConfigMap is invalid or
+ * missing, and when nothing is under way any more but some module needs a person.
+ */
+export function projectOperator(view: View, facts: { now: number; before: Transitions }): OperatorProjection {
+  const verdicts = judgeAll(view, facts.now);
+  const judged = judgeOperator(view, verdicts);
+  const { config } = view;
+  return {
+    status: defined({
+      state: judged.state,
+      modules: count(view, verdicts),
+      converge: projectConverge(view),
+      observedConfig: defined({
+        resourceVersion: config.resourceVersion,
+        digest: shownDigest(config.digest),
+        condition: config.condition,
+        unknownKeys: listed(config.unknownKeys),
+      }),
+      holds: listed(view.holds),
+      missingRights: listed(view.missingRights, MOST_RIGHTS),
+      lastHandledReconcileAt: view.handledToken,
+      conditions: timed(progress(withTroubles(judged, view)), facts.before, facts.now),
+    }) as OperatorStatus,
+  };
+}
+
+/**
+ * Problems of global hooks, and unknown keys, are added to the message in any state and change none: no module is
+ * in doubt.
+ */
+function withTroubles(judged: OperatorJudged, { troubles, config }: View): OperatorJudged {
+  const keys = config.unknownKeys.slice(0, MOST_LISTED).join(", ");
+  const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
+  return { ...judged, message: [judged.message, ...troubles, ...unknown].join("; ") };
+}
+
+type Verdicts = ReadonlyMap<string, Verdict>;
+
+function judgeAll(view: View, now: number): Verdicts {
+  const facts = { now, boot: view.boot };
+  return new Map([...view.modules].map(([name, module]) => [name, judge(module, facts)]));
+}
+
+function judgeOperator(view: View, verdicts: Verdicts): OperatorJudged {
+  const { config } = view;
+  if (config.condition === "missing") return configMissing;
+  if (config.condition === "invalid") {
+    const message = config.problems.map(describeProblem).join("; ") || "The ConfigMap is invalid";
+    return { state: "Invalid", reason: "ConfigMapInvalid", message };
+  }
+  return underWay(view) ?? judgeModules(view, verdicts);
+}
+
+const configMissing: OperatorJudged = {
+  state: "Invalid",
+  reason: "ConfigMapMissing",
+  message:
+    "The ConfigMap is missing: the last good content stays in force, nothing is deleted (create it again)",
+};
+
+const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
+  loading: "Reading modules and configuration",
+  waiting: "Waiting for the ConfigMap",
+  onStartup: "Running global onStartup hooks",
+  synchronization: "Running the Synchronization of global hooks",
+  converging: "First reload of all modules",
+  running: "",
+};
+
+/** A reload under way. Retries inside it show on the modules, so that a failing start does not look like progress. */
+function underWay(view: View): OperatorJudged | undefined {
+  if ([...view.modules.values()].some((module) => module.enabled && module.retry !== undefined))
+    return undefined;
+  if (view.boot !== "running") {
+    const state = view.boot === "converging" ? "Running" : "Pending";
+    return { state, reason: "Progressing", message: BOOT_MESSAGE[view.boot] };
+  }
+  if (view.converge.phase !== "idle") {
+    return {
+      state: "Running",
+      reason: "Progressing",
+      message: `Reloading all modules: ${view.converge.cause}`,
+    };
+  }
+  if (view.requestedToken === view.handledToken) return undefined;
+  return { state: "Pending", reason: "Progressing", message: "Waits for the reload that was asked for" };
+}
+
+function judgeModules(view: View, verdicts: Verdicts): OperatorJudged {
+  const by = (...states: readonly Verdict["state"][]): string[] =>
+    [...verdicts].filter(([, verdict]) => states.includes(verdict.state)).map(([name]) => name);
+  const failing = by("Retrying");
+  if (failing.length > 0) return about("Retrying", failing, verdicts);
+  const busy = [...verdicts].filter(([, verdict]) => isBusy(verdict)).map(([name]) => name);
+  if (busy.length > 0) return about("Running", busy, verdicts);
+  const broken = by("Invalid").filter((name) => view.modules.get(name)?.enabled === true);
+  if (broken.length > 0) return about("Invalid", broken, verdicts);
+  if (view.brake?.confirmed === false)
+    return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake) };
+  const unready = view.enabledModules.filter((name) => !isReady(verdicts.get(name)));
+  if (unready.length > 0) return { ...about("Invalid", unready, verdicts), reason: "ModulesNotReady" };
+  return {
+    state: "Ready",
+    reason: "Ready",
+    message: `All enabled modules are ready (${view.enabledModules.length})`,
+  };
+}
+
+/** A healing does not change Ready of its module, nor of the AddonOperator. */
+function isBusy(verdict: Verdict): boolean {
+  return ["Pending", "Running", "Deleting"].includes(verdict.state) && readyOf(verdict) !== "True";
+}
+
+function isReady(verdict: Verdict | undefined): boolean {
+  return verdict !== undefined && readyOf(verdict) === "True";
+}
+
+const ABOUT = {
+  Retrying: { reason: "ModulesFailing", text: "failed and is retried" },
+  Running: { reason: "Progressing", text: "is being worked on" },
+  Invalid: { reason: "ModulesInvalid", text: "needs a person" },
+} as const;
+
+function about(state: keyof typeof ABOUT, names: readonly string[], verdicts: Verdicts): OperatorJudged {
+  const first = names[0] ?? "";
+  const more = names.length > 1 ? ` (and ${names.length - 1} more)` : "";
+  const { reason, text } = ABOUT[state];
+  // What a busy module does right now changes too often to be repeated here.
+  const detail = state === "Running" ? "" : `: ${verdicts.get(first)?.message ?? ""}`;
+  return { state, reason, message: `Module ${first} ${text}${more}${detail}` };
+}
+
+function count(view: View, verdicts: Verdicts): ModuleCounts {
+  const all = [...verdicts.values()];
+  const of = (...states: readonly Verdict["state"][]): number =>
+    all.filter((verdict) => states.includes(verdict.state)).length;
+  const enabled = view.enabledModules.length;
+  const ready = view.enabledModules.filter((name) => isReady(verdicts.get(name))).length;
+  return {
+    summary: `${ready}/${enabled}`,
+    total: view.modules.size,
+    enabled,
+    ready,
+    progressing: of("Pending", "Running", "Deleting"),
+    retrying: of("Retrying"),
+    invalid: of("Invalid"),
+    disabled: of("Disabled"),
+    suspended: [...view.modules.values()].filter((module) => module.suspended).length,
+  };
+}
+
+function projectConverge({ boot, converge, enabledModules }: View): ConvergeStatus {
+  const { startedAt, finishedAt, phase } = converge;
+  const total = enabledModules.length;
+  const isUnderWay = phase !== "idle";
+  return defined({
+    phase: boot === "running" || boot === "converging" ? phase : "starting",
+    cause: converge.cause === "" ? undefined : line(converge.cause),
+    startedAt: startedAt === undefined ? undefined : timestamp(startedAt),
+    finishedAt: finishedAt === undefined || isUnderWay ? undefined : timestamp(finishedAt),
+    progress: isUnderWay ? `${Math.max(0, total - converge.remaining)}/${total}` : undefined,
+    remaining: isUnderWay ? converge.remaining : undefined,
+  }) as ConvergeStatus;
+}
+
+function listed(items: readonly string[], most = MOST_LISTED): readonly string[] | undefined {
+  return items.length === 0 ? undefined : items.slice(0, most).map(line);
+}

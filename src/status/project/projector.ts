@@ -1,0 +1,129 @@
+/** Computes from a view what the resources should say. */
+
+import { KnownSecrets } from "../../lib/index.ts";
+import type { ModuleView, View } from "../../state/index.ts";
+import { type Transitions, transitionsOf } from "./conditions.ts";
+import { type ModuleProjection, projectModule } from "./module-status.ts";
+import { type OperatorProjection, projectOperator } from "./operator-status.ts";
+import type { Condition } from "./status-fields.ts";
+import { type ShownValues, type StatusValues, showValues } from "./values-mirror.ts";
+import { ANNOUNCE_AFTER_MS, isHidden } from "./verdict.ts";
+
+/** Everything that is to be shown at one moment. */
+export interface Projection {
+  readonly operator: OperatorProjection;
+  readonly modules: ReadonlyMap<string, ModuleProjection>;
+  /** When to look again although nothing may have changed: a run becomes old enough to be announced. */
+  readonly lookAgainAt: number | undefined;
+}
+
+/** The input of a projection; while all of it is the same, so is the projection. */
+interface CachedProjection {
+  readonly view: ModuleView;
+  readonly boot: View["boot"];
+  readonly hold: string | undefined;
+  readonly wholeDigest: string;
+  readonly hidden: boolean;
+  readonly projection: ModuleProjection;
+}
+
+const NO_TRANSITIONS: Transitions = new Map();
+
+/** Projects views one after the other and keeps the last projection, for transition times and to save work. */
+export class Projector {
+  readonly #mode: StatusValues;
+  readonly #secrets: KnownSecrets;
+  readonly #cached = new Map<string, CachedProjection>();
+  readonly #shown = new Map<string, { readonly digest: string; readonly values: ShownValues }>();
+  readonly #transitions = new Map<string, Transitions>();
+  #operatorTransitions = NO_TRANSITIONS;
+
+  /** `secrets` are removed from all texts. */
+  constructor(mode: StatusValues, secrets = new KnownSecrets()) {
+    this.#mode = mode;
+    this.#secrets = secrets;
+  }
+
+  /** Takes only transition times from an object that was there at the start; `undefined` = the operator's. */
+  seed(module: string | undefined, conditions: readonly Condition[]): void {
+    if (module === undefined) {
+      this.#operatorTransitions = transitionsOf(conditions);
+      return;
+    }
+    this.#transitions.set(module, transitionsOf(conditions));
+    this.#cached.delete(module);
+  }
+
+  /** What is to be shown of `view` at `now` (ms since the epoch). */
+  project(view: View, now: number): Projection {
+    for (const name of this.#cached.keys()) {
+      if (!view.modules.has(name)) this.#forget(name);
+    }
+    const modules = new Map<string, ModuleProjection>();
+    let lookAgainAt: number | undefined;
+    for (const [name, module] of view.modules) {
+      const hidden = isHidden(module, now);
+      modules.set(name, this.#module(module, { now, boot: view.boot, hidden }));
+      const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
+      lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
+    }
+    const operator = this.#secrets.redactDeep(
+      projectOperator(view, { now, before: this.#operatorTransitions }),
+    );
+    this.#operatorTransitions = transitionsOf(operator.status.conditions);
+    return { operator, modules, lookAgainAt };
+  }
+
+  #module(view: ModuleView, look: { now: number; boot: View["boot"]; hidden: boolean }): ModuleProjection {
+    const { boot, hidden, now } = look;
+    const { hold, wholeDigest, name } = view;
+    const old = this.#cached.get(name);
+    if (old !== undefined && sameLook(old, { view, boot, hold, wholeDigest, hidden })) return old.projection;
+    const raw = projectModule(view, {
+      now,
+      boot,
+      before: this.#transitions.get(name) ?? NO_TRANSITIONS,
+      lastRunBefore: old?.projection.status.lastRun,
+      shown: this.#values(view, wholeDigest),
+    });
+    const { values, ...told } = raw.status;
+    const status = { ...this.#secrets.redactDeep(told), ...(values === undefined ? {} : { values }) };
+    const projection = { ...raw, status };
+    this.#transitions.set(name, transitionsOf(status.conditions));
+    this.#cached.set(name, { view, boot, hold, wholeDigest, hidden, projection });
+    return projection;
+  }
+
+  #values(view: ModuleView, digest: string): ShownValues {
+    if (this.#mode === "none") return {};
+    const old = this.#shown.get(view.name);
+    if (old?.digest === digest) return old.values;
+    const values = showValues(view.values(), this.#mode, {
+      secretPaths: view.secretPaths,
+      secrets: this.#secrets,
+    });
+    this.#shown.set(view.name, { digest, values });
+    return values;
+  }
+
+  #forget(name: string): void {
+    this.#cached.delete(name);
+    this.#shown.delete(name);
+    this.#transitions.delete(name);
+  }
+}
+
+function sameLook(old: CachedProjection, look: Omit<CachedProjection, "projection">): boolean {
+  return (
+    old.view === look.view &&
+    old.hold === look.hold &&
+    old.boot === look.boot &&
+    old.wholeDigest === look.wholeDigest &&
+    old.hidden === look.hidden
+  );
+}
+
+function earlier(a: number | undefined, b: number): number | undefined {
+  if (!Number.isFinite(b)) return a;
+  return a === undefined ? b : Math.min(a, b);
+}

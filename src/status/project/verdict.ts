@@ -1,0 +1,181 @@
+/** The state of a module, and the reason for it (docs/STATUS.md, "States of a module"). */
+
+import { describeProblem } from "../../model/index.ts";
+import { describeHelmWait } from "../../plan/index.ts";
+import type { ModuleView, View } from "../../state/index.ts";
+import type { ConditionStatus, ModuleState } from "./status-fields.ts";
+
+/** A run younger than this is not announced as Running. */
+export const ANNOUNCE_AFTER_MS = 1000;
+
+/** What all modules of one view share. */
+export interface OperatorFacts {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly boot: View["boot"];
+}
+
+/** The state of a module with the reason for it, before it becomes conditions. */
+export interface Verdict {
+  readonly state: ModuleState;
+  readonly reason: string;
+  readonly message: string;
+  /** What Ready was before a healing or a suspension; these two states do not change it. */
+  readonly before?: ConditionStatus;
+}
+
+type Rule = (view: ModuleView, facts: OperatorFacts) => Verdict | undefined;
+
+/** True while a run is under way that is too young to be announced. */
+export function isHidden(view: ModuleView, now: number): boolean {
+  const run = view.lastRun;
+  if (view.activity !== "running" || run === undefined || run.finishedAt !== undefined) return false;
+  return now - run.startedAt < ANNOUNCE_AFTER_MS;
+}
+
+/** The state of a module: the first rule that applies. */
+export function judge(view: ModuleView, facts: OperatorFacts): Verdict {
+  for (const rule of RULES) {
+    const verdict = rule(view, facts);
+    if (verdict !== undefined) return verdict;
+  }
+  return ready(view);
+}
+
+/** True when something is owed that this module's status does not show yet: a changed configuration or a request. */
+function isOwed(view: ModuleView): boolean {
+  return view.handledConfigDigest !== view.configDigest || view.requestedToken !== view.handledToken;
+}
+
+const invalid: Rule = ({ problem }) =>
+  problem === undefined
+    ? undefined
+    : { state: "Invalid", reason: "Invalid", message: describeProblem(problem) };
+
+const deleting: Rule = (view) => {
+  if (view.activity !== "deleting" || view.retry !== undefined) return undefined;
+  const message = withWait("The release is being removed", view);
+  return { state: "Deleting", reason: "Deleting", message };
+};
+
+/** A healing shows at once and leaves Ready as it is: only the missing objects are in doubt. */
+const healing: Rule = (view) => {
+  if (view.activity !== "healing") return undefined;
+  return {
+    state: "Running",
+    reason: "Healing",
+    message: withWait(`Bringing back ${absentText(view)}`, view),
+    before: "True",
+  };
+};
+
+const running: Rule = (view, { now }) => {
+  if (view.activity !== "running" || isHidden(view, now)) return undefined;
+  const run = view.lastRun;
+  if (run === undefined) return { state: "Running", reason: "Progressing", message: "The module is running" };
+  const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
+  const message = describeHelmWait(run) ?? `Running ${step}`;
+  return { state: "Running", reason: "Progressing", message: `${message}: ${run.trigger}` };
+};
+
+const retrying: Rule = ({ retry }) =>
+  retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
+
+/** Disabled with its release still there: it is to be removed, but has to wait. */
+const offWithRelease: Rule = (view) => {
+  if (view.enabled || !hasRelease(view)) return undefined;
+  if (view.suspended) return suspendedAs("True", "Off, but its release stays while it is suspended");
+  return { state: "Pending", reason: "Pending", message: view.hold ?? "Waits to be removed" };
+};
+
+const owed: Rule = (view, facts) => {
+  const settled = !isOwed(view) && (!view.enabled || view.phase === "ready");
+  return settled ? undefined : { state: "Pending", reason: "Pending", message: pendingText(view, facts) };
+};
+
+const disabled: Rule = (view) =>
+  view.enabled ? undefined : { state: "Disabled", reason: "Disabled", message: enabledText(view) };
+
+const suspended: Rule = (view) => {
+  if (!view.suspended) return undefined;
+  const failed = view.lastRun?.result === "Failed";
+  return suspendedAs(
+    failed ? "False" : "True",
+    "Suspended in the ConfigMap: helm is left alone, hooks go on",
+  );
+};
+
+const drifted: Rule = (view) =>
+  view.absent.length === 0
+    ? undefined
+    : { state: "Pending", reason: "ObjectsMissing", message: `Waits to bring back ${absentText(view)}` };
+
+/** Only a person can repair a record that cannot be read, or delete it: then the release is installed anew. */
+const unread: Rule = ({ unread: why, release }) =>
+  why === undefined || release === undefined
+    ? undefined
+    : { state: "Invalid", reason: "Invalid", message: why };
+
+/** Certain before likely: what needs a person, what is under way, what failed, what is owed, what is idle. */
+// oxfmt-ignore
+const RULES: readonly Rule[] = [
+  invalid, deleting, healing, running, retrying, offWithRelease, owed, disabled, suspended, unread, drifted,
+];
+
+function ready(view: ModuleView): Verdict {
+  const release = view.release;
+  const message =
+    release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
+  const troubles = (view.troubles ?? []).map((trouble) => `; ${trouble}`).join("");
+  return { state: "Ready", reason: "Ready", message: `${message}${troubles}` };
+}
+
+function withWait(message: string, view: ModuleView): string {
+  const wait = describeHelmWait(view.lastRun);
+  return wait === undefined ? message : `${message}: ${wait}`;
+}
+
+function suspendedAs(before: ConditionStatus, message: string): Verdict {
+  return { state: "Suspended", reason: "Suspended", message, before };
+}
+
+function hasRelease(view: ModuleView): boolean {
+  return view.release !== undefined && view.release.status !== "uninstalled";
+}
+
+function absentText(view: ModuleView): string {
+  const [first] = view.absent;
+  if (first === undefined) return "missing objects";
+  return view.absent.length === 1 ? first : `${first} and ${view.absent.length - 1} more`;
+}
+
+const BOOT_TEXT: Readonly<Record<View["boot"], string>> = {
+  loading: "Waits for the operator to read modules and configuration",
+  waiting: "Waits for the ConfigMap",
+  onStartup: "Waits for the global onStartup hooks",
+  synchronization: "Waits for the Synchronization of global hooks",
+  converging: "Waits for its turn in the reload of all modules",
+  running: "Waits for its turn",
+};
+
+function pendingText(view: ModuleView, facts: OperatorFacts): string {
+  return view.hold ?? BOOT_TEXT[facts.boot];
+}
+
+const ENABLED_TEXT = {
+  values: "values.yaml of the modules directory",
+  "module-values": "the module's own values.yaml",
+  hook: "a global hook",
+  configmap: "the ConfigMap",
+  script: "the module's enabled script",
+} as const;
+
+/** Why the module is on or off, in one line. */
+export function enabledText(view: Pick<ModuleView, "enabled" | "enabledBy" | "enabledReason">): string {
+  const word = view.enabled ? "on" : "off";
+  const by =
+    view.enabledBy === "none"
+      ? "Off because nothing switches it on"
+      : `Switched ${word} by ${ENABLED_TEXT[view.enabledBy]}`;
+  return view.enabledReason === undefined ? by : `${by}: ${view.enabledReason}`;
+}

@@ -1,0 +1,74 @@
+/** What is known of an object on the server. */
+
+import { isLater } from "../../kube/index.ts";
+import { digestJson } from "../../lib/index.ts";
+import type { JsonObject } from "../../model/index.ts";
+import type { AddonObject, OwnerReference } from "../project/addon-objects.ts";
+import type { Condition } from "../project/status-fields.ts";
+
+/** What is known of an object on the server: enough to write differences and to notice foreign objects. */
+export interface LiveObject {
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ownerUid: string | undefined;
+  /** Owners that others have given it. */
+  readonly otherOwners: readonly OwnerReference[];
+  /** It is being deleted, and finalizers keep it. */
+  readonly isGoing: boolean;
+  readonly spec: JsonObject | undefined;
+  readonly status: JsonObject | undefined;
+  /** Digest of the status as the server stored it, which may be less than what was sent. */
+  readonly statusDigest: string;
+  /** Paths of the status that the server dropped when it stored it. */
+  readonly dropped?: ReadonlySet<string>;
+}
+
+/** An object as an API call or a watch gave it. */
+export function liveFrom(object: AddonObject): LiveObject {
+  const { metadata } = object;
+  const { ownerReferences = [] } = metadata;
+  const status = object.status as unknown as JsonObject | undefined;
+  return {
+    uid: metadata.uid ?? "",
+    generation: metadata.generation ?? 1,
+    resourceVersion: metadata.resourceVersion ?? "",
+    labels: metadata.labels ?? {},
+    ownerUid: ownerReferences.find(isOperator)?.uid,
+    otherOwners: ownerReferences.filter((owner) => !isOperator(owner)),
+    isGoing: metadata.deletionTimestamp !== undefined,
+    spec: object.spec as JsonObject | undefined,
+    status,
+    statusDigest: digestJson(status),
+  };
+}
+
+function isOperator({ kind }: OwnerReference): boolean {
+  return kind === "AddonOperator";
+}
+
+/** As {@link liveFrom}; for a status that is known already, also what the server dropped of it. */
+export function liveAfter(before: LiveObject | undefined, object: AddonObject): LiveObject {
+  const seen = liveFrom(object);
+  if (before?.uid !== seen.uid || before.statusDigest !== seen.statusDigest) return seen;
+  return { ...before, ...seen, status: before.status };
+}
+
+const NUMBER = /^\d+$/;
+
+/** Order of two resourceVersions of one kind; what is not a number counts as newer, to be safe. */
+export function isNewer(a: string, b: string): boolean {
+  if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
+  return isLater(a, b);
+}
+
+/** A status with the generation it speaks of, there and in each condition. */
+export function stamp(status: { readonly conditions: readonly Condition[] }, generation: number): JsonObject {
+  const stamped = {
+    ...status,
+    observedGeneration: generation,
+    conditions: status.conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
+  };
+  return stamped;
+}

@@ -1,0 +1,137 @@
+/** One object of the status: what it should be, what it is, and what has to be written. */
+
+import type { Timer } from "../../lib/index.ts";
+import type { JsonObject } from "../../model/index.ts";
+import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
+import { type LiveObject, stamp } from "./live.ts";
+import type { Sighting } from "./sightings.ts";
+import type { ModuleSpec, ModuleStatus, OperatorStatus } from "../project/status-fields.ts";
+
+/**
+ * Least time between two writes of one object, in milliseconds, unless a digest changed; and between two writes
+ * that change words only.
+ */
+const WRITE_EVERY_MS = 1000;
+const WORDS_EVERY_MS = 30_000;
+
+/** Which object it is. */
+export type Identity =
+  | { readonly kind: "AddonModule"; readonly name: string }
+  | { readonly kind: "AddonOperator"; readonly name: string };
+
+/** One object: what it should be, what is known of it, and when it may be written. */
+export interface MirroredObject {
+  readonly id: Identity;
+  /** The module's wanted content; undefined for the operator's object and for modules that are gone. */
+  spec: ModuleSpec | undefined;
+  /** The wanted status; undefined = none (yet). */
+  status: ModuleStatus | OperatorStatus | undefined;
+  /** The status that was last written, before it got its generation. */
+  written: ModuleStatus | OperatorStatus | undefined;
+  known: LiveObject | undefined;
+  /** The generation the status may speak of; undefined = the newest. */
+  acknowledged: number | undefined;
+  /** The last token asked for by annotation. */
+  token: string | undefined;
+  lastWriteAt: number;
+  /** Do not write before this time, ms since the epoch: after failures and deletions. */
+  notBefore: number;
+  failures: number;
+  /** The module's directory is gone, so the object has to go; never set before the directories were read. */
+  gone: boolean;
+  /** Somebody deleted the object: it is created again, but not while the operator stops. */
+  deleted: boolean;
+  /** What a watch reported while a write, or the first list, was under way. */
+  seen: Sighting | undefined;
+  busy: boolean;
+  queued: boolean;
+  timer: Timer | undefined;
+}
+
+/** A new entry for `id`. */
+export function newMirroredObject(id: Identity): MirroredObject {
+  return {
+    id,
+    spec: undefined,
+    status: undefined,
+    written: undefined,
+    known: undefined,
+    acknowledged: undefined,
+    token: undefined,
+    lastWriteAt: Number.NEGATIVE_INFINITY,
+    notBefore: 0,
+    failures: 0,
+    gone: false,
+    deleted: false,
+    seen: undefined,
+    busy: false,
+    queued: false,
+    timer: undefined,
+  };
+}
+
+/** The next step for an object. */
+export type Need = "none" | "create" | "remove" | "patch" | "status";
+
+/** Identity of our AddonModules on the server. */
+export interface Marks {
+  readonly labels: Readonly<Record<string, string>>;
+  /** uid of the AddonOperator; undefined while there is none. */
+  readonly ownerUid: string | undefined;
+}
+
+/** The next step that brings the object on the server to what is wanted. */
+export function needOf(entry: MirroredObject, marks: Marks): Need {
+  const { known, status } = entry;
+  if (entry.gone) return known === undefined || known.isGoing || !isOurs(known, marks) ? "none" : "remove";
+  if (status === undefined) return "none";
+  if (known === undefined) return "create";
+  if (entry.id.kind === "AddonModule" && !hasMarks(known, entry, marks)) return "patch";
+  return statusPatch(known.status, wantedStatus(entry, known)).length === 0 ? "none" : "status";
+}
+
+/** The status to write, with its generation. */
+export function wantedStatus(entry: MirroredObject, known: LiveObject): JsonObject {
+  return stamp(entry.status ?? { conditions: [] }, entry.acknowledged ?? known.generation);
+}
+
+/** Label that names the operator an object belongs to. */
+export const OWNER_LABEL = "addon-operator.io/managed-by";
+
+/** Whether this operator made the object. */
+function isOurs(known: LiveObject, marks: Marks): boolean {
+  return known.labels[OWNER_LABEL] === marks.labels[OWNER_LABEL];
+}
+
+/** Whether another operator made the object. */
+export function isForeign(known: LiveObject, marks: Marks): boolean {
+  const owner = known.labels[OWNER_LABEL];
+  return owner !== undefined && owner !== marks.labels[OWNER_LABEL];
+}
+
+function hasMarks(known: LiveObject, entry: MirroredObject, marks: Marks): boolean {
+  const labelled = Object.entries(marks.labels).every(([key, value]) => known.labels[key] === value);
+  const owned = marks.ownerUid === undefined || known.ownerUid === marks.ownerUid;
+  return labelled && owned && same(known.spec, entry.spec as unknown as JsonObject);
+}
+
+/** When the object may be written, ms since the epoch: at once for a changed spec, a new or a lost object. */
+export function dueAt(entry: MirroredObject, need: Need): number {
+  return Math.max(entry.notBefore, need === "status" ? entry.lastWriteAt + pause(entry) : 0);
+}
+
+function pause(entry: MirroredObject): number {
+  return tellsWordsOnly(entry) ? WORDS_EVERY_MS : WRITE_EVERY_MS;
+}
+
+/** Whether only words have to be written; found out cheaply, since it is asked at every look. */
+export function movesWordsOnly(entry: MirroredObject, marks: Marks): boolean {
+  return (
+    !entry.gone && entry.known !== undefined && hasMarks(entry.known, entry, marks) && tellsWordsOnly(entry)
+  );
+}
+
+function tellsWordsOnly({ id, written, status }: MirroredObject): boolean {
+  if (id.kind !== "AddonModule" || written === undefined || status === undefined) return false;
+  return differsInWordsOnly(written as ModuleStatus, status as ModuleStatus);
+}

@@ -1,0 +1,358 @@
+/** Keeps AddonModules and the AddonOperator as the state says. */
+
+import { type Clock, type KnownSecrets, type Logger, oneLine } from "../../lib/index.ts";
+import type { KubeClient } from "../../kube/index.ts";
+import { CONFIRM_DELETE } from "../../plan/index.ts";
+import type { View } from "../../state/index.ts";
+import type { MirroredObject, Identity } from "./mirrored.ts";
+import { type LiveObject, liveFrom } from "./live.ts";
+import { type HelmRelease, type Home, listObjects } from "../project/objects.ts";
+import { Patience } from "./patience.ts";
+import { type Projection, Projector } from "../project/projector.ts";
+import type { AddonObject } from "../project/addon-objects.ts";
+import { type Condition, type ModuleSpec, REQUESTED_AT, isToken } from "../project/status-fields.ts";
+import { type Listed, Lists } from "./sightings.ts";
+import { Timers } from "./timers.ts";
+import type { StatusValues } from "../project/values-mirror.ts";
+import { Writer } from "./writer.ts";
+
+/** Settings of a {@link StatusMirror}. */
+export interface MirrorOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Where the operator lives. */
+  readonly namespace: string;
+  /** Name of the AddonOperator: the ConfigMap's. */
+  readonly operatorName: string;
+  /** Removes secrets from every text. */
+  readonly secrets?: KnownSecrets;
+  /** `--status-values`, default redacted. */
+  readonly statusValues?: StatusValues;
+  /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
+  readonly helmRelease?: HelmRelease | undefined;
+  /** Writes at the same time, default 6. */
+  readonly parallel?: number;
+  /**
+   * Called when somebody set a new token; `module` is undefined for the AddonOperator. Must read the ConfigMap
+   * again first.
+   */
+  readonly requested?: (module: string | undefined, token: string) => void;
+  /** The present value of the AddonOperator's annotation that confirms a removal. */
+  readonly confirmed?: (version: string | undefined) => void;
+  /**
+   * Called when somebody changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum
+   * read) and recorded: only then may the status speak of the new generation.
+   */
+  readonly specChanged?: () => Promise<void>;
+}
+
+/** Least and longest time between two looks at the view, in milliseconds; looks may take a twentieth of the time. */
+const LOOK_EVERY_MS = 50;
+const LOOK_COST = 20;
+const LOOK_SELDOM_MS = 500;
+/**
+ * A deleted AddonOperator is created again after this time: its chart may be on its way out, and the operator with
+ * it.
+ */
+const OPERATOR_BACK_MS = 2000;
+const READ_AGAIN_MS = 5000;
+/** A module that discovery has not looked at is shown after this time, so that a long start can be followed. */
+const UNDECIDED_MS = 2000;
+const PARALLEL = 6;
+
+/**
+ * Keeps AddonModules and the AddonOperator as the view says. Work never waits for it: `update` only takes notes.
+ * Never throws; API errors are logged once and tried again with growing delays.
+ */
+export class StatusMirror {
+  readonly #options: MirrorOptions;
+  readonly #home: Home;
+  readonly #projector: Projector;
+  readonly #abort = new AbortController();
+  readonly #patience: Patience;
+  readonly #writer: Writer;
+  readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
+  readonly #lists = new Lists();
+  #view: View | undefined;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #lookCostMs = 0;
+  #loaded = false;
+  #showFrom: number | undefined;
+  #loading: Promise<void> | undefined;
+
+  constructor(options: MirrorOptions) {
+    const { client, namespace, operatorName, helmRelease, clock, logger } = options;
+    this.#options = options;
+    this.#timers = new Timers(clock);
+    this.#home = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
+    this.#projector = new Projector(options.statusValues ?? "redacted", options.secrets);
+    this.#patience = new Patience(clock, logger);
+    this.#writer = new Writer({
+      home: this.#home,
+      clock,
+      logger,
+      patience: this.#patience,
+      parallel: options.parallel ?? PARALLEL,
+      isReloading: () => this.#view !== undefined && this.#view.converge.phase !== "idle",
+      adopt: (entry, known) => this.#adopt(entry, known),
+      settled: (entry) => this.#notice(entry),
+    });
+  }
+
+  /** Notes what is known now; the first change is written at once, later ones at most once a second per object. */
+  update(view: View): void {
+    if (this.#closed) return;
+    this.#view = view;
+    this.#startLoading();
+    this.#lookSoon();
+  }
+
+  /** An own object as a watch reports it: edits by hand are undone, tokens handed on. */
+  onObserved(object: AddonObject): void {
+    const entry = this.#entryOf(object);
+    if (this.#closed || entry === undefined) return;
+    this.#noteToken(entry, object);
+    this.#see(entry, object, object);
+  }
+
+  /** An own object that a watch reports as deleted: it is created again while it is wanted. */
+  onDeleted(object: AddonObject): void {
+    const entry = this.#entryOf(object);
+    if (this.#closed || entry === undefined) return;
+    this.#see(entry, object, undefined);
+  }
+
+  /** A watch listed all objects of a kind. */
+  onListed(kind: Identity["kind"], listed: Listed): void {
+    if (this.#closed) return;
+    this.#lists.add(kind, listed);
+    for (const entry of this.#writer.entries()) if (entry.id.kind === kind) this.#notice(entry);
+  }
+
+  /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
+  uidOf(module: string | undefined): string | undefined {
+    return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.known?.uid;
+  }
+
+  /** How many objects are not yet as the last view says, which may not have been looked at. */
+  unwritten(): number {
+    if (this.#view === undefined) return 0;
+    if (!this.#loaded) return 1 + this.#view.modules.size;
+    this.#look();
+    return this.#writer.unwritten;
+  }
+
+  /** Writes everything that is not written yet, now; resolves when that is done or has failed once. */
+  async flush(): Promise<void> {
+    if (this.#closed || this.#view === undefined) return;
+    this.#startLoading();
+    await this.#loading;
+    if (!this.#loaded) return;
+    this.#look();
+    await this.#writer.drain();
+  }
+
+  /** Ends all work, also calls under way. Idempotent. */
+  close(): void {
+    this.#abort.abort();
+    this.#writer.close();
+    this.#timers.close();
+  }
+
+  get #closed(): boolean {
+    return this.#abort.signal.aborted;
+  }
+
+  /** The entry an object belongs to; undefined = an AddonOperator of someone else. */
+  #entryOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
+    if (kind === "AddonModule") return this.#writer.module(name);
+    return name === this.#home.operatorName ? this.#writer.operator : undefined;
+  }
+
+  #startLoading(): void {
+    if (this.#loaded || this.#loading !== undefined || this.#patience.until > this.#options.clock.now())
+      return;
+    this.#loading = this.#load().finally(() => {
+      this.#loading = undefined;
+    });
+  }
+
+  async #load(): Promise<void> {
+    try {
+      const operators = await listObjects(this.#home, "AddonOperator");
+      const modules = await listObjects(this.#home, "AddonModule");
+      for (const object of [...operators, ...modules]) this.#takeIn(object);
+      this.#loaded = true;
+      for (const entry of this.#writer.entries()) this.#catchUp(entry);
+      this.#patience.succeeded();
+      this.#look(true);
+    } catch (error) {
+      if (this.#closed) return;
+      this.#timers.set("load", this.#patience.failed(error), () => this.#startLoading());
+    }
+  }
+
+  /** An object that was there at the start: differences and transition times are based on it. */
+  #takeIn(object: AddonObject): void {
+    const entry = this.#entryOf(object);
+    if (entry === undefined) return;
+    this.#noteToken(entry, object);
+    this.#adopt(entry, liveFrom(object));
+    // Counts as just written, so a restart that finds all as it was writes nothing at once.
+    entry.lastWriteAt = this.#options.clock.now();
+    const conditions: readonly Condition[] = object.status?.conditions ?? [];
+    this.#projector.seed(entry === this.#writer.operator ? undefined : entry.id.name, conditions);
+  }
+
+  /** `object` is undefined where the watch reported its last state. */
+  #see(entry: MirroredObject, { metadata }: AddonObject, object: AddonObject | undefined): void {
+    entry.seen = { object, version: metadata.resourceVersion ?? "" };
+    this.#notice(entry);
+  }
+
+  #notice(entry: MirroredObject): void {
+    if (!entry.busy && this.#catchUp(entry)) this.#writer.consider(entry);
+  }
+
+  /**
+   * Takes over what watches reported; false = nothing new. The list at the start is the base: until then it waits.
+   */
+  #catchUp(entry: MirroredObject): boolean {
+    if (!this.#loaded) return false;
+    const known = this.#lists.liveAfter(entry);
+    entry.seen = undefined;
+    if (known === entry.known) return false;
+    this.#adopt(entry, known);
+    // An object without a module that was looked at may belong to a module that is gone.
+    if (entry.status === undefined && !entry.gone) this.#lookSoon();
+    return true;
+  }
+
+  #noteToken(entry: MirroredObject, object: AddonObject): void {
+    const { annotations } = object.metadata;
+    if (entry === this.#writer.operator) this.#options.confirmed?.(annotations?.[CONFIRM_DELETE]);
+    const token = annotations?.[REQUESTED_AT];
+    if (token === undefined || token === entry.token) return;
+    entry.token = token;
+    const module = entry === this.#writer.operator ? undefined : entry.id.name;
+    if (isToken(token)) this.#options.requested?.(module, token);
+    else
+      this.#options.logger.warn("A request's token is no short text; use at most 256 ASCII characters", {
+        module,
+      });
+  }
+
+  /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */
+  #adopt(entry: MirroredObject, known: LiveObject | undefined): void {
+    const before = entry.known;
+    entry.known = known;
+    if (known === undefined) return this.#lose(entry, before);
+    entry.deleted = false;
+    if (entry !== this.#writer.operator) return;
+    const { specChanged } = this.#options;
+    if (before === undefined || before.uid !== known.uid || specChanged === undefined) {
+      entry.acknowledged = known.generation;
+    } else if (before.generation !== known.generation) {
+      this.#acknowledge(specChanged, known.generation);
+    }
+  }
+
+  /** It is gone; if it is still wanted, somebody else deleted it. */
+  #lose(entry: MirroredObject, before: LiveObject | undefined): void {
+    if (before === undefined || entry.gone) return;
+    entry.deleted = true;
+    if (entry === this.#writer.operator) entry.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
+  }
+
+  /** Somebody changed the AddonOperator's spec: its status follows when the ConfigMap has been read again. */
+  #acknowledge(specChanged: () => Promise<void>, generation: number): void {
+    const { operator } = this.#writer;
+    const isNewest = (): boolean => operator.known?.generation === generation && !this.#closed;
+    specChanged().then(
+      () => {
+        if (!isNewest()) return;
+        this.#look();
+        operator.acknowledged = generation;
+        this.#writer.consider(operator);
+      },
+      (error: unknown) => {
+        this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
+        this.#timers.set(
+          "read",
+          READ_AGAIN_MS,
+          () => isNewest() && this.#acknowledge(specChanged, generation),
+        );
+      },
+    );
+  }
+
+  #lookSoon(): void {
+    if (this.#timers.has("look")) return;
+    const pause = Math.min(LOOK_SELDOM_MS, Math.max(LOOK_EVERY_MS, LOOK_COST * this.#lookCostMs));
+    this.#timers.set("look", Math.max(0, this.#lookedAt + pause - this.#options.clock.now()), () =>
+      this.#look(),
+    );
+  }
+
+  /** Computes the statuses of the view and looks at those that changed, or at all. */
+  #look(isFirst = false): void {
+    if (this.#view === undefined || !this.#loaded || this.#closed) return;
+    const { clock } = this.#options;
+    const startedAt = clock.monotonic();
+    this.#lookedAt = clock.now();
+    const projection = this.#project(this.#view);
+    if (projection === undefined) return;
+    const changed = this.#want(projection, this.#view);
+    for (const entry of isFirst ? this.#writer.entries() : changed) this.#writer.consider(entry);
+    this.#lookCostMs = clock.monotonic() - startedAt;
+    const again = projection.lookAgainAt;
+    if (again !== undefined) this.#timers.set("age", Math.max(1, again - clock.now()), () => this.#look());
+  }
+
+  /** A view that cannot be shown costs its status, never the work. */
+  #project(view: View): Projection | undefined {
+    try {
+      return this.#projector.project(view, this.#lookedAt);
+    } catch (error) {
+      this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
+      return undefined;
+    }
+  }
+
+  /** Sets what is wanted and returns the entries that changed by it. A directory not yet read removes nothing. */
+  #want(projection: Projection, view: View): MirroredObject[] {
+    const { operator } = this.#writer;
+    const isTreeKnown = view.boot !== "loading";
+    const changed = [operator];
+    operator.status = projection.operator.status;
+    for (const [name, { spec, status }] of projection.modules) {
+      const entry = this.#writer.module(name);
+      if (entry.status === status) continue;
+      const known = view.modules.get(name)?.decided === false ? this.#undecided(entry, spec) : spec;
+      if (known === undefined) continue;
+      Object.assign(entry, { spec: known, status, gone: false });
+      changed.push(entry);
+    }
+    for (const [name, entry] of this.#writer.modules) {
+      if (!isTreeKnown || entry.gone || projection.modules.has(name)) continue;
+      Object.assign(entry, { status: undefined, gone: true });
+      changed.push(entry);
+    }
+    return changed;
+  }
+
+  /**
+   * Before discovery a module keeps its spec, and one without an object waits for a moment: else every start would
+   * write what the next second overwrites. undefined = not to be shown yet.
+   */
+  #undecided({ known }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
+    if (known?.spec !== undefined) return known.spec as unknown as ModuleSpec;
+    const { clock } = this.#options;
+    this.#showFrom ??= clock.now() + UNDECIDED_MS;
+    const wait = this.#showFrom - clock.now();
+    if (wait <= 0) return spec;
+    this.#timers.set("late", wait, () => this.#look());
+    return undefined;
+  }
+}

@@ -1,0 +1,56 @@
+/** The task that runs a hook for events and schedules. */
+
+import { allowsFailure, collapseGroups } from "../../hooks/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { HookTask, Task } from "../../model/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import { isCurrent } from "./current-hook.ts";
+import type { Ports } from "../ports.ts";
+import { executeHook } from "./execute-hook.ts";
+import { noteSynchronized } from "../module/synchronized.ts";
+
+/**
+ * Runs the hook of a batch of tasks once, with the contexts of all of them in order; of neighbours of one group
+ * only the last context stays.
+ */
+export async function runHookTask(
+  ports: Ports,
+  batch: readonly HookTask[],
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const first = batch[0];
+  if (first === undefined || !isOwed(ports, first)) return { kind: "done" };
+  const { hook } = first;
+  const triggers = collapseGroups(batch.map((task) => task.trigger));
+  const opening = ports.bindings.opening(hook);
+  // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
+  const isStale = (): boolean => opening !== undefined && ports.bindings.opening(hook) !== opening;
+  try {
+    await executeHook(ports, { hook, triggers, queue: context.queue, signal: context.signal });
+  } catch (error) {
+    if (context.signal.aborted || isStale() || !isOwed(ports, first)) return { kind: "cancelled" };
+    const message = oneLine(error);
+    ports.logger.error("Hook failed", {
+      hook: hook.name,
+      module: hook.module,
+      queue: context.queue,
+      error: message,
+    });
+    if (!allowsFailure(triggers)) return { kind: "retry", message };
+  }
+  if (!isStale()) unlockSynchronized(ports, batch);
+  return { kind: "done" };
+}
+
+/** Nothing runs for a module that was disabled meanwhile, or for a hook that is gone or was changed. */
+function isOwed(ports: Ports, { hook }: HookTask): boolean {
+  const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
+  return enabled && isCurrent(ports, hook);
+}
+
+/** The hook has seen the objects: later events of these bindings may follow. */
+function unlockSynchronized(ports: Ports, batch: readonly HookTask[]): void {
+  for (const { hook, trigger } of batch) {
+    if (trigger.type === "synchronization") noteSynchronized(ports, hook, trigger.binding);
+  }
+}

@@ -1,0 +1,110 @@
+/** Starts the watches of hooks and runs their Synchronization (docs/HOOKS.md, "Kubernetes events"). */
+
+import { hookTask } from "../../hooks/index.ts";
+import { orAborted } from "../../lib/index.ts";
+import { MAIN_QUEUE } from "../../model/index.ts";
+import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
+import type { Ports } from "../ports.ts";
+import { executeHook, failureText } from "../hook/execute-hook.ts";
+import { syncId } from "./synchronized.ts";
+
+interface SyncRun {
+  readonly queue: string;
+  readonly signal: AbortSignal;
+  /** Ids (`hook id/binding id`) that succeeded before: a retried first run does not repeat them. */
+  readonly done: Set<string>;
+  readonly onStart?: (hook: Hook) => void;
+  /** How long to wait for those in named queues: until they succeeded (default), or were tried. */
+  readonly patience?: "settled" | "tried";
+}
+
+/**
+ * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of `main` run here; those
+ * of named queues are offered to these, and waited for unless `waitForSynchronization: false`.
+ */
+export async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+  const elsewhere: Promise<void>[] = [];
+  for (const hook of hooks) {
+    await ports.bindings.enable(hook);
+    const waiting = ports.bindings.waiting(hook);
+    const listed = hook.config.kubernetes.filter((binding) => !waiting.includes(binding.id));
+    for (const step of stepsOf(listed)) {
+      if (step.every((binding) => run.done.has(syncId(hook, binding)))) continue;
+      run.signal.throwIfAborted();
+      const first = step[0];
+      if (first === undefined) continue;
+      if (first.queue === MAIN_QUEUE) await synchronizeHere(ports, { hook, step, run });
+      else elsewhere.push(...synchronizeThere(ports, { hook, step, run }));
+    }
+  }
+  // A run in a named queue that fails for ever must not keep a module from being disabled or configured.
+  await orAborted(Promise.all(elsewhere), run.signal);
+}
+
+/** Bindings of one group and queue are synchronized in one run; every other one alone. */
+function stepsOf(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
+  const steps: KubernetesBinding[][] = [];
+  for (const binding of bindings) {
+    const last = steps.at(-1)?.[0];
+    const joins =
+      binding.group !== undefined && last?.group === binding.group && last.queue === binding.queue;
+    if (joins) steps.at(-1)?.push(binding);
+    else steps.push([binding]);
+  }
+  return steps;
+}
+
+interface Synchronization {
+  readonly hook: Hook;
+  readonly step: readonly KubernetesBinding[];
+  readonly run: SyncRun;
+}
+
+async function synchronizeHere(ports: Ports, { hook, step, run }: Synchronization): Promise<void> {
+  const last = wanted(hook, step).at(-1);
+  if (last !== undefined) {
+    run.onStart?.(hook);
+    const triggers: HookTrigger[] = [{ type: "synchronization", binding: last }];
+    try {
+      await executeHook(ports, { hook, triggers, queue: run.queue, signal: run.signal });
+    } catch (error) {
+      if (run.signal.aborted || !last.allowFailure) throw error;
+      ports.logger.warn("Hook failed, which is allowed", {
+        hook: hook.name,
+        module: hook.module,
+        binding: last.name,
+        error: failureText(error),
+      });
+    }
+  }
+  for (const binding of step) run.done.add(syncId(hook, binding));
+  ports.bindings.unlock(
+    hook,
+    step.map((binding) => binding.id),
+  );
+}
+
+/** Bindings that the hook wants to be run for; version 0 knows no Synchronization. */
+function wanted(hook: Hook, step: readonly KubernetesBinding[]): KubernetesBinding[] {
+  return hook.config.version === "v0" ? [] : step.filter((binding) => binding.executeOnSynchronization);
+}
+
+function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): Promise<void>[] {
+  const waits: Promise<void>[] = [];
+  for (const binding of step) {
+    if (wanted(hook, [binding]).length === 0) {
+      ports.bindings.unlock(hook, [binding.id]);
+      run.done.add(syncId(hook, binding));
+      continue;
+    }
+    const ended = ports.awaitTask(synchronizationTask(ports, hook, binding), run.patience ?? "settled");
+    if (binding.waitForSynchronization) waits.push(ended);
+  }
+  return waits;
+}
+
+/** Folds into one that waits or runs, but not into a run that saw former watches of the hook. */
+function synchronizationTask(ports: Ports, hook: Hook, binding: KubernetesBinding): HookTask {
+  const trigger: HookTrigger = { type: "synchronization", binding };
+  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${ports.bindings.opening(hook)}` };
+}

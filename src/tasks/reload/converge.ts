@@ -1,0 +1,118 @@
+/** The reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
+
+import { hookTask } from "../../hooks/index.ts";
+import type { ConvergeTask, LifecycleBinding, Task } from "../../model/index.ts";
+import { MAX_ROUNDS } from "../../plan/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import type { ConvergePhase } from "../../state/index.ts";
+import { discover } from "./discover.ts";
+import type { Ports } from "../ports.ts";
+import { failureText } from "../hook/execute-hook.ts";
+import { hooksOf } from "../module/lifecycle-hooks.ts";
+import { loadTree, reloadGlobalHooks } from "./load.ts";
+import { synchronize } from "../module/synchronize.ts";
+
+/**
+ * Reload of all modules. The task stays at the head of `main`; each time it comes up, the steps of the phase before
+ * have run in front of it. A change of the ConfigMap may reset the phase to `idle` at any await.
+ */
+export function converge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+  const { phase } = ports.state.view.converge;
+  return HANDLERS[phase](ports, task, context);
+}
+
+type PhaseHandler = (ports: Ports, task: ConvergeTask, context: RunContext) => Promise<Outcome<Task>>;
+
+const HANDLERS: Readonly<Record<ConvergePhase, PhaseHandler>> = {
+  idle: start,
+  beforeAll: discoverModules,
+  discovery: discoverModules,
+  modules: afterModules,
+  afterAll: finish,
+};
+
+const CANCELLED: Outcome<Task> = { kind: "cancelled" };
+
+async function start(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+  const { state } = ports;
+  state.startConverge(task.cause);
+  ports.logger.info("Reload all modules started", { cause: task.cause });
+  try {
+    const tree = await loadTree(ports);
+    const changed = await reloadGlobalHooks(ports, tree);
+    for (const hook of changed) ports.schedules.enable(hook);
+    await synchronize(ports, state.globalHooks, {
+      queue: context.queue,
+      signal: context.signal,
+      done: state.globalSynchronized,
+      // A hook that fails in a queue of its own must not stop all others.
+      patience: "tried",
+    });
+  } catch (error) {
+    // The phase is reset, so that the retry starts from the beginning.
+    if (state.view.converge.phase === "beforeAll") state.setPhase("idle");
+    return retryDiscovery(ports, error);
+  }
+  if (state.view.converge.phase !== "beforeAll") return CANCELLED;
+  return { kind: "expand", tasks: globalHooks(ports, "beforeAll") };
+}
+
+/** Discovery; its errors are retried every five seconds, not with a growing delay. */
+async function discoverModules(
+  ports: Ports,
+  _task: ConvergeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const { state } = ports;
+  state.setPhase("discovery");
+  try {
+    // The cause of a script's failure may have been mended on disk, or be gone.
+    if (context.failures > 0) await loadTree(ports);
+    const tasks = await discover(ports, context.signal);
+    if (state.view.converge.phase !== "discovery") return CANCELLED;
+    state.recordConverge({
+      phase: "modules",
+      remaining: tasks.filter((each) => each.kind === "run-module").length,
+    });
+    return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
+  } catch (error) {
+    if (state.view.converge.phase !== "discovery") return CANCELLED;
+    return retryDiscovery(ports, error);
+  }
+}
+
+function retryDiscovery(ports: Ports, error: unknown): Outcome<Task> {
+  const message = failureText(error);
+  ports.recorder.discoveryFailed();
+  ports.logger.error("Modules discovery failed", { error: message });
+  return { kind: "retry", message, delayMs: ports.retryMinMs };
+}
+
+function afterModules(ports: Ports): Promise<Outcome<Task>> {
+  ports.state.recordConverge({ phase: "afterAll", remaining: 0 });
+  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll") });
+}
+
+function finish(ports: Ports): Promise<Outcome<Task>> {
+  const { state, clock } = ports;
+  const { converge: ended, coverage, globalCause } = state.view;
+  const own = coverage.globals !== ended.covered?.globals && globalCause?.binding === "afterAll";
+  const rounds = own ? ended.rounds + 1 : 0;
+  state.finishConverge(rounds % MAX_ROUNDS);
+  const ms = clock.now() - (ended.startedAt ?? clock.now());
+  ports.recorder.converged(ms / 1000);
+  ports.logger.info("Reload all modules ended", { cause: ended.cause, ms });
+  if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
+  return Promise.resolve({
+    kind: "retry",
+    message: "Unstable: afterAll hooks change global values at every reload",
+  });
+}
+
+function globalHooks(ports: Ports, binding: LifecycleBinding): Task[] {
+  const trigger = { type: "lifecycle", binding } as const;
+  return hooksOf(ports.state.globalHooks, binding).map((hook) => ({
+    ...hookTask(hook, trigger),
+    group: "converge",
+  }));
+}

@@ -1,0 +1,33 @@
+/** The task that creates and upgrades CRDs of modules. */
+
+import { oneLine } from "../../lib/index.ts";
+import type { EnsureCrdsTask, Task } from "../../model/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import type { Outcome } from "../../queue/index.ts";
+import type { Ports } from "../ports.ts";
+
+/**
+ * Creates and upgrades the CRDs of all modules that are about to run, before the first of them runs. A file that is
+ * broken or refused makes its module Invalid, and the others go on; after any other failure the task is tried
+ * again.
+ */
+export async function ensureCrds(ports: Ports, task: EnsureCrdsTask): Promise<Outcome<Task>> {
+  try {
+    await Promise.all(task.modules.map((name) => ensureOf(ports, name)));
+    return { kind: "done" };
+  } catch (error) {
+    ports.logger.error("CRDs of modules could not be applied", { error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
+}
+
+async function ensureOf(ports: Ports, name: string): Promise<void> {
+  try {
+    await ports.releases.ensureCrds(ports.state.module(name)?.module.crdFiles ?? []);
+  } catch (error) {
+    const problem = error instanceof ProblemError ? error.problems[0] : undefined;
+    if (problem === undefined) throw error;
+    ports.state.recordProblem(name, problem);
+    ports.logger.error("Module is invalid", { module: name, ...problem });
+  }
+}

@@ -1,0 +1,140 @@
+/** Reads the directories again and loads hooks and schemas. */
+
+import type { Hook, HookFile, Module, Problem, Tree } from "../../model/index.ts";
+import type { ModuleRecord } from "../../state/index.ts";
+import { checkSchemas } from "./check-schemas.ts";
+import { isCurrent } from "../hook/current-hook.ts";
+import type { Ports } from "../ports.ts";
+import { forgetSynchronized } from "../module/synchronized.ts";
+
+/**
+ * Reads the directories again and configures the hooks of the modules that may run. A module whose files, schemas
+ * or hooks are broken keeps its place and what was in force; its problem is recorded.
+ */
+export async function loadTree(ports: Ports): Promise<Tree> {
+  const tree = await ports.readTree();
+  if (tree.recheckAt !== undefined) ports.lookAgain(Math.max(0, tree.recheckAt - ports.clock.now()));
+  retireModules(ports, tree);
+  const covered = ports.state.coversConfig();
+  const before = moduleNames(ports);
+  recordTree(ports, tree);
+  // Content that was refused may be valid with the files as they are now.
+  if (moduleNames(ports) !== before || ports.state.view.config.condition === "invalid")
+    ports.config.judgeAgain();
+  // What changed by the files alone is handled by this very reload.
+  if (covered) ports.state.coverConfig();
+  for (const module of tree.modules) {
+    if (isWanted(ports, module)) await loadModule(ports, module);
+    else unload(ports, module);
+  }
+  return tree;
+}
+
+function recordTree({ state, logger }: Ports, tree: Tree): void {
+  const told = new Set(state.values.globalProblems);
+  state.recordTree(tree);
+  for (const error of state.values.globalProblems)
+    if (!told.has(error))
+      logger.error("Global files are broken; the last good values and schemas stay", { error });
+}
+
+function moduleNames(ports: Ports): string {
+  return ports.state.tree.modules.map((module) => module.name).join();
+}
+
+/** Modules whose directory is gone for good lose watches, schedules and waiting runs together with their record. */
+function retireModules(ports: Ports, tree: Tree): void {
+  const names = new Set(tree.modules.map((module) => module.name));
+  for (const record of ports.state.records()) {
+    if (!names.has(record.module.name)) retire(ports, record);
+  }
+}
+
+/** Stops the bindings of all hooks of a module; its next run starts them anew, with their Synchronization. */
+export function retire(ports: Ports, record: Readonly<ModuleRecord>): void {
+  for (const hook of record.hooks) deactivate(ports, hook);
+  ports.state.update(record.module.name, (each) => each.active.clear());
+}
+
+/** A module's hooks are asked for their configuration when it is enabled, or has something to be deleted. */
+function isWanted(ports: Ports, module: Module): boolean {
+  const { state, releases } = ports;
+  const isOwed = state.module(module.name)?.ranHere === true || releases.ownership(module.name) === "ours";
+  return isOwed || state.values.flag(module).enabled;
+}
+
+/** Hooks and schemas of a disabled module that owes no delete are not checked. */
+function unload({ state }: Ports, { name }: Module): void {
+  if (state.module(name)?.loadProblem === undefined) return;
+  state.update(name, (record) => {
+    record.loaded = undefined;
+    record.loadProblem = undefined;
+  });
+}
+
+/** A module that a global hook enabled after the directories were read is not loaded yet. */
+export async function loadLate(ports: Ports, module: Module): Promise<void> {
+  if (ports.state.module(module.name)?.loaded === module || !isWanted(ports, module)) return;
+  await loadModule(ports, module);
+}
+
+async function loadModule(ports: Ports, module: Module): Promise<void> {
+  const schemas = checkSchemas(ports, module.schemas);
+  const loaded = await loadHooks(ports, module.hookFiles, module.name);
+  const problem = schemas ?? loaded.problems[0];
+  ports.state.update(module.name, (record) => {
+    const before = record.hooks;
+    record.loaded = module;
+    record.loadProblem = problem;
+    if (loaded.problems.length === 0) record.hooks = loaded.hooks;
+    retireHooks(ports, record, before);
+  });
+  if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
+}
+
+/** Configures hooks, in the order of their names; all problems are collected. */
+export async function loadHooks(
+  ports: Pick<Ports, "loadHook">,
+  files: readonly HookFile[],
+  module: string | undefined,
+): Promise<{ hooks: Hook[]; problems: Problem[] }> {
+  const answers = await Promise.all(files.map((file) => ports.loadHook(file, module)));
+  const hooks: Hook[] = [];
+  const problems: Problem[] = [];
+  for (const answer of answers) {
+    if ("hook" in answer) hooks.push(answer.hook);
+    else problems.push(answer.problem);
+  }
+  return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
+}
+
+/** Stops the bindings of hooks that are gone or were changed on disk; the next run starts the new ones. */
+function retireHooks(ports: Ports, { active }: ModuleRecord, before: readonly Hook[]): void {
+  for (const hook of before) {
+    if (isCurrent(ports, hook)) continue;
+    deactivate(ports, hook);
+    active.delete(hook.id);
+  }
+}
+
+/** Stops schedules, watches and waiting runs of a hook; if it comes back, it gets its Synchronization again. */
+function deactivate(ports: Ports, hook: Hook): void {
+  ports.schedules.disable(hook);
+  ports.bindings.disable(hook);
+  ports.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
+  forgetSynchronized(ports, hook);
+}
+
+/** Takes over changed, new and removed global hooks at a reload; returns those that need a Synchronization. */
+export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<Hook[]> {
+  const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
+  for (const problem of problems)
+    ports.logger.error("Global hook is invalid; the last good one stays", { ...problem });
+  const before = ports.state.globalHooks;
+  const broken = new Set(problems.map((problem) => problem.file));
+  const kept = before.filter((hook) => broken.has(hook.path));
+  const changed = hooks.filter((hook) => !isCurrent(ports, hook));
+  ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
+  for (const hook of before) if (!isCurrent(ports, hook)) deactivate(ports, hook);
+  return changed;
+}

@@ -1,0 +1,108 @@
+/** Decides whether new ConfigMap content comes into force (docs/VALUES.md, "Schemas"). */
+
+import type { Logger } from "../../lib/index.ts";
+import { describeOverlay, describeProblem } from "../../model/index.ts";
+import type { Overlay, Problem } from "../../model/index.ts";
+import { checkConfig, checkIdle } from "../../state/index.ts";
+import type { State } from "../../state/index.ts";
+import { changedKeys, describeUnknownKeys, parseConfigMap } from "../../values/index.ts";
+import type { ParsedConfig } from "../../values/index.ts";
+import type { ConfigObject } from "./config-objects.ts";
+
+/** Called when new content was refused, or the ConfigMap is gone. */
+type TellTrouble = (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
+
+export interface JudgeParts {
+  readonly state: State;
+  readonly logger: Logger;
+  readonly name: string;
+  readonly overlay: Overlay | undefined;
+  readonly onTrouble: TellTrouble;
+}
+
+/** Decides what comes into force: valid content whole, else the whole last good content stays. */
+export class ConfigJudge {
+  readonly #parts: JudgeParts;
+  /** Whether the ConfigMap must exist: at a first start there is none yet, which is no problem. */
+  #isOwed = false;
+  /** Warnings of the last content. */
+  #warned: ReadonlySet<string> = new Set();
+
+  constructor(parts: JudgeParts) {
+    this.#parts = parts;
+  }
+
+  /** Judges what was read last and records it; undefined = there is no ConfigMap. */
+  take(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
+    if (object === undefined) {
+      if (this.#isOwed) this.#gone("the last good content stays in force");
+      return;
+    }
+    this.#isOwed = true;
+    const { state, name, overlay } = this.#parts;
+    const config = this.#parse(`ConfigMap ${name}`, object);
+    const overlayed =
+      overlay === undefined ? undefined : this.#parse(describeOverlay(overlay), overlayObject);
+    const candidate = { name, config, overlay: overlayed };
+    const problems = checkConfig(state.values, candidate);
+    const { resourceVersion } = object.metadata;
+    if (problems.length > 0) return this.#refuse(problems, resourceVersion);
+    this.#warnUnknown(config);
+    const idle = checkIdle(state.values, candidate).map(describeProblem);
+    this.#warn([...config.warnings, ...(overlayed?.warnings ?? []), ...idle]);
+    this.#tellChanges(config);
+    state.recordConfig(
+      { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
+      { text: "ConfigMap changed", place: "front" },
+    );
+  }
+
+  /** There is no ConfigMap at a start, and there should be one: releases of this operator exist. */
+  missingAtStart(): void {
+    this.#isOwed = true;
+    this.#gone("releases of ours exist, so nothing runs until it is back");
+  }
+
+  #gone(consequence: string): void {
+    const { state, name, onTrouble } = this.#parts;
+    if (state.view.config.condition === "missing") return;
+    onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; ${consequence}`);
+    state.recordConfig(
+      { condition: "missing", problems: [], resourceVersion: undefined },
+      { text: "", place: "front" },
+    );
+  }
+
+  #refuse(problems: readonly Problem[], resourceVersion: string): void {
+    const { state, onTrouble } = this.#parts;
+    const seen = state.view.config;
+    if (seen.condition !== "invalid" || seen.resourceVersion !== resourceVersion) {
+      onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
+    }
+    state.recordConfig({ condition: "invalid", problems, resourceVersion }, { text: "", place: "front" });
+  }
+
+  #warn(texts: readonly string[]): void {
+    for (const text of texts) if (!this.#warned.has(text)) this.#parts.logger.warn(text);
+    this.#warned = new Set(texts);
+  }
+
+  #tellChanges(config: ParsedConfig): void {
+    const { state, logger } = this.#parts;
+    if (state.values.config === undefined) return;
+    const keys = changedKeys(state.values.config, config);
+    if (keys.length > 0) logger.info("ConfigMap changed", { keys });
+  }
+
+  #warnUnknown(config: ParsedConfig): void {
+    const { state } = this.#parts;
+    const known = new Set(state.view.config.unknownKeys);
+    const told = describeUnknownKeys(config.unknownKeys, state.values.modules());
+    const fresh = told.filter((key) => !known.has(key));
+    if (fresh.length > 0) this.#parts.logger.warn("ConfigMap keys match no module", { keys: fresh });
+  }
+
+  #parse(file: string, object: ConfigObject | undefined): ParsedConfig {
+    return parseConfigMap(file, object?.data ?? {}, this.#parts.state.values.modules());
+  }
+}

@@ -1,0 +1,109 @@
+/** Moves a former overlay ConfigMap into the overlay Secret (docs/VALUES.md, "Patches"). */
+
+import { oneLine } from "../../lib/index.ts";
+import {
+  CONFIG_MAPS,
+  SECRETS,
+  create,
+  get,
+  ignoreNotFound,
+  isForbidden,
+  isNotFound,
+  mergePatch,
+  remove,
+  retryConflicts,
+} from "../../kube/index.ts";
+import type { Target } from "../../kube/index.ts";
+import type { JsonObject, Overlay } from "../../model/index.ts";
+import { CREATED_BY_US, encoded } from "./config-objects.ts";
+import type { ConfigHome } from "./config-objects.ts";
+
+/** On the Secret: which version of the ConfigMap it holds, `<uid>/<resourceVersion>`. */
+const MOVED_FROM = "addon-operator.io/moved-from";
+/** Tries, since somebody may write to the ConfigMap meanwhile. */
+const TRIES = 5;
+
+interface Stored extends JsonObject {
+  readonly metadata: {
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly labels?: Record<string, string>;
+    readonly annotations?: Record<string, string>;
+  };
+  readonly data?: Record<string, string>;
+}
+
+/**
+ * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies it, then deletes
+ * the ConfigMap in the version that was copied. If this is interrupted, the next start goes on. Without a ConfigMap
+ * there is nothing to do. Errors: ApiError, ConnectionError.
+ */
+export async function moveOverlay(home: ConfigHome, overlay: Overlay): Promise<void> {
+  if (overlay.kind !== "Secret") return;
+  await retryConflicts(TRIES, () => moveOnce(home, overlay.name));
+}
+
+async function moveOnce(home: ConfigHome, name: string): Promise<void> {
+  const { client, namespace, logger } = home;
+  const target = (resource: Target["resource"]): Target => ({ resource, namespace, name });
+  const from = await find(home, target(CONFIG_MAPS));
+  if (from === undefined) return;
+  const to = await find(home, target(SECRETS));
+  const mark = `${from.metadata.uid}/${from.metadata.resourceVersion}`;
+  if (to === undefined || to.metadata.annotations?.[MOVED_FROM] !== mark)
+    await copy(home, name, { from, to, mark });
+  if (from.metadata.labels?.["app.kubernetes.io/created-by"] !== "addon-operator") {
+    logger.warn("The overlay ConfigMap was copied into the Secret; it is not the operator's own and stays", {
+      configMap: name,
+    });
+    return;
+  }
+  try {
+    const { uid, resourceVersion } = from.metadata;
+    await remove(client, target(CONFIG_MAPS), { preconditions: { uid, resourceVersion } });
+    logger.info("The overlay ConfigMap was moved into the Secret of its name", { secret: name });
+  } catch (error) {
+    if (isNotFound(error)) return;
+    if (!isForbidden(error)) throw error;
+    logger.warn("The overlay ConfigMap was copied into the Secret and cannot be deleted: delete it", {
+      configMap: name,
+      error: oneLine(error),
+    });
+  }
+}
+
+/** What stands in both is the ConfigMap's: an older operator wrote to it after it had been copied. */
+async function copy(
+  { client, namespace }: ConfigHome,
+  name: string,
+  { from, to, mark }: { from: Stored; to: Stored | undefined; mark: string },
+): Promise<void> {
+  const data = encoded(from.data ?? {});
+  const annotations = { [MOVED_FROM]: mark };
+  if (to !== undefined) {
+    const { resourceVersion } = to.metadata;
+    const body = { metadata: { resourceVersion, annotations }, data };
+    await mergePatch(client, { resource: SECRETS, namespace, name }, { body });
+    return;
+  }
+  const metadata = { name, namespace, labels: CREATED_BY_US, annotations };
+  const body = { apiVersion: "v1", kind: "Secret", type: "Opaque", metadata, data };
+  await create(client, { resource: SECRETS, namespace }, { body });
+}
+
+function find({ client }: ConfigHome, target: Target): Promise<Stored | undefined> {
+  return get<Stored>(client, target).catch(ignoreNotFound);
+}
+
+/** Which object holds the overlay now: until it was moved, the ConfigMap of its name. Changes nothing. */
+export async function overlayInForce(
+  home: ConfigHome,
+  overlay: Overlay | undefined,
+): Promise<Overlay | undefined> {
+  if (overlay?.kind !== "Secret") return overlay;
+  const { namespace } = home;
+  const { name } = overlay;
+  const isThere = (await find(home, { resource: SECRETS, namespace, name })) !== undefined;
+  if (isThere || (await find(home, { resource: CONFIG_MAPS, namespace, name })) === undefined) return overlay;
+  return { kind: "ConfigMap", name };
+}

@@ -1,0 +1,180 @@
+/** Follows releases: what their Secrets say, and which objects are missing. */
+
+import type { ObjectRef, Releases } from "../../helm/index.ts";
+import { getMetadata, inParallel, isNotFound } from "../../kube/index.ts";
+import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
+import type { ReleaseView, State } from "../../state/index.ts";
+import { Healing } from "./healing.ts";
+import type { AbsentObject } from "./healing.ts";
+
+/** When a failing module holds up the first reload, the other modules' objects are watched after this long. */
+const LATEST_MS = 30_000;
+/** Records of releases read at the same time. */
+const AT_ONCE = 4;
+/** Releases whose records could not be read are read again after this time. */
+const AGAIN_MS = 10_000;
+/** How long the server may take to say whether an object is there. */
+const ANSWER_MS = 5000;
+/** Objects named in one line of the log. */
+const MOST_NAMED = 20;
+
+interface FollowedReleasesOptions {
+  readonly client: KubeClient;
+  readonly discovery: Discovery;
+  readonly hub: WatchHub;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+  readonly state: State;
+  readonly releases: Releases;
+  readonly scope: Scope;
+  /** Called with each object that went missing. */
+  readonly onAbsent: (module: string, object: string) => void;
+}
+
+/** Takes what release Secrets say into the records of modules, and tells of objects of releases that are missing. */
+export class FollowedReleases {
+  readonly healing: Healing;
+  readonly #options: FollowedReleasesOptions;
+  readonly #waiting = new Set<string>();
+  /** The revision whose objects are watched, by module. */
+  readonly #revisions = new Map<string, number | undefined>();
+  #timer: Timer | undefined;
+  /** Modules whose releases cannot be read: the objects known before stay watched. */
+  readonly #unread = new Set<string>();
+  #again: Timer | undefined;
+
+  constructor(options: FollowedReleasesOptions) {
+    this.#options = options;
+    this.healing = this.#makeHealing();
+    options.scope.add(() => {
+      this.#timer?.cancel();
+      this.#again?.cancel();
+      this.healing.close();
+    });
+    options.releases.store.onChange((module) => this.look(module));
+  }
+
+  /** Looks at a module's release, and watches its objects as they are now. */
+  look(module: string): void {
+    const { state, releases } = this.#options;
+    state.recordRelease(module, releases.get(module));
+    // During a run objects come and go; what counts is what is there at its end.
+    if (state.module(module)?.activity !== "none") return;
+    if (state.view.boot === "running") void this.#watchObjects(module);
+    else this.#watchLater(module);
+  }
+
+  /** Watches what had to wait for the end of the first reload. */
+  begin(): void {
+    if (this.#waiting.size === 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const modules = [...this.#waiting];
+    this.#waiting.clear();
+    void inParallel(AT_ONCE, modules, (module) => this.#watchObjects(module));
+  }
+
+  /** Reading all records at once would delay the first reload, and nothing could be healed before its end. */
+  #watchLater(module: string): void {
+    this.#waiting.add(module);
+    this.#timer ??= this.#options.clock.setTimer(LATEST_MS, () => this.begin());
+  }
+
+  async #watchObjects(module: string): Promise<void> {
+    const { state, releases } = this.#options;
+    const revision = releases.get(module)?.revision;
+    try {
+      const objects = (await releases.objects(module)) ?? [];
+      this.#unread.delete(module);
+      this.#note(module, undefined);
+      const release = releases.get(module);
+      const enabled = state.module(module)?.enabled === true;
+      // A newer revision is read by whoever reported it.
+      if (release?.revision === revision) this.#follow(module, release, enabled ? objects : []);
+    } catch (error) {
+      this.#readAgain(module, error);
+    }
+  }
+
+  #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
+    const { namespace: home } = this.#options;
+    // Its record, which says more than its labels, was read only now.
+    this.#options.state.recordRelease(module, release);
+    if (release === undefined) this.#revisions.delete(module);
+    else this.#revisions.set(module, release.revision);
+    this.healing.setObjects(
+      module,
+      objects.map((object) => ({ ...object, namespace: object.namespace ?? home })),
+    );
+  }
+
+  #readAgain(module: string, error: unknown): void {
+    const { clock, logger } = this.#options;
+    if (!this.#unread.has(module))
+      logger.warn("A release cannot be read; the objects known before stay watched", {
+        module,
+        error: oneLine(error),
+      });
+    this.#unread.add(module);
+    // The API server may answer the next time; a broken record needs a person.
+    if (error instanceof SyntaxError) this.#note(module, error.message);
+    this.#again ??= clock.setTimer(AGAIN_MS, () => {
+      this.#again = undefined;
+      void inParallel(AT_ONCE, [...this.#unread], (each) => this.#watchObjects(each));
+    });
+  }
+
+  #note(module: string, unread: string | undefined): void {
+    const { state } = this.#options;
+    if (state.module(module)?.unread !== unread)
+      state.update(module, (record) => void (record.unread = unread));
+  }
+
+  #makeHealing(): Healing {
+    const { hub, discovery, clock, logger, client, state, releases } = this.#options;
+    return new Healing({
+      hub,
+      resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
+      clock,
+      logger,
+      exists: async (resource, { namespace, name }) => {
+        try {
+          await getMetadata(client, { resource, namespace, name }, { timeoutMs: ANSWER_MS });
+          return true;
+        } catch (error) {
+          if (isNotFound(error)) return false;
+          throw error;
+        }
+      },
+      // Objects that an upgrade removes are not missing: neither while it is under way, nor before the new objects
+      // are known.
+      isSettled: (module) =>
+        state.module(module)?.activity === "none" &&
+        this.#revisions.get(module) === releases.get(module)?.revision,
+      onAbsent: (module, absent) => this.#takeAbsent(module, absent),
+    });
+  }
+
+  #takeAbsent(module: string, absent: readonly AbsentObject[]): void {
+    const { state, releases, logger, onAbsent } = this.#options;
+    // A release is deployed only once all of its objects were made.
+    const isWhole = releases.get(module)?.status === "deployed";
+    const gone = absent.filter(({ existed }) => existed || isWhole).map(({ name }) => name);
+    const never = absent.map(({ name }) => name).filter((name) => !gone.includes(name));
+    if (never.length > 0)
+      logger.warn("Objects of a release were never created", { module, ...shorten(never) });
+    if (gone.length === 0) return;
+    for (const object of gone) onAbsent(module, object);
+    logger.warn("Objects of a release are gone", { module, ...shorten(gone) });
+    // Objects that were reported before may still wait for their run.
+    state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])]));
+  }
+}
+
+function shorten(objects: readonly string[]): { objects: readonly string[]; more?: number } {
+  if (objects.length <= MOST_NAMED) return { objects };
+  return { objects: objects.slice(0, MOST_NAMED), more: objects.length - MOST_NAMED };
+}

@@ -1,0 +1,203 @@
+/** Finds objects of releases that are gone (docs/LIFECYCLE.md, "What leads to what"). */
+
+import { nameOf } from "../../helm/index.ts";
+import type { Timer } from "../../lib/index.ts";
+import { Inquiry } from "../kubernetes/inquiry.ts";
+import type { Answers, InquiryOptions } from "../kubernetes/inquiry.ts";
+import { Pace } from "../pace.ts";
+import { ReleaseKinds } from "./release-kinds.ts";
+import type { ReleaseKindsOptions } from "./release-kinds.ts";
+import { keyOf, kindKey } from "./release-object.ts";
+import type { ReleaseObject, Suspect } from "./release-object.ts";
+
+export interface HealingOptions extends ReleaseKindsOptions, InquiryOptions {
+  /**
+   * False while a module runs or its objects are not known yet: `setObjects` follows, and nothing is reported
+   * before.
+   */
+  readonly isSettled: (module: string) => boolean;
+  /** Called with the objects of a module that are missing and due to be restored. */
+  readonly onAbsent: (module: string, absent: readonly AbsentObject[]) => void;
+}
+
+export interface AbsentObject {
+  /** `namespace/Kind/name`, without a namespace for cluster-wide objects. */
+  readonly name: string;
+  /** It is known to have existed. */
+  readonly existed: boolean;
+}
+
+const LONGEST_MS = 600_000;
+/** However many objects come and go, the release waits no longer than this. */
+const LONGEST_RELEASE_MS = 30_000;
+/** Objects that cannot be watched, or exist after all, are asked for this often. */
+const POLL_MS = 60_000;
+
+/** What is known of a release's objects. The maps have no more keys than the release has objects. */
+interface Followed {
+  readonly pace: Pace;
+  objects: ReadonlyMap<string, ReleaseObject>;
+  kinds: ReadonlySet<string>;
+  readonly paces: Map<string, Pace>;
+  /** Not to be asked for again before that time. */
+  readonly spared: Map<string, number>;
+  /** Objects that are known to have been there. */
+  readonly seen: Set<string>;
+  isAsking: boolean;
+  timer: Timer | undefined;
+}
+
+/**
+ * Watches the metadata of every object that releases contain and reports which are gone. All objects of a release
+ * are looked at together; an object that keeps disappearing is restored less and less often, from 1 s to 10 min.
+ * Objects of a kind that cannot be watched are asked for once a minute.
+ */
+export class Healing {
+  readonly #options: HealingOptions;
+  readonly #kinds: ReleaseKinds;
+  readonly #inquiry: Inquiry;
+  readonly #followed = new Map<string, Followed>();
+
+  constructor(options: HealingOptions) {
+    this.#options = options;
+    this.#inquiry = new Inquiry(options);
+    this.#kinds = new ReleaseKinds(options, (module, gone) => {
+      const release = this.#followed.get(module);
+      if (gone !== undefined && release !== undefined) note(release, `${gone.kind}/${gone.name}`);
+      this.#look(module);
+    });
+  }
+
+  /** Sets the objects of a module's release, and looks at them; an empty list ends its watches. */
+  setObjects(module: string, objects: readonly ReleaseObject[]): void {
+    const release = this.#followed.get(module) ?? newFollowed();
+    const { kinds } = release;
+    release.objects = new Map(objects.map((object) => [keyOf(object), object]));
+    release.kinds = new Set(objects.map(kindKey));
+    for (const known of [release.paces, release.spared, release.seen])
+      for (const key of known.keys()) if (!release.objects.has(key)) known.delete(key);
+    if (objects.length > 0) this.#followed.set(module, release);
+    else this.#forget(module, release);
+    for (const object of objects) this.#kinds.join(object, module);
+    for (const key of kinds) if (!release.kinds.has(key)) this.#kinds.leave(key, module);
+    this.#look(module);
+  }
+
+  /** Objects watched for a module, as `namespace/Kind/name`. */
+  objects(module: string): readonly string[] | undefined {
+    const release = this.#followed.get(module);
+    return release && [...release.objects.values()].map((object) => this.#describe(object));
+  }
+
+  close(): void {
+    for (const [module, release] of this.#followed) this.#forget(module, release);
+    this.#kinds.close();
+    this.#inquiry.close();
+  }
+
+  #forget(module: string, release: Followed): void {
+    release.timer?.cancel();
+    this.#followed.delete(module);
+  }
+
+  #describe(object: ReleaseObject): string {
+    const isClusterWide = this.#kinds.resourceOf(object)?.namespaced === false;
+    return nameOf(isClusterWide ? { ...object, namespace: undefined } : object);
+  }
+
+  /** Asks for what is due now, or waits until something is. */
+  #look(module: string): void {
+    const release = this.#followed.get(module);
+    if (release === undefined || release.isAsking) return;
+    release.timer?.cancel();
+    if (!this.#options.isSettled(module)) return;
+    const now = this.#options.clock.now();
+    const suspects = this.#suspects(release);
+    const due = suspects.filter(({ at }) => at <= now);
+    if (due.length > 0) void this.#ask(module, release, due);
+    else if (suspects.length > 0) {
+      const nextAt = suspects.reduce((earliest, { at }) => Math.min(earliest, at), Infinity);
+      release.timer = this.#options.clock.setTimer(nextAt - now, () => this.#look(module));
+    }
+  }
+
+  /** The objects that may be gone, and when to ask the server for them. */
+  #suspects(release: Followed): (Suspect & { readonly at: number })[] {
+    return [...release.objects].flatMap(([key, object]) => {
+      const missing = this.#kinds.missing(object);
+      if (missing === undefined) return [];
+      const { resource, blindSince } = missing;
+      const unwatched = blindSince !== undefined;
+      return [
+        {
+          object,
+          resource,
+          unwatched,
+          at: Math.max(dueAt(release, key), (blindSince ?? -Infinity) + POLL_MS),
+        },
+      ];
+    });
+  }
+
+  async #ask(module: string, release: Followed, due: readonly Suspect[]): Promise<void> {
+    release.isAsking = true;
+    const answers = await this.#inquiry.ask(due);
+    release.isAsking = false;
+    const isCurrent = this.#followed.get(module) === release && this.#options.isSettled(module);
+    if (isCurrent) this.#take(module, release, answers);
+    this.#look(module);
+  }
+
+  #take(module: string, release: Followed, { absent, there, unknown }: Answers): void {
+    const now = this.#options.clock.now();
+    for (const { object } of there) release.seen.add(keyOf(object));
+    const polled = [...there, ...unknown, ...absent.filter(({ unwatched }) => unwatched)];
+    for (const { object } of polled) release.spared.set(keyOf(object), now + POLL_MS);
+    // What an upgrade has removed from the release meanwhile is not missing.
+    const missed = absent.filter(({ object }) => release.objects.has(keyOf(object)));
+    if (missed.length === 0) return;
+    notePaces(release, missed, now);
+    const told = missed.map(({ object }) => ({
+      name: this.#describe(object),
+      existed: release.seen.has(keyOf(object)),
+    }));
+    this.#options.onAbsent(module, told);
+  }
+}
+
+function newFollowed(): Followed {
+  return {
+    pace: new Pace(LONGEST_RELEASE_MS),
+    objects: new Map(),
+    kinds: new Set(),
+    paces: new Map(),
+    spared: new Map(),
+    seen: new Set(),
+    isAsking: false,
+    timer: undefined,
+  };
+}
+
+/** An object was deleted: what was known of it before does not count. */
+function note(release: Followed, key: string): void {
+  if (!release.objects.has(key)) return;
+  release.seen.add(key);
+  release.spared.delete(key);
+}
+
+function dueAt(release: Followed, key: string): number {
+  const own = release.paces.get(key)?.dueAt ?? -Infinity;
+  return Math.max(own, release.spared.get(key) ?? -Infinity, release.pace.dueAt);
+}
+
+/** A release is slowed down only by objects that keep disappearing. */
+function notePaces(release: Followed, absent: readonly Suspect[], now: number): void {
+  const paces = absent.map(({ object }) => {
+    const key = keyOf(object);
+    const pace = release.paces.get(key) ?? new Pace(LONGEST_MS);
+    release.paces.set(key, pace);
+    return pace;
+  });
+  if (paces.some((pace) => pace.isRepeated(now))) release.pace.note(now);
+  for (const pace of paces) pace.note(now);
+}

@@ -1,0 +1,216 @@
+/** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"). */
+
+import { YamlError, canonicalJson, parseYaml } from "../../lib/index.ts";
+import { GLOBAL, isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
+import { merge } from "../merge.ts";
+import { collect, readFlag, readSection, yamlProblem } from "../static-values.ts";
+
+/** The only value of `<camel>Maintenance`: helm leaves the module alone. */
+const NO_RECONCILIATION = "NoResourceReconciliation";
+
+/** The content of a ConfigMap, read. Nulls inside sections are kept. */
+export interface ParsedConfig {
+  readonly global: JsonObject | undefined;
+  /** By values key; an empty text is an empty map. */
+  readonly sections: ReadonlyMap<string, Section>;
+  readonly flags: ReadonlyMap<string, boolean>;
+  /** Values keys with `<camel>Maintenance: NoResourceReconciliation`. */
+  readonly maintenance: ReadonlySet<string>;
+  /** Values keys with `<camel>Protected: "true"`. */
+  readonly protected: ReadonlySet<string>;
+  /** Empty when every key can be used. */
+  readonly problems: readonly Problem[];
+  /** Keys that match no module; they are left alone. */
+  readonly unknownKeys: readonly string[];
+  /** Unknown keys that protect or suspend a module that is gone: its release is not purged. */
+  readonly guards: ReadonlySet<string>;
+  readonly warnings: readonly string[];
+}
+
+interface Draft {
+  readonly file: string;
+  global: JsonObject | undefined;
+  readonly sections: Map<string, Section>;
+  readonly flags: Map<string, boolean>;
+  readonly maintenance: Set<string>;
+  readonly protected: Set<string>;
+  readonly problems: Problem[];
+  readonly unknownKeys: string[];
+  readonly guards: Set<string>;
+  readonly warnings: string[];
+}
+
+function newDraft(file: string): Draft {
+  return {
+    file,
+    global: undefined,
+    sections: new Map(),
+    flags: new Map(),
+    maintenance: new Set(),
+    protected: new Set(),
+    problems: [],
+    unknownKeys: [],
+    guards: new Set(),
+    warnings: [],
+  };
+}
+
+type Reader = (draft: Draft, key: string, text: string) => void;
+
+/**
+ * Reads the data of a ConfigMap (or of the overlay); `file` names it in messages: `ConfigMap addon-operator`. Never
+ * throws: what cannot be used is a problem that names key, line and column. `known` lists the modules. A text that
+ * did not change since the last call gives the same objects again.
+ */
+export function parseConfigMap(
+  file: string,
+  data: Readonly<Record<string, string>>,
+  known: readonly { readonly valuesKey: string }[],
+): ParsedConfig {
+  const draft = newDraft(file);
+  const readers = readersFor(known);
+  for (const [key, text] of Object.entries(data)) {
+    const reader = readers.get(key);
+    if (reader === undefined) noteUnknown(draft, key, text);
+    else collect(draft.problems, () => reader(draft, key, text));
+  }
+  forgetGone(draft.file, data);
+  return draft;
+}
+
+/** A key that matches no module is never a problem; unless it plainly says no, it counts as protection. */
+function noteUnknown(draft: Draft, key: string, text: string): void {
+  draft.unknownKeys.push(key);
+  const isOff = /^["']?(false|no|off|null)?["']?$/i.test(text.trim());
+  if (/(Protected|Maintenance)$/.test(key) && !isOff) draft.guards.add(key);
+}
+
+/** Flags come last, so that one that contradicts a section `false` wins, whatever the order of keys. */
+function readersFor(known: readonly { readonly valuesKey: string }[]): Map<string, Reader> {
+  const readers = new Map<string, Reader>([[GLOBAL, readGlobal]]);
+  for (const { valuesKey } of known) {
+    readers.set(valuesKey, (draft, key, text) => readModule(draft, key, text));
+    readers.set(`${valuesKey}Enabled`, (draft, key, text) => {
+      const value = cached(draft, key, text);
+      if (value !== undefined) draft.flags.set(valuesKey, readFlag(value, draft.file, key));
+    });
+    readers.set(`${valuesKey}Maintenance`, (draft, key, text) => {
+      if (readMaintenance(draft, key, text)) draft.maintenance.add(valuesKey);
+    });
+    readers.set(`${valuesKey}Protected`, (draft, key, text) => {
+      const value = cached(draft, key, text);
+      const isOn = value !== undefined && value !== null && value !== "" && readFlag(value, draft.file, key);
+      if (isOn) draft.protected.add(valuesKey);
+    });
+  }
+  return readers;
+}
+
+function readGlobal(draft: Draft, key: string, text: string): void {
+  const value = cached(draft, key, text);
+  if (value === undefined) return;
+  if (isJsonObject(value)) draft.global = value;
+  else if (value === null) draft.global = {};
+  else
+    draft.problems.push({
+      file: draft.file,
+      key,
+      message: "must be a map",
+      remedy: "write `key: value` pairs",
+    });
+}
+
+function readModule(draft: Draft, key: string, text: string): void {
+  const value = cached(draft, key, text);
+  if (value === undefined) return;
+  const { section, enabled } = readSection(value, draft.file, key);
+  if (enabled !== undefined) {
+    if (!draft.flags.has(key)) draft.flags.set(key, enabled);
+  } else draft.sections.set(key, section ?? EMPTY);
+}
+
+function readMaintenance(draft: Draft, key: string, text: string): boolean {
+  const value = cached(draft, key, text);
+  if (value === undefined || value === null || value === "") return false;
+  if (value === NO_RECONCILIATION) return true;
+  const remedy = `write ${NO_RECONCILIATION}, or nothing`;
+  draft.problems.push({ file: draft.file, key, message: "unknown maintenance mode", remedy });
+  return false;
+}
+
+const EMPTY: JsonObject = Object.freeze({});
+
+interface Kept {
+  readonly text: string;
+  readonly value: Json;
+  readonly warnings: readonly string[];
+}
+
+/** The results of the last calls, by ConfigMap and key: only what changed is parsed again. */
+const lastRead = new Map<string, Map<string, Kept>>();
+
+/** The value of a text; undefined when it is not YAML, which is then noted as a problem. */
+function cached(draft: Draft, key: string, text: string): Json | undefined {
+  let keys = lastRead.get(draft.file);
+  if (keys === undefined) lastRead.set(draft.file, (keys = new Map<string, Kept>()));
+  let kept = keys.get(key);
+  if (kept?.text !== text) {
+    try {
+      kept = { text, ...parseYaml(text, `${draft.file}: ${key}`) };
+      keys.set(key, kept);
+    } catch (error) {
+      if (!(error instanceof YamlError)) throw error;
+      draft.problems.push(yamlProblem(error, draft.file, key));
+      return undefined;
+    }
+  }
+  draft.warnings.push(...kept.warnings);
+  return kept.value;
+}
+
+function forgetGone(file: string, data: Readonly<Record<string, string>>): void {
+  const keys = lastRead.get(file);
+  for (const key of keys?.keys() ?? []) {
+    if (!Object.hasOwn(data, key)) keys?.delete(key);
+  }
+}
+
+/** The keys of a ConfigMap whose meaning differs in `after`. Sections that are the same object cost nothing. */
+export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
+  const flags = (kind: "maintenance" | "protected", word: string): string[] =>
+    differing(asMap(before[kind]), asMap(after[kind])).map((key) => `${key}${word}`);
+  return [
+    ...(same(before.global, after.global) ? [] : ["global"]),
+    ...differing(before.sections, after.sections),
+    ...differing(before.flags, after.flags).map((key) => `${key}Enabled`),
+    ...flags("maintenance", "Maintenance"),
+    ...flags("protected", "Protected"),
+  ];
+}
+
+function asMap(set: ReadonlySet<string>): ReadonlyMap<string, Json> {
+  return new Map([...set].map((key) => [key, true]));
+}
+
+function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  return [...keys].filter((key) => !same(before.get(key), after.get(key))).toSorted();
+}
+
+function same(before: Json | undefined, after: Json | undefined): boolean {
+  return before === after || canonicalJson(before) === canonicalJson(after);
+}
+
+/**
+ * The ConfigMap with its overlay on top, leaf by leaf; of the overlay only `global` and sections count. This is
+ * what CONFIG_VALUES_PATH shows.
+ */
+export function withOverlay(config: ParsedConfig, overlay: ParsedConfig | undefined): ParsedConfig {
+  if (overlay === undefined) return config;
+  const sections = new Map(config.sections);
+  for (const [key, section] of overlay.sections) {
+    sections.set(key, merge(sections.get(key), section) as Section);
+  }
+  return { ...config, global: merge(config.global, overlay.global) as JsonObject | undefined, sections };
+}

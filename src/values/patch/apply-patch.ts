@@ -1,0 +1,264 @@
+/** Applies patches of hooks to values (docs/VALUES.md, "Patches"). */
+
+import jsonPatch from "fast-json-patch";
+
+import { DepthError, canonicalJson, isTooDeep } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject, Section } from "../../model/index.ts";
+import { member, setMember } from "../merge.ts";
+import { PatchError } from "./patch.ts";
+import type { PatchOperation } from "./patch.ts";
+import { pointerOf, segmentsOf } from "./pointer.ts";
+
+type Container = JsonObject | Json[];
+
+/**
+ * Characters that the copies of one patch may add: without a limit, a few dozen that each double a value would fill
+ * the memory.
+ */
+const COPIES_LIMIT = 4 * 1024 * 1024;
+
+/**
+ * Applies a fresh patch to one section, strictly: a missing parent, removing or replacing what is not there, a bad
+ * index or a failed `test` throws PatchError (RFC 6902). `add` below an absent section creates it as a map. The
+ * section is not changed; what the patch did not touch is shared. Undefined = the section itself was removed.
+ */
+export function applyPatch(
+  section: Section | undefined,
+  operations: readonly PatchOperation[],
+): Section | undefined {
+  if (operations.length === 0) return section;
+  const document = PatchedDocument.of(keyOf(operations), section);
+  for (const operation of operations) applyStrictly(document, operation);
+  return checked(document.section);
+}
+
+/**
+ * Applies stored patches to fresh layers, tolerantly: an operation that no longer fits is left out, `test` is not
+ * looked at again, `replace` of a missing value adds it, and a removed section is an empty one. Undefined only when
+ * there is neither a section nor a patch.
+ */
+export function replay(
+  section: Section | undefined,
+  operations: readonly PatchOperation[],
+): Section | undefined {
+  if (operations.length === 0) return section;
+  const document = PatchedDocument.of(keyOf(operations), section ?? {});
+  for (const operation of operations) {
+    applyTolerantly(document, operation);
+    if (typeof document.section !== "object" || document.section === null) document.section = {};
+  }
+  return checked(document.section);
+}
+
+/** Replays one operation on a single value, at `path` relative to that value; `path` is not empty. */
+export function replayBelow(value: Json, operation: PatchOperation, path: string): Json {
+  const document = PatchedDocument.of("", value);
+  applyTolerantly(document, { ...operation, path: `/${path}` });
+  return document.section ?? null;
+}
+
+/**
+ * Operations as they are stored: without `test`, and marked where a segment looks like an index but is a key of a
+ * map, so that `compact` may fold them. `section` is what they were applied to.
+ */
+export function forStorage(
+  section: Section | undefined,
+  operations: readonly PatchOperation[],
+): PatchOperation[] {
+  const document = PatchedDocument.of(keyOf(operations), section);
+  const stored: PatchOperation[] = [];
+  for (const operation of operations) {
+    const marked = { ...operation, maps: true as const };
+    const keep = hasIndex(operation.path) && !("from" in operation) && passesMapsOnly(document, marked);
+    applyStrictly(document, operation);
+    if (operation.op !== "test") stored.push(keep ? marked : operation);
+  }
+  return stored;
+}
+
+/** True when a segment of `path` looks like an index of a list. */
+export function hasIndex(path: string): boolean {
+  return segmentsOf(path).some((segment) => segment === "-" || isIndex(segment));
+}
+
+/** Puts the section below a root, so that operations on the section as a whole are like any other. */
+class PatchedDocument {
+  readonly key: string;
+  readonly root: JsonObject;
+  /** Characters that copies have added so far. */
+  copied = 0;
+  /** Containers made in this run; all others are copied before they are changed. */
+  readonly #own = new Set<Container>();
+
+  constructor(key: string, root: JsonObject) {
+    this.key = key;
+    this.root = root;
+    this.#own.add(root);
+  }
+
+  static of(key: string, section: Json | undefined): PatchedDocument {
+    const document = new PatchedDocument(key, {});
+    if (section !== undefined) document.section = section;
+    return document;
+  }
+
+  get section(): Json | undefined {
+    return member(this.root, this.key);
+  }
+
+  set section(value: Json) {
+    setMember(this.root, this.key, value);
+  }
+
+  /** A copy that can be changed without changing the original. */
+  fork(): PatchedDocument {
+    return new PatchedDocument(this.key, { ...this.root });
+  }
+
+  get(segments: readonly string[]): Json | undefined {
+    let value: Json | undefined = this.root;
+    for (const segment of segments) value = childOf(value, segment);
+    return value;
+  }
+
+  /** Copies every container above `segments` that is not a copy already. */
+  open(segments: readonly string[]): void {
+    let parent: Container = this.root;
+    for (const segment of segments.slice(0, -1)) {
+      const child: Json | undefined = childOf(parent, segment);
+      if (!isContainer(child)) return;
+      const copy: Container = this.#own.has(child) ? child : copyOf(child);
+      this.#own.add(copy);
+      putChild(parent, segment, copy);
+      parent = copy;
+    }
+  }
+}
+
+function keyOf(operations: readonly PatchOperation[]): string {
+  return segmentsOf(operations[0]?.path ?? "")[0] ?? "";
+}
+
+function checked(section: Json | undefined): Section | undefined {
+  if (section === undefined) return undefined;
+  if (section === null || typeof section !== "object")
+    throw new PatchError("a section must be a map or a list");
+  // Several operations together may nest deeper than each of them.
+  if (isTooDeep(section)) throw new PatchError(new DepthError("what it makes of the values").message);
+  return section;
+}
+
+function applyStrictly(document: PatchedDocument, operation: PatchOperation): void {
+  if (operation.op === "add" && document.section === undefined) document.section = {};
+  const problem = misfit(document, operation);
+  if (problem !== undefined) throw new PatchError(`${operation.op} ${operation.path}: ${problem}`);
+  if (operation.op !== "test") execute(document, operation);
+}
+
+function applyTolerantly(document: PatchedDocument, stored: PatchOperation): void {
+  if (stored.op === "test" || !passesMapsOnly(document, stored)) return;
+  const operation = asAdd(document, stored);
+  if (misfit(document, operation) === undefined) execute(document, operation);
+}
+
+/** `replace` of a missing member is an `add`: the hook wanted the value to be there. */
+function asAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
+  if (operation.op !== "replace") return operation;
+  const parent = document.get(segmentsOf(operation.path).slice(0, -1));
+  return isJsonObject(parent) ? { ...operation, op: "add" } : operation;
+}
+
+function passesMapsOnly(document: PatchedDocument, operation: PatchOperation): boolean {
+  if (operation.maps !== true) return true;
+  const segments = segmentsOf(operation.path);
+  return segments.every((_, index) => isJsonObject(document.get(segments.slice(0, index))));
+}
+
+/** Why `operation` does not fit the document; undefined when it does. */
+function misfit(document: PatchedDocument, operation: PatchOperation): string | undefined {
+  const segments = segmentsOf(operation.path);
+  switch (operation.op) {
+    case "add":
+      return misfitOfTarget(document, segments);
+    case "remove":
+    case "replace":
+      return document.get(segments) === undefined ? "there is nothing at this path" : undefined;
+    case "test":
+      return sameJson(document.get(segments), operation.value) ? undefined : "the value there is another one";
+    case "copy":
+    case "move":
+      return misfitOfTransfer(document, operation);
+  }
+}
+
+function sameJson(actual: Json | undefined, wanted: Json): boolean {
+  return actual !== undefined && canonicalJson(actual) === canonicalJson(wanted);
+}
+
+function misfitOfTransfer(
+  document: PatchedDocument,
+  operation: PatchOperation & { op: "copy" | "move" },
+): string | undefined {
+  const value = document.get(segmentsOf(operation.from));
+  if (value === undefined) return `there is nothing at ${operation.from}`;
+  if (operation.op === "copy" && document.copied + sizeOf(value) > COPIES_LIMIT)
+    return "the copies make the values more than 4 MiB larger";
+  if (operation.op === "copy" || operation.from === operation.path) {
+    return misfitOfTarget(document, segmentsOf(operation.path));
+  }
+  if (operation.path.startsWith(`${operation.from}/`)) return "a value cannot be moved into itself";
+  const without = document.fork();
+  execute(without, { op: "remove", path: operation.from });
+  return misfitOfTarget(without, segmentsOf(operation.path));
+}
+
+function misfitOfTarget(document: PatchedDocument, segments: readonly string[]): string | undefined {
+  const parent = document.get(segments.slice(0, -1));
+  if (isJsonObject(parent)) return undefined;
+  if (!Array.isArray(parent)) return `there is no map or list at ${pointerOf(segments.slice(0, -1))}`;
+  const last = segments.at(-1) ?? "";
+  if (last === "-") return undefined;
+  return isIndex(last) && Number(last) <= parent.length ? undefined : "the index is outside the list";
+}
+
+function execute(document: PatchedDocument, operation: PatchOperation): void {
+  if (operation.op === "move") return move(document, operation);
+  if (operation.op === "copy") document.copied += sizeOf(document.get(segmentsOf(operation.from)));
+  document.open(segmentsOf(operation.path));
+  jsonPatch.applyOperation(document.root, operation, false, true, true);
+}
+
+/** As two operations: the index of the target counts after the removal (RFC 6902 §4.4). */
+function move(document: PatchedDocument, operation: { readonly path: string; readonly from: string }): void {
+  const value = document.get(segmentsOf(operation.from));
+  if (value === undefined || operation.from === operation.path) return;
+  execute(document, { op: "remove", path: operation.from });
+  execute(document, { op: "add", path: operation.path, value });
+}
+
+function sizeOf(value: Json | undefined): number {
+  return JSON.stringify(value)?.length ?? 0;
+}
+
+function isIndex(segment: string): boolean {
+  return /^(?:0|[1-9]\d*)$/.test(segment);
+}
+
+function isContainer(value: Json | undefined): value is Container {
+  return typeof value === "object" && value !== null;
+}
+
+function childOf(value: Json | undefined, segment: string): Json | undefined {
+  if (Array.isArray(value)) return isIndex(segment) ? value[Number(segment)] : undefined;
+  return isJsonObject(value) ? member(value, segment) : undefined;
+}
+
+function putChild(parent: Container, segment: string, child: Json): void {
+  if (Array.isArray(parent)) parent[Number(segment)] = child;
+  else setMember(parent, segment, child);
+}
+
+function copyOf(value: Container): Container {
+  return Array.isArray(value) ? [...value] : { ...value };
+}

@@ -1,0 +1,99 @@
+/** Reads the patch files of hooks (docs/VALUES.md, "Patches"). */
+
+import { isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+import { splitStream } from "./split-stream.ts";
+import { PatchError } from "./patch.ts";
+import type { ParsedPatch, PatchOperation, PatchRules } from "./patch.ts";
+import { pointerOf, segmentsOf } from "./pointer.ts";
+
+const FLAG_SUFFIX = "Enabled";
+const FORBIDDEN_SEGMENTS = new Set(["__proto__"]);
+
+/** Most operations of one patch: each may have to move everything in a list. */
+const MOST_OPERATIONS = 10_000;
+
+/**
+ * Reads a patch file: one operation, an array, or a stream of both. Every operation is
+ * checked against `rules`; a path with dots in place of slashes is accepted with a warning.
+ * Throws PatchError, which never quotes values.
+ */
+export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
+  const flags = new Map<string, boolean | undefined>();
+  const warnings: string[] = [];
+  const operations: PatchOperation[] = [];
+  const all = splitStream(text).flat();
+  if (all.length > MOST_OPERATIONS)
+    throw new PatchError(`${all.length} operations, more than ${MOST_OPERATIONS}: put whole lists or maps`);
+  for (const raw of all) {
+    const operation = readOperation(raw, warnings);
+    const flag = rules.kind === "global" ? flagOf(operation.path) : undefined;
+    if (flag === undefined) operations.push(allowed(operation, rules));
+    else if (operation.op !== "test") flags.set(flag, flagValue(operation));
+  }
+  return { operations, flags, warnings };
+}
+
+function readOperation(raw: Json, warnings: string[]): PatchOperation {
+  if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
+  const path = pathOf(raw, "path", warnings);
+  const op = typeof raw["op"] === "string" ? raw["op"] : "";
+  switch (op) {
+    case "add":
+    case "replace":
+    case "test":
+      return { op, path, value: valueOf(raw, path) };
+    case "remove":
+      return { op: "remove", path };
+    case "move":
+    case "copy":
+      return { op, path, from: pathOf(raw, "from", warnings) };
+    default:
+      throw new PatchError(`${path}: op must be one of add, remove, replace, move, copy, test`);
+  }
+}
+
+function valueOf(raw: JsonObject, path: string): Json {
+  const value = raw["value"];
+  if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
+  return value;
+}
+
+function pathOf(raw: JsonObject, name: "path" | "from", warnings: string[]): string {
+  const path = raw[name];
+  if (typeof path !== "string" || path === "") throw new PatchError(`a patch operation needs a "${name}"`);
+  const pointer = path.startsWith("/") ? path : pointerOf(path.split("."));
+  if (pointer !== path) warnings.push(`${name} "${path}" has no slash; taken as "${pointer}"`);
+  if (/~(?![01])/.test(pointer)) throw new PatchError(`${pointer}: "~" must be written "~0"`);
+  if (segmentsOf(pointer).some((segment) => FORBIDDEN_SEGMENTS.has(segment))) {
+    throw new PatchError(`${pointer}: "__proto__" is not allowed in a path`);
+  }
+  return pointer;
+}
+
+function flagOf(path: string): string | undefined {
+  const segments = segmentsOf(path);
+  const name = segments[0] ?? "";
+  const isFlag = segments.length === 1 && name.endsWith(FLAG_SUFFIX) && name !== FLAG_SUFFIX;
+  return isFlag ? name.slice(0, -FLAG_SUFFIX.length) : undefined;
+}
+
+function flagValue(operation: PatchOperation): boolean | undefined {
+  if (operation.op === "remove") return undefined;
+  const value = "value" in operation ? operation.value : undefined;
+  if (value === true || value === "true") return true;
+  if (value === false || value === "false") return false;
+  throw new PatchError(`${operation.path}: the value of a flag must be true or false`);
+}
+
+function allowed(operation: PatchOperation, rules: PatchRules): PatchOperation {
+  const key = rules.kind === "global" ? "global" : rules.valuesKey;
+  const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];
+  const foreign = paths.find((path) => segmentsOf(path)[0] !== key);
+  if (foreign === undefined) return operation;
+  const may =
+    rules.kind === "global"
+      ? "a global hook may patch /global/… and /<module>Enabled only"
+      : `a hook of this module may patch /${key}/… only`;
+  throw new PatchError(`${foreign}: ${may}`);
+}

@@ -1,0 +1,96 @@
+/** Finds references and patterns of a schema that cannot be used. */
+
+import { oneLine } from "../../lib/index.ts";
+import type { JsonObject, Problem } from "../../model/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import { compilePattern } from "./pattern.ts";
+import { pointerOf } from "../patch/pointer.ts";
+import { allSchemas, resolveRef, subSchemas } from "./schema-tree.ts";
+
+/** Everything that is wrong with the references and patterns of a schema, with paths. */
+export function checkSchema(root: JsonObject, file: string): Problem[] {
+  const problems: Problem[] = [];
+  for (const [pointer, schema] of allSchemas(root)) {
+    const report = (message: string, remedy?: string): void => {
+      problems.push({
+        file,
+        key: pointer === "" ? "/" : pointer,
+        message,
+        ...(remedy === undefined ? {} : { remedy }),
+      });
+    };
+    checkRef(root, schema, report);
+    for (const pattern of patternsIn(schema)) checkPattern(pattern, report);
+  }
+  return problems;
+}
+
+type Report = (message: string, remedy?: string) => void;
+
+function checkRef(root: JsonObject, schema: JsonObject, report: Report): void {
+  const { $ref } = schema;
+  if ($ref === undefined) return;
+  if (typeof $ref !== "string") return report("$ref must be a string");
+  if (!$ref.startsWith("#")) return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… only");
+  if (resolveRef(root, $ref) === undefined) return report(`$ref "${$ref}" points to nothing`);
+  if (isEndless(root, schema, [])) report(`$ref "${$ref}" leads back to itself`);
+}
+
+/** True when following references and branches, without going into any member or item, never ends. */
+function isEndless(root: JsonObject, schema: JsonObject, above: readonly JsonObject[]): boolean {
+  if (above.includes(schema)) return schema === above[0];
+  const path = [...above, schema];
+  const target = typeof schema["$ref"] === "string" ? resolveRef(root, schema["$ref"]) : undefined;
+  if (target !== undefined && isEndless(root, target, path)) return true;
+  return subSchemas(schema).some((sub) => sub.relation === "same" && isEndless(root, sub.schema, path));
+}
+
+function patternsIn(schema: JsonObject): string[] {
+  const { pattern, patternProperties } = schema;
+  const named = isJsonObject(patternProperties) ? Object.keys(patternProperties) : [];
+  return typeof pattern === "string" ? [pattern, ...named] : named;
+}
+
+function checkPattern(pattern: string, report: Report): void {
+  try {
+    compilePattern(pattern);
+  } catch (error) {
+    report(`pattern ${JSON.stringify(pattern)} cannot be used: ${oneLine(error, 200)}`);
+  }
+}
+
+/** JSON pointers (with `*` for any member or item) of values that must never be shown. */
+export function secretPathsOf(root: JsonObject): string[] {
+  const found = new Set<string>();
+  collectSecrets(root, { schema: root, path: "", above: [] }, found);
+  return [...found];
+}
+
+interface SchemaNode {
+  readonly schema: JsonObject;
+  readonly path: string;
+  readonly above: readonly JsonObject[];
+}
+
+function collectSecrets(root: JsonObject, place: SchemaNode, found: Set<string>): void {
+  const { schema, path, above } = place;
+  if (above.includes(schema)) return;
+  if (isSecret(schema)) found.add(path);
+  const next = [...above, schema];
+  const target = typeof schema["$ref"] === "string" ? resolveRef(root, schema["$ref"]) : undefined;
+  if (target !== undefined) collectSecrets(root, { schema: target, path, above: next }, found);
+  for (const sub of subSchemas(schema)) {
+    if (sub.relation === "definition") continue;
+    const [keyword, name] = sub.path;
+    const step = keyword === "properties" ? pointerOf([name ?? ""]) : "/*";
+    const below = sub.relation === "same" ? path : path + step;
+    collectSecrets(root, { schema: sub.schema, path: below, above: next }, found);
+  }
+}
+
+function isSecret(schema: JsonObject): boolean {
+  return (
+    ["writeOnly", "x-secret", "x-sensitive"].some((keyword) => schema[keyword] === true) ||
+    schema["format"] === "password"
+  );
+}

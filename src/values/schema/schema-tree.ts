@@ -1,0 +1,121 @@
+/** Walks over the schemas of a document. */
+
+import { isJsonObject } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+import { member, setMember } from "../merge.ts";
+import { pointerOf, segmentsOf } from "../patch/pointer.ts";
+
+/**
+ * How a sub-schema belongs to its parent: `part` describes a member or an item of the value, `same` the same value
+ * as the parent (allOf, anyOf, oneOf), `definition` nothing until it is referred to.
+ */
+type Relation = "part" | "same" | "definition";
+
+export interface SubSchema {
+  readonly path: readonly string[];
+  readonly schema: JsonObject;
+  readonly relation: Relation;
+}
+
+const MAPS: readonly (readonly [string, Relation])[] = [
+  ["properties", "part"],
+  ["patternProperties", "part"],
+  ["definitions", "definition"],
+  ["$defs", "definition"],
+  ["dependencies", "same"],
+];
+const LISTS: readonly (readonly [string, Relation])[] = [
+  ["items", "part"],
+  ["allOf", "same"],
+  ["anyOf", "same"],
+  ["oneOf", "same"],
+];
+const SINGLES: readonly (readonly [string, Relation])[] = [
+  ["items", "part"],
+  ["additionalProperties", "part"],
+  ["additionalItems", "part"],
+  ["contains", "part"],
+  ["propertyNames", "part"],
+  ["not", "same"],
+  ["if", "same"],
+  ["then", "same"],
+  ["else", "same"],
+];
+
+/** The schemas directly below a schema. */
+export function subSchemas(schema: JsonObject): SubSchema[] {
+  const found: SubSchema[] = [];
+  const add = (value: Json | undefined, path: string[], relation: Relation): void => {
+    if (isJsonObject(value)) found.push({ path, schema: value, relation });
+  };
+  for (const [keyword, relation] of MAPS) {
+    const under = schema[keyword];
+    if (!isJsonObject(under)) continue;
+    for (const name of Object.keys(under)) add(member(under, name), [keyword, name], relation);
+  }
+  for (const [keyword, relation] of LISTS) {
+    const under = schema[keyword];
+    if (Array.isArray(under)) under.forEach((item, index) => add(item, [keyword, String(index)], relation));
+  }
+  for (const [keyword, relation] of SINGLES) add(schema[keyword], [keyword], relation);
+  return found;
+}
+
+/** Every schema of a document, the root first, with its JSON pointer. */
+export function* allSchemas(root: JsonObject, pointer = ""): Generator<readonly [string, JsonObject]> {
+  yield [pointer, root];
+  for (const sub of subSchemas(root)) yield* allSchemas(sub.schema, pointer + pointerOf(sub.path));
+}
+
+/** A copy in which `change` was applied to every schema, the outer ones first. */
+export function mapSchemas(
+  schema: JsonObject,
+  change: (schema: JsonObject, pointer: string) => JsonObject,
+  pointer = "",
+): JsonObject {
+  const result = { ...change(schema, pointer) };
+  for (const sub of subSchemas(result)) {
+    const mapped = mapSchemas(sub.schema, change, pointer + pointerOf(sub.path));
+    const [keyword = "", name] = sub.path;
+    if (name === undefined) result[keyword] = mapped;
+    else result[keyword] = withChild(result[keyword], name, mapped);
+  }
+  return result;
+}
+
+function withChild(container: Json | undefined, name: string, child: JsonObject): Json {
+  if (Array.isArray(container)) return container.with(Number(name), child);
+  const copy = isJsonObject(container) ? { ...container } : {};
+  setMember(copy, name, child);
+  return copy;
+}
+
+/** What a local `$ref` (`#`, `#/definitions/x`) points to; undefined when there is no schema. */
+export function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
+  if (ref === "#") return root;
+  if (!ref.startsWith("#/")) return undefined;
+  let found: Json | undefined = root;
+  for (const segment of segmentsOf(decodeURI(ref.slice(1)))) found = step(found, segment);
+  return isJsonObject(found) ? found : undefined;
+}
+
+function step(value: Json | undefined, segment: string): Json | undefined {
+  if (Array.isArray(value)) return value[Number(segment)];
+  return isJsonObject(value) ? member(value, segment) : undefined;
+}
+
+/** The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. */
+export function* sameValue(
+  root: JsonObject,
+  schema: JsonObject,
+  seen = new Set<JsonObject>(),
+): Generator<JsonObject> {
+  if (seen.has(schema)) return;
+  seen.add(schema);
+  yield schema;
+  const target = typeof schema["$ref"] === "string" ? resolveRef(root, schema["$ref"]) : undefined;
+  if (target !== undefined) yield* sameValue(root, target, seen);
+  for (const sub of subSchemas(schema)) {
+    if (sub.relation === "same" && sub.path[0] !== "not") yield* sameValue(root, sub.schema, seen);
+  }
+}
