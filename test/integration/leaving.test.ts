@@ -42,7 +42,8 @@ describe("the operator's CRDs and its end", () => {
 
   const kubectl = (...args: readonly string[]): Promise<string> => own.kubectl(["-n", NS, ...args]);
   const wait = async (object: string, what: string): Promise<void> => {
-    await kubectl("wait", object, "--for=create", "--timeout=30s");
+    // What is to go may be gone already.
+    if (what !== "delete") await kubectl("wait", object, "--for=create", "--timeout=30s");
     await kubectl("wait", object, `--for=${what}`, "--timeout=30s");
   };
   const names = async (kind: string): Promise<string[]> => {
