@@ -18,17 +18,21 @@ export interface RunSettings {
   readonly logProxyHookJson: boolean;
 }
 
-/** One run of a hook. Values are JSON texts. */
-export interface HookRun {
+/** What one run of a hook is given. Values are JSON texts. */
+export interface HookRunInput {
   readonly hook: Hook;
   readonly triggers: readonly HookTrigger[];
   readonly snapshots: SnapshotSource;
   readonly values: ScratchData;
   readonly configValues: ScratchData;
-  readonly settings: RunSettings;
-  readonly logger: Logger;
   readonly queue: string;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** With what hooks run. */
+interface Surroundings {
+  readonly settings: RunSettings;
+  readonly logger: Logger;
 }
 
 /** How a run went: `failure` (one line) or `output`, never both. */
@@ -43,7 +47,7 @@ export interface HookRunResult {
  * Runs a hook and reads what it leaves. Never throws. Nothing is read unless the exit code is 0; nothing is applied
  * here.
  */
-export async function runHook(request: HookRun): Promise<HookRunResult> {
+export async function runHook(request: HookRunInput & Surroundings): Promise<HookRunResult> {
   const { hook, triggers, snapshots, queue } = request;
   const [first] = triggers;
   const fields = {
@@ -58,7 +62,7 @@ export async function runHook(request: HookRun): Promise<HookRunResult> {
 }
 
 /** A run of a hook file with a given binding context. */
-export interface FileRun extends Pick<HookRun, "values" | "configValues" | "settings" | "logger" | "signal"> {
+export interface FileRun extends Surroundings, Pick<HookRunInput, "values" | "configValues" | "signal"> {
   readonly hook: HookFile & { readonly id: string };
   readonly context: ScratchData;
   /** Fields of each log line of its output. */

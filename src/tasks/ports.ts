@@ -1,9 +1,16 @@
 /** The ports through which tasks reach other rooms. */
 
 import type { OnWait, ReleaseOutcome } from "../helm/index.ts";
-import type { SnapshotSource } from "../hooks/index.ts";
+import type {
+  HookRunInput,
+  HookRunResult,
+  LoadedHook,
+  MetricOperation,
+  ObjectOperation,
+  SnapshotSource,
+} from "../hooks/index.ts";
 import type { Clock, Limit, Logger } from "../lib/index.ts";
-import type { Hook, HookFile, HookTask, HookTrigger, Module, Problem, Task, Tree } from "../model/index.ts";
+import type { Hook, HookFile, HookTask, Module, Task, Tree } from "../model/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { Decision, ReleaseView, State } from "../state/index.ts";
@@ -11,7 +18,7 @@ import type { Pieces } from "./hook/files.ts";
 import type { PatchOperation } from "../values/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
-export interface BindingsPort {
+interface BindingsPort {
   /** Opens the watches of a hook; resolves when its objects are listed. Events stay locked. */
   enable(hook: Hook): Promise<void>;
   /** Tells the watches that a hook has now from those it had or will have; undefined while it has none. */
@@ -24,43 +31,16 @@ export interface BindingsPort {
   snapshots(hook: Hook): SnapshotSource;
 }
 
-export interface SchedulesPort {
+interface SchedulesPort {
   enable(hook: Hook): void;
   disable(hook: Hook): void;
-}
-
-/** What one run of a hook left, not yet applied. The task validates the texts of patches. */
-export interface HookRunPort {
-  (run: {
-    readonly hook: Hook;
-    readonly triggers: readonly HookTrigger[];
-    readonly snapshots: SnapshotSource;
-    readonly values: Pieces;
-    readonly configValues: Pieces;
-    readonly queue: string;
-    readonly signal: AbortSignal;
-  }): Promise<HookLeftovers>;
-}
-
-export interface HookLeftovers {
-  /** Set when the run failed: exit code, time-out, a malformed file. One line. */
-  readonly failure: string | undefined;
-  readonly durationMs: number;
-  /** CPU time and memory of its processes, where they are known. */
-  readonly usage?: Usage | undefined;
-  readonly configPatch: string;
-  readonly valuesPatch: string;
-  /** Applies object operations; throws with a message when one fails. */
-  applyObjects(): Promise<void>;
-  /** Applies metric operations; throws when one is refused. */
-  applyMetrics(): void;
 }
 
 type ScriptAnswer =
   | { readonly enabled: boolean; readonly reason: string | undefined }
   | { readonly failure: string };
 
-export interface ReleasesPort {
+interface ReleasesPort {
   /**
    * Installs or upgrades the module's release if needed; throws on failure, ForeignReleaseError for a foreign one.
    */
@@ -104,7 +84,7 @@ export interface ReleasesPort {
 }
 
 /** Writes to the ConfigMap (or the overlay); throws when the write failed. */
-export interface ConfigPort {
+interface ConfigPort {
   write(key: string, operations: readonly PatchOperation[]): Promise<void>;
   /** Judges the last content again: keys of a new module directory have a meaning now. */
   judgeAgain(): void;
@@ -146,18 +126,26 @@ export interface Ports {
   readonly releases: ReleasesPort;
   readonly config: ConfigPort;
   readonly recorder: Recorder;
-  readonly runHook: HookRunPort;
+  /** Runs the process of a hook and reads what it leaves; never throws, applies nothing. */
+  readonly runHook: (run: HookRunInput) => Promise<HookRunResult>;
+  /** Applies object operations of a hook; throws with a message when one fails. */
+  readonly applyObjects: (operations: readonly ObjectOperation[]) => Promise<void>;
+  /** Applies metric operations of a hook; throws when one is refused. */
+  readonly hookMetrics: {
+    apply(
+      operations: readonly MetricOperation[],
+      owner: { readonly hook: string; readonly module: string | undefined },
+    ): void;
+  };
   readonly runScript: (script: {
     readonly module: Module;
     readonly values: Pieces;
     readonly configValues: Pieces;
     readonly signal: AbortSignal;
   }) => Promise<ScriptAnswer>;
-  readonly loadHook: (
-    file: HookFile,
-    module: string | undefined,
-  ) => Promise<{ readonly hook: Hook } | { readonly problem: Problem }>;
-  readonly readTree: () => Promise<Tree>;
+  readonly loadHook: (file: HookFile, module: string | undefined) => Promise<LoadedHook>;
+  /** Reads the directories again; what is broken or missing stays in force until it is mended or confirmed. */
+  readonly readTree: (previous: Tree) => Promise<Tree>;
   /** Asks for another reload in `ms` milliseconds. */
   readonly lookAgain: (ms: number) => void;
   /**

@@ -20,8 +20,9 @@ import type { ReleaseView } from "../../src/state/index.ts";
 import { ForeignReleaseError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
 import { hookTask } from "../../src/hooks/index.ts";
+import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
-import type { Ports, HookLeftovers } from "../../src/tasks/index.ts";
+import type { Ports } from "../../src/tasks/index.ts";
 import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
@@ -87,6 +88,10 @@ const SPIN = 2000;
 
 /** When the directories are read once more after something was missed in them. */
 const SECOND_LOOK_MS = 4000;
+
+/** The input of a run as tasks give it. */
+type Given = HookRunInput & { values: Pieces; configValues: Pieces; signal: AbortSignal };
+type Pieces = readonly Uint8Array[];
 
 /** The engine with all its tasks over scripted hooks and a made-up helm, in virtual time. */
 export class EngineLab {
@@ -157,6 +162,8 @@ export class EngineLab {
   #globalHooks: readonly HookSpec[];
   readonly #ports: Ports;
   readonly #runs = new Map<string, number>();
+  /** What hooks do to objects and metrics, by what stands for it in their output. */
+  readonly #acts = new WeakMap<object, HookAct>();
 
   constructor(world: {
     modules?: readonly ModuleSpec[];
@@ -379,7 +386,7 @@ export class EngineLab {
     return all.find((spec) => idOf(spec) === hook.id);
   }
 
-  async #runHook(run: Parameters<Ports["runHook"]>[0]): Promise<HookLeftovers> {
+  async #runHook(run: Given): Promise<HookRunResult> {
     const { hook, triggers } = run;
     const count = (this.#runs.get(hook.id) ?? 0) + 1;
     this.#runs.set(hook.id, count);
@@ -398,14 +405,15 @@ export class EngineLab {
     const act = spec === undefined ? { fail: "no such file" } : (spec.act?.(triggers, count) ?? {});
     const takes = act.takes;
     if (takes !== undefined) await this.#alone(run.queue, () => this.#pass(takes, run.signal));
-    return {
-      failure: act.fail,
-      durationMs: act.takes ?? 0,
-      configPatch: act.config === undefined ? "" : JSON.stringify(act.config),
-      valuesPatch: act.values === undefined ? "" : JSON.stringify(act.values),
-      applyObjects: async () => act.objects?.(),
-      applyMetrics: () => act.metrics?.(),
+    if (act.fail !== undefined) return { result: undefined, failure: act.fail };
+    const output = {
+      configPatchText: act.config === undefined ? "" : JSON.stringify(act.config),
+      valuesPatchText: act.values === undefined ? "" : JSON.stringify(act.values),
+      metrics: [],
+      objects: [],
     };
+    this.#acts.set(output.objects, act).set(output.metrics, act);
+    return { result: undefined, output };
   }
 
   /** Keeps the log, and ends an engine that spins without time passing. */
@@ -557,7 +565,9 @@ export class EngineLab {
           tell(`converged: ${seconds} s`);
         },
       },
-      runHook: (run) => this.#runHook(run),
+      runHook: (run) => this.#runHook(run as Given),
+      applyObjects: async (operations) => this.#acts.get(operations)?.objects?.(),
+      hookMetrics: { apply: (operations) => this.#acts.get(operations)?.metrics?.() },
       runScript: ({ module, values }) => {
         const spec = this.#modules.find((each) => each.name === module.name);
         const { enabledModules } = (JSON.parse(textOf(values)) as { global: { enabledModules: string[] } })
@@ -582,7 +592,7 @@ export class EngineLab {
         const refused = spec === undefined ? "gone" : spec.refused;
         if (spec === undefined || refused !== undefined)
           return Promise.resolve({ problem: { file: file.path, message: refused ?? "" } });
-        return Promise.resolve({ hook: this.#hook(spec) });
+        return Promise.resolve({ hook: this.#hook(spec), warnings: [] });
       },
       readTree: () => {
         this.onRead?.();

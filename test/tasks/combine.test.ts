@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 
 import { allowsFailure, hookTask } from "../../src/hooks/index.ts";
+import type { HookRunResult } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger, Task } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
 import { runTask } from "../../src/tasks/index.ts";
-import type { Ports, HookLeftovers } from "../../src/tasks/index.ts";
+import type { Ports } from "../../src/tasks/index.ts";
 import { event, hookWith, kubernetes, schedule, sync, tick } from "../hooks/build.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
@@ -64,13 +65,9 @@ function shown(triggers: readonly HookTrigger[]): string {
     .join(" ");
 }
 
-const NOTHING: HookLeftovers = {
-  failure: undefined,
-  durationMs: 1,
-  configPatch: "",
-  valuesPatch: "",
-  applyObjects: () => Promise.resolve(),
-  applyMetrics: () => {},
+const NOTHING: HookRunResult = {
+  result: undefined,
+  output: { configPatchText: "", valuesPatchText: "", metrics: [], objects: [] },
 };
 
 interface Run {
@@ -106,6 +103,8 @@ async function runsOf(words: string): Promise<Run[]> {
     },
     releases: { ensureCrds: () => Promise.resolve() },
     recorder: { hookRun: () => {} },
+    applyObjects: () => Promise.resolve(),
+    hookMetrics: { apply: () => {} },
     runHook: ({ hook, triggers }: { hook: Hook; triggers: readonly HookTrigger[] }) => {
       const left = queues.views()[0]?.tasks.length ?? 0;
       runs.push({ hook: hook.name, contexts: shown(triggers), left });

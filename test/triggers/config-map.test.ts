@@ -13,7 +13,7 @@ import type {
 import type { Hook } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
 import { judgePatches } from "../../src/tasks/hook/patches.ts";
-import type { HookLeftovers } from "../../src/tasks/index.ts";
+import type { HookOutput } from "../../src/hooks/index.ts";
 import { ConfigMapSource } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { keepLog } from "../support/logged.ts";
@@ -311,13 +311,14 @@ describe("an overlay", () => {
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
     await lab.source.refresh();
     const hook = { module: undefined } as unknown as Hook;
-    const left = (value: unknown): HookLeftovers =>
-      ({
-        configPatch: JSON.stringify({ op: "add", path: "/global/port", value }),
-        valuesPatch: "",
-      }) as HookLeftovers;
+    const output = (value: unknown): HookOutput => ({
+      configPatchText: JSON.stringify({ op: "add", path: "/global/port", value }),
+      valuesPatchText: "",
+      metrics: [],
+      objects: [],
+    });
     const judge = (value: unknown) =>
-      judgePatches(lab.state.values, { hook, key: "global", left: left(value) });
+      judgePatches(lab.state.values, { hook, key: "global", output: output(value) });
     expect(() => judge("none")).toThrow("config values patch makes global invalid: /port");
     expect(judge(81).config).toHaveLength(1);
   });

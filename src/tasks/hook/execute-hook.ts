@@ -1,14 +1,18 @@
-/** Runs a hook and applies what it leaves (docs/HOOKS.md, "What takes effect when"). */
+/**
+ * The life of one run of a hook: its inputs, the process, what it left, the judgement of that, the effects in order,
+ * the record (docs/HOOKS.md, "What takes effect when").
+ */
 
 import { allowsFailure } from "../../hooks/index.ts";
+import type { HookOutput, HookRunInput } from "../../hooks/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, hookActivation, bindingName } from "../../model/index.ts";
 import type { Hook, HookTrigger } from "../../model/index.ts";
+import type { Usage } from "../../process/index.ts";
 import type { Cause } from "../../state/index.ts";
 import { MANY_OPERATIONS } from "../../values/index.ts";
+import type { Ports } from "../ports.ts";
 import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
-import type { Pieces } from "./files.ts";
-import type { Ports, HookLeftovers } from "../ports.ts";
 import { judgePatches } from "./patches.ts";
 import type { JudgedPatches } from "./patches.ts";
 
@@ -37,61 +41,45 @@ export function failureText(error: unknown): string {
 }
 
 /**
- * Runs a hook and applies what it leaves, in this order: everything is parsed and validated; object patches;
- * metrics; ConfigMap; memory. Throws HookFailure when any step fails; then the whole run is repeated.
+ * Runs a hook and applies what it leaves. Throws HookFailure when any step fails; then the whole run is repeated.
  */
 export async function executeHook(ports: Ports, request: HookRunRequest): Promise<void> {
-  const { hook, triggers, queue } = request;
-  const left = await ports.runHook({
-    ...request,
-    snapshots: ports.bindings.snapshots(hook),
-    ...inputFiles(ports, hook),
-  });
-  const report = (result: "success" | "failed"): void => {
-    const first = triggers[0];
-    const binding = first === undefined ? "" : bindingName(first);
-    const activation = first === undefined ? "" : hookActivation(first);
-    const tolerated = result === "failed" && allowsFailure(triggers) ? "allowed" : result;
-    ports.recorder.hookRun({
-      hook,
-      binding,
-      queue,
-      activation,
-      seconds: left.durationMs / 1000,
-      usage: left.usage,
-      result: tolerated,
-    });
-  };
+  const { hook } = request;
+  const startedAt = ports.clock.monotonic();
+  const { result, failure, output } = await ports.runHook({ ...request, ...inputsOf(ports, hook) });
+  const took: Took = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
   try {
-    await takeEffect(ports, request, left);
+    if (output === undefined) throw new HookFailure(hook, failure ?? "it left nothing");
+    const patches = judge(ports, hook, output);
+    await takeEffect(ports, request, { output, patches });
   } catch (error) {
-    report("failed");
+    record(ports, request, { ...took, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
     throw error instanceof HookFailure ? error : new HookFailure(hook, oneLine(error));
   }
-  report("success");
+  record(ports, request, { ...took, result: "success" });
 }
 
-function inputFiles(ports: Ports, hook: Hook): { values: Pieces; configValues: Pieces } {
+/** The snapshots and values as they are at this moment. */
+function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
   const { values } = ports.state;
+  const snapshots = ports.bindings.snapshots(hook);
   const module = hook.module === undefined ? undefined : ports.state.module(hook.module)?.module;
   if (module === undefined)
-    return { values: globalValuesFile(values), configValues: globalConfigFile(values) };
+    return { snapshots, values: globalValuesFile(values), configValues: globalConfigFile(values) };
   return {
+    snapshots,
     values: moduleValuesFile(values, module, ports.state.enabledModules()),
     configValues: moduleConfigFile(values, module),
   };
 }
 
-async function takeEffect(ports: Ports, request: HookRunRequest, left: HookLeftovers): Promise<void> {
-  const { hook } = request;
-  if (left.failure !== undefined) throw new HookFailure(hook, left.failure);
+/** Objects and metrics were checked when they were read; patches of values are checked against the schemas here. */
+function judge(ports: Ports, hook: Hook, output: HookOutput): JudgedPatches {
   const key = sectionKey(ports, hook);
-  const patches = judgePatches(ports.state.values, { hook, key, left });
+  const patches = judgePatches(ports.state.values, { hook, key, output });
   for (const warning of patches.warnings)
     ports.logger.warn(warning, { hook: hook.name, module: hook.module });
-  await left.applyObjects();
-  left.applyMetrics();
-  await remember(ports, request, { key, patches });
+  return patches;
 }
 
 function sectionKey(ports: Ports, hook: Hook): string {
@@ -99,14 +87,22 @@ function sectionKey(ports: Ports, hook: Hook): string {
   return ports.state.module(hook.module)?.module.valuesKey ?? hook.module;
 }
 
-/** The ConfigMap first, memory after it: what counts as saved must be on the server. */
-async function remember(
+/** The effects in order: objects, metrics, the ConfigMap, memory. What fails stops those after it. */
+async function takeEffect(
   ports: Ports,
   request: HookRunRequest,
-  change: { key: string; patches: JudgedPatches },
+  { output, patches }: { output: HookOutput; patches: JudgedPatches },
 ): Promise<void> {
+  const { name, module } = request.hook;
+  await ports.applyObjects(output.objects);
+  ports.hookMetrics.apply(output.metrics, { hook: name, module });
+  await remember(ports, request, patches);
+}
+
+/** The ConfigMap first, memory after it: what counts as saved must be on the server. */
+async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPatches): Promise<void> {
   const { state } = ports;
-  const { key, patches } = change;
+  const key = sectionKey(ports, request.hook);
   const before = {
     globals: state.values.globalsDigest(),
     section: digestOf(ports, key),
@@ -151,4 +147,20 @@ function causeOf(trigger: HookTrigger | undefined): Cause {
     text: `${trigger?.type === "schedule" ? "schedule" : "kubernetes"} hook changed values`,
     place: "back",
   };
+}
+
+interface Took {
+  readonly seconds: number;
+  readonly usage: Usage | undefined;
+}
+
+function record(
+  ports: Ports,
+  { hook, triggers, queue }: HookRunRequest,
+  run: Took & { result: "success" | "allowed" | "failed" },
+): void {
+  const [first] = triggers;
+  const binding = first === undefined ? "" : bindingName(first);
+  const activation = first === undefined ? "" : hookActivation(first);
+  ports.recorder.hookRun({ hook, binding, queue, activation, ...run });
 }

@@ -2,10 +2,10 @@
 
 import { checkPatched, refusePatch } from "../../state/index.ts";
 import type { ValuesStore } from "../../state/index.ts";
+import type { HookOutput } from "../../hooks/index.ts";
 import type { Hook } from "../../model/index.ts";
 import { forStorage, parsePatch } from "../../values/index.ts";
 import type { ParsedPatch, PatchOperation } from "../../values/index.ts";
-import type { HookLeftovers } from "../ports.ts";
 
 /** Patches of one run that passed every check. */
 export interface JudgedPatches {
@@ -23,15 +23,15 @@ export interface JudgedPatches {
  */
 export function judgePatches(
   values: ValuesStore,
-  run: { hook: Hook; key: string; left: HookLeftovers },
+  run: { hook: Hook; key: string; output: HookOutput },
 ): JudgedPatches {
-  const { key, left } = run;
+  const { key, output } = run;
   const rules =
     run.hook.module === undefined
       ? ({ kind: "global" } as const)
       : ({ kind: "module", valuesKey: key } as const);
-  const config = parsePatch(left.configPatch, rules);
-  const own = parsePatch(left.valuesPatch, rules);
+  const config = parsePatch(output.configPatchText, rules);
+  const own = parsePatch(output.valuesPatchText, rules);
   judgeConfig(values, key, config);
   const stored = judgeValues(values, key, { config, own });
   return {

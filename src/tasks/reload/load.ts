@@ -1,6 +1,7 @@
 /** Reads the directories again and loads hooks and schemas. */
 
 import type { Hook, HookFile, Module, Problem, Tree } from "../../model/index.ts";
+import { tellTree } from "../../modules/index.ts";
 import type { ModuleRecord } from "../../state/index.ts";
 import { checkSchemas } from "./check-schemas.ts";
 import { isCurrent } from "../hook/current-hook.ts";
@@ -12,14 +13,16 @@ import { forgetSynchronized } from "../module/synchronized.ts";
  * or hooks are broken keeps its place and what was in force; its problem is recorded.
  */
 export async function loadTree(ports: Ports): Promise<Tree> {
-  const tree = await ports.readTree();
+  const before = ports.state.tree;
+  const tree = await ports.readTree(before);
+  tellTree(ports.logger, tree, before);
   if (tree.recheckAt !== undefined) ports.lookAgain(Math.max(0, tree.recheckAt - ports.clock.now()));
   retireModules(ports, tree);
   const covered = ports.state.coversConfig();
-  const before = moduleNames(ports);
+  const names = moduleNames(ports);
   recordTree(ports, tree);
   // Content that was refused may be valid with the files as they are now.
-  if (moduleNames(ports) !== before || ports.state.view.config.condition === "invalid")
+  if (moduleNames(ports) !== names || ports.state.view.config.condition === "invalid")
     ports.config.judgeAgain();
   // What changed by the files alone is handled by this very reload.
   if (covered) ports.state.coverConfig();
@@ -94,7 +97,7 @@ async function loadModule(ports: Ports, module: Module): Promise<void> {
 
 /** Configures hooks, in the order of their names; all problems are collected. */
 export async function loadHooks(
-  ports: Pick<Ports, "loadHook">,
+  ports: Pick<Ports, "loadHook" | "logger">,
   files: readonly HookFile[],
   module: string | undefined,
 ): Promise<{ hooks: Hook[]; problems: Problem[] }> {
@@ -102,8 +105,13 @@ export async function loadHooks(
   const hooks: Hook[] = [];
   const problems: Problem[] = [];
   for (const answer of answers) {
-    if ("hook" in answer) hooks.push(answer.hook);
-    else problems.push(answer.problem);
+    if ("problem" in answer) {
+      problems.push(answer.problem);
+      continue;
+    }
+    const { hook, warnings } = answer;
+    for (const warning of warnings) ports.logger.warn(warning, { hook: hook.name, module });
+    hooks.push(hook);
   }
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
