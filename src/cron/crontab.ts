@@ -1,8 +1,7 @@
 /** Reads a crontab line into a schedule that knows its next tick (docs/HOOKS.md, "Schedules"). */
 
 import { parseDuration } from "../lib/index.ts";
-import { CrontabError } from "./crontab-error.ts";
-import { type Fields, parseFields } from "./fields.ts";
+import { CrontabError, type Fields, parseFields } from "./fields.ts";
 import { nextMoment } from "./schedule.ts";
 import { isTimeZone } from "./zone.ts";
 

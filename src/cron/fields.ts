@@ -1,6 +1,15 @@
-/** Reads the five or six fields of a crontab line into sets of values. */
+/**
+ * Reads the five or six fields of a crontab line into sets of values. cron-parser would take signs here that crontabs
+ * do not have (L, W, #, H) and three fields, and its messages name no field.
+ */
 
-import { CrontabError } from "./crontab-error.ts";
+/** A crontab line that is not understood; the message names the field, what it may hold, and the line. */
+export class CrontabError extends Error {
+  constructor(problem: string, line: string) {
+    super(`${problem}: ${line}`);
+    this.name = "CrontabError";
+  }
+}
 
 /** The values a field allows. `star`: it was `*` or `?`, with or without a step. */
 export interface Field {

@@ -1,3 +1,3 @@
 export { parseCrontab } from "./crontab.ts";
-export { CrontabError } from "./crontab-error.ts";
+export { CrontabError } from "./fields.ts";
 export { CronTable } from "./table.ts";

@@ -1,4 +1,8 @@
-/** Turns wall-clock times into moments: what a daily job does when the clocks change. */
+/**
+ * Turns wall-clock times into moments: what a daily job does when the clocks change. cron-parser, asked with a zone,
+ * leaves out steps inside an hour that is skipped, runs a daily job again when it is asked during the hour that
+ * repeats, and knows only changes by whole hours.
+ */
 
 import { nextWall } from "./calendar.ts";
 import type { Fields } from "./fields.ts";
