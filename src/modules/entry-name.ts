@@ -1,6 +1,7 @@
 /** What the name of a directory says: order and name of a module, and whether it can be one. */
 
 import { camelCase } from "../lib/index.ts";
+import { SETTINGS } from "../values/index.ts";
 
 /** Order and name of a module, taken from the name of its directory or symlink. */
 export interface EntryName {
@@ -13,7 +14,7 @@ const RELEASE_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 const LONGEST_RELEASE_NAME = 53;
 
 /** Suffixes of the keys that stand beside a module's section in the ConfigMap, in kebab case. */
-const FLAG_SUFFIXES = ["-enabled", "-maintenance", "-protected"] as const;
+const FLAG_SUFFIXES = ["Enabled", ...SETTINGS.map(({ ending }) => ending)].map(kebabCase);
 
 /** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
 export function splitEntryName(entry: string, unnumberedOrder: number): EntryName {

@@ -162,7 +162,7 @@ async function fateOf(look: Look, module: Module, enabled: readonly string[]): P
   if (!flag.enabled) return switchedOff(look, module, `switched off by ${flag.by}`);
   const script = await askScript(look, module, enabled);
   if (script !== undefined) return script;
-  if (values.isSuspended(module.valuesKey)) return [module.name, "suspended", "helm is left alone"];
+  if (values.settings(module).suspended) return [module.name, "suspended", "helm is left alone"];
   if (module.chart === "none") return [module.name, "hooksOnly", "it has no chart"];
   if (look.releases.isReserved(module.name))
     return [module.name, "invalid", "its release would overwrite one that is never touched"];
@@ -183,9 +183,9 @@ function brokenness({ state }: Look, module: Module): string | undefined {
 
 function switchedOff({ releases, state }: Look, module: Module, why: string): Verdict {
   if (releases.ownership(module.name) !== "ours") return [module.name, "disabled", why];
-  if (state.values.isProtected(module.valuesKey))
-    return [module.name, "invalid", "the module is protected but switched off"];
-  if (state.values.isSuspended(module.valuesKey)) return [module.name, "suspended", why];
+  const settings = state.values.settings(module);
+  if (settings.protected) return [module.name, "invalid", "the module is protected but switched off"];
+  if (settings.suspended) return [module.name, "suspended", why];
   return [module.name, "delete", why];
 }
 

@@ -17,8 +17,7 @@ export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold
   return {
     ...record,
     name: module.name,
-    suspended: values.isSuspended(module.valuesKey),
-    protected: values.isProtected(module.valuesKey),
+    ...values.settings(module),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),
     sectionDigest: values.moduleConfigDigest(module),

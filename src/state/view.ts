@@ -1,6 +1,7 @@
 /** What the rest of the program sees of the state. */
 
 import type { EnabledBy, Json, LifecycleBinding, Module, Problem, Tree } from "../model/index.ts";
+import type { ModuleSettings } from "../values/index.ts";
 
 /** How far start-up is; `converging` until the first reload has ended, then `running`. */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
@@ -101,7 +102,7 @@ export interface ReleaseView {
 }
 
 /** Everything known of one module directory. */
-export interface ModuleView {
+export interface ModuleView extends ModuleSettings {
   readonly name: string;
   readonly module: Module;
   /** False until discovery has looked at it: `enabled` means nothing yet. */
@@ -111,10 +112,6 @@ export interface ModuleView {
   readonly enabledReason: string | undefined;
   readonly phase: ModulePhase;
   readonly activity: ModuleActivity;
-  /** `<camel>Maintenance: NoResourceReconciliation`: helm is left alone. */
-  readonly suspended: boolean;
-  /** `<camel>Protected: "true"`: never deleted or purged. */
-  readonly protected: boolean;
   /** Set when a person is needed: the state is Invalid. */
   readonly problem: Problem | undefined;
   readonly retry: RetryView | undefined;

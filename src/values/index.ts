@@ -1,6 +1,8 @@
 export { applyPatch, forStorage, replay } from "./patch/apply-patch.ts";
 export { MANY_OPERATIONS, compact } from "./compact.ts";
 export { changedKeys, parseConfigMap, withOverlay } from "./config/parse-config-map.ts";
+export { NO_SETTINGS, SETTINGS, guardKeys, keepsRelease } from "./config/module-settings.ts";
+export type { ModuleSettings } from "./config/module-settings.ts";
 export type { ParsedConfig } from "./config/parse-config-map.ts";
 export { describeUnknownKeys } from "./config/meant-key.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSection } from "./config/config-write.ts";

@@ -137,8 +137,8 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
     expect(Object.fromEntries(explain(page.input, places))).toEqual(Object.fromEntries(wanted));
   },
   "text flags": (page, text) => {
-    const { flags, maintenance, unknownKeys } = page.config;
-    const state = `${flags.get(KEY) === true ? "enabled" : "disabled"}${maintenance.has(KEY) ? " suspended" : ""}`;
+    const { flags, settings, unknownKeys } = page.config;
+    const state = `${flags.get(KEY) === true ? "enabled" : "disabled"}${settings.get(KEY)?.suspended === true ? " suspended" : ""}`;
     expect([`${KEY} ${state}`, `unknown: ${unknownKeys.join(", ")}`]).toEqual(lines(text));
   },
   "text problems": (page, text) => expect(problemsOf(page)).toEqual(lines(text)),

@@ -170,11 +170,12 @@ describe("what keeps a module", () => {
     [{ webMaintenance: "NoResourceReconciliation" }, true, false],
     [{ webProtected: "true" }, false, true],
   ] as const)("%j", (data, suspended, kept) => {
-    const store = storeOf([moduleOf("web"), moduleOf("db")]);
-    expect([store.isSuspended("web"), store.isProtected("web")]).toEqual([false, false]);
+    const [web, db] = [moduleOf("web"), moduleOf("db")];
+    const store = storeOf([web, db]);
+    expect(store.settings(web)).toEqual({ suspended: false, protected: false });
     store.setConfig(parsed(store, data), undefined);
-    expect([store.isSuspended("web"), store.isProtected("web")]).toEqual([suspended, kept]);
-    expect([store.isSuspended("db"), store.isProtected("db")]).toEqual([false, false]);
+    expect(store.settings(web)).toEqual({ suspended, protected: kept });
+    expect(store.settings(db)).toEqual({ suspended: false, protected: false });
   });
 
   it("a reload answers to protection of a module that its script may switch off", () => {

@@ -36,8 +36,7 @@ describe("parseConfigMap", () => {
     expect(parsed.global).toEqual({ a: 1 });
     expect(Object.fromEntries(parsed.sections)).toEqual({ one: { b: [1] }, two: ["x"] });
     expect(Object.fromEntries(parsed.flags)).toEqual({ one: true, two: false });
-    expect([...parsed.maintenance]).toEqual(["one"]);
-    expect([...parsed.protected]).toEqual(["one"]);
+    expect(Object.fromEntries(parsed.settings)).toEqual({ one: { suspended: true, protected: true } });
     expect(parsed.unknownKeys).toEqual(["other"]);
   });
 

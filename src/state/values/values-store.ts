@@ -5,16 +5,19 @@ import type { KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, ProblemError } from "../../model/index.ts";
 import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../../model/index.ts";
 import {
+  NO_SETTINGS,
   applyPatch,
   compact,
   compileSchemas,
   effective,
   explain,
+  keepsRelease,
   patchedSection,
   withOverlay,
 } from "../../values/index.ts";
 import type {
   Effective,
+  ModuleSettings,
   ParsedConfig,
   PatchOperation,
   Places,
@@ -276,14 +279,9 @@ export class ValuesStore {
     return { enabled: false, by: "none" };
   }
 
-  /** Whether helm leaves a module alone (`<camel>Maintenance: NoResourceReconciliation`). */
-  isSuspended(key: string): boolean {
-    return this.#config?.maintenance.has(key) ?? false;
-  }
-
-  /** Whether a module's release is never deleted (`<camel>Protected: "true"`). */
-  isProtected(key: string): boolean {
-    return this.#config?.protected.has(key) ?? false;
+  /** What the ConfigMap says of a module beside its section and flag. */
+  settings({ valuesKey }: Pick<Module, "valuesKey">): ModuleSettings {
+    return { ...NO_SETTINGS, ...this.#config?.settings.get(valuesKey) };
   }
 
   /** Digest of merged global values and merged flags. */
@@ -308,17 +306,16 @@ export class ValuesStore {
     const maybeOff = this.modules().filter(
       (module) => module.enabledScript !== undefined || !this.flag(module).enabled,
     );
-    const isKept = ({ valuesKey: key }: Module): boolean => this.isProtected(key) || this.isSuspended(key);
-    return [maybeOff.filter(isKept).map(({ name }) => name), [...(this.#config?.guards ?? [])].toSorted()];
+    const kept = maybeOff.filter((module) => keepsRelease(this.settings(module)));
+    return [kept.map(({ name }) => name), [...(this.#config?.guards ?? [])].toSorted()];
   }
 
-  /** Digest of a module's own part of the ConfigMap: section, maintenance, protection. */
+  /** Digest of a module's own part of the ConfigMap: section and settings. */
   moduleConfigDigest(module: Module): string {
     const key = module.valuesKey;
     return this.#digest(`module ${key}`, () => [
       this.#sectionDigest(key),
-      this.isSuspended(key),
-      this.isProtected(key),
+      { ...this.#config?.settings.get(key) },
     ]);
   }
 

@@ -46,6 +46,6 @@ function installAhead({ state, releases }: Ports, runs: readonly string[]): void
   releases.installAhead(requests);
 }
 
-function isForHelm({ values }: Ports["state"], { chart, valuesKey }: Module): boolean {
-  return chart !== "none" && !values.isSuspended(valuesKey);
+function isForHelm({ values }: Ports["state"], module: Module): boolean {
+  return module.chart !== "none" && !values.settings(module).suspended;
 }

@@ -3,6 +3,7 @@
 import { camelCase, oneLine } from "../../lib/index.ts";
 import type { PurgeTask, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
+import { guardKeys } from "../../values/index.ts";
 import type { ParsedConfig } from "../../values/index.ts";
 import { configIsMissing } from "./delete-module.ts";
 import type { Ports } from "../ports.ts";
@@ -31,8 +32,7 @@ export function purges(ports: Ports, candidates: readonly string[], isHeld: bool
 
 /** The key of the ConfigMap that protects or suspends the release of a module that is gone. */
 export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
-  const valuesKey = camelCase(release);
-  return [`${valuesKey}Protected`, `${valuesKey}Maintenance`].find((key) => config?.guards.has(key));
+  return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
 }
 
 /** Reports a release that is protected or suspended; true when it is. */

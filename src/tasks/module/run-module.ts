@@ -151,7 +151,7 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   const { module, absent } = run.record;
   checkComplete(run);
   const { values } = ports.state;
-  if (module.chart === "none" || values.isSuspended(module.valuesKey)) return undefined;
+  if (module.chart === "none" || values.settings(module).suspended) return undefined;
   const request = {
     module,
     values: helmValuesFile(values, module),

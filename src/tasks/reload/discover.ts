@@ -123,7 +123,7 @@ function reserved(module: Module, decision: Decision): Decision {
 /** A protected module that is disabled is a contradiction that only a person can solve. */
 function guard(ports: Ports, module: Module, decision: Decision): Decision {
   const { releases, state } = ports;
-  const isKept = state.values.isProtected(module.valuesKey) && releases.ownership(module.name) === "ours";
+  const isKept = state.values.settings(module).protected && releases.ownership(module.name) === "ours";
   if (!isKept) return decision;
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
   return {

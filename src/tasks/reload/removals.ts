@@ -5,6 +5,7 @@ import type { Module, Task } from "../../model/index.ts";
 import { deleteModuleKey } from "../../model/index.ts";
 import { brokenFiles, problemOf } from "../../state/index.ts";
 import { configIsMissing } from "../module/delete-module.ts";
+import { keepsRelease } from "../../values/index.ts";
 import type { Ports } from "../ports.ts";
 import { orphans, purges } from "../module/purge-release.ts";
 
@@ -30,7 +31,8 @@ function deletable(ports: Ports, modules: readonly Module[]): Module[] {
 function isDeletable(ports: Ports, module: Module, unreadable: boolean): boolean {
   const record = ports.state.module(module.name);
   if (record === undefined || record.enabled || problemOf(record) !== undefined) return false;
-  if ((unreadable && record.enabledBy === "script") || isGuarded(ports, module)) return false;
+  if ((unreadable && record.enabledBy === "script") || keepsRelease(ports.state.values.settings(module)))
+    return false;
   const owner = ports.releases.ownership(module.name);
   if (owner === "foreign") {
     ports.recorder.failed(
@@ -40,12 +42,6 @@ function isDeletable(ports: Ports, module: Module, unreadable: boolean): boolean
     );
   }
   return owner === "ours" || record.ranHere;
-}
-
-/** Protected and suspended modules are never deleted. */
-function isGuarded(ports: Ports, { valuesKey }: Module): boolean {
-  const { values } = ports.state;
-  return values.isProtected(valuesKey) || values.isSuspended(valuesKey);
 }
 
 /** A delete that was interrupted, of which only the hooks are left to run. */

@@ -1,5 +1,9 @@
-/** What can follow a module's key in the ConfigMap. */
-const ENDINGS = ["", "Enabled", "Maintenance", "Protected"];
+/** Guesses which key of the ConfigMap was meant. */
+
+import { SETTINGS } from "./module-settings.ts";
+
+/** What can follow a module's key. */
+const ENDINGS = ["", "Enabled", ...SETTINGS.map(({ ending }) => ending)];
 
 interface Keyed {
   readonly valuesKey: string;

@@ -5,9 +5,8 @@ import { GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { merge } from "../merge.ts";
 import { collect, readFlag, readSection, yamlProblem } from "../static-values.ts";
-
-/** The only value of `<camel>Maintenance`: helm leaves the module alone. */
-const NO_RECONCILIATION = "NoResourceReconciliation";
+import { SETTINGS, isGuardKey } from "./module-settings.ts";
+import type { ModuleSettings } from "./module-settings.ts";
 
 /** The content of a ConfigMap, read. Nulls inside sections are kept. */
 export interface ParsedConfig {
@@ -15,10 +14,8 @@ export interface ParsedConfig {
   /** By values key; an empty text is an empty map. */
   readonly sections: ReadonlyMap<string, Section>;
   readonly flags: ReadonlyMap<string, boolean>;
-  /** Values keys with `<camel>Maintenance: NoResourceReconciliation`. */
-  readonly maintenance: ReadonlySet<string>;
-  /** Values keys with `<camel>Protected: "true"`. */
-  readonly protected: ReadonlySet<string>;
+  /** By values key: the settings that are set. */
+  readonly settings: ReadonlyMap<string, Partial<ModuleSettings>>;
   /** Empty when every key can be used. */
   readonly problems: readonly Problem[];
   /** Keys that match no module; they are left alone. */
@@ -33,8 +30,7 @@ interface Draft {
   global: JsonObject | undefined;
   readonly sections: Map<string, Section>;
   readonly flags: Map<string, boolean>;
-  readonly maintenance: Set<string>;
-  readonly protected: Set<string>;
+  readonly settings: Map<string, Partial<ModuleSettings>>;
   readonly problems: Problem[];
   readonly unknownKeys: string[];
   readonly guards: Set<string>;
@@ -47,8 +43,7 @@ function newDraft(file: string): Draft {
     global: undefined,
     sections: new Map(),
     flags: new Map(),
-    maintenance: new Set(),
-    protected: new Set(),
+    settings: new Map(),
     problems: [],
     unknownKeys: [],
     guards: new Set(),
@@ -83,7 +78,7 @@ export function parseConfigMap(
 function noteUnknown(draft: Draft, key: string, text: string): void {
   draft.unknownKeys.push(key);
   const isOff = /^["']?(false|no|off|null)?["']?$/i.test(text.trim());
-  if (/(Protected|Maintenance)$/.test(key) && !isOff) draft.guards.add(key);
+  if (isGuardKey(key) && !isOff) draft.guards.add(key);
 }
 
 /** Flags come last, so that one that contradicts a section `false` wins, whatever the order of keys. */
@@ -95,14 +90,13 @@ function readersFor(known: readonly { readonly valuesKey: string }[]): Map<strin
       const value = cached(draft, key, text);
       if (value !== undefined) draft.flags.set(valuesKey, readFlag(value, draft.file, key));
     });
-    readers.set(`${valuesKey}Maintenance`, (draft, key, text) => {
-      if (readMaintenance(draft, key, text)) draft.maintenance.add(valuesKey);
-    });
-    readers.set(`${valuesKey}Protected`, (draft, key, text) => {
-      const value = cached(draft, key, text);
-      const isOn = value !== undefined && value !== null && value !== "" && readFlag(value, draft.file, key);
-      if (isOn) draft.protected.add(valuesKey);
-    });
+    for (const { name, ending, unset, read } of SETTINGS)
+      readers.set(`${valuesKey}${ending}`, (draft, key, text) => {
+        const value = cached(draft, key, text);
+        if (value === undefined || value === null || value === "") return;
+        const said = read(value, draft.file, key);
+        if (said !== unset) draft.settings.set(valuesKey, { ...draft.settings.get(valuesKey), [name]: said });
+      });
   }
   return readers;
 }
@@ -128,15 +122,6 @@ function readModule(draft: Draft, key: string, text: string): void {
   if (enabled !== undefined) {
     if (!draft.flags.has(key)) draft.flags.set(key, enabled);
   } else draft.sections.set(key, section ?? EMPTY);
-}
-
-function readMaintenance(draft: Draft, key: string, text: string): boolean {
-  const value = cached(draft, key, text);
-  if (value === undefined || value === null || value === "") return false;
-  if (value === NO_RECONCILIATION) return true;
-  const remedy = `write ${NO_RECONCILIATION}, or nothing`;
-  draft.problems.push({ file: draft.file, key, message: "unknown maintenance mode", remedy });
-  return false;
 }
 
 const EMPTY: JsonObject = Object.freeze({});
@@ -178,19 +163,20 @@ function forgetGone(file: string, data: Readonly<Record<string, string>>): void 
 
 /** The keys of a ConfigMap whose meaning differs in `after`. Sections that are the same object cost nothing. */
 export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
-  const flags = (kind: "maintenance" | "protected", word: string): string[] =>
-    differing(asMap(before[kind]), asMap(after[kind])).map((key) => `${key}${word}`);
+  const settings = SETTINGS.flatMap(({ name, ending }) =>
+    differing(valuesOf(before, name), valuesOf(after, name)).map((key) => `${key}${ending}`),
+  );
   return [
     ...(same(before.global, after.global) ? [] : ["global"]),
     ...differing(before.sections, after.sections),
     ...differing(before.flags, after.flags).map((key) => `${key}Enabled`),
-    ...flags("maintenance", "Maintenance"),
-    ...flags("protected", "Protected"),
+    ...settings,
   ];
 }
 
-function asMap(set: ReadonlySet<string>): ReadonlyMap<string, Json> {
-  return new Map([...set].map((key) => [key, true]));
+/** What all modules say for one setting, by values key. */
+function valuesOf({ settings }: ParsedConfig, name: keyof ModuleSettings): ReadonlyMap<string, Json> {
+  return new Map([...settings].map(([key, said]) => [key, said[name] ?? null]));
 }
 
 function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {

@@ -1,0 +1,67 @@
+/** What the ConfigMap can say of a module beside its section and flag: a key for each setting. */
+
+import { ProblemError } from "../../model/index.ts";
+import type { Json } from "../../model/index.ts";
+import { readFlag } from "../static-values.ts";
+
+/** The settings of one module. */
+export interface ModuleSettings {
+  /** `<camel>Maintenance: NoResourceReconciliation`: helm leaves the module alone. */
+  readonly suspended: boolean;
+  /** `<camel>Protected: "true"`: the release is never deleted or purged. */
+  readonly protected: boolean;
+}
+
+/** How a setting is written, and what it has to do with removals. */
+interface Setting<T> {
+  /** What its key has after the module's values key: `webProtected`. */
+  readonly ending: string;
+  /** What counts where the key is missing, null or empty. */
+  readonly unset: T;
+  /** Whether the release stays while it is set, even when the module is off or gone. */
+  readonly keepsRelease: boolean;
+  /** The meaning of its value. Throws ProblemError. */
+  readonly read: (value: Json, file: string, key: string) => T;
+}
+
+const TABLE: { readonly [Name in keyof ModuleSettings]: Setting<ModuleSettings[Name]> } = {
+  suspended: { ending: "Maintenance", unset: false, keepsRelease: true, read: readMaintenance },
+  protected: { ending: "Protected", unset: false, keepsRelease: true, read: readFlag },
+};
+
+/** All settings, in the order in which they are told. */
+export const SETTINGS = Object.entries(TABLE).map(([name, setting]) => ({
+  name: name as keyof ModuleSettings,
+  ...setting,
+}));
+
+const GUARDS = SETTINGS.filter(({ keepsRelease }) => keepsRelease);
+
+/** The settings of a module of which the ConfigMap says nothing. */
+export const NO_SETTINGS = Object.fromEntries(
+  SETTINGS.map(({ name, unset }) => [name, unset]),
+) as unknown as ModuleSettings;
+
+/** Whether a module with these settings keeps its release when it is off. */
+export function keepsRelease(settings: ModuleSettings): boolean {
+  return GUARDS.some(({ name, unset }) => settings[name] !== unset);
+}
+
+/** The keys that keep the release of a module. */
+export function guardKeys(valuesKey: string): string[] {
+  return GUARDS.map(({ ending }) => `${valuesKey}${ending}`);
+}
+
+/** Whether a key may keep the release of some module. */
+export function isGuardKey(key: string): boolean {
+  return GUARDS.some(({ ending }) => key.endsWith(ending));
+}
+
+/** The only value of `<camel>Maintenance`. */
+const NO_RECONCILIATION = "NoResourceReconciliation";
+
+function readMaintenance(value: Json, file: string, key: string): boolean {
+  if (value === NO_RECONCILIATION) return true;
+  const remedy = `write ${NO_RECONCILIATION}, or nothing`;
+  throw new ProblemError([{ file, key, message: "unknown maintenance mode", remedy }]);
+}
