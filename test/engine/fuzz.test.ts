@@ -149,7 +149,7 @@ async function failureOf(seed: number): Promise<string | undefined> {
 }
 
 describe("the engine under random events and failures, in virtual time", () => {
-  it(`${SEEDS} stories end as an undisturbed start does`, { timeout: 1_200_000 }, async () => {
+  it(`${SEEDS} stories end as an undisturbed start does`, { timeout: 3_600_000 }, async () => {
     // A single story shows where it went wrong; of many it is enough to know which.
     if (SEEDS === 1) return story(FIRST);
     const failures: string[] = [];

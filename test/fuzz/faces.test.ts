@@ -207,7 +207,7 @@ describe("every face takes any input: it is read or refused, in time and in boun
 
   it.each(adapters.map((face) => [face.name, face] as const))(
     "%s",
-    { timeout: 600_000 },
+    { timeout: 3_600_000 },
     async (_name, face) => {
       for (const seed of face.seeds) await feed(face, Buffer.from(seed as string));
       await fc.assert(
@@ -218,7 +218,7 @@ describe("every face takes any input: it is read or refused, in time and in boun
     },
   );
 
-  it("a binding, the stream of its watch and the context of its hook", { timeout: 600_000 }, async () => {
+  it("a binding, the stream of its watch and the context of its hook", { timeout: 3_600_000 }, async () => {
     const frames = [
       `${JSON.stringify(added(configMap("a", 11, { data: { a: "b" } })))}\n`,
       `${JSON.stringify({ type: "BOOKMARK", object: { metadata: { resourceVersion: "12" } } })}\n`,
@@ -263,7 +263,7 @@ describe.each<FaceName>(["HTTP port", "debug socket"])("the %s answers or closes
   });
   afterAll(() => face.close());
 
-  it("whatever it is sent", { timeout: 600_000 }, async () => {
+  it("whatever it is sent", { timeout: 3_600_000 }, async () => {
     const seeds = HOSTILE.map(([, bytes]) => Buffer.from(bytes, "latin1")).filter(
       ({ length }) => length < 1000,
     );
