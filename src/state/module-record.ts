@@ -43,7 +43,7 @@ export interface ModuleRecord {
    */
   synchronized: Set<string>;
   /** Ids of the hooks whose watches and schedules are active. */
-  active: Map<string, Hook>;
+  active: Set<string>;
   /** A hook or helm ran for this module in this process, so a delete has to run its hooks. */
   ranHere: boolean;
   /** Whether discovery has decided about it yet. */
@@ -78,7 +78,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     cause: undefined,
     rounds: 0,
     synchronized: new Set(),
-    active: new Map(),
+    active: new Set(),
     ranHere: false,
     decided: false,
   };

@@ -7,7 +7,7 @@ import type { Outcome, RunContext } from "../../queue/index.ts";
 import { isCurrent } from "./current-hook.ts";
 import type { Ports } from "../ports.ts";
 import { executeHook } from "./execute-hook.ts";
-import { noteSynchronized } from "../module/synchronized.ts";
+import { noteSynchronized } from "./synchronize.ts";
 
 /**
  * Runs the hook of a batch of tasks once, with the contexts of all of them in order; of neighbours of one group
@@ -48,9 +48,8 @@ function isOwed(ports: Ports, { hook }: HookTask): boolean {
   return enabled && isCurrent(ports, hook);
 }
 
-/** The hook has seen the objects: later events of these bindings may follow. */
 function unlockSynchronized(ports: Ports, batch: readonly HookTask[]): void {
   for (const { hook, trigger } of batch) {
-    if (trigger.type === "synchronization") noteSynchronized(ports, hook, trigger.binding);
+    if (trigger.type === "synchronization") noteSynchronized(ports, hook, [trigger.binding]);
   }
 }

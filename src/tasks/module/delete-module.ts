@@ -7,6 +7,7 @@ import { resetRun } from "../../state/index.ts";
 import type { LastRun } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure, failureText } from "../hook/execute-hook.ts";
+import { deactivate, openSnapshots } from "../hook/sources.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
 
 /**
@@ -63,8 +64,8 @@ async function steps(ports: Ports, name: string, context: RunContext): Promise<v
   const record = ports.state.module(name);
   if (record === undefined) return;
   const status = ports.releases.get(name)?.status;
-  // For a module disabled while the operator was down, watches are opened only for the hooks' snapshots.
-  for (const hook of record.hooks) if (hook.config.kubernetes.length > 0) await ports.bindings.enable(hook);
+  // They are not open where the module was disabled while the operator was down.
+  await openSnapshots(ports, record.hooks);
   if (status !== undefined && status !== "uninstalled") {
     await hooks(ports, name, { binding: "beforeDeleteHelm", context });
     setStep(ports, name, { step: "uninstall", hook: undefined });
@@ -74,8 +75,7 @@ async function steps(ports: Ports, name: string, context: RunContext): Promise<v
     );
   }
   await hooks(ports, name, { binding: "afterDeleteHelm", context });
-  for (const hook of record.hooks) ports.bindings.disable(hook);
-  ports.state.update(name, (each) => each.active.clear());
+  deactivate(ports, record.hooks);
   await ports.releases.forget(name);
 }
 

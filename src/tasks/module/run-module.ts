@@ -13,8 +13,8 @@ import { tellProblem } from "../reload/discover.ts";
 import { helmValuesFile } from "../hook/files.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure, failureText } from "../hook/execute-hook.ts";
+import { activate } from "../hook/sources.ts";
 import { runLifecycle } from "./lifecycle-hooks.ts";
-import { synchronize } from "./synchronize.ts";
 
 /** Values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
@@ -65,7 +65,7 @@ export async function runModule(
 
 async function steps(run: Run): Promise<void> {
   if (run.record.phase !== "ready") await firstRun(run);
-  await activate(run);
+  await activateHooks(run);
   await lifecycle(run, "beforeHelm");
   const settled = settle(run);
   const outcome = await helmStep(run);
@@ -95,22 +95,14 @@ async function firstRun(run: Run): Promise<void> {
   ports.state.update(name, (record) => void (record.phase = "synchronization"));
 }
 
-/** Opens the watches of hooks that have none yet, runs their Synchronization, then starts their schedules. */
-async function activate(run: Run): Promise<void> {
-  const { ports, name, record, context } = run;
+/** Hooks that are new since the last run are activated. */
+async function activateHooks(run: Run): Promise<void> {
+  const { ports, record, context } = run;
   const idle = record.hooks.filter((hook) => !record.active.has(hook.id));
   if (idle.length === 0) return;
   step(run, "synchronization");
-  await synchronize(ports, idle, {
-    queue: context.queue,
-    signal: context.signal,
-    done: record.synchronized,
-    onStart: (hook) => step(run, "synchronization", hook),
-  });
-  for (const hook of idle) ports.schedules.enable(hook);
-  ports.state.update(name, (each) => {
-    for (const hook of idle) each.active.set(hook.id, hook);
-  });
+  const { queue, signal } = context;
+  await activate(ports, idle, { queue, signal, onStart: (hook) => step(run, "synchronization", hook) });
 }
 
 async function lifecycle(run: Run, binding: "onStartup" | "beforeHelm" | "afterHelm"): Promise<void> {

@@ -6,11 +6,11 @@ import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { Ports } from "../ports.ts";
 import { failureText } from "../hook/execute-hook.ts";
 import { hooksOf } from "../module/lifecycle-hooks.ts";
-import { synchronize } from "../module/synchronize.ts";
+import { activate } from "../hook/sources.ts";
 
 /**
- * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' watches and their Synchronization;
- * then global schedules. The plan adds the first reload.
+ * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
+ * Synchronization. The plan adds the first reload.
  */
 export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
@@ -23,13 +23,8 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
       tasks: hooks.map((hook): Task => ({ ...hookTask(hook, trigger), group: "boot" })),
     };
   }
-  for (const hook of state.globalHooks) ports.schedules.enable(hook);
   try {
-    await synchronize(ports, state.globalHooks, {
-      queue: context.queue,
-      signal: context.signal,
-      done: state.globalSynchronized,
-    });
+    await activate(ports, state.globalHooks, context);
   } catch (error) {
     if (context.signal.aborted) throw error;
     const message = failureText(error);

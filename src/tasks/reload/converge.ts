@@ -10,7 +10,7 @@ import type { Ports } from "../ports.ts";
 import { failureText } from "../hook/execute-hook.ts";
 import { hooksOf } from "../module/lifecycle-hooks.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
-import { synchronize } from "../module/synchronize.ts";
+import { activate } from "../hook/sources.ts";
 
 /**
  * Reload of all modules. The task stays at the head of `main`; each time it comes up, the steps of the phase before
@@ -39,15 +39,9 @@ async function start(ports: Ports, task: ConvergeTask, context: RunContext): Pro
   ports.logger.info("Reload all modules started", { cause: task.cause });
   try {
     const tree = await loadTree(ports);
-    const changed = await reloadGlobalHooks(ports, tree);
-    for (const hook of changed) ports.schedules.enable(hook);
-    await synchronize(ports, state.globalHooks, {
-      queue: context.queue,
-      signal: context.signal,
-      done: state.globalSynchronized,
-      // A hook that fails in a queue of its own must not stop all others.
-      patience: "tried",
-    });
+    await reloadGlobalHooks(ports, tree);
+    // A hook that fails in a queue of its own must not stop all others.
+    await activate(ports, state.globalHooks, { ...context, patience: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
     if (state.view.converge.phase === "beforeAll") state.setPhase("idle");

@@ -7,7 +7,8 @@ import { brokenFiles, invalidValues, problemOf } from "../../state/index.ts";
 import { workAhead } from "../module/ahead.ts";
 import { moduleConfigFile, moduleValuesFile } from "../hook/files.ts";
 import type { Ports } from "../ports.ts";
-import { loadLate, retire } from "./load.ts";
+import { deactivate, silence } from "../hook/sources.ts";
+import { loadLate } from "./load.ts";
 import { removals } from "./removals.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
@@ -137,7 +138,7 @@ function announce(ports: Ports, module: Module, decision: Decision): void {
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
     ports.recorder.switched(module.name, decision);
     // A delete that was not finished has left watches open; nobody received what they saw since.
-    if (decision.enabled) retire(ports, before);
+    if (decision.enabled) deactivate(ports, before.hooks);
   }
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
     tellProblem(ports, module.name, decision);
@@ -161,7 +162,7 @@ function dropDisabled(ports: Ports): void {
   for (const record of ports.state.records()) {
     if (record.enabled) continue;
     off.add(record.module.name);
-    for (const hook of record.active.values()) ports.schedules.disable(hook);
+    silence(ports, record.hooks);
   }
   ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
 }

@@ -2,11 +2,10 @@
 
 import type { Hook, HookFile, Module, Problem, Tree } from "../../model/index.ts";
 import { tellTree } from "../../modules/index.ts";
-import type { ModuleRecord } from "../../state/index.ts";
 import { checkSchemas } from "./check-schemas.ts";
 import { isCurrent } from "../hook/current-hook.ts";
 import type { Ports } from "../ports.ts";
-import { forgetSynchronized } from "../module/synchronized.ts";
+import { deactivate } from "../hook/sources.ts";
 
 /**
  * Reads the directories again and configures the hooks of the modules that may run. A module whose files, schemas
@@ -49,14 +48,8 @@ function moduleNames(ports: Ports): string {
 function retireModules(ports: Ports, tree: Tree): void {
   const names = new Set(tree.modules.map((module) => module.name));
   for (const record of ports.state.records()) {
-    if (!names.has(record.module.name)) retire(ports, record);
+    if (!names.has(record.module.name)) deactivate(ports, record.hooks);
   }
-}
-
-/** Stops the bindings of all hooks of a module; its next run starts them anew, with their Synchronization. */
-export function retire(ports: Ports, record: Readonly<ModuleRecord>): void {
-  for (const hook of record.hooks) deactivate(ports, hook);
-  ports.state.update(record.module.name, (each) => each.active.clear());
 }
 
 /** A module's hooks are asked for their configuration when it is enabled, or has something to be deleted. */
@@ -85,13 +78,13 @@ async function loadModule(ports: Ports, module: Module): Promise<void> {
   const schemas = checkSchemas(ports, module.schemas);
   const loaded = await loadHooks(ports, module.hookFiles, module.name);
   const problem = schemas ?? loaded.problems[0];
+  const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.update(module.name, (record) => {
-    const before = record.hooks;
     record.loaded = module;
     record.loadProblem = problem;
     if (loaded.problems.length === 0) record.hooks = loaded.hooks;
-    retireHooks(ports, record, before);
   });
+  retireHooks(ports, before);
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
 }
 
@@ -116,33 +109,22 @@ export async function loadHooks(
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 
-/** Stops the bindings of hooks that are gone or were changed on disk; the next run starts the new ones. */
-function retireHooks(ports: Ports, { active }: ModuleRecord, before: readonly Hook[]): void {
-  for (const hook of before) {
-    if (isCurrent(ports, hook)) continue;
-    deactivate(ports, hook);
-    active.delete(hook.id);
-  }
+/** Hooks that are gone or were changed on disk; the next run, or this reload, activates the new ones. */
+function retireHooks(ports: Ports, before: readonly Hook[]): void {
+  deactivate(
+    ports,
+    before.filter((hook) => !isCurrent(ports, hook)),
+  );
 }
 
-/** Stops schedules, watches and waiting runs of a hook; if it comes back, it gets its Synchronization again. */
-function deactivate(ports: Ports, hook: Hook): void {
-  ports.schedules.disable(hook);
-  ports.bindings.disable(hook);
-  ports.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
-  forgetSynchronized(ports, hook);
-}
-
-/** Takes over changed, new and removed global hooks at a reload; returns those that need a Synchronization. */
-export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<Hook[]> {
+/** Takes over changed, new and removed global hooks at a reload. */
+export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void> {
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   for (const problem of problems)
     ports.logger.error("Global hook is invalid; the last good one stays", { ...problem });
   const before = ports.state.globalHooks;
   const broken = new Set(problems.map((problem) => problem.file));
   const kept = before.filter((hook) => broken.has(hook.path));
-  const changed = hooks.filter((hook) => !isCurrent(ports, hook));
   ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
-  for (const hook of before) if (!isCurrent(ports, hook)) deactivate(ports, hook);
-  return changed;
+  retireHooks(ports, before);
 }

@@ -5,14 +5,11 @@ import { orAborted } from "../../lib/index.ts";
 import { MAIN_QUEUE } from "../../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
 import type { Ports } from "../ports.ts";
-import { executeHook, failureText } from "../hook/execute-hook.ts";
-import { syncId } from "./synchronized.ts";
+import { executeHook, failureText } from "./execute-hook.ts";
 
-interface SyncRun {
+export interface SyncRun {
   readonly queue: string;
   readonly signal: AbortSignal;
-  /** Ids (`hook id/binding id`) that succeeded before: a retried first run does not repeat them. */
-  readonly done: Set<string>;
   readonly onStart?: (hook: Hook) => void;
   /** How long to wait for those in named queues: until they succeeded (default), or were tried. */
   readonly patience?: "settled" | "tried";
@@ -29,7 +26,7 @@ export async function synchronize(ports: Ports, hooks: readonly Hook[], run: Syn
     const waiting = ports.bindings.waiting(hook);
     const listed = hook.config.kubernetes.filter((binding) => !waiting.includes(binding.id));
     for (const step of stepsOf(listed)) {
-      if (step.every((binding) => run.done.has(syncId(hook, binding)))) continue;
+      if (step.every((binding) => isSynchronized(ports, hook, binding))) continue;
       run.signal.throwIfAborted();
       const first = step[0];
       if (first === undefined) continue;
@@ -77,11 +74,7 @@ async function synchronizeHere(ports: Ports, { hook, step, run }: Synchronizatio
       });
     }
   }
-  for (const binding of step) run.done.add(syncId(hook, binding));
-  ports.bindings.unlock(
-    hook,
-    step.map((binding) => binding.id),
-  );
+  noteSynchronized(ports, hook, step);
 }
 
 /** Bindings that the hook wants to be run for; version 0 knows no Synchronization. */
@@ -93,8 +86,7 @@ function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): P
   const waits: Promise<void>[] = [];
   for (const binding of step) {
     if (wanted(hook, [binding]).length === 0) {
-      ports.bindings.unlock(hook, [binding.id]);
-      run.done.add(syncId(hook, binding));
+      noteSynchronized(ports, hook, [binding]);
       continue;
     }
     const ended = ports.awaitTask(synchronizationTask(ports, hook, binding), run.patience ?? "settled");
@@ -107,4 +99,32 @@ function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): P
 function synchronizationTask(ports: Ports, hook: Hook, binding: KubernetesBinding): HookTask {
   const trigger: HookTrigger = { type: "synchronization", binding };
   return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${ports.bindings.opening(hook)}` };
+}
+
+const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
+
+/** Ids of bindings that were synchronized: of all global hooks, or of a module's since it became enabled. */
+function synchronizedWith(ports: Ports, { module }: Hook): Set<string> | undefined {
+  return module === undefined ? ports.state.globalSynchronized : ports.state.module(module)?.synchronized;
+}
+
+/** A retried first run, or a reload, does not repeat what succeeded before. */
+function isSynchronized(ports: Ports, hook: Hook, binding: KubernetesBinding): boolean {
+  return synchronizedWith(ports, hook)?.has(syncId(hook, binding)) === true;
+}
+
+/** Notes Synchronizations that succeeded: the hook has seen the objects, later events may follow. */
+export function noteSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
+  const done = synchronizedWith(ports, hook);
+  for (const binding of bindings) done?.add(syncId(hook, binding));
+  ports.bindings.unlock(
+    hook,
+    bindings.map(({ id }) => id),
+  );
+}
+
+/** The hook's watches were closed: it needs a new Synchronization. */
+export function forgetSynchronized(ports: Ports, hook: Hook): void {
+  const done = synchronizedWith(ports, hook);
+  for (const binding of hook.config.kubernetes) done?.delete(syncId(hook, binding));
 }
