@@ -1,10 +1,10 @@
 // A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager. Used by tests, demo and benchmark.
-import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { execa } from "execa";
 import { startDaemon } from "./control-plane/daemon.mjs";
 import { writePki } from "./control-plane/pki.mjs";
 import { freePorts } from "./control-plane/ports.mjs";
@@ -72,21 +72,12 @@ export async function stopCluster(cluster) {
  * @param {string} [input]
  * @returns {Promise<string>}
  */
-export function kubectl({ bin, kubeconfig }, args, input) {
-  return new Promise((resolve, reject) => {
-    const env = { ...process.env, KUBECONFIG: kubeconfig };
-    const child = execFile(
-      bin.kubectl,
-      args,
-      { env, maxBuffer: 256 * 1024 * 1024 },
-      (error, stdout, stderr) =>
-        error
-          ? reject(new Error(`kubectl ${args.join(" ")}: ${stderr.trim() || error.message}`))
-          : resolve(stdout),
-    );
-    child.stdin.on("error", () => {});
-    child.stdin.end(input ?? "");
-  });
+export async function kubectl({ bin, kubeconfig }, args, input = "") {
+  const env = { KUBECONFIG: kubeconfig };
+  const options = { env, input, reject: false, stripFinalNewline: false, maxBuffer: 256 * 1024 * 1024 };
+  const result = await execa(bin.kubectl, args, options);
+  if (!result.failed) return result.stdout;
+  throw new Error(`kubectl ${args.join(" ")}: ${result.stderr?.trim() || result.shortMessage}`);
 }
 
 const serverOf = ({ ports }) => `https://127.0.0.1:${ports[2]}`;

@@ -3,10 +3,10 @@
 //   KUBECONFIG=… node scripts/e2e.mjs [--image REPOSITORY:TAG] [--host-network] [--api HOST:PORT] [--port PORT] [--helm3] [--ha] [--keep]
 // The image must be known to the nodes. --host-network and --api are for nodes without Pod network or kube-proxy.
 // --ha runs two replicas and takes the leader away; with --host-network the second is a release of its own, on another port.
-import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { parseArgs, promisify } from "node:util";
+import { parseArgs } from "node:util";
+import { execa } from "execa";
 import { inPod, printedLines } from "./docs-commands.mjs";
 import { eventually } from "./eventually.mjs";
 import { tools } from "./setup/tools.mjs";
@@ -24,7 +24,6 @@ const { values: flags } = parseArgs({
   },
 });
 const bin = tools();
-const run = promisify(execFile);
 const namespace = `addons-e2e-${randomBytes(3).toString("hex")}`;
 const chart = join(root, "charts", "addon-operator");
 const release = "operator";
@@ -33,9 +32,9 @@ const lease = {
   values: { enabled: true, leaseDuration: "15s", leaseRenewDeadline: "10s", leaseRetryPeriod: "2s" },
 };
 
-const kubectl = async (...args) => (await run(bin.kubectl, ["-n", namespace, ...args])).stdout.trim();
-const helm = async (...args) =>
-  (await run(flags.helm3 ? bin.helm3 : bin.helm, ["-n", namespace, ...args])).stdout.trim();
+const kubectl = async (...args) => (await execa(bin.kubectl, ["-n", namespace, ...args])).stdout.trim();
+const helmBin = flags.helm3 ? bin.helm3 : bin.helm;
+const helm = async (...args) => (await execa(helmBin, ["-n", namespace, ...args])).stdout.trim();
 const json = async (...args) => JSON.parse(await kubectl(...args, "-o", "json"));
 
 /** Runs a step and says how long it took. */
@@ -80,9 +79,7 @@ function chartValues(extra) {
 
 async function install(extra, name = release) {
   const args = ["upgrade", "--install", name, chart, "--wait", "--timeout", "3m", "-f", "-"];
-  const child = run(flags.helm3 ? bin.helm3 : bin.helm, ["-n", namespace, ...args]);
-  child.child.stdin.end(JSON.stringify(chartValues(extra)));
-  await child;
+  await execa(helmBin, ["-n", namespace, ...args], { input: JSON.stringify(chartValues(extra)) });
 }
 
 const pods = async (label) => (await json("get", "pods", "-l", label)).items;
@@ -180,7 +177,7 @@ async function twoReplicas() {
 
 async function scenario() {
   await step("namespace and modules", async () => {
-    await run(bin.kubectl, ["create", "namespace", namespace]);
+    await execa(bin.kubectl, ["create", "namespace", namespace]);
     const source = (path) => `--from-file=${keyOf(path)}=${join(root, "test", "e2e", "modules", path)}`;
     await kubectl("create", "configmap", "modules", ...files.map(source));
   });
@@ -223,7 +220,7 @@ async function scenario() {
     await kubectl("wait", "pods", "-l", operatorLabel, "--for=delete", "--timeout=90s");
     await json("get", "deployment", "web");
     must((await webRevisions()).length > 0, "the module's release is gone");
-    await run(bin.kubectl, ["get", "crd", "addonmodules.addon-operator.io"]);
+    await execa(bin.kubectl, ["get", "crd", "addonmodules.addon-operator.io"]);
     return "the module's release and the CRDs stay";
   });
 }
@@ -239,5 +236,6 @@ try {
   );
   console.error(await kubectl("get", "pods,addonmodules,addonoperators", "-o", "wide").catch(() => ""));
 } finally {
-  if (!flags.keep) await run(bin.kubectl, ["delete", "namespace", namespace, "--wait=false"]).catch(() => {});
+  if (!flags.keep)
+    await execa(bin.kubectl, ["delete", "namespace", namespace, "--wait=false"]).catch(() => {});
 }

@@ -1,10 +1,10 @@
 // The operator as a user starts it: a process of its own. Used by tests, demo and benchmark.
-import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { execa } from "execa";
 import { watch } from "./control-plane/daemon.mjs";
 import { freePorts } from "./control-plane/ports.mjs";
 import { eventually } from "./eventually.mjs";
@@ -28,7 +28,8 @@ export async function startOperator(options) {
   const main = program(options.bundle);
   const args = [main, "start", ...settings({ ...options, dir, port, socket })];
   const env = environment(options);
-  const child = spawn(modernNode(), args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const apart = { detached: true, cleanup: false, reject: false, stdin: "ignore", buffer: false };
+  const child = execa(modernNode(), args, { env, extendEnv: false, ...apart });
   const watcher = child.pid === undefined ? undefined : watch(child.pid);
   const lines = [];
   const heard = [child.stdout, child.stderr].map((stream) => listen(stream, lines, options.onLine));
@@ -75,8 +76,8 @@ function listen(stream, lines, onLine = () => {}) {
 /** Resolves after the last line was heard, unless a grandchild keeps the pipe open: then a second after the end. */
 async function ended(child, heard) {
   const result = await new Promise((done) => {
-    child.once("error", (error) => done({ code: null, signal: null, error: error.message }));
-    child.once("exit", (code, signal) => done({ code, signal }));
+    child.nodeChildProcess.once("error", (error) => done({ code: null, signal: null, error: error.message }));
+    child.nodeChildProcess.once("exit", (code, signal) => done({ code, signal }));
   });
   let timer;
   const patience = new Promise((done) => (timer = setTimeout(done, 1000)));
@@ -143,17 +144,11 @@ function get(where) {
 }
 
 /** Runs a sub-command of the same program against its debug socket; resolves with what it printed, whatever its exit code. */
-function cli({ main, env, socket }, args) {
+async function cli({ main, env, socket }, args) {
   const own = { ...env, DEBUG_UNIX_SOCKET: socket };
-  return new Promise((resolve) => {
-    execFile(
-      modernNode(),
-      [main, ...args],
-      { env: own, maxBuffer: 64 * 1024 * 1024 },
-      (error, stdout, stderr) =>
-        resolve({ code: error ? (typeof error.code === "number" ? error.code : 1) : 0, stdout, stderr }),
-    );
-  });
+  const options = { env: own, extendEnv: false, stdin: "ignore", reject: false, stripFinalNewline: false };
+  const { exitCode = 1, stdout, stderr } = await execa(modernNode(), [main, ...args], options);
+  return { code: exitCode, stdout, stderr };
 }
 
 /** A helm that appends its arguments to `file` for each process started, so that runs can be counted. */

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // Renders the chart into deploy/manifests, for kubectl and Kustomize. A test compares the files with a new rendering.
-import { execFileSync } from "node:child_process";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { execaSync } from "execa";
 import { tools } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
 
@@ -13,8 +13,9 @@ const target = join(root, "deploy", "manifests");
 /** The chart with its defaults, without what only helm needs. */
 export function renderDeploy() {
   const args = ["template", "addon-operator", chart, "-n", "addon-operator", "--kube-version", "1.34.0"];
-  const text = execFileSync(tools().helm, [...args, "--set", "tests.enabled=false"], { encoding: "utf8" });
-  const plain = text.replace(/^ *(app\.kubernetes\.io\/managed-by: Helm|helm\.sh\/chart: .*)\n/gm, "");
+  const options = { stripFinalNewline: false };
+  const { stdout } = execaSync(tools().helm, [...args, "--set", "tests.enabled=false"], options);
+  const plain = stdout.replace(/^ *(app\.kubernetes\.io\/managed-by: Helm|helm\.sh\/chart: .*)\n/gm, "");
   return `# Rendered from charts/addon-operator by scripts/render-deploy.mjs.\n${plain}`;
 }
 

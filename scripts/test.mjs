@@ -1,8 +1,8 @@
 // Everything `npm test` promises, in one run. The last line is `N passed, N failed`; the exit code is 1 when something failed.
-import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { execa } from "execa";
 import { modernNode } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
 
@@ -16,26 +16,14 @@ const env = {
 };
 
 /** Runs a command with its output on ours; resolves to its success. */
-function run(title, [file, ...args], more = {}) {
-  const from = Date.now();
+async function run(title, [file, ...args], more = {}) {
   process.stdout.write(`\n== ${title}\n`);
-  return new Promise((done) => {
-    const child = spawn(file, args, {
-      cwd: root,
-      env: { ...env, ...more },
-      stdio: ["ignore", "inherit", "inherit"],
-    });
-    child.once("error", (error) => {
-      process.stdout.write(`${error.message}\n`);
-      done(false);
-    });
-    child.once("exit", (code) => {
-      process.stdout.write(
-        `== ${title}: ${code === 0 ? "ok" : "FAILED"} in ${((Date.now() - from) / 1000).toFixed(1)} s\n`,
-      );
-      done(code === 0);
-    });
-  });
+  const stdio = ["ignore", "inherit", "inherit"];
+  const result = await execa(file, args, { cwd: root, env: { ...env, ...more }, stdio, reject: false });
+  if (result.code !== undefined) process.stdout.write(`${result.shortMessage}\n`);
+  const seconds = (result.durationMs / 1000).toFixed(1);
+  process.stdout.write(`== ${title}: ${result.failed ? "FAILED" : "ok"} in ${seconds} s\n`);
+  return !result.failed;
 }
 
 async function check(title, command) {

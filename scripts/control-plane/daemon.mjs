@@ -1,6 +1,9 @@
 // A background process of the control plane: its log, its end, and the promise that it never outlives us.
-import { spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
+import { execa } from "execa";
+
+/** In a session of its own, and not ended by execa when we end. */
+const APART = { detached: true, cleanup: false, reject: false, forceKillAfterDelay: 10_000 };
 
 /**
  * Starts `file` in a session of its own (a Ctrl-C meant for us must not end etcd before the API server).
@@ -8,13 +11,12 @@ import { closeSync, openSync, readFileSync } from "node:fs";
  */
 export function startDaemon({ name, file, args, cwd, log }) {
   const out = openSync(log, "a");
-  const child = spawn(file, args, { cwd, detached: true, stdio: ["ignore", out, out] });
+  const child = execa(file, args, { cwd, ...APART, stdio: ["ignore", out, out] });
   closeSync(out);
   const watcher = watch(child.pid);
-  const ended = new Promise((done) => {
-    child.once("error", (error) => done(error.message));
-    child.once("exit", (code, signal) => done(`ended with ${signal ?? code}`));
-  });
+  const ended = child.then(({ code, shortMessage, signal, exitCode }) =>
+    code === undefined ? `ended with ${signal ?? exitCode}` : shortMessage,
+  );
   let over;
   void ended.then((how) => {
     over = how;
@@ -31,9 +33,7 @@ export function startDaemon({ name, file, args, cwd, log }) {
     /** Sends the signal, SIGKILL after 10 s, and waits for the end. */
     async stop(signal = "SIGTERM") {
       child.kill(signal);
-      const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
       await ended;
-      clearTimeout(timer);
     },
   };
 }
@@ -45,13 +45,12 @@ export function startDaemon({ name, file, args, cwd, log }) {
 export function watch(pid) {
   if (pid === undefined) return undefined;
   const script = 'cat >/dev/null; kill -9 "$1" 2>/dev/null';
-  const watcher = spawn("sh", ["-c", script, "sh", String(pid)], {
-    detached: true,
+  const watcher = execa("sh", ["-c", script, "sh", String(pid)], {
+    ...APART,
     stdio: ["pipe", "ignore", "ignore"],
   });
-  watcher.unref();
-  watcher.stdin.unref?.();
-  watcher.stdin.on("error", () => {});
+  watcher.nodeChildProcess.unref();
+  watcher.stdin.unref();
   return watcher;
 }
 

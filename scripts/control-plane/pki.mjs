@@ -1,7 +1,7 @@
 // Certificates for a throw-away control plane, by openssl (elliptic curves: all of them take 0.1 s).
-import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { execaSync } from "execa";
 
 const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
@@ -52,11 +52,8 @@ function sign(dir, { name, subject, names }) {
 }
 
 function run(dir, args) {
-  try {
-    execFileSync("openssl", args, { cwd: dir, stdio: ["ignore", "ignore", "pipe"] });
-  } catch (error) {
-    if (error.code === "ENOENT")
-      throw new Error("openssl is needed for the certificates of the control plane", { cause: error });
-    throw new Error(`openssl ${args[0]}: ${error.stderr}`, { cause: error });
-  }
+  const result = execaSync("openssl", args, { cwd: dir, stdin: "ignore", reject: false });
+  if (result.code === "ENOENT")
+    throw new Error("openssl is needed for the certificates of the control plane");
+  if (result.failed) throw new Error(`openssl ${args[0]}: ${result.stderr || result.shortMessage}`);
 }

@@ -75,6 +75,7 @@ async function runNow({ api }, namespace, run) {
   return status.lastRun.durationSeconds * 1000;
 }
 
+/** By Node alone: what a hook costs is measured against the cheapest start. */
 function bareMs(script) {
   const from = performance.now();
   const env = { ...process.env, VALUES_JSON_PATCH_PATH: "/dev/null" };
