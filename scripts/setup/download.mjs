@@ -1,107 +1,138 @@
-// Official archives. Only what has a checksum in checksums.json is ever fetched, and nothing is used unchecked.
+// Tools from the release sites: nothing is used whose checksum is not the one that is pinned, or, for the few that have
+// no pin, the one that the same site publishes.
 import { createHash } from "node:crypto";
-import { chmodSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { get } from "node:https";
+import {
+  chmodSync,
+  createReadStream,
+  mkdtempSync,
+  openSync,
+  readSync,
+  closeSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { join } from "node:path";
-import { say, step } from "./progress.mjs";
+import { fetchFile, fetchText, isDiskFull, megabytes, sizeOf } from "./fetch.mjs";
+import { begin, say, step } from "./progress.mjs";
+import { checksumIn, checksums, choose, machine, mirrored, releasesFor } from "./releases.mjs";
 
-const CONNECT_TIMEOUT_MS = 3000;
-const arches = { x64: "amd64", arm64: "arm64" };
-export const checksumsFile = new URL("checksums.json", import.meta.url);
-
-/** The machine as the release sites name it: `linux-amd64`. */
-export function machine(platform = process.platform, arch = process.arch) {
-  return `${platform}-${arches[arch] ?? arch}`;
+/**
+ * Fetches what it can of `missing` into `dir`, all files at once; resolves to messages for what it could not.
+ * `pinnedOnly` leaves out what has no pinned checksum. Throws only when the disk is full.
+ */
+export async function download(missing, dir, options = {}) {
+  const { target = machine(), env = process.env, pinnedOnly = false, known = checksums() } = options;
+  const files = releasesFor(target, known).filter(({ checksum }) => checksum || !pinnedOnly);
+  const results = await Promise.all(choose(missing, files).map((file) => get(file, { missing, dir, env })));
+  return results.filter((failure) => failure !== undefined);
 }
 
-/** The release archive of each tool for a machine: `{ tool, url, member?, sha256 }`, only those with a pinned checksum. */
-export function pinned(target = machine()) {
-  return pinnedFor(checksums().artifacts, target);
-}
-
-/** checksums.json. */
-export function checksums() {
-  return JSON.parse(readFileSync(checksumsFile, "utf8"));
-}
-
-export function pinnedFor(artifacts, target) {
-  const [os, arch] = target.split("-");
-  const fill = (text) => text?.replaceAll("{os}", os).replaceAll("{arch}", arch);
-  return artifacts
-    .filter((one) => /^[0-9a-f]{64}$/.test(one.sha256?.[target] ?? ""))
-    .map((one) => ({
-      tool: one.tool,
-      url: fill(one.url),
-      member: fill(one.member),
-      sha256: one.sha256[target],
-    }));
-}
-
-/** True when the bytes have that SHA-256, in hex. */
-export function matches(bytes, sha256) {
-  return createHash("sha256").update(bytes).digest("hex") === sha256;
-}
-
-/** Fetches what it can of `missing` into `dir`; says why it could not and leaves the rest to the next way. */
-export async function download(missing, dir, target = machine()) {
-  for (const item of pinned(target).filter(({ tool }) => missing.includes(tool))) {
-    try {
-      say(`${item.tool}: ${item.url}`);
-      await install(item, await fetchBytes(item.url), dir);
-    } catch (error) {
-      say(`${item.tool}: ${error.message}`);
-      if (error.unreachable) return;
-    }
+async function get(release, { missing, dir, env }) {
+  const file = { ...release, address: mirrored(release.url, env), name: release.url.split("/").at(-1) };
+  try {
+    const checksum = file.checksum ?? (await published(file, env));
+    const path = await fetchChecked(file, { checksum, dir, env });
+    await install(path, {
+      file,
+      dir,
+      tools: Object.keys(file.tools).filter((tool) => missing.includes(tool)),
+    });
+    return undefined;
+  } catch (error) {
+    if (isDiskFull(error)) throw new Error(diskFull(dir), { cause: error });
+    const failure = `${file.address}: ${error.message}`;
+    say(failure);
+    return failure;
   }
 }
 
-async function install(item, bytes, dir) {
-  if (!matches(bytes, item.sha256)) throw new Error("the checksum is not the pinned one: not used");
-  const work = mkdtempSync(join(dir, ".download-"));
+/** The checksum of a file that has no pinned one, which only an encrypted connection makes worth anything. */
+async function published(file, env) {
+  const list = mirrored(file.sums, env);
+  if (!list.startsWith("https:"))
+    throw new Error("no checksum of it is pinned, and the one of a site without TLS proves nothing");
+  const text = await fetchText(list, env).catch((error) =>
+    Promise.reject(new Error(`${list}: ${error.message}`)),
+  );
+  if (/^\s*</.test(text))
+    throw new Error(`${list} is a web page, not a checksum: a portal or a proxy answered`);
+  const checksum = checksumIn(text, file.name);
+  if (!checksum) throw new Error(`no checksum of it is pinned, and none is published in ${list}`);
+  say(`${file.name}: no checksum of it is pinned; the one that its own site publishes is taken (${list})`);
+  return checksum;
+}
+
+/** A part left by an interrupted set-up is gone on with; when the whole is wrong then, it is fetched anew once. */
+async function fetchChecked(file, { checksum, dir, env }) {
+  const path = join(dir, `.part-${file.name}`);
+  const resumed = sizeOf(path) > 0;
+  await fetchShown(file, path, env);
+  if (await matches(path, checksum)) return path;
+  const page = startOf(path).startsWith("<");
+  rmSync(path, { force: true });
+  if (resumed) return fetchChecked(file, { checksum, dir, env });
+  throw new Error(
+    page
+      ? "a web page came instead of the file: a portal or a proxy answered"
+      : `its checksum is not the ${file.checksum ? "pinned" : "published"} one: not used`,
+  );
+}
+
+async function fetchShown(file, path, env) {
+  let told = "";
+  const end = begin(file.name, () => told);
+  let result = "failed";
   try {
-    const archive = join(work, "archive");
-    writeFileSync(archive, bytes);
-    if (item.member) {
-      const { ok, output } = await step(`unpack ${item.tool}`, "tar", {
-        args: ["-xzf", archive, "-C", work, item.member],
-      });
-      if (!ok) throw new Error(output);
+    const onBytes = (have, all) => (told = `${megabytes(have)}${all ? ` of ${megabytes(all)}` : ""}`);
+    await fetchFile(file.address, path, { env, onBytes });
+    result = megabytes(sizeOf(path));
+  } finally {
+    end(result);
+  }
+}
+
+/** True when the file has that SHA-256 or SHA-512, in hex. */
+export async function matches(path, checksum) {
+  const hash = createHash(checksum.length === 64 ? "sha256" : "sha512");
+  for await (const chunk of createReadStream(path)) hash.update(chunk);
+  return hash.digest("hex") === checksum;
+}
+
+function startOf(path) {
+  const file = openSync(path);
+  try {
+    const bytes = Buffer.alloc(64);
+    return bytes.toString("utf8", 0, readSync(file, bytes)).trimStart();
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Unpacked under a temporary name, so that an interrupted set-up leaves nothing that looks finished. */
+async function install(path, { file, tools, dir }) {
+  const work = mkdtempSync(join(dir, ".unpack-"));
+  try {
+    const members = tools.map((tool) => file.tools[tool]).filter((member) => member !== "");
+    if (members.length > 0) await unpack(path, work, members);
+    for (const tool of tools) {
+      const from = file.tools[tool] === "" ? path : join(work, file.tools[tool]);
+      chmodSync(from, 0o755);
+      renameSync(from, join(dir, tool));
     }
-    const file = item.member ? join(work, item.member) : archive;
-    chmodSync(file, 0o755);
-    renameSync(file, join(dir, item.tool));
+    rmSync(path, { force: true });
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
 }
 
-/** Follows redirects; an error with `unreachable` means that this machine cannot reach the site at all. */
-export function fetchBytes(url, hops = 5) {
-  return new Promise((resolve, reject) => {
-    const fail = (message, unreachable = false) => reject(Object.assign(new Error(message), { unreachable }));
-    const request = get(url, (response) => {
-      clearTimeout(timer);
-      const { statusCode = 0, headers } = response;
-      if (statusCode >= 300 && statusCode < 400 && headers.location && hops > 0) {
-        response.resume();
-        resolve(fetchBytes(new URL(headers.location, url).href, hops - 1));
-        return;
-      }
-      if (statusCode !== 200) {
-        response.resume();
-        fail(`HTTP ${statusCode}`);
-        return;
-      }
-      const chunks = [];
-      response.on("data", (chunk) => chunks.push(chunk));
-      response.on("end", () => resolve(Buffer.concat(chunks)));
-      response.on("error", (error) => fail(error.message));
-    });
-    const timer = setTimeout(
-      () => request.destroy(new Error(`no answer within ${CONNECT_TIMEOUT_MS / 1000} s`)),
-      CONNECT_TIMEOUT_MS,
-    );
-    request.setTimeout(30_000, () => request.destroy(new Error("the transfer stood still for 30 s")));
-    request.on("error", (error) => (clearTimeout(timer), fail(error.message, true)));
-  });
+async function unpack(archive, dir, members) {
+  const args = ["-xzf", archive, "-C", dir, ...members];
+  const { ok, output } = await step(`unpack ${members.join(" ")}`, "tar", { args });
+  if (!ok) throw Object.assign(new Error(`tar: ${output.trim()}`), { code: diskErrorIn(output) });
 }
+
+const diskErrorIn = (text) =>
+  /No space left|quota exceeded|File too large/i.test(text) ? "ENOSPC" : undefined;
+
+export const diskFull = (dir) =>
+  `The disk is full, or a quota or \`ulimit -f\` is reached: the tools need 1 GB in ${dir}. Make room, or export XDG_CACHE_HOME=DIR, and run again: what has come stays and is gone on with.`;

@@ -4,8 +4,9 @@
 //   node scripts/setup/image-tools.mjs amd64|arm64 DIR
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { download, pinned } from "./download.mjs";
+import { download } from "./download.mjs";
 import { build, findGo } from "./gobuild.mjs";
+import { releasesFor } from "./releases.mjs";
 import { versions } from "./versions.mjs";
 
 const TOOLS = ["helm", "kubectl"];
@@ -19,8 +20,9 @@ function refuse(message) {
   process.exit(1);
 }
 
-const known = new Set(pinned(target).map(({ tool }) => tool));
-const unknown = TOOLS.filter((tool) => !known.has(tool));
+const pinned = releasesFor(target).filter(({ checksum }) => checksum);
+const known = TOOLS.filter((tool) => pinned.some(({ tools }) => tool in tools));
+const unknown = TOOLS.filter((tool) => !known.includes(tool));
 mkdirSync(dir, { recursive: true });
 if (unknown.length > 0) {
   const names = unknown.map((tool) => `${tool} ${versions[tool] ?? versions.kubernetes}`).join(", ");
@@ -31,10 +33,6 @@ if (unknown.length > 0) {
   const failures = await build({ go, missing: unknown, dir, env });
   if (failures.length > 0) refuse(`${without}, and building it failed:\n${failures.join("\n")}`);
 }
-await download(
-  TOOLS.filter((tool) => known.has(tool)),
-  dir,
-  target,
-);
+const failures = await download(known, dir, { target, pinnedOnly: true });
 const missing = TOOLS.filter((tool) => !existsSync(join(dir, tool)));
-if (missing.length > 0) refuse(`Not to be had: ${missing.join(", ")}.`);
+if (missing.length > 0) refuse(`Not to be had: ${missing.join(", ")}.\n${failures.join("\n")}`);

@@ -1,44 +1,29 @@
 #!/usr/bin/env node
-// Fills checksums.json with what the release sites publish beside each file; for whoever raises a version.
-//   node scripts/setup/pin.mjs      needs internet; prints what changed, to be reviewed with the version
+// Writes checksums.json anew with what the release sites publish for the versions in use; for whoever raises a version.
+//   node scripts/setup/pin.mjs          needs internet; prints what changed, to be reviewed with the version
 import { writeFileSync } from "node:fs";
-import { pathToFileURL } from "node:url";
-import { checksums, checksumsFile, fetchBytes } from "./download.mjs";
+import { fetchText } from "./fetch.mjs";
 import { say } from "./progress.mjs";
+import { checksumIn, checksums, checksumsFile, mirrored, releasesFor } from "./releases.mjs";
 
-const TARGETS = ["linux-amd64", "linux-arm64", "darwin-arm64"];
+const TARGETS = ["linux-amd64", "linux-arm64", "darwin-arm64", "darwin-amd64"];
 
-/** The checksum of `file` in a list of them, or in a file that holds nothing but one; undefined when it is not there. */
-export function checksumIn(text, file) {
-  const lines = text.trim().split("\n");
-  const line = lines.find((each) => each.trim().endsWith(file)) ?? (lines.length === 1 ? lines[0] : "");
-  return /^[0-9a-f]{64}(?=\s|$)/.exec(line.trim())?.[0];
-}
-
-async function pin(artifact, target) {
-  const [os, arch] = target.split("-");
-  const url = artifact.url.replaceAll("{os}", os).replaceAll("{arch}", arch);
-  const list = artifact.sums.replace("{url}", url);
+/** Undefined where nothing is published: not every tool is released for every machine. */
+async function published({ url, sums }) {
   try {
-    return checksumIn((await fetchBytes(list)).toString("utf8"), url.split("/").at(-1));
+    return checksumIn(await fetchText(mirrored(sums)), url.split("/").at(-1));
   } catch (error) {
-    // Not every tool is released for every machine.
-    say(`${artifact.tool} for ${target}: ${error.message}`);
+    say(`${sums}: ${error.message}`);
     return undefined;
   }
 }
 
-async function main() {
-  const content = checksums();
-  for (const artifact of content.artifacts) {
-    for (const target of TARGETS) {
-      const found = await pin(artifact, target);
-      if (found === undefined || found === artifact.sha256[target]) continue;
-      artifact.sha256[target] = found;
-      say(`${artifact.tool} for ${target}: ${found}`);
-    }
-  }
-  writeFileSync(checksumsFile, `${JSON.stringify(content, null, 2)}\n`);
+const before = checksums();
+const after = {};
+for (const release of TARGETS.flatMap((target) => releasesFor(target))) {
+  const address = release.url.slice("https://".length);
+  const found = await published(release);
+  if (found && found !== before[address]) say(`${address}: ${found}`);
+  if (found ?? before[address]) after[address] = found ?? before[address];
 }
-
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) await main();
+writeFileSync(checksumsFile, `${JSON.stringify(after, Object.keys(after).toSorted(), 2)}\n`);

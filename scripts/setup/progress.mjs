@@ -1,48 +1,67 @@
-// Child processes of the set-up, with a line that shows what runs and for how long.
+// What the set-up tells: lines, one line that shows what is under way, and child processes shown in it.
 import { spawn } from "node:child_process";
 
 const started = Date.now();
 const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(1)} s`;
+const stamp = () => `[setup ${seconds(started).padStart(7)}]`;
+const terminal = process.stderr.isTTY;
+/** What is under way. */
+const active = new Set();
+let timer;
 
 export function say(text) {
-  process.stderr.write(`[setup ${seconds(started).padStart(7)}] ${text}\n`);
+  process.stderr.write(`${terminal ? "\r\u001b[K" : ""}${stamp()} ${text}\n`);
 }
 
 /**
- * Runs a command to its end, showing `label` and the elapsed time while it lasts (every second on a terminal,
- * every 15 s elsewhere). Resolves to `{ ok, output }`, output being the end of what it printed; never throws.
+ * Shows `label`, `detail()` and the elapsed time until the returned function is called with what came of it: all that
+ * is under way in one line, every second on a terminal, every 15 s elsewhere.
+ */
+export function begin(label, detail = () => "") {
+  const one = { label, detail, from: Date.now() };
+  if (!terminal) say(`${label} …`);
+  active.add(one);
+  timer ??= setInterval(show, terminal ? 1000 : 15_000);
+  return (result) => {
+    active.delete(one);
+    if (active.size === 0) timer = clearInterval(timer);
+    say(`${label}: ${result} in ${seconds(one.from)}`);
+  };
+}
+
+function show() {
+  const told = [...active].map(({ label, detail, from }) => {
+    const more = detail();
+    return `${label} … ${more ? `${more}, ` : ""}${seconds(from)}`;
+  });
+  const line = `${stamp()} ${told.join(" | ")}`;
+  process.stderr.write(
+    terminal ? `\r\u001b[K${line.slice(0, (process.stderr.columns ?? 80) - 1)}` : `${line}\n`,
+  );
+}
+
+/**
+ * Runs a command to its end, shown as `label`. Resolves to `{ ok, output }`, output being the end of what it printed;
+ * never throws. `onText` gets what it prints as it comes.
  */
 export async function step(label, file, options = {}) {
-  const { args = [], cwd, env } = options;
-  const from = Date.now();
-  const stop = ticker(label, from);
+  const { args = [], cwd, env, detail, onText = () => {} } = options;
+  const end = begin(label, detail);
   const result = await new Promise((done) => {
     const child = spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
     const release = passSignals(child);
     let output = "";
-    const keep = (chunk) => (output = (output + chunk).slice(-8000));
+    const keep = (chunk) => {
+      output = (output + chunk).slice(-8000);
+      onText(String(chunk));
+    };
     child.stdout.on("data", keep);
     child.stderr.on("data", keep);
     child.on("error", (error) => (release(), done({ ok: false, output: error.message })));
     child.on("close", (code) => (release(), done({ ok: code === 0, output })));
   });
-  stop();
-  say(`${label}: ${result.ok ? "done" : "failed"} in ${seconds(from)}`);
+  end(result.ok ? "done" : "failed");
   return result;
-}
-
-function ticker(label, from) {
-  const terminal = process.stderr.isTTY;
-  if (!terminal) say(`${label} …`);
-  const show = () =>
-    terminal
-      ? process.stderr.write(`\r[setup ${seconds(started).padStart(7)}] ${label} … ${seconds(from)} `)
-      : say(`${label} … ${seconds(from)}`);
-  const timer = setInterval(show, terminal ? 1000 : 15_000);
-  return () => {
-    clearInterval(timer);
-    if (terminal) process.stderr.write("\r\u001b[K");
-  };
 }
 
 /** An interrupted set-up ends its child and then itself; what was half done lies under temporary names. */

@@ -13,7 +13,15 @@ export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** One directory per user, shared by every checkout. */
 export function cacheRoot(env = process.env) {
-  return join(env.XDG_CACHE_HOME || join(env.HOME || homedir(), ".cache"), "addon-operator");
+  return join(env.XDG_CACHE_HOME || join(home(env), ".cache"), "addon-operator");
+}
+
+function home(env) {
+  try {
+    return env.HOME || homedir();
+  } catch {
+    throw new Error("There is no home directory to keep the tools in: export XDG_CACHE_HOME=DIR");
+  }
 }
 
 /** The directory of the binaries; another version of any of them is another directory. */

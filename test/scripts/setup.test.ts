@@ -1,14 +1,14 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { checksums, matches, pinnedFor } from "../../scripts/setup/download.mjs";
-import { checksumIn } from "../../scripts/setup/pin.mjs";
+import { proxyFor } from "../../scripts/setup/proxy.mjs";
+import { checksumIn, checksums, choose, mirrored, releasesFor } from "../../scripts/setup/releases.mjs";
 import { dependenciesCurrent, npmEnv } from "../../scripts/setup/npm.mjs";
 import { lock } from "../../scripts/setup/lock.mjs";
 import { locate, variableOf } from "../../scripts/setup/tools.mjs";
-import { cacheDir, toolNames, versions } from "../../scripts/setup/versions.mjs";
+import { cacheDir, cacheRoot, toolNames } from "../../scripts/setup/versions.mjs";
 
 let dir = "";
 beforeEach(() => {
@@ -31,6 +31,12 @@ describe("where a tool is looked for", () => {
     ...more,
   });
   const inCache = (tool: string) => executable(cacheDir(env()).slice(dir.length + 1), tool);
+
+  test("the cache is below XDG_CACHE_HOME, HOME, or the home directory of the user", () => {
+    expect(cacheRoot({ XDG_CACHE_HOME: "/x", HOME: "/h" })).toBe("/x/addon-operator");
+    expect(cacheRoot({ HOME: "/h" })).toBe("/h/.cache/addon-operator");
+    expect(cacheRoot({})).toBe(join(homedir(), ".cache", "addon-operator"));
+  });
 
   test("nowhere: all are missing", () => {
     expect(locate(env())).toEqual({ found: {}, missing: toolNames });
@@ -68,28 +74,48 @@ describe("where a tool is looked for", () => {
   });
 });
 
-describe("downloads", () => {
-  const sha256 = "a".repeat(64);
-  const artifact = (checksums: Record<string, string>) => ({
-    tool: "helm",
-    url: "https://x/{os}/{arch}",
-    member: "{os}-{arch}/helm",
-    sha256: checksums,
+describe("release files", () => {
+  const target = "linux-amd64";
+  const names = (tools: string[], known: Record<string, string> = {}) =>
+    choose(tools, releasesFor(target, known)).map(({ url }) => url.split("/").at(-1)?.replace(/-v.*/, ""));
+  const pinOf = (tool: string, part: string) => {
+    const found = releasesFor(target, {}).find(({ tools, url }) => tool in tools && url.includes(part));
+    return { [found!.url.slice("https://".length)]: "a" };
+  };
+
+  test("are as few as can be, and no larger than needed", () => {
+    expect(names(["etcd", "kube-apiserver", "kubectl"])).toEqual(["envtest"]);
+    expect(names(["kubectl"])).toEqual(["kubectl"]);
+    expect(names(["helm", "etcd"])).toEqual(["envtest", "helm"]);
+    expect(names([])).toEqual([]);
   });
 
-  test("only what has a whole checksum for this machine is offered", () => {
-    const artifacts = [artifact({ "linux-amd64": sha256 }), artifact({}), artifact({ "linux-amd64": "abc" })];
-    const url = "https://x/linux/amd64";
-    expect(pinnedFor(artifacts, "linux-amd64")).toEqual([
-      { tool: "helm", url, member: "linux-amd64/helm", sha256 },
-    ]);
-    expect(pinnedFor(artifacts, "darwin-arm64")).toEqual([]);
+  test("are those with a pinned checksum before others", () => {
+    expect(names(["kubectl"], pinOf("kubectl", "envtest"))).toEqual(["envtest"]);
+    const kubectl = pinOf("kubectl", "dl.k8s.io");
+    expect(names(["kubectl", "etcd"], kubectl)).toEqual(["kubectl", "envtest"]);
   });
 
-  test("bytes are compared with the checksum", () => {
-    const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    expect(matches(Buffer.from(""), empty)).toBe(true);
-    expect(matches(Buffer.from("x"), empty)).toBe(false);
+  test("lie at a mirror under host and path", () => {
+    const url = "https://get.helm.sh/helm.tar.gz";
+    expect(mirrored(url, {})).toBe(url);
+    expect(mirrored(url, { RELEASE_MIRROR: "http://mirror/releases/" })).toBe(
+      "http://mirror/releases/get.helm.sh/helm.tar.gz",
+    );
+  });
+
+  test("come through the proxy, but for what NO_PROXY names", () => {
+    const via = (url: string, env: Record<string, string>) => proxyFor(url, env)?.href;
+    const https = { HTTPS_PROXY: "proxy:3128" };
+    expect(via("https://get.helm.sh/x", https)).toBe("http://proxy:3128/");
+    expect(via("https://get.helm.sh/x", { https_proxy: "http://u:p@proxy" })).toBe("http://u:p@proxy/");
+    expect(via("http://mirror/x", https)).toBeUndefined();
+    expect(via("http://mirror/x", { http_proxy: "proxy" })).toBe("http://proxy/");
+    expect(via("https://127.0.0.1/x", https)).toBeUndefined();
+    for (const names of ["*", "x.y, helm.sh", ".helm.sh", "*.helm.sh", "get.helm.sh"])
+      expect(via("https://get.helm.sh/x", { ...https, NO_PROXY: names })).toBeUndefined();
+    for (const names of ["elm.sh", "get.helm.sh:8443", "github.com"])
+      expect(via("https://get.helm.sh/x", { ...https, no_proxy: names })).toBe("http://proxy:3128/");
   });
 });
 
@@ -99,23 +125,22 @@ describe("checksums", () => {
   test.each([
     ["a file of nothing else", `${sum}\n`],
     ["a file with a name", `${sum}  helm-v1-linux-amd64.tar.gz\n`],
-    ["a list", `${"c".repeat(64)}  other\n${sum}  helm-v1-linux-amd64.tar.gz\n`],
+    ["a list", `${"c".repeat(64)}  other\n${sum} *helm-v1-linux-amd64.tar.gz\n`],
+    ["a table", `x.tar.gz:\n  hash: ${"c".repeat(64)}\n  helm-v1-linux-amd64.tar.gz:\n    hash: ${sum}\n`],
   ])("are found in %s", (_, text) => {
     expect(checksumIn(text, "helm-v1-linux-amd64.tar.gz")).toBe(sum);
   });
 
-  test("an error page is none, nor is a list without the file", () => {
+  test("an error page is none, nor is a list without the file, or a cut one", () => {
     expect(checksumIn("<html>gone</html>", "x")).toBeUndefined();
     expect(checksumIn(`${sum}  a\n${sum}  b\n`, "x")).toBeUndefined();
+    expect(checksumIn(`${sum}  not-x`, "x")).toBeUndefined();
+    expect(checksumIn(sum.slice(1), "x")).toBeUndefined();
+    expect(checksumIn(`x:\n  hash: ${sum.slice(1)}\n`, "x")).toBeUndefined();
   });
 
-  test("those that are pinned are whole, and of the versions in use", () => {
-    const { artifacts } = checksums();
-    expect(artifacts.map(({ tool }) => tool).toSorted()).toEqual([...toolNames].toSorted());
-    for (const { tool, url, sha256 } of artifacts) {
-      expect(url).toContain(`v${(versions as Record<string, string>)[tool] ?? versions.kubernetes}`);
-      for (const each of Object.values(sha256)) expect(each).toMatch(/^[0-9a-f]{64}$/);
-    }
+  test("those that are pinned are whole", () => {
+    for (const sum of Object.values(checksums())) expect(sum).toMatch(/^([0-9a-f]{64}|[0-9a-f]{128})$/);
   });
 
   test("the image takes nothing that has none and cannot be built, and says what helps", () => {

@@ -1,1 +1,0 @@
-export declare function checksumIn(text: string, file: string): string | undefined;

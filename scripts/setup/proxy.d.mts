@@ -1,0 +1,4 @@
+export declare function proxyFor(
+  url: string,
+  env?: Readonly<Record<string, string | undefined>>,
+): URL | undefined;
