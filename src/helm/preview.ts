@@ -3,11 +3,11 @@
 import type { Clock } from "../lib/index.ts";
 import { ChartReader } from "./chart/chart.ts";
 import type { Helm } from "./binary/helm.ts";
-import { examine } from "./reconcile.ts";
-import type { Reconciler } from "./reconcile.ts";
-import { look, render, withCall } from "./rendering.ts";
+import { examine } from "./examine.ts";
+import type { Reconciler } from "./examine.ts";
+import { isSame, manifestsOf, renderNow, withCall } from "./rendering.ts";
 import type { ReconcileRequest } from "./release/releases.ts";
-import { withChart } from "./ahead/stage.ts";
+import { withChart } from "./chart/stage.ts";
 
 /** What a run would do about a release, and why. */
 export interface Preview {
@@ -23,18 +23,18 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   const { step, release, decision } = await examine(tools, request);
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { act, why } = decision;
-  return withCall(step, release, async (call) => {
-    const { same } = await look(step, act === "compare" ? release : undefined, call);
-    if (act !== "compare") return { action: act === "install" ? "install" : "upgrade", why };
-    if (same) return { action: "label", why: `${why}; the manifest stays the same` };
-    return { action: "upgrade", why: `${why}; the manifest changes` };
-  });
+  const rendered = await renderNow(step, release);
+  if (act !== "compare" || release === undefined)
+    return { action: act === "install" ? "install" : "upgrade", why };
+  const same = await isSame(tools, release, rendered);
+  if (same) return { action: "label", why: `${why}; the manifest stays the same` };
+  return { action: "upgrade", why: `${why}; the manifest changes` };
 }
 
 /** Manifest and helm hooks as a run would render them now. Throws the same errors. */
 export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
   const { step, release } = await examine(tools, request);
-  return withCall(step, release, (call) => render(step, call));
+  return withCall(step, release, (call) => manifestsOf(step, call));
 }
 
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */

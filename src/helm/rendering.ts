@@ -1,64 +1,39 @@
 /** Renders a chart, and compares it with its release. */
 
-import type { Json } from "../model/index.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
+import { withChart } from "./chart/stage.ts";
+import type { Reconciler, Reconciliation } from "./examine.ts";
+import { renderedFrom } from "./manifest/rendered.ts";
+import type { Rendered } from "./manifest/rendered.ts";
 import { isCurrentScheme, LABELS } from "./release/labels.ts";
-import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
-import type { ObjectRef } from "./manifest/manifest.ts";
-import type { Reconciliation } from "./reconcile.ts";
 import type { ReleaseMeta } from "./release/release-store.ts";
-import { withChart } from "./ahead/stage.ts";
 
-/** A rendered chart. */
-export interface Rendered {
-  readonly checksum: string;
-  readonly objects: readonly ObjectRef[];
+/** What helm would install or upgrade now. */
+export async function renderNow(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Rendered> {
+  return renderedFrom(await withCall(step, release, (call) => manifestsOf(step, call)));
 }
 
-/** What was rendered, and whether the release is the same already. */
-export interface Comparison {
-  readonly rendered: Rendered;
-  readonly same: boolean;
-}
-
-/** Renders a chart and compares it with its release; without a release nothing is the same. */
-export async function look(
-  step: Reconciliation,
-  release: ReleaseMeta | undefined,
+/** Manifest and hooks; with the server's data only where templates use it, since that takes twice as long. */
+export async function manifestsOf(
+  { tools, chart, origin }: Reconciliation,
   call: UpgradeCall,
-): Promise<Comparison> {
-  const documents = (await render(step, call)).flatMap(documentsOf);
-  const rendered = { checksum: manifestChecksum(documents), objects: objectsOf(documents) };
-  return { rendered, same: release !== undefined && (await isSame(step, release, documents)) };
-}
-
-/** Whether the release already is what was rendered: by our label, or by its record where it has none. */
-async function isSame(
-  step: Reconciliation,
-  release: ReleaseMeta,
-  rendered: readonly Json[],
-): Promise<boolean> {
-  const stored = await storedChecksum(step, release);
-  if (stored !== undefined) return stored === manifestChecksum(rendered);
-  return (await step.tools.store.summary(release)).adoptionChecksum === adoptionChecksum(rendered);
-}
-
-/** Checksum of the release, by its label, else by its record; undefined where it has no labels of this operator. */
-export async function storedChecksum(
-  { tools }: Reconciliation,
-  release: ReleaseMeta,
-): Promise<string | undefined> {
-  const label = release.labels[LABELS.manifest];
-  if (isCurrentScheme(label)) return label;
-  if (release.labels[LABELS.managedBy] === undefined) return undefined;
-  return (await tools.store.summary(release)).checksum;
-}
-
-/** As helm would install or upgrade now; with the server's data only where templates use it, since that takes twice as long. */
-export async function render({ tools, chart, origin }: Reconciliation, call: UpgradeCall): Promise<string[]> {
+): Promise<string[]> {
   const { lookup, capabilities } = chart.reach;
   if (lookup || capabilities) return tools.helm.dryRun(call);
   return [await tools.helm.template({ ...call, isUpgrade: origin !== undefined })];
+}
+
+/** Whether the release already is what was rendered: by our label, or by its record where it has none. */
+export async function isSame(
+  { store }: Pick<Reconciler, "store">,
+  release: ReleaseMeta,
+  rendered: Rendered,
+): Promise<boolean> {
+  const label = release.labels[LABELS.manifest];
+  if (isCurrentScheme(label)) return label === rendered.checksum;
+  const stored = await store.summary(release);
+  if (release.labels[LABELS.managedBy] !== undefined) return stored.checksum === rendered.checksum;
+  return stored.adoptionChecksum === rendered.adoptionChecksum;
 }
 
 /** Gives `act` what an upgrade needs; chart and values file are removed afterwards. */

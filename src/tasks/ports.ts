@@ -54,16 +54,12 @@ interface ReleasesPort {
     readonly onWait: OnWait;
   }): Promise<ReleaseOutcome>;
   /**
-   * Announces which modules will be installed, each after the one before it, so that helm can start ahead of its
-   * turn.
+   * Announces what a reload is going to run, in order: helm may begin before their turn, and an object whose template
+   * moved to one of them stays. `settled`: no hook of the module changes its values before helm's turn.
    */
-  installAhead(
-    requests: readonly { readonly after: string; readonly module: Module; readonly values: () => string }[],
+  announce(
+    modules: readonly { readonly module: Module; readonly values: () => string; readonly settled: boolean }[],
   ): void;
-  /** Announces which modules a reload is going to run: an object whose template moved to one of them stays. */
-  upcoming(requests: readonly { readonly module: Module; readonly values: () => string }[]): void;
-  /** Begins to render the charts of modules whose turn comes soon. */
-  renderAhead(requests: readonly { readonly module: Module; readonly values: string }[]): void;
   /** What is known of a release now; complete also right after a start. */
   get(name: string): ReleaseView | undefined;
   /** Whether no module may have a release of this name: it is the operator's own, or one to be left alone. */

@@ -207,7 +207,7 @@ describe("5: module run", () => {
     expect(lab.quiet).toBe(true);
   });
 
-  it("5: a reload has rendered before its turn what no hook will change any more", async () => {
+  it("5: a reload announces to helm what it runs, and what no hook will change any more", async () => {
     const lab = new EngineLab({
       modules: [
         { name: "one", order: 1, enabled: true },
@@ -222,10 +222,9 @@ describe("5: module run", () => {
     await lab.start();
     lab.edit({ global: "{ x: 1 }", lateEnabled: "true" });
     await lab.run();
-    expect(lab.ahead).toEqual([["one", "two"]]);
-    expect(lab.upcoming).toEqual([
-      ["one", "hooked", "two"],
-      ["one", "hooked", "two", "late"],
+    expect(lab.announced).toEqual([
+      ["one", "hooked?", "two"],
+      ["one", "hooked?", "two", "late"],
     ]);
   });
 });

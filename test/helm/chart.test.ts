@@ -8,7 +8,7 @@ import { ChartReader } from "../../src/helm/chart/chart.ts";
 import { parseHelmIgnore } from "../../src/helm/chart/helm-ignore.ts";
 import { inputsDigest, withValueTemplates } from "../../src/helm/chart/inputs.ts";
 import type { Inputs } from "../../src/helm/chart/inputs.ts";
-import { stageChart } from "../../src/helm/ahead/stage.ts";
+import { stageChart } from "../../src/helm/chart/stage.ts";
 import { Scratch } from "../../src/process/index.ts";
 import { ManualClock } from "../support/clock.ts";
 

@@ -209,7 +209,8 @@ spec:
     await reconcile({ global: {}, m: { a: 1 } });
     const ahead = (values: object): void => {
       const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
-      releases.renderAhead([{ module, values: JSON.stringify({ global: {}, ...values }) }]);
+      const text = JSON.stringify({ global: {}, ...values });
+      releases.announce([{ module, values: () => text, settled: true }]);
     };
     const processes = async (work: () => Promise<unknown>): Promise<number> => {
       const before = releases.helm.processes;
@@ -248,7 +249,11 @@ spec:
 
     beforeEach(async () => {
       await putChart();
-      releases.installAhead([{ after: "m", module: next(), values: () => valuesOf(1) }]);
+      const first = { ...next(), name: "m" };
+      releases.announce([
+        { module: first, values: () => valuesOf(0), settled: true },
+        { module: next(), values: () => valuesOf(1), settled: true },
+      ]);
       await reconcile({ m: { a: 0 } });
     });
 

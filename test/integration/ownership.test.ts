@@ -216,18 +216,22 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await chart("a", map("own"));
     await chart("b", spelled);
     await chart("broken", "{{ fail }}");
-    const due = ["a", "broken", "b"].map((name) => ({ module: moduleOf(name), values: () => "{}" }));
-    releases.upcoming(due);
+    const due = ["a", "broken", "b"].map((name) => ({
+      module: moduleOf(name),
+      values: () => "{}",
+      settled: false,
+    }));
+    releases.announce(due);
     await bring("a");
     expect(await uid("cm/dropped")).toBe("");
     await bring("b");
     expect(await uid("cm/moved")).toBe(before);
     await chart("c", map("moved"));
-    releases.upcoming([{ module: moduleOf("c"), values: () => "{}" }]);
+    releases.announce([{ module: moduleOf("c"), values: () => "{}", settled: false }]);
     await remove("b");
     await bring("c");
     expect(await uid("cm/moved")).toBe(before);
-    releases.upcoming([]);
+    releases.announce([]);
     await chart("c", map("other"));
     await bring("c");
     expect(await uid("cm/moved")).toBe("");

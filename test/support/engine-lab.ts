@@ -104,12 +104,8 @@ export class EngineLab {
   readonly releases = new Map<string, ReleaseView & { readonly values: string }>();
   /** What a person finds in the log. */
   readonly logged: LoggedLine[] = [];
-  /** What discoveries asked to be rendered before its turn. */
-  readonly ahead: string[][] = [];
-  /** Modules that are announced to helm, reload by reload. */
-  readonly upcoming: string[][] = [];
-  /** What discoveries asked to be installed before its turn. */
-  readonly installs: string[][] = [];
+  /** Modules that are announced to helm, reload by reload; with "?" those whose hooks may still change values. */
+  readonly announced: string[][] = [];
   /** What the recorder was told, in words. */
   readonly told: string[] = [];
   /** Names of releases that are somebody else's. */
@@ -502,10 +498,8 @@ export class EngineLab {
           if (absent.length > 0) this.restores?.(absent);
           return this.#upgrade(module.name, values);
         },
-        installAhead: (requests) =>
-          void this.installs.push(requests.map(({ module, after }) => `${module.name} after ${after}`)),
-        upcoming: (requests) => void this.upcoming.push(requests.map(({ module }) => module.name)),
-        renderAhead: (requests) => void this.ahead.push(requests.map(({ module }) => module.name)),
+        announce: (modules) =>
+          void this.announced.push(modules.map(({ module, settled }) => module.name + (settled ? "" : "?"))),
         get: (name) => this.releases.get(name),
         isReserved: (name) => this.reserved.has(name),
         ownership: (name) =>

@@ -694,20 +694,21 @@ describe("what is told of a reload", () => {
   });
 });
 
-describe("what is done ahead of a module's turn", () => {
-  it("installs those without hooks after the one before them; renders those that only helm can change", async () => {
+describe("what helm may do ahead of a module's turn", () => {
+  it("is all but what the module's own hooks may still change", async () => {
     const before = { lifecycle: { beforeHelm: 1 } };
+    const after = { lifecycle: { onStartup: 1, afterHelm: 1 } };
     const lab = await started([
       { name: "a", order: 1, enabled: true },
       { name: "b", order: 2, enabled: true },
       { name: "c", order: 3, enabled: true, hooks: [hook("h", before)] },
       { name: "d", order: 4, enabled: true, chart: "none" },
       { name: "e", order: 5, enabled: true, chart: "synthetic" },
+      { name: "f", order: 6, enabled: true, hooks: [hook("h", after)] },
     ]);
-    expect(lab.installs).toEqual([["b after a", "e after d"]]);
+    expect(lab.announced).toEqual([["a", "b", "c?", "e", "f?"]]);
     lab.edit({ global: "{ x: 1 }", eMaintenance: "NoResourceReconciliation" });
     await lab.run();
-    expect(lab.installs.at(-1)).toEqual([]);
-    expect(lab.ahead.at(-1)).toEqual(["a", "b"]);
+    expect(lab.announced.at(-1)).toEqual(["a", "b", "c?", "f"]);
   });
 });

@@ -1,23 +1,29 @@
 /** Starts the helm of the next installation ahead of its turn. */
 
+import { isDeepStrictEqual } from "node:util";
+
 import { Scratch } from "../../process/index.ts";
-import { examine, labelsOf } from "../reconcile.ts";
-import type { Reconciler, Reconciliation, WaitingInstall } from "../reconcile.ts";
-import type { AheadRequest } from "./render-ahead.ts";
+import type { UpgradeCall } from "../binary/helm.ts";
+import { examine, labelsOf } from "../examine.ts";
+import type { Reconciler, Reconciliation } from "../examine.ts";
+import type { UpcomingModule } from "./ahead.ts";
 
 /** A helm that waits longer than this is ended: the module before it takes its time. */
 const LONGEST_MS = 20_000;
 
 /** A module that can be installed as soon as the one before it is done. */
-export interface InstallRequest {
+interface NextModule extends UpcomingModule {
   readonly after: string;
-  readonly module: AheadRequest["module"];
-  readonly values: () => string;
 }
 
-interface Waiting extends WaitingInstall {
-  readonly inputs: string;
+/** A helm that was started and waits. */
+interface Waiting {
+  readonly release: string;
+  /** Those of the release that it is going to make: they tell all that it is made from. */
+  readonly labels: UpgradeCall["labels"];
   readonly signal: AbortSignal;
+  /** Lets it install. Throws as `Helm.upgradeInstall`. */
+  go(): Promise<void>;
   end(): void;
 }
 
@@ -28,8 +34,8 @@ interface Waiting extends WaitingInstall {
  */
 export class InstallAhead {
   readonly #tools: Reconciler;
-  #requests = new Map<string, InstallRequest>();
-  #waiting: { readonly module: string; readonly helm: Promise<Waiting | undefined> } | undefined;
+  #requests = new Map<string, NextModule>();
+  #next: { readonly module: string; readonly helm: Promise<Waiting | undefined> } | undefined;
   #now: Waiting | undefined;
   #abort = new AbortController();
 
@@ -38,34 +44,33 @@ export class InstallAhead {
   }
 
   /** Sets what a reload is going to install; replaces what an earlier one was going to. */
-  plan(requests: readonly InstallRequest[]): void {
+  plan(modules: readonly NextModule[]): void {
     this.stop();
-    this.#requests = new Map(requests.map((request) => [request.after, request]));
+    this.#requests = new Map(modules.map((module) => [module.after, module]));
   }
 
-  /** A module's turn has come: returns the helm that waits for it, and starts the next one's. */
+  /** A module's turn has come: from now on its helm may be used, and the one of the next module starts. */
   async turn(module: string): Promise<void> {
-    const before = this.#waiting;
+    this.#now?.end();
+    const before = this.#next;
     const helm = await before?.helm;
     this.#now = before?.module === module ? helm : undefined;
     if (this.#now === undefined) helm?.end();
-    this.#waiting = undefined;
     const next = this.#requests.get(module);
     this.#requests.delete(module);
-    if (next !== undefined) this.#waiting = { module: next.module.name, helm: this.#start(next) };
+    this.#next = next && { module: next.module.name, helm: this.#start(next) };
   }
 
-  /** The helm that waits to do exactly this. */
-  take(step: Reconciliation): WaitingInstall | undefined {
+  /** As `Helm.upgradeInstall`: by the helm that waits to do exactly this, or by a new one. */
+  async upgradeInstall(call: UpgradeCall): Promise<void> {
     const waiting = this.#now;
     this.#now = undefined;
-    if (waiting === undefined || waiting.signal.aborted) return undefined;
-    if (waiting.inputs !== step.inputs) {
-      waiting.end();
-      return undefined;
+    if (waiting === undefined || !isFor(waiting, call)) {
+      waiting?.end();
+      return this.#tools.helm.upgradeInstall(call);
     }
-    step.request.signal.addEventListener("abort", () => waiting.end(), { once: true });
-    return waiting;
+    call.signal.addEventListener("abort", () => waiting.end(), { once: true });
+    await waiting.go();
   }
 
   /** Ends the helm that waits. */
@@ -75,7 +80,7 @@ export class InstallAhead {
     this.#abort = new AbortController();
   }
 
-  async #start({ module, values }: InstallRequest): Promise<Waiting | undefined> {
+  async #start({ module, values }: NextModule): Promise<Waiting | undefined> {
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, this.#abort.signal]);
     try {
@@ -84,17 +89,18 @@ export class InstallAhead {
       const { needsStage, mentionsShared } = step.chart;
       if (decision.act !== "install" || release !== undefined || needsStage || mentionsShared)
         return undefined;
-      return await this.#launch(step, abort, signal);
+      return await this.#launch(step, abort);
     } catch {
       // When its turn comes, the error shows.
       return undefined;
     }
   }
 
-  async #launch(step: Reconciliation, abort: AbortController, signal: AbortSignal): Promise<Waiting> {
+  async #launch(step: Reconciliation, abort: AbortController): Promise<Waiting> {
     const { helm, tmpDir, clock } = this.#tools;
-    const { module, values } = step.request;
+    const { module, values, signal } = step.request;
     const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
+    const labels = labelsOf(step, undefined, true);
     const gate = Promise.withResolvers<string>();
     const timer = clock.setTimer(LONGEST_MS, () => abort.abort());
     const install = async (): Promise<void> => {
@@ -104,7 +110,7 @@ export class InstallAhead {
           chartDir: module.dir,
           valuesFile: scratch.path("values.json"),
           signal,
-          labels: labelsOf(step, undefined, true),
+          labels,
           applyMethod: undefined,
           gate: gate.promise,
         });
@@ -116,7 +122,8 @@ export class InstallAhead {
     const installed = install();
     installed.catch(() => {});
     return {
-      inputs: step.inputs,
+      release: module.name,
+      labels,
       signal,
       end: () => abort.abort(),
       go: async () => {
@@ -127,4 +134,9 @@ export class InstallAhead {
       },
     };
   }
+}
+
+function isFor({ release, labels, signal }: Waiting, call: UpgradeCall): boolean {
+  const isSame = call.release === release && isDeepStrictEqual(call.labels, labels);
+  return isSame && call.takeOwnership !== true && !signal.aborted;
 }

@@ -3,24 +3,23 @@
 import { availableParallelism } from "node:os";
 
 import { inParallel } from "../../kube/index.ts";
-import { LABELS } from "../release/labels.ts";
-import { examine } from "../reconcile.ts";
-import type { PreparedManifest, Reconciler } from "../reconcile.ts";
-import type { ReconcileRequest } from "../release/releases.ts";
-import { look, withCall } from "../rendering.ts";
+import { examine } from "../examine.ts";
+import type { Reconciler, Reconciliation } from "../examine.ts";
+import type { Rendered } from "../manifest/rendered.ts";
+import { renderNow } from "../rendering.ts";
+import type { UpcomingModule } from "./ahead.ts";
 
 /** Rendering takes processor time: more at once only makes each slower. */
 const AT_ONCE = Math.min(4, availableParallelism());
 
-export type AheadRequest = Pick<ReconcileRequest, "module" | "values">;
+interface Made extends Rendered {
+  readonly inputs: string;
+}
 
-/**
- * Renders, a few at a time, the charts of modules whose turn comes later: in a reload of many modules most of the
- * time is helm's. The result counts only for the inputs it was made from; a rendering that failed is repeated.
- */
+/** Renders, a few at a time, the charts of modules whose turn comes later. A rendering that failed is repeated. */
 export class RenderAhead {
   readonly #tools: Reconciler;
-  #made = new Map<string, Promise<PreparedManifest | undefined>>();
+  #made = new Map<string, Promise<Made | undefined>>();
   #stop = new AbortController();
 
   constructor(tools: Reconciler) {
@@ -28,30 +27,29 @@ export class RenderAhead {
   }
 
   /** Begins with these, in this order; what is left of an earlier call is dropped. */
-  start(requests: readonly AheadRequest[]): void {
+  start(modules: readonly UpcomingModule[]): void {
     this.stop();
     this.#stop = new AbortController();
     const { signal } = this.#stop;
-    const jobs = requests.map((request) => ({
-      request,
-      ...Promise.withResolvers<PreparedManifest | undefined>(),
-    }));
-    this.#made = new Map(jobs.map(({ request, promise }) => [request.module.name, promise]));
-    void inParallel(AT_ONCE, jobs, async ({ request, resolve }) =>
-      resolve(await this.#render({ ...request, signal }).catch(() => undefined)),
+    const jobs = modules.map((upcoming) => ({ upcoming, ...Promise.withResolvers<Made | undefined>() }));
+    this.#made = new Map(jobs.map(({ upcoming, promise }) => [upcoming.module.name, promise]));
+    void inParallel(AT_ONCE, jobs, async ({ upcoming, resolve }) =>
+      resolve(await this.#render(upcoming, signal).catch(() => undefined)),
     );
   }
 
-  /** The rendering of a module, once; undefined where there is none. An abort ends all of them. */
-  async take(module: string, signal: AbortSignal): Promise<PreparedManifest | undefined> {
-    const made = this.#made.get(module);
-    this.#made.delete(module);
+  /** The rendering of exactly this, once; undefined where there is none. An abort ends all of them. */
+  async take({ request, inputs }: Reconciliation): Promise<Rendered | undefined> {
+    const { name } = request.module;
+    const made = this.#made.get(name);
+    this.#made.delete(name);
     const stop = (): void => this.stop();
-    signal.addEventListener("abort", stop, { once: true });
+    request.signal.addEventListener("abort", stop, { once: true });
     try {
-      return await made;
+      const rendered = await made;
+      return rendered?.inputs === inputs ? rendered : undefined;
     } finally {
-      signal.removeEventListener("abort", stop);
+      request.signal.removeEventListener("abort", stop);
     }
   }
 
@@ -59,13 +57,11 @@ export class RenderAhead {
     this.#stop.abort();
   }
 
-  async #render(request: ReconcileRequest): Promise<PreparedManifest | undefined> {
-    request.signal.throwIfAborted();
-    const { step, release, decision } = await examine(this.#tools, request);
-    if (decision.act !== "compare" || step.chart.reach.lookup || release === undefined) return undefined;
-    // Without this operator's labels a checksum is not enough to compare.
-    if (release.labels[LABELS.managedBy] === undefined) return undefined;
-    const { rendered } = await withCall(step, release, (call) => look(step, undefined, call));
-    return { inputs: step.inputs, ...rendered };
+  async #render({ module, values }: UpcomingModule, signal: AbortSignal): Promise<Made | undefined> {
+    signal.throwIfAborted();
+    const { step, release, decision } = await examine(this.#tools, { module, values: values(), signal });
+    // What is looked up may be another thing when its turn comes.
+    if (decision.act !== "compare" || step.chart.reach.lookup) return undefined;
+    return { inputs: step.inputs, ...(await renderNow(step, release)) };
   }
 }

@@ -5,8 +5,8 @@ import type { UpgradeCall } from "../binary/helm.ts";
 import { documentsOf, nameOf, objectsOf } from "../manifest/manifest.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import { annotationsOf, KEEP, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
-import type { Reconciliation } from "../reconcile.ts";
-import { render } from "../rendering.ts";
+import type { Reconciliation } from "../examine.ts";
+import { manifestsOf } from "../rendering.ts";
 import { isShared } from "../manifest/shared-kinds.ts";
 
 /**
@@ -21,7 +21,7 @@ export async function keepExisting(
 ): Promise<void> {
   if (!step.chart.mentionsShared) return;
   const { tools, request } = step;
-  const objects = rendered ?? objectsOf((await render(step, call)).flatMap(documentsOf));
+  const objects = rendered ?? objectsOf((await manifestsOf(step, call)).flatMap(documentsOf));
   for (const object of objects.filter(isShared)) {
     if (!(await isSomebodysOwn(step, object))) continue;
     const resource = await tools.discovery.resolve(object.kind, object.apiVersion);

@@ -7,8 +7,8 @@ import type { UpgradeCall } from "../binary/helm.ts";
 import { documentsOf, nameOf, objectsOf } from "../manifest/manifest.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import { annotationsOf, ownerOf } from "./outliving.ts";
-import type { Reconciliation } from "../reconcile.ts";
-import { render } from "../rendering.ts";
+import type { Reconciliation } from "../examine.ts";
+import { manifestsOf } from "../rendering.ts";
 
 /** helm has no code for it: an object exists already, and its marks do not name this release. */
 const NOT_OURS = "cannot be imported into the current release";
@@ -23,26 +23,22 @@ export function isTaken(error: unknown): error is HelmError {
 }
 
 /** Upgrades the release and takes over all its objects, after the former owners were told. */
-export async function takeOver(
-  step: Reconciliation,
-  call: UpgradeCall,
-  taken: { readonly error: HelmError; readonly labels: UpgradeCall["labels"] },
-): Promise<void> {
-  const { helm, logger, tookOver } = step.tools;
+export async function takeOver(step: Reconciliation, call: UpgradeCall, taken: HelmError): Promise<void> {
+  const { upgradeInstall, logger, tookOver } = step.tools;
   const module = step.request.module.name;
   // An object that cannot be looked at is left to helm's own message, which names one object.
-  const objects = await othersOf(step, call).catch(() => [oneLine(taken.error)]);
+  const objects = await othersOf(step, call).catch(() => [oneLine(taken)]);
   if (objects.length > 0) {
     logger.warn("Objects of other releases are taken over", { module, objects });
     tookOver(module, objects);
   }
-  await helm.upgradeInstall({ ...call, labels: taken.labels, takeOwnership: true });
+  await upgradeInstall({ ...call, takeOwnership: true });
 }
 
 /** Objects of the chart that belong to other releases, each with its release. */
 async function othersOf(step: Reconciliation, call: UpgradeCall): Promise<string[]> {
   const { tools, request } = step;
-  const objects = objectsOf((await render(step, call)).flatMap(documentsOf));
+  const objects = objectsOf((await manifestsOf(step, call)).flatMap(documentsOf));
   const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {
     const annotations = await annotationsOf(tools, object, request.signal);
     const owner = annotations && ownerOf(annotations, tools.namespace);

@@ -14,8 +14,9 @@ import type { HelmOptions } from "../binary/helm.ts";
 import { withHookWatch } from "../binary/hook-watch.ts";
 import type { OnWait } from "../binary/hook-watch.ts";
 import { LABELS } from "./labels.ts";
-import { InstallAhead } from "../ahead/install-ahead.ts";
-import type { InstallRequest } from "../ahead/install-ahead.ts";
+import { Ahead } from "../ahead/ahead.ts";
+import type { UpcomingModule } from "../ahead/ahead.ts";
+import type { Reconciler } from "../examine.ts";
 import { LateLabels } from "./late-labels.ts";
 import { endAllHelms, endLiveHelms } from "../binary/live-helms.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
@@ -25,12 +26,7 @@ import type { Preview } from "../preview.ts";
 import { purgeList } from "./purge-list.ts";
 import type { PurgePolicy } from "./purge-list.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
-import type { Reconciler } from "../reconcile.ts";
-import { RenderAhead } from "../ahead/render-ahead.ts";
-import type { AheadRequest } from "../ahead/render-ahead.ts";
 import { spareInRemoval } from "../ownership/spare.ts";
-import { Upcoming } from "./upcoming.ts";
-import type { UpcomingRequest } from "./upcoming.ts";
 import { ReleaseStore } from "./release-store.ts";
 import type { ReleaseMeta, Watching } from "./release-store.ts";
 
@@ -89,9 +85,7 @@ export class Releases {
   /** Releases without labels that an older Go operator marked in their values. */
   readonly #goMarked = new Set<string>();
   readonly #lateLabels: LateLabels;
-  readonly #ahead: RenderAhead;
-  readonly #installs: InstallAhead;
-  readonly #upcoming: Upcoming;
+  readonly #ahead: Ahead;
 
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
@@ -108,13 +102,11 @@ export class Releases {
       adopting: (release) => this.#adopting(release),
       tookOver: (release, objects) => options.recorder?.tookOver(release, objects),
       oweLabel: (release) => this.#lateLabels.owe(release),
-      ahead: (module, signal) => this.#ahead.take(module, signal),
-      waiting: (step) => this.#installs.take(step),
-      makers: (signal) => this.#upcoming.makers(signal),
+      makers: (signal) => this.#ahead.makers(signal),
+      render: (step, release) => this.#ahead.render(step, release),
+      upgradeInstall: (call) => this.#ahead.upgradeInstall(call),
     };
-    this.#upcoming = new Upcoming(this.#reconciler);
-    this.#installs = new InstallAhead(this.#reconciler);
-    this.#ahead = new RenderAhead(this.#reconciler);
+    this.#ahead = new Ahead(this.#reconciler);
     this.#lateLabels = new LateLabels(clock, (release) => writeLabels(this.#reconciler, release));
   }
 
@@ -139,8 +131,7 @@ export class Releases {
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     this.#lateLabels.touch();
-    this.#upcoming.turn(request.module.name);
-    await this.#installs.turn(request.module.name);
+    await this.#ahead.turn(request.module.name);
     const { clock, recorder } = this.#options;
     const { name } = request.module;
     const from = clock.monotonic();
@@ -152,19 +143,12 @@ export class Releases {
     }
   }
 
-  /** Announces what a reload is going to run, so that what a template's move to one of them leaves behind stays. */
-  upcoming(requests: readonly UpcomingRequest[]): void {
-    this.#upcoming.announce(requests);
-  }
-
-  /** Announces what is going to be installed, so that helm can be started ahead of its turn. */
-  installAhead(requests: readonly InstallRequest[]): void {
-    this.#installs.plan(requests);
-  }
-
-  /** Begins to render the charts of modules whose turn comes soon; never throws. */
-  renderAhead(requests: readonly AheadRequest[]): void {
-    this.#ahead.start(requests);
+  /**
+   * What a reload is going to run, in order: helm may begin before their turn, and an object whose template moved to
+   * one of them stays. Never throws.
+   */
+  announce(modules: readonly UpcomingModule[]): void {
+    this.#ahead.announce(modules);
   }
 
   /** Writes the labels that nobody waits for now; resolves when that is done. */
@@ -295,7 +279,6 @@ export class Releases {
 
   close(): void {
     this.#ahead.stop();
-    this.#installs.stop();
     this.#lateLabels.close();
     this.store.close();
   }

@@ -4,7 +4,7 @@ import type { Module, Task } from "../../model/index.ts";
 import { moduleOf, runModuleKey } from "../../model/index.ts";
 import type { Decision, ModuleRecord } from "../../state/index.ts";
 import { brokenFiles, invalidValues, problemOf } from "../../state/index.ts";
-import { workAhead } from "../module/ahead.ts";
+import { announceRuns } from "./announce.ts";
 import { moduleConfigFile, moduleValuesFile } from "../hook/files.ts";
 import type { Ports } from "../ports.ts";
 import { deactivate, silence } from "../hook/sources.ts";
@@ -26,7 +26,7 @@ export async function discover(ports: Ports, signal: AbortSignal): Promise<Task[
   const removed = removals(ports, [...decisions.keys()]);
   dropDisabled(ports);
   const runs = state.enabledModules().filter((name) => isRunnable(ports, name));
-  workAhead(ports, runs);
+  announceRuns(ports, runs);
   return [
     ...crds(ports, runs),
     ...removed,

@@ -1,21 +1,15 @@
 /** What modules whose turn is still to come are about to apply (docs/RUNNING.md, "What outlives a release"). */
 
 import { inParallel } from "../../kube/index.ts";
+import { examine } from "../examine.ts";
+import type { Reconciler } from "../examine.ts";
 import { keyIn } from "../manifest/manifest.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
-import { examine } from "../reconcile.ts";
-import type { Reconciler } from "../reconcile.ts";
-import type { AheadRequest } from "../ahead/render-ahead.ts";
-import { look, withCall } from "../rendering.ts";
+import { isSame, renderNow } from "../rendering.ts";
+import type { UpcomingModule } from "./ahead.ts";
 
 /** Charts rendered at the same time. */
 const AT_ONCE = 2;
-
-/** A module that runs later in the same reload. */
-export interface UpcomingRequest {
-  readonly module: AheadRequest["module"];
-  readonly values: () => string;
-}
 
 /**
  * Modules of a reload whose turn is still to come. A template that moved to one of them takes its object along: asked
@@ -23,7 +17,7 @@ export interface UpcomingRequest {
  */
 export class Upcoming {
   readonly #tools: Reconciler;
-  #due = new Map<string, UpcomingRequest>();
+  #due = new Map<string, UpcomingModule>();
   #made = new Map<string, readonly ObjectRef[]>();
 
   constructor(tools: Reconciler) {
@@ -31,8 +25,8 @@ export class Upcoming {
   }
 
   /** What a reload is going to run; replaces what an earlier one had to. */
-  announce(requests: readonly UpcomingRequest[]): void {
-    this.#due = new Map(requests.map((request) => [request.module.name, request]));
+  announce(modules: readonly UpcomingModule[]): void {
+    this.#due = new Map(modules.map((upcoming) => [upcoming.module.name, upcoming]));
     this.#made = new Map();
   }
 
@@ -48,29 +42,29 @@ export class Upcoming {
    */
   async makers(signal = new AbortController().signal): Promise<ReadonlyMap<string, string>> {
     const makers = new Map<string, string>();
-    await inParallel(AT_ONCE, [...this.#due.values()], async (request) => {
-      const { name } = request.module;
-      const objects = this.#made.get(name) ?? (await this.#objects(request, signal));
+    await inParallel(AT_ONCE, [...this.#due.values()], async (upcoming) => {
+      const { name } = upcoming.module;
+      const objects = this.#made.get(name) ?? (await this.#objects(upcoming, signal));
       this.#made.set(name, objects);
       for (const object of objects) makers.set(keyIn(this.#tools.namespace, object), name);
     });
     return makers;
   }
 
-  async #objects(request: UpcomingRequest, signal: AbortSignal): Promise<readonly ObjectRef[]> {
+  async #objects(upcoming: UpcomingModule, signal: AbortSignal): Promise<readonly ObjectRef[]> {
     try {
-      return await this.#charted(request, signal);
+      return await this.#charted(upcoming, signal);
     } catch {
       signal.throwIfAborted();
       return [];
     }
   }
 
-  async #charted({ module, values }: UpcomingRequest, signal: AbortSignal): Promise<readonly ObjectRef[]> {
+  async #charted({ module, values }: UpcomingModule, signal: AbortSignal): Promise<readonly ObjectRef[]> {
     const { step, release, decision } = await examine(this.#tools, { module, values: values(), signal });
     if (decision.act === "nothing") return [];
-    const compared = decision.act === "compare" ? release : undefined;
-    const { rendered, same } = await withCall(step, release, (call) => look(step, compared, call));
-    return same ? [] : rendered.objects;
+    const rendered = await renderNow(step, release);
+    const isCompared = decision.act === "compare" && release !== undefined;
+    return isCompared && (await isSame(this.#tools, release, rendered)) ? [] : rendered.objects;
   }
 }

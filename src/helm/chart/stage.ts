@@ -7,7 +7,7 @@ import { parseYaml, toYaml } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
 import { Scratch } from "../../process/index.ts";
-import { NOT_CHART } from "../chart/chart-files.ts";
+import { NOT_CHART } from "./chart-files.ts";
 import type { ChartCall } from "../binary/helm.ts";
 import type { ReconcileRequest } from "../release/releases.ts";
 

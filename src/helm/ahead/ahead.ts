@@ -1,0 +1,78 @@
+/** What helm does before a module's turn comes. */
+
+import type { UpgradeCall } from "../binary/helm.ts";
+import type { Reconciler, Reconciliation } from "../examine.ts";
+import type { Rendered } from "../manifest/rendered.ts";
+import type { ReleaseMeta } from "../release/release-store.ts";
+import type { ReconcileRequest } from "../release/releases.ts";
+import { renderNow } from "../rendering.ts";
+import { InstallAhead } from "./install-ahead.ts";
+import { RenderAhead } from "./render-ahead.ts";
+import { Upcoming } from "./upcoming.ts";
+
+/** A module that a reload is going to run. */
+export interface UpcomingModule {
+  readonly module: ReconcileRequest["module"];
+  /** Its values as they are now. */
+  readonly values: () => string;
+  /** No hook of its own changes its values before helm's turn. */
+  readonly settled: boolean;
+}
+
+/**
+ * In a reload of many modules most of the time is helm's. Charts are rendered while others are worked on, and the
+ * helm of the next installation starts early. Whoever works on a release asks as if nothing had been done: what was
+ * done ahead counts for exactly the inputs it was done with.
+ */
+export class Ahead {
+  readonly #releases: Reconciler["store"];
+  readonly #upcoming: Upcoming;
+  readonly #renderings: RenderAhead;
+  readonly #installs: InstallAhead;
+
+  constructor(tools: Reconciler) {
+    this.#releases = tools.store;
+    this.#upcoming = new Upcoming(tools);
+    this.#renderings = new RenderAhead(tools);
+    this.#installs = new InstallAhead(tools);
+  }
+
+  /** What a reload is going to run, in order; replaces what an earlier one was going to. */
+  announce(modules: readonly UpcomingModule[]): void {
+    this.#upcoming.announce(modules);
+    const isNew = ({ module }: UpcomingModule): boolean => this.#releases.get(module.name) === undefined;
+    this.#renderings.start(modules.filter((each) => each.settled && !isNew(each)));
+    this.#installs.plan(
+      modules.flatMap((next, index) => {
+        const after = modules[index - 1]?.module.name;
+        return after !== undefined && next.settled && isNew(next) ? [{ ...next, after }] : [];
+      }),
+    );
+  }
+
+  /** A module's turn has come. */
+  async turn(module: string): Promise<void> {
+    this.#upcoming.turn(module);
+    await this.#installs.turn(module);
+  }
+
+  /** As `renderNow`. */
+  async render(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Rendered> {
+    return (await this.#renderings.take(step)) ?? renderNow(step, release);
+  }
+
+  /** As `Helm.upgradeInstall`. */
+  upgradeInstall(call: UpgradeCall): Promise<void> {
+    return this.#installs.upgradeInstall(call);
+  }
+
+  /** The module that is going to apply each object, by `keyIn`. */
+  makers(signal?: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    return this.#upcoming.makers(signal);
+  }
+
+  stop(): void {
+    this.#renderings.stop();
+    this.#installs.stop();
+  }
+}

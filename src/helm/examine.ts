@@ -1,0 +1,99 @@
+/** Looks at a release and decides what is owed. */
+
+import type { Clock, Logger } from "../lib/index.ts";
+import { isJsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import type { Helm, UpgradeCall } from "./binary/helm.ts";
+import type { Capabilities } from "./chart/capabilities.ts";
+import type { Chart, ChartReader } from "./chart/chart.ts";
+import { inputsDigest, withValueTemplates } from "./chart/inputs.ts";
+import { decide } from "./decide.ts";
+import type { Decision } from "./decide.ts";
+import type { Rendered } from "./manifest/rendered.ts";
+import { originToWorkOn } from "./ownership/adopt.ts";
+import type { AdoptPolicy, Origin } from "./ownership/adopt.ts";
+import type { LookTools } from "./ownership/outliving.ts";
+import { LABELS } from "./release/labels.ts";
+import type { ReleaseMeta } from "./release/release-store.ts";
+import type { ReconcileRequest } from "./release/releases.ts";
+import type { RestoreTools } from "./restore.ts";
+
+/** What is needed to work on a release. */
+export interface Reconciler extends LookTools, RestoreTools {
+  readonly helm: Helm;
+  readonly charts: ChartReader;
+  readonly capabilities: Capabilities;
+  readonly managedBy: string;
+  readonly tmpDir: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly adopt: AdoptPolicy;
+  /** Whether a release is this operator's. */
+  readonly isOurs: (release: string) => boolean;
+  /** Called with a release that somebody made with helm and that a module takes over. */
+  readonly adopting: (release: string) => void;
+  /** Called with objects that are taken over from other releases. */
+  readonly tookOver: (release: string, objects: readonly string[]) => void;
+  /** Notes a release whose labels are still to be written. */
+  readonly oweLabel: (release: string) => void;
+  /** Modules of the reload under way that are about to make objects, by `keyIn`. */
+  readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
+  /** Renders a chart as helm would install or upgrade now. */
+  readonly render: (step: Reconciliation, release: ReleaseMeta | undefined) => Promise<Rendered>;
+  /** As `Helm.upgradeInstall`. */
+  readonly upgradeInstall: (call: UpgradeCall) => Promise<void>;
+}
+
+/** The work on one release that is under way. */
+export interface Reconciliation {
+  readonly tools: Reconciler;
+  readonly request: ReconcileRequest;
+  readonly chart: Chart;
+  readonly inputs: string;
+  /** Who made the release that is there. */
+  readonly origin: Origin | undefined;
+}
+
+/** Looks at a release and decides; changes nothing. Throws ForeignReleaseError. */
+export async function examine(
+  tools: Reconciler,
+  request: ReconcileRequest,
+): Promise<{ step: Reconciliation; release: ReleaseMeta | undefined; decision: Decision }> {
+  const { module } = request;
+  const release = tools.store.get(module.name);
+  const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
+  const chart = withValueTemplates(tools.charts.read(module), request.values);
+  const inputs = await digestInputs(tools, request, chart);
+  const { managedBy } = tools;
+  const decision = decide({ release, inputs, managedBy, lookup: chart.reach.lookup });
+  return { step: { tools, request, chart, inputs, origin }, release, decision };
+}
+
+function digestInputs(tools: Reconciler, request: ReconcileRequest, chart: Chart): Promise<string> {
+  const { namespace, helm, capabilities } = tools;
+  return inputsDigest({
+    module: request.module,
+    namespace,
+    chart,
+    values: parseValues(request.values),
+    helm: helm.identity(),
+    capabilities: () => capabilities.digest(),
+  });
+}
+
+function parseValues(text: string): JsonObject {
+  const values: unknown = JSON.parse(text);
+  return isJsonObject(values) ? values : {};
+}
+
+/** `null` removes the manifest label of the last revision; a new release has none. */
+export function labelsOf(
+  step: Reconciliation,
+  manifest: string | undefined,
+  isFirst: boolean,
+): Record<string, string> {
+  const { inputs, tools } = step;
+  const known = manifest ?? (isFirst ? undefined : "null");
+  const label = known === undefined ? {} : { [LABELS.manifest]: known };
+  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label };
+}
