@@ -1,6 +1,6 @@
 /** Runs a child process from start to end: time limit, output, result. */
 
-import type { Readable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 
 import { type Clock, systemClock } from "../lib/index.ts";
 import { launch, type Child, type Exit } from "./spawn/child.ts";
@@ -31,7 +31,7 @@ export interface RunRequest {
   /** Bytes kept of stderr (its end); default 64 KiB. */
   readonly stderrLimit?: number | undefined;
   /** Text for stdin, now or as soon as it is known; /dev/null without it. */
-  readonly input?: string | Uint8Array | Promise<string> | undefined;
+  readonly input?: string | Promise<string> | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -48,8 +48,9 @@ export async function run(request: RunRequest): Promise<RunResult> {
   const clock = request.clock ?? systemClock;
   const startedAt = clock.monotonic();
   if (request.signal?.aborted || !startsAllowed()) return cancelled();
-  const { input: text } = request;
-  const child = launch({ ...request, stdin: text === undefined ? undefined : { text } });
+  const { input } = request;
+  const child = launch({ ...request, stdin: input === undefined ? undefined : "pipe" });
+  if (input !== undefined) void feed(child.stdin, input);
   const output = collect(child, request);
   const { exit, ending } = await ended(child, request, clock);
   await drain(output.streams, clock);
@@ -75,6 +76,12 @@ function cancelled(): RunResult {
     durationMs: 0,
     message: "cancelled",
   };
+}
+
+async function feed(stdin: Writable | undefined, input: string | Promise<string>): Promise<void> {
+  // A child that does not read all of its input is no error: its exit code counts.
+  stdin?.on("error", () => {});
+  stdin?.end(await input);
 }
 
 interface Output {

@@ -14,8 +14,8 @@ export interface LaunchSpec {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Text for stdin, now or later; `"pipe"` leaves it open for the caller; undefined = /dev/null. */
-  readonly stdin?: { readonly text: string | Uint8Array | Promise<string> } | "pipe" | undefined;
+  /** A pipe that the caller writes to; undefined = /dev/null. */
+  readonly stdin?: "pipe" | undefined;
 }
 
 /** How a child ended, or why it never began. */
@@ -54,18 +54,9 @@ function bestStart(): Start {
 export function launch(spec: LaunchSpec): Child {
   try {
     best ??= bestStart();
-    const child = best(spec);
-    if (typeof spec.stdin === "object") feed(child.stdin, spec.stdin.text);
-    return child;
+    return best(spec);
   } catch (error) {
     const exit = Promise.resolve<Exit>({ kind: "notStarted", error: toError(error) });
     return { pid: undefined, stdin: undefined, stdout: undefined, stderr: undefined, exit };
   }
-}
-
-function feed(stdin: Writable | undefined, text: string | Uint8Array | Promise<string>): void {
-  // A child that does not read all of its input is no error: its exit code counts.
-  stdin?.on("error", () => {});
-  if (text instanceof Promise) void text.then((known) => stdin?.end(known));
-  else stdin?.end(text);
 }
