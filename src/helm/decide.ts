@@ -1,7 +1,7 @@
 /** Decides what a run has to do about a release (docs/MODULES.md, "The chart"). */
 
 import { LABELS } from "./release/labels.ts";
-import type { ReleaseMeta } from "./release/release-store.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
 
 /** What a run has to do about a release. */
 export type Decision =

@@ -14,7 +14,7 @@ import { originToWorkOn } from "./ownership/adopt.ts";
 import type { AdoptPolicy, Origin } from "./ownership/adopt.ts";
 import type { LookTools } from "./ownership/outliving.ts";
 import { LABELS } from "./release/labels.ts";
-import type { ReleaseMeta } from "./release/release-store.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
 import type { ReconcileRequest } from "./release/releases.ts";
 import type { RestoreTools } from "./restore.ts";
 

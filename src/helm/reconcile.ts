@@ -15,7 +15,7 @@ import { spareInUpgrade } from "./ownership/spare.ts";
 import { isTaken, takeOver } from "./ownership/take-over.ts";
 import { LABELS } from "./release/labels.ts";
 import { secretOf } from "./release/release-store.ts";
-import type { ReleaseMeta } from "./release/release-store.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./release/releases.ts";
 import { isSame, withCall } from "./rendering.ts";
 import { restoreObjects } from "./restore.ts";

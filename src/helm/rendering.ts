@@ -6,7 +6,7 @@ import type { Reconciler, Reconciliation } from "./examine.ts";
 import { renderedFrom } from "./manifest/rendered.ts";
 import type { Rendered } from "./manifest/rendered.ts";
 import { isCurrentScheme, LABELS } from "./release/labels.ts";
-import type { ReleaseMeta } from "./release/release-store.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
 
 /** What helm would install or upgrade now. */
 export async function renderNow(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Rendered> {

@@ -7,7 +7,8 @@ import type { JsonObject } from "../model/index.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
 import { documentsOf, lastingBodies, member, nameOf, refOf } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";
-import type { ReleaseMeta, ReleaseStore } from "./release/release-store.ts";
+import type { ReleaseStore } from "./release/release-store.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
 
 export interface RestoreTools {
   readonly client: KubeClient;

@@ -4,7 +4,7 @@ import { HelmError } from "../../src/helm/binary/helm-errors.ts";
 import { withHookWatch } from "../../src/helm/binary/hook-watch.ts";
 import type { HelmHook } from "../../src/helm/binary/hook-watch.ts";
 import type { HookRecord, ReleaseRecord } from "../../src/helm/release/record.ts";
-import type { ReleaseMeta } from "../../src/helm/release/release-store.ts";
+import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const MINUTE = 60_000;

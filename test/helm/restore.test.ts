@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { restoreObjects } from "../../src/helm/restore.ts";
 import type { RestoreTools } from "../../src/helm/restore.ts";
-import type { ReleaseMeta } from "../../src/helm/release/release-store.ts";
+import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES, SECRETS } from "../../src/kube/index.ts";
 import type { ApiRequest, Resource } from "../../src/kube/index.ts";
 

@@ -3,7 +3,7 @@
 import type { UpgradeCall } from "../binary/helm.ts";
 import type { Reconciler, Reconciliation } from "../examine.ts";
 import type { Rendered } from "../manifest/rendered.ts";
-import type { ReleaseMeta } from "../release/release-store.ts";
+import type { ReleaseMeta } from "../release/revisions.ts";
 import type { ReconcileRequest } from "../release/releases.ts";
 import { renderNow } from "../rendering.ts";
 import { InstallAhead } from "./install-ahead.ts";

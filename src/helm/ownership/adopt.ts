@@ -3,7 +3,8 @@
 import { oneLine } from "../../lib/index.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import { GO_LABELS, isCurrentScheme, LABELS } from "../release/labels.ts";
-import type { ReleaseMeta, ReleaseStore } from "../release/release-store.ts";
+import type { ReleaseStore } from "../release/release-store.ts";
+import type { ReleaseMeta } from "../release/revisions.ts";
 
 /** Which releases of others a module takes over (`--adopt`). */
 export type AdoptPolicy = "all" | "go" | "none";

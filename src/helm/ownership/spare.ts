@@ -5,7 +5,8 @@ import { documentsOf, keyIn, keyOf, nameOf, objectsOf, withoutObjects } from "..
 import type { ObjectRef } from "../manifest/manifest.ts";
 import { outliving } from "./outliving.ts";
 import type { LookTools } from "./outliving.ts";
-import type { ReleaseMeta, ReleaseStore } from "../release/release-store.ts";
+import type { ReleaseStore } from "../release/release-store.ts";
+import type { ReleaseMeta } from "../release/revisions.ts";
 
 /** What is needed for that. */
 export interface SpareTools extends LookTools {

@@ -3,7 +3,7 @@
 import type { Tree } from "../../model/index.ts";
 import { originOf } from "../ownership/adopt.ts";
 import { LABELS } from "./labels.ts";
-import type { ReleaseMeta } from "./release-store.ts";
+import type { ReleaseMeta } from "./revisions.ts";
 
 export type PurgePolicy = "owned" | "all" | "off";
 

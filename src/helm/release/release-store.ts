@@ -6,7 +6,6 @@ import {
   get,
   getMetadata,
   ignoreNotFound,
-  isLater,
   listPages,
   mergePatch,
   remove,
@@ -18,21 +17,10 @@ import { BrokenRecordError } from "../binary/helm-errors.ts";
 import { LABELS } from "./labels.ts";
 import { decodeRelease, encodeFailed, encodeManifest } from "./record.ts";
 import type { ReleaseRecord } from "./record.ts";
+import { Revisions, metaOf } from "./revisions.ts";
+import type { ReleaseMeta } from "./revisions.ts";
 import { summarize } from "./summary.ts";
 import type { ReleaseSummary } from "./summary.ts";
-
-/** One revision of a release, from the labels of its Secret alone. */
-export interface ReleaseMeta {
-  readonly name: string;
-  readonly revision: number;
-  readonly status: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly secret: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  /** Labels that are still to be written. */
-  readonly assumed?: Readonly<Record<string, string>>;
-}
 
 /** What the store needs of a WatchHub. */
 export interface Watching {
@@ -61,29 +49,23 @@ const TYPE_FIELD = "type=helm.sh/release.v1";
  */
 export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
-  readonly #secrets = new Map<string, ReleaseMeta>();
-  /** For each release, the version of the last list made for it alone: older watch events do not count. */
-  readonly #floors = new Map<string, string>();
-  /** Secrets that were deleted while an answer is awaited, with the version: the answer may still show them. */
-  readonly #gone = new Map<string, string>();
-  #awaited = 0;
-  /** The version of the last full list: an older answer may show what that no longer has. */
-  #relisted: { readonly keys: ReadonlySet<string>; readonly version: string } | undefined;
+  readonly #revisions: Revisions;
   readonly #summaries = new Map<string, Summary>();
-  readonly #listeners = new Set<(release: string) => void>();
   readonly #subscription: Subscription;
 
   constructor(options: ReleaseStoreOptions) {
     this.#options = options;
+    const revisions = new Revisions(options.namespace);
+    this.#revisions = revisions;
     this.#subscription = options.hub.subscribe(
       { ...this.#selection(), metadataOnly: true },
       {
-        begin: () => this.#secrets.clear(),
-        object: (object) => this.#apply(object),
+        begin: () => revisions.clear(),
+        object: (object) => revisions.applied(object),
         synced: () => {},
-        applied: (object) => this.#apply(object),
-        deleted: (object) => this.#drop(object),
-        relisted: (keys, version) => this.#sweep(keys, version),
+        applied: (object) => revisions.applied(object),
+        deleted: (object) => revisions.deleted(object),
+        relisted: (keys, version) => revisions.relisted(keys, version),
         trouble: (error) => this.#trouble(error),
       },
     );
@@ -101,29 +83,22 @@ export class ReleaseStore {
 
   /** All revisions of a release, newest first. */
   revisions(name: string): ReleaseMeta[] {
-    return [...this.#secrets.values()]
-      .filter((meta) => meta.name === name)
-      .sort((a, b) => b.revision - a.revision);
+    return this.#revisions.of(name);
   }
 
   /** The newest revision of every release, by name. */
   all(): ReleaseMeta[] {
-    const newest = new Map<string, ReleaseMeta>();
-    for (const meta of this.#secrets.values()) {
-      if ((newest.get(meta.name)?.revision ?? -1) < meta.revision) newest.set(meta.name, meta);
-    }
-    return [...newest.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return this.#revisions.newest();
   }
 
   /** Calls `listener` with a release's name after each change; returns a function that ends this. */
   onChange(listener: (release: string) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#revisions.onChange(listener);
   }
 
   /** Reads a release from the server now, so that what helm just did is known at once. */
   refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
-    return this.#ask(() => this.#list(name, signal));
+    return this.#revisions.asking(() => this.#list(name, signal));
   }
 
   async #list(name: string, signal: AbortSignal | undefined): Promise<ReleaseMeta | undefined> {
@@ -134,11 +109,7 @@ export class ReleaseStore {
       found = page.restart ? [...page.items] : [...found, ...page.items];
       version = page.resourceVersion;
     }
-    this.#floors.set(name, version);
-    const secrets = new Set(found.map((object) => object.metadata.name));
-    for (const meta of this.revisions(name)) if (!secrets.has(meta.secret)) this.#missing(meta, version);
-    for (const object of found) this.#store(object);
-    this.#tell(name);
+    this.#revisions.listed(name, found, version);
     return this.get(name);
   }
 
@@ -147,7 +118,7 @@ export class ReleaseStore {
    * for the server's cache. If it is anything but that revision, deployed, `refresh` finds out.
    */
   learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
-    return this.#ask(() => this.#read(name, revision));
+    return this.#revisions.asking(() => this.#read(name, revision));
   }
 
   async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {
@@ -155,8 +126,8 @@ export class ReleaseStore {
     const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
     const found = await getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
     if (found === undefined || metaOf(found)?.status !== "deployed") return this.refresh(name);
-    this.#store(found);
-    this.#tell(name);
+    this.#revisions.answered(found);
+    this.#revisions.tell(name);
     return this.get(name);
   }
 
@@ -198,11 +169,7 @@ export class ReleaseStore {
 
   /** Goes on as if the server had these labels, which `label` will write. An event of the Secret ends this. */
   assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
-    const known = this.#secrets.get(meta.secret);
-    // Since it was looked at it may have gone, or moved on.
-    if (known?.uid !== meta.uid) return;
-    this.#secrets.set(meta.secret, { ...known, labels: { ...known.labels, ...assumed }, assumed });
-    this.#tell(meta.name);
+    this.#revisions.assume(meta, assumed);
   }
 
   /** Sets labels of a revision's Secret; helm's own stay. */
@@ -212,7 +179,7 @@ export class ReleaseStore {
     signal?: AbortSignal,
   ): Promise<void> {
     await this.#patch(meta, { metadata: { labels } }, signal);
-    this.#tell(meta.name);
+    this.#revisions.tell(meta.name);
   }
 
   /** Marks a revision failed, label and record, as helm would have done. */
@@ -246,14 +213,14 @@ export class ReleaseStore {
       // Also where the answer was lost: the server may have the new one.
       this.#summaries.delete(meta.name);
     }
-    this.#tell(meta.name);
+    this.#revisions.tell(meta.name);
   }
 
   async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
     const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: meta.secret };
-    await this.#ask(async () =>
-      this.#store(await mergePatch<WatchedObject>(client, target, { body, signal })),
+    await this.#revisions.asking(async () =>
+      this.#revisions.answered(await mergePatch<WatchedObject>(client, target, { body, signal })),
     );
   }
 
@@ -272,7 +239,7 @@ export class ReleaseStore {
 
   close(): void {
     this.#subscription.close();
-    this.#listeners.clear();
+    this.#revisions.close();
   }
 
   #selection(more = ""): WatchSpec {
@@ -288,85 +255,11 @@ export class ReleaseStore {
     return data;
   }
 
-  #apply(object: WatchedObject): void {
-    const name = metaOf(object)?.name;
-    const floor = name === undefined ? undefined : this.#floors.get(name);
-    if (floor !== undefined && !isLater(object.metadata.resourceVersion ?? "", floor)) return;
-    this.#store(object);
-    if (name !== undefined) this.#tell(name);
-  }
-
-  #store(object: WatchedObject): void {
-    const meta = metaOf(object);
-    if (meta === undefined) return;
-    const known = this.#secrets.get(meta.secret);
-    if (known !== undefined && isLater(known.resourceVersion, meta.resourceVersion)) return;
-    if (this.#isGone(meta)) return;
-    this.#secrets.set(meta.secret, meta);
-  }
-
-  #drop({ metadata: { name: secret, uid, resourceVersion = "" } }: WatchedObject): void {
-    this.#note(secret, resourceVersion);
-    const known = this.#secrets.get(secret);
-    if (known === undefined || known.uid !== uid) return;
-    this.#secrets.delete(secret);
-    this.#tell(known.name);
-  }
-
-  /** Everything was listed anew: objects that only an answer showed may have gone unseen. */
-  #sweep(keys: ReadonlySet<string>, version: string): void {
-    const { namespace } = this.#options;
-    this.#relisted = { keys, version };
-    for (const meta of this.#secrets.values())
-      if (!keys.has(`${namespace}/${meta.secret}`) && this.#missing(meta, version)) this.#tell(meta.name);
-  }
-
-  /** A list of that version lacks it: it is gone, unless it is newer. */
-  #missing({ secret, resourceVersion }: ReleaseMeta, version: string): boolean {
-    if (isLater(resourceVersion, version)) return false;
-    this.#note(secret, version);
-    return this.#secrets.delete(secret);
-  }
-
-  #isGone({ secret, resourceVersion }: ReleaseMeta): boolean {
-    const gone = this.#gone.get(secret);
-    if (gone !== undefined && isLater(gone, resourceVersion)) return true;
-    if (this.#relisted === undefined || isLater(resourceVersion, this.#relisted.version)) return false;
-    return !this.#relisted.keys.has(`${this.#options.namespace}/${secret}`);
-  }
-
-  #note(secret: string, version: string): void {
-    if (this.#awaited > 0) this.#gone.set(secret, version);
-  }
-
-  async #ask<T>(work: () => Promise<T>): Promise<T> {
-    this.#awaited += 1;
-    try {
-      return await work();
-    } finally {
-      this.#awaited -= 1;
-      if (this.#awaited === 0) this.#gone.clear();
-    }
-  }
-
-  #tell(release: string): void {
-    for (const listener of this.#listeners) listener(release);
-  }
-
   #trouble(error: Error | undefined): void {
     const { logger } = this.#options;
     if (error === undefined) logger.info("Helm releases are watched again");
     else logger.warn("Helm releases cannot be watched", { error: oneLine(error) });
   }
-}
-
-function metaOf(object: WatchedObject): ReleaseMeta | undefined {
-  const { name: secret, uid = "", resourceVersion = "", labels: found } = object.metadata;
-  const labels = (isJsonObject(found) ? found : {}) as Record<string, string>;
-  const { name, version, status } = labels;
-  if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
-  const revision = Number(version);
-  return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
 }
 
 /** The Secret that helm puts a revision into. */

@@ -28,7 +28,8 @@ import type { PurgePolicy } from "./purge-list.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
 import { spareInRemoval } from "../ownership/spare.ts";
 import { ReleaseStore } from "./release-store.ts";
-import type { ReleaseMeta, Watching } from "./release-store.ts";
+import type { Watching } from "./release-store.ts";
+import type { ReleaseMeta } from "./revisions.ts";
 
 /** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
 export interface Release {
