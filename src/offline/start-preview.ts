@@ -12,7 +12,7 @@ import { GLOBAL, ProblemError, describeProblem } from "../model/index.ts";
 import type { Json, Module, Overlay, Tree } from "../model/index.ts";
 import { brake, explainBrake } from "../plan/index.ts";
 import { State, invalidValues } from "../state/index.ts";
-import { guardOf, helmValuesFile, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
+import { guardOf, helmInput, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
 import { ConfigMapSource, overlayInForce } from "../triggers/index.ts";
 import { compileSchemas } from "../values/index.ts";
 
@@ -216,8 +216,7 @@ async function askScript(
 async function releaseFate({ releases, state }: Look, module: Module): Promise<Verdict> {
   const { signal } = new AbortController();
   try {
-    const values = helmValuesFile(state.values, module);
-    const { action, why } = await releases.preview({ module, values, signal });
+    const { action, why } = await releases.preview({ ...helmInput(state.values, module), signal });
     return [module.name, action === "label" ? "unchanged" : action, why];
   } catch (error) {
     if (error instanceof ForeignReleaseError) return [module.name, "invalid", error.message];

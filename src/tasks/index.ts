@@ -1,5 +1,5 @@
 export { checkSchemas } from "./reload/check-schemas.ts";
-export { helmValuesFile, moduleConfigFile, moduleValuesFile } from "./hook/files.ts";
+export { helmInput, moduleConfigFile, moduleValuesFile } from "./hook/files.ts";
 export * from "./ports.ts";
 export { loadHooks } from "./reload/load.ts";
 export { applyObjects } from "./hook/object-patches.ts";

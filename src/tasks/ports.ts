@@ -1,6 +1,6 @@
 /** The ports through which tasks reach other rooms. */
 
-import type { OnWait, ReleaseOutcome } from "../helm/index.ts";
+import type { OnWait, ReconcileRequest, ReleaseOutcome, UpcomingModule } from "../helm/index.ts";
 import type {
   HookRunInput,
   HookRunResult,
@@ -44,22 +44,12 @@ interface ReleasesPort {
   /**
    * Installs or upgrades the module's release if needed; throws on failure, ForeignReleaseError for a foreign one.
    */
-  reconcile(request: {
-    readonly module: Module;
-    readonly values: string;
-    /** Names of its objects that are missing. */
-    readonly absent: readonly string[];
-    readonly signal: AbortSignal;
-    /** Called with the chart's hook that helm waits for. */
-    readonly onWait: OnWait;
-  }): Promise<ReleaseOutcome>;
+  reconcile(request: ReconcileRequest): Promise<ReleaseOutcome>;
   /**
    * Announces what a reload is going to run, in order: helm may begin before their turn, and an object whose template
-   * moved to one of them stays. `settled`: no hook of the module changes its values before helm's turn.
+   * moved to one of them stays.
    */
-  announce(
-    modules: readonly { readonly module: Module; readonly values: () => string; readonly settled: boolean }[],
-  ): void;
+  announce(modules: readonly UpcomingModule[]): void;
   /** What is known of a release now; complete also right after a start. */
   get(name: string): ReleaseView | undefined;
   /** Whether no module may have a release of this name: it is the operator's own, or one to be left alone. */

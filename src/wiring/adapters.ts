@@ -14,7 +14,7 @@ import type { QueueView, Queues, TaskView } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { Happening } from "../status/index.ts";
-import { helmValuesFile } from "../tasks/index.ts";
+import { helmInput } from "../tasks/index.ts";
 import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
@@ -225,10 +225,8 @@ export class Adapters {
       state,
       queues: () => this.#queues(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
-      render: (module, diff) => {
-        const values = helmValuesFile(state.values, module);
-        return releases.show({ module, values, signal: new AbortController().signal }, diff);
-      },
+      render: (module, diff) =>
+        releases.show({ ...helmInput(state.values, module), signal: new AbortController().signal }, diff),
       objects: (module) => this.#healing?.objects(module),
       explain: (module) => state.values.explain(module.valuesKey),
       why: (name) => {

@@ -210,7 +210,7 @@ spec:
     const ahead = (values: object): void => {
       const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
       const text = JSON.stringify({ global: {}, ...values });
-      releases.announce([{ module, values: () => text, settled: true }]);
+      releases.announce([{ name: "m", input: () => ({ module, values: text }), settled: true }]);
     };
     const processes = async (work: () => Promise<unknown>): Promise<number> => {
       const before = releases.helm.processes;
@@ -251,8 +251,8 @@ spec:
       await putChart();
       const first = { ...next(), name: "m" };
       releases.announce([
-        { module: first, values: () => valuesOf(0), settled: true },
-        { module: next(), values: () => valuesOf(1), settled: true },
+        { name: "m", input: () => ({ module: first, values: valuesOf(0) }), settled: true },
+        { name: "n", input: () => ({ module: next(), values: valuesOf(1) }), settled: true },
       ]);
       await reconcile({ m: { a: 0 } });
     });

@@ -216,18 +216,18 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await chart("a", map("own"));
     await chart("b", spelled);
     await chart("broken", "{{ fail }}");
-    const due = ["a", "broken", "b"].map((name) => ({
-      module: moduleOf(name),
-      values: () => "{}",
+    const upcoming = (name: string) => ({
+      name,
+      input: () => ({ module: moduleOf(name), values: "{}" }),
       settled: false,
-    }));
-    releases.announce(due);
+    });
+    releases.announce(["a", "broken", "b"].map(upcoming));
     await bring("a");
     expect(await uid("cm/dropped")).toBe("");
     await bring("b");
     expect(await uid("cm/moved")).toBe(before);
     await chart("c", map("moved"));
-    releases.announce([{ module: moduleOf("c"), values: () => "{}", settled: false }]);
+    releases.announce([upcoming("c")]);
     await remove("b");
     await bring("c");
     expect(await uid("cm/moved")).toBe(before);

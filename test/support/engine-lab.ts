@@ -484,14 +484,14 @@ export class EngineLab {
         disable: (hook) => void this.schedules.delete(hook.id),
       },
       releases: {
-        reconcile: async ({ module, values, absent, signal, onWait }) => {
+        reconcile: async ({ module, values, absent = [], signal, onWait }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
           if (state.module(module.name)?.enabled !== true)
             this.broken.push(`helm of disabled ${module.name}`);
-          if (this.helmWaits !== undefined) onWait(this.helmWaits);
+          if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
           if (this.helmTakes > 0) await this.#alone("main", () => this.#pass(this.helmTakes, signal));
-          if (failure === undefined) onWait(undefined);
+          if (failure === undefined) onWait?.(undefined);
           signal.throwIfAborted();
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
@@ -499,7 +499,7 @@ export class EngineLab {
           return this.#upgrade(module.name, values);
         },
         announce: (modules) =>
-          void this.announced.push(modules.map(({ module, settled }) => module.name + (settled ? "" : "?"))),
+          void this.announced.push(modules.map(({ name, settled }) => name + (settled ? "" : "?"))),
         get: (name) => this.releases.get(name),
         isReserved: (name) => this.reserved.has(name),
         ownership: (name) =>

@@ -4,7 +4,7 @@ import type { UpgradeCall } from "../binary/helm.ts";
 import type { Reconciler, Reconciliation } from "../examine.ts";
 import type { Rendered } from "../manifest/rendered.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
-import type { ReconcileRequest } from "../release/releases.ts";
+import type { HelmInput } from "../release/releases.ts";
 import { renderNow } from "../rendering.ts";
 import { InstallAhead } from "./install-ahead.ts";
 import { RenderAhead } from "./render-ahead.ts";
@@ -12,9 +12,9 @@ import { Upcoming } from "./upcoming.ts";
 
 /** A module that a reload is going to run. */
 export interface UpcomingModule {
-  readonly module: ReconcileRequest["module"];
-  /** Its values as they are now. */
-  readonly values: () => string;
+  readonly name: string;
+  /** What its release would be made from now. */
+  readonly input: () => HelmInput;
   /** No hook of its own changes its values before helm's turn. */
   readonly settled: boolean;
 }
@@ -40,11 +40,11 @@ export class Ahead {
   /** What a reload is going to run, in order; replaces what an earlier one was going to. */
   announce(modules: readonly UpcomingModule[]): void {
     this.#upcoming.announce(modules);
-    const isNew = ({ module }: UpcomingModule): boolean => this.#releases.get(module.name) === undefined;
+    const isNew = ({ name }: UpcomingModule): boolean => this.#releases.get(name) === undefined;
     this.#renderings.start(modules.filter((each) => each.settled && !isNew(each)));
     this.#installs.plan(
       modules.flatMap((next, index) => {
-        const after = modules[index - 1]?.module.name;
+        const after = modules[index - 1]?.name;
         return after !== undefined && next.settled && isNew(next) ? [{ ...next, after }] : [];
       }),
     );

@@ -58,7 +58,7 @@ export class InstallAhead {
     if (this.#now === undefined) helm?.end();
     const next = this.#requests.get(module);
     this.#requests.delete(module);
-    this.#next = next && { module: next.module.name, helm: this.#start(next) };
+    this.#next = next && { module: next.name, helm: this.#start(next) };
   }
 
   /** As `Helm.upgradeInstall`: by the helm that waits to do exactly this, or by a new one. */
@@ -80,12 +80,11 @@ export class InstallAhead {
     this.#abort = new AbortController();
   }
 
-  async #start({ module, values }: NextModule): Promise<Waiting | undefined> {
+  async #start({ input }: NextModule): Promise<Waiting | undefined> {
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, this.#abort.signal]);
     try {
-      const request = { module, values: values(), signal };
-      const { step, release, decision } = await examine(this.#tools, request);
+      const { step, release, decision } = await examine(this.#tools, { ...input(), signal });
       const { needsStage, mentionsShared } = step.chart;
       if (decision.act !== "install" || release !== undefined || needsStage || mentionsShared)
         return undefined;

@@ -32,7 +32,7 @@ export class RenderAhead {
     this.#stop = new AbortController();
     const { signal } = this.#stop;
     const jobs = modules.map((upcoming) => ({ upcoming, ...Promise.withResolvers<Made | undefined>() }));
-    this.#made = new Map(jobs.map(({ upcoming, promise }) => [upcoming.module.name, promise]));
+    this.#made = new Map(jobs.map(({ upcoming, promise }) => [upcoming.name, promise]));
     void inParallel(AT_ONCE, jobs, async ({ upcoming, resolve }) =>
       resolve(await this.#render(upcoming, signal).catch(() => undefined)),
     );
@@ -57,9 +57,9 @@ export class RenderAhead {
     this.#stop.abort();
   }
 
-  async #render({ module, values }: UpcomingModule, signal: AbortSignal): Promise<Made | undefined> {
+  async #render({ input }: UpcomingModule, signal: AbortSignal): Promise<Made | undefined> {
     signal.throwIfAborted();
-    const { step, release, decision } = await examine(this.#tools, { module, values: values(), signal });
+    const { step, release, decision } = await examine(this.#tools, { ...input(), signal });
     // What is looked up may be another thing when its turn comes.
     if (decision.act !== "compare" || step.chart.reach.lookup) return undefined;
     return { inputs: step.inputs, ...(await renderNow(step, release)) };

@@ -26,7 +26,7 @@ export class Upcoming {
 
   /** What a reload is going to run; replaces what an earlier one had to. */
   announce(modules: readonly UpcomingModule[]): void {
-    this.#due = new Map(modules.map((upcoming) => [upcoming.module.name, upcoming]));
+    this.#due = new Map(modules.map((upcoming) => [upcoming.name, upcoming]));
     this.#made = new Map();
   }
 
@@ -43,7 +43,7 @@ export class Upcoming {
   async makers(signal = new AbortController().signal): Promise<ReadonlyMap<string, string>> {
     const makers = new Map<string, string>();
     await inParallel(AT_ONCE, [...this.#due.values()], async (upcoming) => {
-      const { name } = upcoming.module;
+      const { name } = upcoming;
       const objects = this.#made.get(name) ?? (await this.#objects(upcoming, signal));
       this.#made.set(name, objects);
       for (const object of objects) makers.set(keyIn(this.#tools.namespace, object), name);
@@ -60,8 +60,8 @@ export class Upcoming {
     }
   }
 
-  async #charted({ module, values }: UpcomingModule, signal: AbortSignal): Promise<readonly ObjectRef[]> {
-    const { step, release, decision } = await examine(this.#tools, { module, values: values(), signal });
+  async #charted({ input }: UpcomingModule, signal: AbortSignal): Promise<readonly ObjectRef[]> {
+    const { step, release, decision } = await examine(this.#tools, { ...input(), signal });
     if (decision.act === "nothing") return [];
     const rendered = await renderNow(step, release);
     const isCompared = decision.act === "compare" && release !== undefined;

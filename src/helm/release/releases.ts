@@ -52,10 +52,14 @@ export interface ReleaseOutcome {
   readonly recovered: boolean;
 }
 
-export interface ReconcileRequest {
+/** What a module's release is made from. */
+export interface HelmInput {
   readonly module: Pick<Module, "name" | "valuesKey" | "dir" | "chart">;
   /** JSON with `global` and the module's section. */
   readonly values: string;
+}
+
+export interface ReconcileRequest extends HelmInput {
   /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
   readonly absent?: readonly string[];
   readonly signal: AbortSignal;

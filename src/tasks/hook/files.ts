@@ -1,5 +1,6 @@
 /** The values files that hooks, scripts and helm get. */
 
+import type { HelmInput } from "../../helm/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
 import type { ValuesStore } from "../../state/index.ts";
@@ -37,11 +38,11 @@ export function moduleConfigFile(values: ValuesStore, { valuesKey }: Module): Pi
   return fileOf(sections.map((key) => [key, piecesOf(values.configSection(key) ?? {})]));
 }
 
-/** Values for helm: no `enabledModules`, and `null` where the ConfigMap says null. */
-export function helmValuesFile(values: ValuesStore, { valuesKey }: Module): string {
-  const sections = [GLOBAL, valuesKey] as const;
+/** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */
+export function helmInput(values: ValuesStore, module: Module): HelmInput {
+  const sections = [GLOBAL, module.valuesKey] as const;
   const pieces = fileOf(sections.map((key) => [key, piecesOf(values.merged(key).helmValues)]));
-  return Buffer.concat(pieces).toString();
+  return { module, values: Buffer.concat(pieces).toString() };
 }
 
 /** Serialized once for as long as the section exists. */

@@ -10,7 +10,7 @@ import type { Outcome, RunContext } from "../../queue/index.ts";
 import { invalidValues, problemOf } from "../../state/index.ts";
 import type { LastRun, ModuleRecord, RetryReason } from "../../state/index.ts";
 import { tellProblem } from "../reload/discover.ts";
-import { helmValuesFile } from "../hook/files.ts";
+import { helmInput } from "../hook/files.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure, failureText } from "../hook/execute-hook.ts";
 import { activate } from "../hook/sources.ts";
@@ -145,8 +145,7 @@ async function helmStep(run: Run): Promise<ReleaseOutcome | undefined> {
   const { values } = ports.state;
   if (module.chart === "none" || values.settings(module).suspended) return undefined;
   const request = {
-    module,
-    values: helmValuesFile(values, module),
+    ...helmInput(values, module),
     absent,
     signal: context.signal,
     onWait: (hook?: HelmHook) => editLastRun(run, { hook: hook?.name, hookSince: hook?.since }),

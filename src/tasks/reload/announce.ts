@@ -1,11 +1,11 @@
 /** Announces to helm what a reload is going to run. */
 
 import type { ModuleRecord } from "../../state/index.ts";
-import { helmValuesFile } from "../hook/files.ts";
+import { helmInput } from "../hook/files.ts";
 import { hooksOf } from "../module/lifecycle-hooks.ts";
 import type { Ports } from "../ports.ts";
 
-/** Values are those of the moment at which somebody asks: hooks change them on the way. */
+/** The input is that of the moment at which somebody asks: hooks change values on the way. */
 export function announceRuns({ state, releases }: Ports, runs: readonly string[]): void {
   const records = runs.flatMap((name) => state.module(name) ?? []);
   const due = records.filter(
@@ -13,8 +13,8 @@ export function announceRuns({ state, releases }: Ports, runs: readonly string[]
   );
   releases.announce(
     due.map((record) => ({
-      module: record.module,
-      values: () => helmValuesFile(state.values, record.module),
+      name: record.module.name,
+      input: () => helmInput(state.values, record.module),
       settled: isSettled(record),
     })),
   );
