@@ -1,5 +1,6 @@
 import type { Json, Module } from "../../src/model/index.ts";
 import type { LastRun, ModuleView, ReleaseView, View } from "../../src/state/index.ts";
+import { NO_SETTINGS } from "../../src/values/index.ts";
 
 /** The moment tests begin at. */
 export const T0 = Date.UTC(2026, 0, 1);
@@ -14,8 +15,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     enabledReason: undefined,
     phase: "ready",
     activity: "none",
-    suspended: false,
-    protected: false,
+    ...NO_SETTINGS,
     problem: undefined,
     retry: undefined,
     lastRun: finished(),
