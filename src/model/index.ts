@@ -1,4 +1,5 @@
 export * from "./binding.ts";
+export * from "./cause.ts";
 export * from "./json.ts";
 export * from "./module.ts";
 export * from "./overlay.ts";

@@ -1,8 +1,8 @@
 /** Decides which tasks are owed, from one view of the state (docs/LIFECYCLE.md, "What leads to what"). */
 
 import { runModuleKey } from "../model/index.ts";
-import type { Task } from "../model/index.ts";
-import type { Cause, ModuleView, View } from "../state/index.ts";
+import type { Cause, Task } from "../model/index.ts";
+import type { ModuleView, View } from "../state/index.ts";
 import { configOvertaken, reloadOwed, restartOwed } from "./reload.ts";
 import { runOwed } from "./run-owed.ts";
 
@@ -103,7 +103,7 @@ function runModuleTask(module: string, cause: string): Task {
 
 /** A run that goes on or is to be tried again began with configuration that is not in force any more. */
 function outdatedAttempt(module: ModuleView): boolean {
-  const { enabled, activity, retry, attemptedSectionDigest: attempted, sectionDigest } = module;
+  const { enabled, activity, retry, attempted, sectionDigest } = module;
   const isAtWork = activity !== "none" || retry !== undefined;
-  return enabled && isAtWork && attempted !== undefined && attempted !== sectionDigest;
+  return enabled && isAtWork && attempted !== undefined && attempted.section !== sectionDigest;
 }

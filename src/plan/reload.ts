@@ -1,10 +1,8 @@
 /** Decides whether a reload of all modules is owed, and whether the one under way is out of date. */
 
-import type { Cause, Coverage, View } from "../state/index.ts";
+import type { Cause } from "../model/index.ts";
+import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
-
-/** After this many reloads in a row that afterAll hooks caused themselves, the reload backs off. */
-export const MAX_ROUNDS = 5;
 
 const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };
 const GLOBALS: Cause = { text: "global values changed", place: "back" };
@@ -59,18 +57,23 @@ function secondLook(view: View): Cause | undefined {
 /** Modules that are disabled or Invalid have nothing to run: discovery answers their requests. */
 function requested(view: View): Cause | undefined {
   const resting = [...view.modules.values()].filter((each) => !each.enabled || each.problem !== undefined);
-  return [view, ...resting].some(isAsked) ? REQUESTED : undefined;
+  return isAsked(view) || resting.some(isModuleAsked) ? REQUESTED : undefined;
 }
 
 /** A token that was not answered yet. */
-function isAsked({ requestedToken, handledToken }: Pick<View, "requestedToken" | "handledToken">): boolean {
+function isAsked({ requestedToken, handledToken }: View): boolean {
   return requestedToken !== undefined && requestedToken !== handledToken;
+}
+
+/** The same of a module. */
+export function isModuleAsked({ requestedToken, handled }: ModuleView): boolean {
+  return requestedToken !== undefined && requestedToken !== handled.token;
 }
 
 /** The section of an Invalid module was edited: it may be valid now. */
 function problemMoved(view: View): Cause | undefined {
   const moved = [...view.modules.values()].some(
-    (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handledSectionDigest,
+    (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handled.section,
   );
   return moved ? CONFIG : undefined;
 }

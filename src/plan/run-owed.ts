@@ -1,6 +1,8 @@
 /** Decides whether a module has to run, and why (docs/LIFECYCLE.md, "What leads to what"). */
 
-import type { Cause, ModuleView, View } from "../state/index.ts";
+import type { Cause } from "../model/index.ts";
+import type { ModuleView, View } from "../state/index.ts";
+import { isModuleAsked } from "./reload.ts";
 
 type Rule = (module: ModuleView, view: View) => Cause | undefined;
 
@@ -27,17 +29,18 @@ export function runOwed(module: ModuleView, view: View): Cause | undefined {
 }
 
 function requested(module: ModuleView): Cause | undefined {
-  const asked = module.requestedToken !== undefined && module.requestedToken !== module.handledToken;
-  return asked && module.phase === "ready" ? { text: "requested", place: "front" } : undefined;
+  return isModuleAsked(module) && module.phase === "ready"
+    ? { text: "requested", place: "front" }
+    : undefined;
 }
 
 function configMoved(module: ModuleView): Cause | undefined {
-  if (module.phase !== "ready" || module.sectionDigest === module.handledSectionDigest) return undefined;
+  if (module.phase !== "ready" || module.sectionDigest === module.handled.section) return undefined;
   return { text: "ConfigMap section changed", place: "front" };
 }
 
 function valuesMoved(module: ModuleView): Cause | undefined {
-  if (module.phase !== "ready" || module.valuesDigest === module.appliedDigest) return undefined;
+  if (module.phase !== "ready" || module.valuesDigest === module.handled.values) return undefined;
   return module.cause ?? { text: "module values changed", place: "back" };
 }
 

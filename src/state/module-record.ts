@@ -2,7 +2,10 @@
 
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import type { Decision } from "./facts.ts";
-import type { Cause, LastRun, ModuleActivity, ModulePhase, ReleaseView, RetryView } from "./view.ts";
+import { NEVER_RAN, startedOver } from "./run-record.ts";
+import type { RunBasis, RunRecord } from "./run-record.ts";
+import type { ValuesStore } from "./values/values-store.ts";
+import type { ReleaseView } from "./view.ts";
 
 /** What is recorded of one module; what can be derived is left out. */
 export interface ModuleRecord {
@@ -17,27 +20,14 @@ export interface ModuleRecord {
   enabled: boolean;
   enabledBy: EnabledBy;
   enabledReason: string | undefined;
-  phase: ModulePhase;
-  activity: ModuleActivity;
-  retry: RetryView | undefined;
-  lastRun: LastRun | undefined;
+  run: RunRecord;
   release: ReleaseView | undefined;
-  /** Revision that the last run left; undefined before the first run. */
-  settledRevision: number | undefined;
   absent: readonly string[];
   /** Why the record of its release cannot be read; its objects are unknown then. */
   unread: string | undefined;
   /** Why some of its hooks' kubernetes bindings cannot work, in words. */
   troubles: readonly string[];
-  /** The module's own part of the ConfigMap that the last run started with, whether it succeeded or not. */
-  attemptedSectionDigest: string | undefined;
-  handledSectionDigest: string | undefined;
-  handledConfigDigest: string | undefined;
-  appliedDigest: string | undefined;
   requestedToken: string | undefined;
-  handledToken: string | undefined;
-  cause: Cause | undefined;
-  rounds: number;
   /**
    * Ids of bindings whose Synchronization succeeded in this first run; it is not repeated when the run is retried.
    */
@@ -60,23 +50,12 @@ export function newModuleRecord(module: Module): ModuleRecord {
     enabled: false,
     enabledBy: "none",
     enabledReason: undefined,
-    phase: "new",
-    activity: "none",
-    retry: undefined,
-    lastRun: undefined,
+    run: NEVER_RAN,
     release: undefined,
-    settledRevision: undefined,
     absent: [],
     unread: undefined,
     troubles: [],
-    attemptedSectionDigest: undefined,
-    handledSectionDigest: undefined,
-    handledConfigDigest: undefined,
-    appliedDigest: undefined,
     requestedToken: undefined,
-    handledToken: undefined,
-    cause: undefined,
-    rounds: 0,
     synchronized: new Set(),
     active: new Set(),
     ranHere: false,
@@ -84,24 +63,29 @@ export function newModuleRecord(module: Module): ModuleRecord {
   };
 }
 
+/** What a run of the module takes into account if it looks now. */
+export function runBasis({ module, requestedToken }: ModuleRecord, values: ValuesStore): RunBasis {
+  return {
+    section: values.moduleConfigDigest(module),
+    config: values.configDigest(module),
+    values: values.merged(module.valuesKey).digest,
+    token: requestedToken,
+  };
+}
+
 /** Resets to the state before a first run: after a delete, and when the module becomes enabled again. */
-export function resetRun(record: ModuleRecord): void {
-  record.phase = "new";
-  record.activity = "none";
-  record.retry = undefined;
-  record.appliedDigest = undefined;
-  record.settledRevision = undefined;
+export function startOver(record: ModuleRecord): void {
+  record.run = startedOver(record.run);
   record.absent = [];
-  record.rounds = 0;
-  record.cause = undefined;
   record.synchronized = new Set();
 }
 
 /** Takes a decision of discovery over. */
 export function applyDecision(record: ModuleRecord, decision: Decision): void {
-  if (decision.enabled && !record.enabled) resetRun(record);
+  if (decision.enabled && !record.enabled) startOver(record);
   // There is a decision: a failure of its script, or of a module that is disabled now, is over.
-  if (!decision.enabled || record.retry?.reason === "ScriptFailed") record.retry = undefined;
+  if (!decision.enabled || record.run.retry?.reason === "ScriptFailed")
+    record.run = { ...record.run, retry: undefined };
   record.enabled = decision.enabled;
   record.enabledBy = decision.by;
   record.enabledReason = decision.reason;
@@ -123,12 +107,9 @@ export function problemOf(record: ModuleRecord): Problem | undefined {
  * The release on the server is newer than what the last run left, not deployed, or gone: somebody changed it by
  * hand.
  */
-export function releaseMoved(record: ModuleRecord): boolean {
-  if (record.settledRevision === undefined || record.phase !== "ready") return false;
-  const release = record.release;
+export function releaseMoved({ run, release }: ModuleRecord): boolean {
+  const { phase, settledRevision: settled } = run;
+  if (settled === undefined || phase !== "ready") return false;
   if (release === undefined) return true;
-  return (
-    release.revision > record.settledRevision ||
-    (release.revision === record.settledRevision && release.status !== "deployed")
-  );
+  return release.revision > settled || (release.revision === settled && release.status !== "deployed");
 }

@@ -13,10 +13,21 @@ export type Hold = (module: string) => string | undefined;
 
 /** What the rest of the program sees of a module; expensive parts are computed on demand. */
 export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold): ModuleView {
-  const { module } = record;
+  const { module, run, decided, enabled, enabledBy, enabledReason } = record;
+  const { release, absent, unread, troubles, requestedToken } = record;
   return {
-    ...record,
+    ...run,
     name: module.name,
+    module,
+    decided,
+    enabled,
+    enabledBy,
+    enabledReason,
+    release,
+    absent,
+    unread,
+    troubles,
+    requestedToken,
     ...values.settings(module),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),

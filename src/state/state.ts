@@ -2,23 +2,22 @@
 
 import { digest } from "../lib/index.ts";
 import type { Clock, KnownSecrets } from "../lib/index.ts";
-import type { Hook, Problem, Tree } from "../model/index.ts";
+import type { Cause, Hook, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { BLANK, NO_TREE, type OperatorState } from "./blank.ts";
-import { configDigests, cover, coverOwnWrite } from "./cover.ts";
-import type { ConfigDigests } from "./cover.ts";
 import type { ConfigObservation, Decision } from "./facts.ts";
 import { Missing } from "./missing.ts";
-import { applyDecision, newModuleRecord, problemOf } from "./module-record.ts";
+import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import { ModuleViews, moduleView, namesOfEnabled } from "./module-view.ts";
 import type { Hold } from "./module-view.ts";
+import { covered, following } from "./run-record.ts";
+import type { RunBasis, RunRecord } from "./run-record.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type {
   BootPhase,
   BrakeView,
-  Cause,
   ConfigCondition,
   ConvergePhase,
   ConvergeView,
@@ -102,6 +101,21 @@ export class State {
     this.#touched();
   }
 
+  /** Changes the record of a module's runs. */
+  updateRun(name: string, change: (run: RunRecord) => RunRecord): void {
+    this.update(name, (record) => void (record.run = change(record.run)));
+  }
+
+  /** What a run of the module takes into account if it looks now. */
+  basisOf(record: Readonly<ModuleRecord>): RunBasis {
+    return runBasis(record, this.values);
+  }
+
+  /** With a decision that there is nothing to run, the configuration and the request are handled. */
+  #cover(record: ModuleRecord): void {
+    record.run = covered(record.run, this.basisOf(record));
+  }
+
   recordTree(tree: Tree): void {
     this.#tree = tree;
     this.values.setTree(tree);
@@ -141,11 +155,11 @@ export class State {
     this.values.setConfig(content, overlay);
     const after = this.#configDigests();
     const reloads = after.global !== before.global;
-    if (reloads) this.recordGlobalCause(cause);
+    if (reloads) this.recordCause(undefined, cause);
     for (const [name, record] of this.#records) {
       if (after.sections.get(name) === before.sections.get(name)) continue;
-      record.cause = cause;
-      if (record.decided && !record.enabled && !reloads) cover(record, this.values);
+      this.recordCause(name, cause);
+      if (record.decided && !record.enabled && !reloads) this.#cover(record);
     }
   }
 
@@ -156,8 +170,9 @@ export class State {
     if (returned && holds.length > 0) this.recordSecondLook();
   }
 
-  /** A hook changed globals or flags. */
-  recordGlobalCause(cause: Cause): void {
+  /** Why values of a module changed, or (undefined) globals or flags. */
+  recordCause(module: string | undefined, cause: Cause): void {
+    if (module !== undefined) return this.updateRun(module, (run) => ({ ...run, cause }));
     this.#note({ globalCause: cause });
     this.#allTouched();
   }
@@ -190,12 +205,16 @@ export class State {
     const covered = this.#standing.converge.covered;
     if (covered?.config === before.global)
       this.recordConverge({ covered: { ...covered, config: after.global } });
-    for (const record of this.#records.values()) coverOwnWrite(record, before, this.values);
+    for (const [name, record] of this.#records)
+      record.run = following(record.run, basisIn(before, name), basisIn(after, name));
     this.#allTouched();
   }
 
   #configDigests(): ConfigDigests {
-    return configDigests(this.#records.values(), this.values);
+    const sections = [...this.#records].map(
+      ([name, { module }]) => [name, this.values.moduleConfigDigest(module)] as const,
+    );
+    return { global: this.values.globalConfigDigest(), sections: new Map(sections) };
   }
 
   /** Whether the reload under way took the configuration in force into account. */
@@ -228,7 +247,7 @@ export class State {
     this.update(name, (record) => {
       applyDecision(record, decision);
       // There is nothing to run: with this decision the configuration and the request are handled.
-      if (!decision.enabled || problemOf(record) !== undefined) cover(record, this.values);
+      if (!decision.enabled || problemOf(record) !== undefined) this.#cover(record);
     });
   }
 
@@ -238,9 +257,8 @@ export class State {
    */
   recordProblem(name: string, problem: Problem): void {
     this.update(name, (record) => {
-      record.activity = "none";
       record.decisionProblem = problem;
-      cover(record, this.values);
+      record.run = { ...covered(record.run, this.basisOf(record)), activity: "none" };
     });
   }
 
@@ -320,4 +338,15 @@ export class State {
       },
     };
   }
+}
+
+/** Digests of the ConfigMap in force: of what concerns all modules, and of each module's own part, by module name. */
+interface ConfigDigests {
+  readonly global: string;
+  readonly sections: ReadonlyMap<string, string>;
+}
+
+function basisIn({ global, sections }: ConfigDigests, name: string): Pick<RunBasis, "section" | "config"> {
+  const section = sections.get(name) ?? "";
+  return { section, config: digest(section, global) };
 }

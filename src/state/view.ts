@@ -1,7 +1,8 @@
 /** What the rest of the program sees of the state. */
 
-import type { EnabledBy, Json, LifecycleBinding, Module, Problem, Tree } from "../model/index.ts";
+import type { Cause, EnabledBy, Json, Module, Problem, Tree } from "../model/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
+import type { RunRecord } from "./run-record.ts";
 
 /** How far start-up is; `converging` until the first reload has ended, then `running`. */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
@@ -45,52 +46,6 @@ export interface Coverage {
   readonly globals: string | undefined;
 }
 
-/** Why something is owed, and where in `main` it goes: changes of configuration go to the front. */
-export interface Cause {
-  readonly text: string;
-  readonly place: "front" | "back";
-  /** Binding of the lifecycle hook that made the change. */
-  readonly binding?: LifecycleBinding;
-}
-
-/** How far a module's first run since it became enabled has come; `ready` = later runs start from beforeHelm. */
-export type ModulePhase = "new" | "onStartup" | "synchronization" | "ready";
-
-/** What is happening to a module right now. */
-export type ModuleActivity = "none" | "running" | "healing" | "deleting";
-
-export type RetryReason =
-  | "HookFailed"
-  | "HelmFailed"
-  | "ScriptFailed"
-  | "ValuesIncomplete"
-  | "Unstable"
-  | "ApiFailed";
-
-export interface RetryView {
-  readonly reason: RetryReason;
-  readonly message: string;
-  readonly failures: number;
-  /** Milliseconds since the epoch; undefined while the task is tried again. */
-  readonly nextAt: number | undefined;
-}
-
-/** The last run of a module, for people. Times in ms since the epoch. */
-export interface LastRun {
-  readonly trigger: string;
-  readonly startedAt: number;
-  readonly finishedAt: number | undefined;
-  readonly result: "Succeeded" | "Failed" | undefined;
-  /** onStartup | synchronization | beforeHelm | helm | afterHelm | beforeDeleteHelm | uninstall | afterDeleteHelm | enabled */
-  readonly step: string;
-  /** A hook of the module; in the step helm or uninstall a hook of the chart, as `Job/migrate (pre-upgrade)`. */
-  readonly hook: string | undefined;
-  /** Since when helm waits for a hook of the chart. */
-  readonly hookSince?: number | undefined;
-  readonly message: string | undefined;
-  readonly attempts: number;
-}
-
 /** What the release Secrets say. */
 export interface ReleaseView {
   readonly name: string;
@@ -101,8 +56,8 @@ export interface ReleaseView {
   readonly lastDeployed: number | undefined;
 }
 
-/** Everything known of one module directory. */
-export interface ModuleView extends ModuleSettings {
+/** Everything known of one module directory, and of its runs. */
+export interface ModuleView extends ModuleSettings, RunRecord {
   readonly name: string;
   readonly module: Module;
   /** False until discovery has looked at it: `enabled` means nothing yet. */
@@ -110,12 +65,8 @@ export interface ModuleView extends ModuleSettings {
   readonly enabled: boolean;
   readonly enabledBy: EnabledBy;
   readonly enabledReason: string | undefined;
-  readonly phase: ModulePhase;
-  readonly activity: ModuleActivity;
   /** Set when a person is needed: the state is Invalid. */
   readonly problem: Problem | undefined;
-  readonly retry: RetryView | undefined;
-  readonly lastRun: LastRun | undefined;
   readonly release: ReleaseView | undefined;
   /** Objects of the release that are missing, as `namespace/Kind/name`, or `Kind/name`. */
   readonly absent: readonly string[];
@@ -125,13 +76,9 @@ export interface ModuleView extends ModuleSettings {
   readonly troubles?: readonly string[];
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
   readonly configDigest: string;
-  /** The configDigest (and below the requested token) that the last finished run or decision started with. */
-  readonly handledConfigDigest: string | undefined;
   readonly requestedToken: string | undefined;
-  readonly handledToken: string | undefined;
-  /** Digest of the module's own merged values, and of those that the last helm step used. */
+  /** Digest of the module's own merged values. */
   readonly valuesDigest: string;
-  readonly appliedDigest: string | undefined;
   /** Digest of all merged values, the global ones included, for the status. */
   readonly wholeDigest: string;
   /** Merged values for the status; computed on demand. */
@@ -140,13 +87,6 @@ export interface ModuleView extends ModuleSettings {
   readonly secretPaths?: ReadonlySet<string>;
   /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
   readonly sectionDigest: string;
-  /** What the last run started with, whether it succeeded or not; and what was last handled. */
-  readonly attemptedSectionDigest: string | undefined;
-  readonly handledSectionDigest: string | undefined;
-  /** The last change of its values, as the cause of the run that follows. */
-  readonly cause: Cause | undefined;
-  /** Runs in a row that its own afterHelm hooks caused (guard against a livelock). */
-  readonly rounds: number;
   /** The release on the server is not as its last run left it (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
   /** Why it does not run now, in words; undefined when nothing is owed. */

@@ -80,7 +80,7 @@ export function makeHelmRecorder({
 }
 
 function activationOfModule(state: RecorderParts["state"], module: string): string {
-  return activationOf(state.module(module)?.lastRun?.trigger, "module");
+  return activationOf(state.module(module)?.run.lastRun?.trigger, "module");
 }
 
 const REASONS: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {

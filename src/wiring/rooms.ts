@@ -220,9 +220,8 @@ export class Rooms {
       this.#followed?.look(module);
       const waiting = this.queues.views().flatMap((queue) => queue.tasks);
       const nextAt = waiting.find((each) => each.task === task)?.nextAt;
-      this.state.update(module, (record) => {
-        if (record.retry !== undefined && nextAt !== undefined) record.retry = { ...record.retry, nextAt };
-      });
+      if (nextAt !== undefined)
+        this.state.updateRun(module, (run) => ({ ...run, retry: run.retry && { ...run.retry, nextAt } }));
     }
     // Views of what waits behind a failure change, though nothing was recorded.
     if (failed) this.adapters.update(this.state.view);

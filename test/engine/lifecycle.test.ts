@@ -350,6 +350,19 @@ describe("reactions", () => {
     expect(lab.log.filter((line) => line === "helm one").length).toBe(1);
     expect(lab.data).toEqual({ one: '{"secret":"x"}', global: '{"id":"y"}' });
   });
+
+  it.each(["beforeHelm", "afterHelm"] as const)(
+    "a config patch of its %s hook that says what holds anyway starts nothing",
+    async (binding) => {
+      const act = () => ({ config: { op: "add", path: "/one/x", value: 1 } });
+      const hooks = [{ name: "h", lifecycle: { [binding]: 1 }, act }];
+      const lab = new EngineLab({ modules: [{ name: "one", enabled: true, section: { x: 1 }, hooks }] });
+      await lab.start();
+      expect(lab.data).toEqual({ one: '{"x":1}' });
+      expect(lab.linesOf("helm")).toEqual(["helm one"]);
+      expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toBe("start-up");
+    },
+  );
 });
 
 describe("failures", () => {
@@ -461,7 +474,7 @@ describe("failures", () => {
     lab.state.recordRequest("one", "t1");
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
-    expect(lab.state.view.modules.get("one")?.handledToken).toBe("t1");
+    expect(lab.state.view.modules.get("one")?.handled.token).toBe("t1");
     lab.state.recordRequest(undefined, "t2");
     await lab.run();
     expect(lab.log.at(-1)).toBe("converged");

@@ -11,7 +11,7 @@ import {
   watchOwnObjects,
 } from "../../src/status/index.ts";
 import type { IAddonModule, MirrorOptions } from "../../src/status/index.ts";
-import { finished, moduleView, viewOf } from "../status/views.ts";
+import { basis, finished, moduleView, viewOf } from "../status/views.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { StatusOracle } from "../support/kstatus.ts";
@@ -138,7 +138,7 @@ describe("generation and observedGeneration", () => {
     await kubectl(...wait("--for=condition=Reconciling", "amod/a"));
     const waiting = kubectl(...wait("--for=condition=Ready", "amod/a"));
     expect(await module("a")).toMatchObject({ metadata: { generation: 2 }, status: { state: "Pending" } });
-    show(moduleView("a", { configDigest: "v1-c2", handledConfigDigest: "v1-c2" }));
+    show(moduleView("a", { configDigest: "v1-c2", handled: basis({ config: "v1-c2" }) }));
     await waiting;
     expect(await module("a")).toMatchObject({ status: { state: "Ready", observedGeneration: 2 } });
   });
@@ -151,7 +151,7 @@ describe("generation and observedGeneration", () => {
     await eventually(() => asked.includes("a/now-1"), "the token");
     show(moduleView("a", { requestedToken: "now-1" }));
     await kubectl(...wait("--for=condition=Reconciling", "amod/a"));
-    show(moduleView("a", { requestedToken: "now-1", handledToken: "now-1" }));
+    show(moduleView("a", { requestedToken: "now-1", handled: basis({ token: "now-1" }) }));
     await kubectl(...wait("--for=jsonpath={.status.lastHandledReconcileAt}=now-1", "amod/a"));
     expect(await kubectl(...wait("--for=condition=Ready", "amod/a"))).toContain("condition met");
   });

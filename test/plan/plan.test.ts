@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { describeTask } from "../../src/model/index.ts";
 import { plan } from "../../src/plan/index.ts";
 import type { BootPhase, ModuleView, View } from "../../src/state/index.ts";
-import { moduleView, viewOf } from "../status/views.ts";
+import { basis, moduleView, viewOf } from "../status/views.ts";
 
 interface Moment {
   readonly operator?: Partial<View>;
@@ -31,7 +31,8 @@ function told(view: View): string[] {
 const reloading = (covered: Partial<typeof START> = {}): Partial<View> => ({
   converge: { ...viewOf([]).converge, phase: "modules", covered: { ...START, ...covered } },
 });
-const edited = { sectionDigest: "s2", attemptedSectionDigest: "v1-s1", handledSectionDigest: "v1-s1" };
+const edited = { sectionDigest: "s2" };
+const began = (section: string) => ({ attempted: basis({ section }) });
 const FAILED = { reason: "HelmFailed", message: "no", failures: 1, nextAt: undefined } as const;
 const hookCause = { text: "kubernetes hook changed values", place: "back" } as const;
 
@@ -57,32 +58,32 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     ["08:00 somebody edits a section", { web: edited }, ["front run-module web: ConfigMap section changed"]],
     [
       "08:01 its run began with the new section",
-      { web: { ...edited, attemptedSectionDigest: "s2" } },
+      { web: { ...edited, ...began("s2") } },
       ["front run-module web: ConfigMap section changed"],
     ],
     [
       "08:02 it fails, and the section is edited again",
-      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2", retry: FAILED } },
+      { web: { ...edited, sectionDigest: "s3", ...began("s2"), retry: FAILED } },
       ["front run-module web: ConfigMap section changed", "hurry web"],
     ],
     [
       "08:02 it is edited while it runs",
-      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2", activity: "running" } },
+      { web: { ...edited, sectionDigest: "s3", ...began("s2"), activity: "running" } },
       ["front run-module web: ConfigMap section changed", "hurry web"],
     ],
     [
       "08:02 its run was ended: the next one is ahead",
-      { web: { ...edited, sectionDigest: "s3", attemptedSectionDigest: "s2" } },
+      { web: { ...edited, sectionDigest: "s3", ...began("s2") } },
       ["front run-module web: ConfigMap section changed"],
     ],
     [
       "08:02 it is edited while it waits behind another: nothing is to be cut short",
-      { web: { ...edited, attemptedSectionDigest: undefined } },
+      { web: { ...edited, attempted: undefined } },
       ["front run-module web: ConfigMap section changed"],
     ],
     [
       "08:03 it is done",
-      { web: { sectionDigest: "s3", attemptedSectionDigest: "s3", handledSectionDigest: "s3" } },
+      { web: { sectionDigest: "s3", ...began("s3"), handled: basis({ section: "s3" }) } },
       [],
     ],
     [
@@ -123,7 +124,7 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     [
       "12:00 a module is off, another needs a person: they are left alone",
       {
-        db: { ...edited, handledSectionDigest: "v1-s0", enabled: false },
+        db: { ...edited, handled: basis({ section: "v1-s0" }), enabled: false },
         web: { absent: ["ns/Secret/x"], problem: { file: "f", message: "m" } },
       },
       [],

@@ -2,10 +2,11 @@ import { describe, expect, it } from "vitest";
 
 import { configOvertaken, reloadOwed, restartOwed } from "../../src/plan/index.ts";
 import type { ConvergePhase, ModuleView, View } from "../../src/state/index.ts";
-import { moduleView, viewOf } from "../status/views.ts";
+import { basis, moduleView, viewOf } from "../status/views.ts";
 
 const NOW = { config: "c1", globals: "g1" };
 const PROBLEM = { file: "values.yaml", message: "no YAML" };
+const MODULE_ASKED = { requestedToken: "t2", handled: basis({ token: "t1" }) };
 const ASKED = { requestedToken: "t2", handledToken: "t1" };
 
 const HELD = { modules: ["m0"], installed: 1, resourceVersion: "7", confirmed: false };
@@ -27,11 +28,15 @@ describe("whether a reload of all modules is owed, and why", () => {
     ["no reload was yet", { ...world(), converge: viewOf([]).converge }, "front: start-up"],
     ["a token asks the operator", world(ASKED), "front: requested"],
     ["an answered token is taken away", world({ handledToken: "t1" }), undefined],
-    ["a token asks a module that is on", world({}, [ASKED]), undefined],
-    ["a token asks a module that is off", world({}, [{ ...ASKED, enabled: false }]), "front: requested"],
+    ["a token asks a module that is on", world({}, [MODULE_ASKED]), undefined],
+    [
+      "a token asks a module that is off",
+      world({}, [{ ...MODULE_ASKED, enabled: false }]),
+      "front: requested",
+    ],
     [
       "a token asks a module that needs a person",
-      world({}, [{ ...ASKED, problem: PROBLEM }]),
+      world({}, [{ ...MODULE_ASKED, problem: PROBLEM }]),
       "front: requested",
     ],
     [

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 
-import type { Problem } from "../../src/model/index.ts";
+import type { Cause, Problem } from "../../src/model/index.ts";
 import { runOwed } from "../../src/plan/index.ts";
-import type { Cause, ModuleView } from "../../src/state/index.ts";
-import { moduleView, release, viewOf } from "../status/views.ts";
+import type { ModuleView } from "../../src/state/index.ts";
+import { basis, moduleView, release, viewOf } from "../status/views.ts";
 
 const PROBLEM: Problem = { file: "values.yaml", message: "no YAML" };
-const ASKED = { requestedToken: "t2", handledToken: "t1" };
+const ANSWERED = { handled: basis({ token: "t1" }) };
+const ASKED = { requestedToken: "t2", ...ANSWERED };
 const SECTION = { sectionDigest: "v1-s2" };
 const VALUES = { valuesDigest: "v1-v2" };
 const HOOK: Cause = { text: "schedule hook changed values", place: "back" };
@@ -18,8 +19,8 @@ describe("whether a module run is owed, and why", () => {
   it.each<readonly [string, Partial<ModuleView>, string | undefined]>([
     ["nothing happened", {}, undefined],
     ["a token asks", ASKED, "front: requested"],
-    ["an answered token", { requestedToken: "t1", handledToken: "t1" }, undefined],
-    ["an answered token is taken away", { handledToken: "t1" }, undefined],
+    ["an answered token", { requestedToken: "t1", ...ANSWERED }, undefined],
+    ["an answered token is taken away", ANSWERED, undefined],
     ["its section moved", SECTION, "front: ConfigMap section changed"],
     ["its values moved, nobody knows why", VALUES, "back: module values changed"],
     ["a hook moved its values", { ...VALUES, cause: HOOK }, "back: schedule hook changed values"],

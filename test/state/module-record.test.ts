@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
 
 import type { Module } from "../../src/model/index.ts";
-import { applyDecision, newModuleRecord, problemOf, releaseMoved, resetRun } from "../../src/state/index.ts";
-import type { Decision, ModuleRecord } from "../../src/state/index.ts";
+import {
+  applyDecision,
+  newModuleRecord,
+  NEVER_RAN,
+  problemOf,
+  releaseMoved,
+  startOver,
+} from "../../src/state/index.ts";
+import type { Decision, ModuleRecord, RunRecord } from "../../src/state/index.ts";
 import { release } from "../status/views.ts";
 
 const problem = (message: string) => ({ file: "f", message });
@@ -12,8 +19,11 @@ function record(change: Partial<ModuleRecord> = {}): ModuleRecord {
   return { ...newModuleRecord(module), ...change };
 }
 
+/** What is to be expected of its runs. */
+const runs = (change: Partial<RunRecord>) => ({ run: { ...NEVER_RAN, ...change } });
+
 describe("whether a release was moved by hand", () => {
-  const settled = { phase: "ready", settledRevision: 3 } as const;
+  const settled = runs({ phase: "ready", settledRevision: 3 });
   it.each<readonly [string, Partial<ModuleRecord>, boolean]>([
     ["as we left it", { ...settled, release: release("m") }, false],
     ["deleted", { ...settled, release: undefined }, true],
@@ -30,8 +40,12 @@ describe("whether a release was moved by hand", () => {
       { ...settled, release: release("m", { revision: 2, status: "superseded" }) },
       false,
     ],
-    ["no run of ours yet", { phase: "ready", release: release("m") }, false],
-    ["no run of ours has ended yet", { ...settled, phase: "onStartup", release: undefined }, false],
+    ["no run of ours yet", { ...runs({ phase: "ready" }), release: release("m") }, false],
+    [
+      "no run of ours has ended yet",
+      { ...runs({ phase: "onStartup", settledRevision: 3 }), release: undefined },
+      false,
+    ],
   ])("%s", (_what, change, moved) => {
     expect(releaseMoved(record(change))).toBe(moved);
   });
@@ -61,24 +75,26 @@ describe("what a decision of discovery does to the record", () => {
   const helm = { ...script, reason: "HelmFailed" } as const;
   const on: Decision = { enabled: true, by: "configmap" };
   const off: Decision = { enabled: false, by: "script", reason: "no GPU" };
-  const ran = { enabled: true, phase: "ready", settledRevision: 3, appliedDigest: "d" } as const;
+  const ready = { phase: "ready", settledRevision: 3, handled: { section: "s" } } as const;
+  const ran = { enabled: true, ...runs(ready) };
+  const retried = (retry: RunRecord["retry"]) => ({ ...ran, ...runs({ ...ready, retry }) });
   it.each<readonly [string, Partial<ModuleRecord>, Decision, Partial<ModuleRecord>]>([
     ["on, stays on: its runs count", ran, on, { ...ran, enabledBy: "configmap", decided: true }],
     [
       "on, goes off: watches and release are still to go",
       ran,
       off,
-      { enabled: false, enabledBy: "script", enabledReason: "no GPU", phase: "ready", settledRevision: 3 },
+      { enabled: false, enabledBy: "script", enabledReason: "no GPU", run: ran.run },
     ],
     [
       "off, comes on: a first run is owed",
       { ...ran, enabled: false },
       on,
-      { enabled: true, phase: "new", settledRevision: undefined, appliedDigest: undefined },
+      { enabled: true, ...runs({ handled: ready.handled }) },
     ],
-    ["a failing script was mended", { ...ran, retry: script }, on, { retry: undefined }],
-    ["a failing run is not", { ...ran, retry: helm }, on, { retry: helm }],
-    ["a failing run of a module that goes off is over", { ...ran, retry: helm }, off, { retry: undefined }],
+    ["a failing script was mended", retried(script), on, ran],
+    ["a failing run is not", retried(helm), on, retried(helm)],
+    ["a failing run of a module that goes off is over", retried(helm), off, { run: ran.run }],
     [
       "a contradiction",
       ran,
@@ -99,14 +115,14 @@ describe("what a decision of discovery does to the record", () => {
 
   it("a module that starts over forgets what its first run had done, and keeps what people asked", () => {
     const each = record({
-      ...ran,
-      retry: helm,
+      enabled: true,
+      ...runs({ ...ready, retry: helm, rounds: 3 }),
       absent: ["x"],
-      rounds: 3,
       synchronized: new Set(["h/k0"]),
       requestedToken: "t",
     });
-    resetRun(each);
-    expect(each).toEqual({ ...record(), enabled: true, requestedToken: "t" });
+    startOver(each);
+    const run = { ...NEVER_RAN, handled: ready.handled };
+    expect(each).toEqual({ ...record(), enabled: true, run, requestedToken: "t" });
   });
 });

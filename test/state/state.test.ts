@@ -52,11 +52,9 @@ function lab(...names: string[]) {
 
 /** Everything of the ConfigMap in force counts as worked on. */
 function handled(state: State, name: string): void {
-  const view = state.view.modules.get(name);
   state.update(name, (record) => {
-    record.attemptedSectionDigest = view?.sectionDigest;
-    record.handledSectionDigest = view?.sectionDigest;
-    record.handledConfigDigest = view?.configDigest;
+    const basis = state.basisOf(record);
+    record.run = { ...record.run, attempted: basis, handled: basis };
   });
 }
 
@@ -87,7 +85,7 @@ describe("the record", () => {
     const before = state.view;
     const [web, db] = ["web", "db"].map((name) => before.modules.get(name));
     expect(state.view).toBe(before);
-    state.update("web", (record) => void (record.rounds = 1));
+    state.updateRun("web", (run) => ({ ...run, rounds: 1 }));
     expect(state.view.modules.get("db")).toBe(db);
     state.recordConverge({ remaining: 1 });
     expect(state.view.modules.get("db")).toBe(db);
@@ -97,7 +95,7 @@ describe("the record", () => {
 
   it("a directory that goes takes its record along; one that stays keeps it", () => {
     const { state } = lab("web", "db");
-    state.update("web", (record) => void (record.rounds = 1));
+    state.updateRun("web", (run) => ({ ...run, rounds: 1 }));
     state.recordTree(treeOf("web", "cache"));
     expect([...state.view.modules.keys()]).toEqual(["web", "cache"]);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
@@ -112,9 +110,8 @@ describe("the record", () => {
     const { coverage, converge, modules } = state.view;
     expect(converge.covered?.config).toBe(coverage.config);
     expect(modules.get("web")).toMatchObject({
-      handledSectionDigest: modules.get("web")?.sectionDigest,
-      attemptedSectionDigest: modules.get("web")?.sectionDigest,
-      handledConfigDigest: modules.get("web")?.configDigest,
+      attempted: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
+      handled: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
     });
   });
 
@@ -127,9 +124,9 @@ describe("the record", () => {
     const { coverage, converge, modules } = state.view;
     expect(converge.covered?.config).not.toBe(coverage.config);
     const web = modules.get("web");
-    expect(web?.handledSectionDigest).not.toBe(web?.sectionDigest);
-    expect(web?.attemptedSectionDigest).not.toBe(web?.sectionDigest);
-    expect(web?.handledConfigDigest).not.toBe(web?.configDigest);
+    expect(web?.handled.section).not.toBe(web?.sectionDigest);
+    expect(web?.attempted?.section).not.toBe(web?.sectionDigest);
+    expect(web?.handled.config).not.toBe(web?.configDigest);
   });
 
   it("a changed section of a module that is off is taken note of, where no reload follows", () => {
@@ -138,7 +135,7 @@ describe("the record", () => {
     state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
     const view = (): unknown => {
       const web = state.view.modules.get("web");
-      return web?.handledConfigDigest === web?.configDigest;
+      return web?.handled.config === web?.configDigest;
     };
     expect(view()).toBe(true);
     state.recordConfig(seen({ web: "{ x: 2 }", global: "{ z: 1 }" }), FRONT);
@@ -180,8 +177,8 @@ describe("the record", () => {
     state.recordDecision("web", { enabled: false, by: "none" });
     state.recordDecision("db", { enabled: true, by: "values" });
     expect(state.view.handledToken).toBe("t1");
-    expect(state.view.modules.get("web")?.handledToken).toBe("t2");
-    expect(state.view.modules.get("db")?.handledToken).toBeUndefined();
+    expect(state.view.modules.get("web")?.handled.token).toBe("t2");
+    expect(state.view.modules.get("db")?.handled.token).toBeUndefined();
   });
 
   it("a release counts as missed from the first look that missed it in a row", async () => {
@@ -270,7 +267,10 @@ describe("the record", () => {
   it("remembers why globals and sections moved, and only those that did", () => {
     const { state, seen } = lab("web", "db");
     state.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
-    const causes = () => [state.view.globalCause, ...["web", "db"].map((name) => state.module(name)?.cause)];
+    const causes = () => [
+      state.view.globalCause,
+      ...["web", "db"].map((name) => state.module(name)?.run.cause),
+    ];
     expect(causes()).toEqual([undefined, FRONT, undefined]);
     state.recordConfig(seen({ web: "{ x: 1 }", dbEnabled: "true" }), FRONT);
     expect(causes()).toEqual([FRONT, FRONT, undefined]);
@@ -280,18 +280,22 @@ describe("the record", () => {
     const { state, seen } = lab("web", "db");
     state.recordDecision("web", { enabled: true, by: "values" });
     state.recordConfig(seen({ web: "{ x: 1 }", db: "{ x: 1 }" }), FRONT);
-    for (const name of ["web", "db"]) expect(state.module(name)?.handledSectionDigest).toBeUndefined();
+    for (const name of ["web", "db"]) expect(state.module(name)?.run.handled.section).toBeUndefined();
   });
 
   it("a module that needs a person has nothing to work on until its section moves", () => {
     const { state } = lab("web");
     state.recordRequest("web", "t1");
-    state.update("web", (record) => void (record.activity = "running"));
+    state.updateRun("web", (run) => ({ ...run, activity: "running" }));
     state.recordProblem("web", { file: "f", message: "foreign" });
     const web = state.view.modules.get("web");
-    expect(web).toMatchObject({ activity: "none", problem: { message: "foreign" }, handledToken: "t1" });
-    expect(web?.handledSectionDigest).toBe(web?.sectionDigest);
-    expect(web?.handledConfigDigest).toBe(web?.configDigest);
+    expect(web).toMatchObject({
+      activity: "none",
+      problem: { message: "foreign" },
+      handled: { token: "t1" },
+    });
+    expect(web?.handled.section).toBe(web?.sectionDigest);
+    expect(web?.handled.config).toBe(web?.configDigest);
   });
 
   it("keeps what others tell it of releases, rights and removals", async () => {

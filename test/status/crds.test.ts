@@ -7,7 +7,7 @@ import { parseYaml } from "../../src/lib/index.ts";
 import { type JsonObject, isJsonObject } from "../../src/model/index.ts";
 import { AddonModule, AddonOperator, projectModule, projectOperator, stamp } from "../../src/status/index.ts";
 import type { LastRunStatus, ModuleStatus, OperatorStatus, ReleaseStatus } from "../../src/status/index.ts";
-import { T0, finished, moduleView, release, viewOf } from "./views.ts";
+import { T0, basis, finished, moduleView, release, viewOf } from "./views.ts";
 
 type Whole<T> = { [K in keyof Required<T>]: Required<T>[K] };
 
@@ -149,7 +149,7 @@ function project() {
     release: release("m"),
     absent: ["n/Service/s"],
     retry: { reason: "HelmFailed", message: "m", failures: 1, nextAt: T0 },
-    handledToken: "t",
+    handled: basis({ token: "t" }),
     requestedToken: "t",
     suspended: true,
   });

@@ -6,7 +6,7 @@ import type { ModuleView } from "../../src/state/index.ts";
 import { type MirrorOptions, StatusMirror } from "../../src/status/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { FakeApi, missingKind, refused, unavailable } from "./fake-api.ts";
-import { T0, finished, moduleView, underWay, viewOf } from "./views.ts";
+import { T0, basis, finished, moduleView, underWay, viewOf } from "./views.ts";
 
 interface World {
   readonly api: FakeApi;
@@ -135,7 +135,7 @@ describe("StatusMirror", () => {
 
   it("lets changes of words only wait while a module waits", async () => {
     const { api, clock, show } = world();
-    const waiting = (hold: string) => moduleView("a", { handledConfigDigest: undefined, hold });
+    const waiting = (hold: string) => moduleView("a", { handled: {}, hold });
     await show(waiting("Waits for 9 modules"));
     const before = patches(api, "a").length;
     for (let i = 8; i > 0; i--) {
@@ -149,7 +149,7 @@ describe("StatusMirror", () => {
 
   it("does not let a release under way hold up the news that it is done", async () => {
     const { api, clock, show } = world();
-    const waiting = { handledConfigDigest: undefined, hold: "Waits" };
+    const waiting = { handled: {}, hold: "Waits" };
     await show(moduleView("a", waiting));
     await clock.advance(5000);
     const release = { ...moduleView("a").release!, status: "pending-install" };
@@ -321,7 +321,7 @@ describe("StatusMirror", () => {
     await show(moduleView("a", { configDigest: "v1-c2" }));
     await clock.advance(120_000);
     const tries = api.writes.length;
-    await show(moduleView("a", { configDigest: "v1-c3", handledConfigDigest: "v1-c3" }));
+    await show(moduleView("a", { configDigest: "v1-c3", handled: basis({ config: "v1-c3" }) }));
     expect(tries).toBeLessThan(100);
     api.fail = () => undefined;
     await clock.advance(300_000);
@@ -409,7 +409,7 @@ describe("StatusMirror", () => {
       phase: "new",
       lastRun: undefined,
       release: undefined,
-      handledConfigDigest: undefined,
+      handled: {},
     } as const;
     for (let turn = 0; turn <= 100; turn++) {
       const look = (hidden: boolean) =>

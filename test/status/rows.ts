@@ -17,7 +17,7 @@ const never = {
   phase: "new",
   lastRun: undefined,
   release: undefined,
-  handledConfigDigest: undefined,
+  handled: {},
 } as const;
 const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2, nextAt: T0 + 7000 } as const;
 const problem = { file: "ConfigMap addon-operator", key: "m", message: "replicas must be a number" };

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { type Condition, enabledText, isHidden, judge, projectModule } from "../../src/status/index.ts";
 import type { BootPhase, ModuleView } from "../../src/state/index.ts";
-import { T0, finished, moduleView, release, underWay } from "./views.ts";
+import { T0, basis, finished, moduleView, release, underWay } from "./views.ts";
 
 type Case = readonly [change: Partial<ModuleView>, state: string, message: string];
 
@@ -10,7 +10,7 @@ const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2, n
 const WAITS = { hook: "Job/migrate (pre-upgrade)", hookSince: T0 - 30_000 };
 const WAITS_TEXT = "helm waits for its hook Job/migrate (pre-upgrade) since 2025-12-31T23:59:30Z";
 const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
-const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handledConfigDigest: undefined };
+const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handled: {} };
 
 function told(change: Partial<ModuleView>, boot: BootPhase = "running"): readonly [string, string] {
   const { state, message } = judge(moduleView("m", change), { now: T0, boot });
@@ -78,7 +78,7 @@ describe("what the MESSAGE column says", () => {
     // Something is owed.
     [{ configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
     [{ requestedToken: "t1" }, "Pending", "Waits for its turn"],
-    [{ requestedToken: "t1", handledToken: "t1" }, "Ready", "Release m.v3 is in place"],
+    [{ requestedToken: "t1", handled: basis({ token: "t1" }) }, "Ready", "Release m.v3 is in place"],
     [{ phase: "synchronization" }, "Pending", "Waits for its turn"],
     [{ ...NEVER, hold: "waits for db" }, "Pending", "waits for db"],
     // Off.

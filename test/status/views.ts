@@ -1,5 +1,5 @@
 import type { Json, Module } from "../../src/model/index.ts";
-import type { LastRun, ModuleView, ReleaseView, View } from "../../src/state/index.ts";
+import type { LastRun, ModuleView, ReleaseView, RunBasis, View } from "../../src/state/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
 
 /** The moment tests begin at. */
@@ -22,22 +22,25 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     release: release(name),
     absent: [],
     configDigest: "v1-c1",
-    handledConfigDigest: "v1-c1",
     requestedToken: undefined,
-    handledToken: undefined,
     valuesDigest: "v1-v1",
     wholeDigest: "g1-v1",
-    appliedDigest: "v1-v1",
     values: (): Json => ({ global: {}, [name]: { replicas: 1 } }),
     sectionDigest: "v1-s1",
-    attemptedSectionDigest: "v1-s1",
-    handledSectionDigest: "v1-s1",
+    attempted: basis(),
+    handled: basis(),
     cause: undefined,
     rounds: 0,
+    settledRevision: 3,
     releaseMoved: false,
     hold: undefined,
     ...change,
   };
+}
+
+/** What a run took into account: everything as it is. */
+export function basis(change: Partial<RunBasis> = {}): RunBasis {
+  return { section: "v1-s1", config: "v1-c1", values: "v1-v1", token: undefined, ...change };
 }
 
 /** A run that ended well, two seconds long, just before the tests begin. */

@@ -97,7 +97,7 @@ describe("what is told of a module run", () => {
     await lab.run(5000);
     see();
     lab.helmFails = undefined;
-    lab.state.update("one", (each) => void (each.retry = each.retry && { ...each.retry, nextAt: 1 }));
+    lab.state.updateRun("one", (run) => ({ ...run, retry: run.retry && { ...run.retry, nextAt: 1 } }));
     await lab.run(5000);
     expect(record(lab)?.retry).toMatchObject({ message: "timed out", nextAt: undefined });
     await lab.run(10_000);
@@ -328,7 +328,6 @@ describe("what is told of a delete", () => {
       activity: "none",
       phase: "new",
       release: undefined,
-      appliedDigest: undefined,
       lastRun: { trigger: "disabled", result: "Succeeded", hook: undefined, attempts: 1 },
     });
     expect(record(lab)?.lastRun?.finishedAt).toBe(lab.clock.now());

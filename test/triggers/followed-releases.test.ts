@@ -164,12 +164,12 @@ describe("objects of releases", () => {
     there.add("a").add("b");
     await look();
     await listed(["a", "b"]);
-    state.update("one", (record) => void (record.activity = "running"));
+    state.updateRun("one", (run) => ({ ...run, activity: "running" }));
     made.objects = [map("b")];
     there.delete("a");
     // The run has ended, and its revision is known, before the watch tells.
     made.revision = 2;
-    state.update("one", (record) => void (record.activity = "none"));
+    state.updateRun("one", (run) => ({ ...run, activity: "none" }));
     await deleted("a");
     expect(asked).toEqual([]);
     await look();
@@ -185,11 +185,11 @@ describe("objects of releases", () => {
     there.add("a").add("b");
     await look();
     await listed(["a", "b"]);
-    state.update("one", (record) => void (record.activity = "running"));
+    state.updateRun("one", (run) => ({ ...run, activity: "running" }));
     await deleted("a");
     await deleted("b");
     there.add("a");
-    state.update("one", (record) => void (record.activity = "none"));
+    state.updateRun("one", (run) => ({ ...run, activity: "none" }));
     await look();
     expect(absent()).toEqual(["home/ConfigMap/b"]);
     expect(warnings().length).toBe(1);

@@ -41,7 +41,7 @@ export function projectModule(view: ModuleView, facts: ModuleFacts): ModuleProje
       absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
       failures: view.retry?.failures ?? 0,
       nextRetryAt: optional(view.retry?.nextAt, timestamp),
-      lastHandledReconcileAt: view.handledToken,
+      lastHandledReconcileAt: view.handled.token,
       conditions: timed(aspects(view, verdict), facts.before, facts.now),
     }) as ModuleStatus,
   };

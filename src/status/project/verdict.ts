@@ -44,7 +44,7 @@ export function judge(view: ModuleView, facts: OperatorFacts): Verdict {
 
 /** True when something is owed that this module's status does not show yet: a changed configuration or a request. */
 function isOwed(view: ModuleView): boolean {
-  return view.handledConfigDigest !== view.configDigest || view.requestedToken !== view.handledToken;
+  return view.handled.config !== view.configDigest || view.requestedToken !== view.handled.token;
 }
 
 const invalid: Rule = ({ problem }) =>

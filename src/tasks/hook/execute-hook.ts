@@ -7,9 +7,8 @@ import { allowsFailure } from "../../hooks/index.ts";
 import type { HookOutput, HookRunInput } from "../../hooks/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, hookActivation, bindingName } from "../../model/index.ts";
-import type { Hook, HookTrigger } from "../../model/index.ts";
+import type { Cause, Hook, HookTrigger } from "../../model/index.ts";
 import type { Usage } from "../../process/index.ts";
-import type { Cause } from "../../state/index.ts";
 import { MANY_OPERATIONS } from "../../values/index.ts";
 import type { Ports } from "../ports.ts";
 import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
@@ -114,9 +113,9 @@ async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPa
   for (const [valuesKey, enabled] of patches.flags) state.values.setHookFlag(valuesKey, enabled);
   const cause = causeOf(request.triggers[0]);
   if (request.hook.module === undefined) {
-    if (state.values.globalsDigest() !== before.globals) state.recordGlobalCause(cause);
+    if (state.values.globalsDigest() !== before.globals) state.recordCause(undefined, cause);
   } else if (digestOf(ports, key) !== before.section) {
-    state.update(request.hook.module, (record) => void (record.cause = cause));
+    state.recordCause(request.hook.module, cause);
   }
 }
 

@@ -1,14 +1,12 @@
 /** The task that removes a disabled module. */
 
-import { oneLine } from "../../lib/index.ts";
-import type { DeleteModuleTask, LifecycleBinding, Task } from "../../model/index.ts";
+import type { DeleteModuleTask, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
-import { resetRun } from "../../state/index.ts";
-import type { LastRun } from "../../state/index.ts";
+import { startOver } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
-import { HookFailure, failureText } from "../hook/execute-hook.ts";
+import { HookFailure } from "../hook/execute-hook.ts";
 import { deactivate, openSnapshots } from "../hook/sources.ts";
-import { runLifecycle } from "./lifecycle-hooks.ts";
+import { ModuleRun } from "./module-run.ts";
 
 /**
  * Delete of a module: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks (which still
@@ -20,31 +18,17 @@ export async function deleteModule(
   task: DeleteModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
-  const name = task.module;
-  const record = ports.state.module(name);
+  const record = ports.state.module(task.module);
   if (record === undefined || record.enabled) return { kind: "done" };
-  if (configIsMissing(ports)) return hold(ports, name);
-  const startedAt = ports.clock.now();
-  ports.state.update(name, (each) => {
-    each.activity = "deleting";
-    each.lastRun = {
-      trigger: "disabled",
-      startedAt,
-      finishedAt: undefined,
-      result: undefined,
-      step: "",
-      hook: undefined,
-      message: undefined,
-      attempts: context.failures + 1,
-    };
-  });
+  if (configIsMissing(ports)) return hold(ports, task.module);
+  const run = new ModuleRun(ports, { record, activity: "deleting", trigger: "disabled" }, context);
   try {
-    await steps(ports, name, context);
-    finish(ports, name);
+    await steps(run);
+    finish(run);
     return { kind: "done" };
   } catch (error) {
     if (context.signal.aborted) return { kind: "cancelled" };
-    return fail(ports, name, { error, context });
+    return fail(run, error);
   }
 }
 
@@ -54,85 +38,44 @@ export function configIsMissing(ports: Ports): boolean {
 }
 
 /** When the ConfigMap returns, the reload that follows decides anew. */
-function hold(ports: Ports, name: string): Outcome<Task> {
-  ports.state.update(name, (record) => void (record.activity = "none"));
-  ports.state.addHold(`not deleted: ${name}: the ConfigMap is missing`);
+function hold({ state }: Ports, name: string): Outcome<Task> {
+  state.updateRun(name, (run) => ({ ...run, activity: "none" }));
+  state.addHold(`not deleted: ${name}: the ConfigMap is missing`);
   return { kind: "done" };
 }
 
-async function steps(ports: Ports, name: string, context: RunContext): Promise<void> {
-  const record = ports.state.module(name);
-  if (record === undefined) return;
+async function steps(run: ModuleRun): Promise<void> {
+  const { ports, name, record } = run;
   const status = ports.releases.get(name)?.status;
   // They are not open where the module was disabled while the operator was down.
   await openSnapshots(ports, record.hooks);
   if (status !== undefined && status !== "uninstalled") {
-    await hooks(ports, name, { binding: "beforeDeleteHelm", context });
-    setStep(ports, name, { step: "uninstall", hook: undefined });
+    await run.hooks("beforeDeleteHelm");
+    run.step("uninstall");
     if (configIsMissing(ports)) throw new Error("the ConfigMap is missing");
-    await ports.releases.uninstall(name, context.signal, (hook) =>
-      setStep(ports, name, { step: "uninstall", hook: hook?.name, hookSince: hook?.since }),
-    );
+    await ports.releases.uninstall(name, run.signal, run.onWait);
   }
-  await hooks(ports, name, { binding: "afterDeleteHelm", context });
+  await run.hooks("afterDeleteHelm");
   deactivate(ports, record.hooks);
   await ports.releases.forget(name);
 }
 
-async function hooks(
-  ports: Ports,
-  name: string,
-  run: { binding: LifecycleBinding; context: RunContext },
-): Promise<void> {
-  setStep(ports, name, { step: run.binding, hook: undefined });
-  await runLifecycle(ports, ports.state.module(name)?.hooks ?? [], {
-    binding: run.binding,
-    queue: run.context.queue,
-    signal: run.context.signal,
-    onStart: (hook) => setStep(ports, name, { step: run.binding, hook: hook.name }),
-  });
-}
-
-function setStep(ports: Ports, name: string, at: Pick<LastRun, "step" | "hook" | "hookSince">): void {
+function finish(run: ModuleRun): void {
+  const { ports, name } = run;
+  run.succeed();
   ports.state.update(name, (record) => {
-    if (record.lastRun !== undefined) record.lastRun = { ...record.lastRun, hookSince: undefined, ...at };
-  });
-}
-
-function finish(ports: Ports, name: string): void {
-  ports.state.update(name, (record) => {
-    resetRun(record);
+    startOver(record);
     record.release = undefined;
     record.ranHere = false;
-    if (record.lastRun !== undefined) {
-      record.lastRun = {
-        ...record.lastRun,
-        finishedAt: ports.clock.now(),
-        result: "Succeeded",
-        hook: undefined,
-      };
-    }
   });
   ports.recorder.removed(name);
   ports.logger.info("Module deleted", { module: name });
 }
 
-function fail(ports: Ports, name: string, run: { error: unknown; context: RunContext }): Outcome<Task> {
-  const message = failureText(run.error);
-  const reason = run.error instanceof HookFailure ? "HookFailed" : "HelmFailed";
-  ports.state.update(name, (record) => {
-    record.retry = { reason, message, failures: run.context.failures + 1, nextAt: undefined };
-    if (record.lastRun !== undefined) {
-      record.lastRun = {
-        ...record.lastRun,
-        finishedAt: ports.clock.now(),
-        result: "Failed",
-        message: oneLine(run.error),
-      };
-    }
-  });
+function fail(run: ModuleRun, error: unknown): Outcome<Task> {
+  const { ports, name } = run;
+  const message = run.fail(error, error instanceof HookFailure ? "HookFailed" : "HelmFailed");
   ports.recorder.moduleDeleteFailed(name);
-  ports.recorder.failed(name, reason, message);
   ports.logger.error("Module delete failed", { module: name, error: message });
   return { kind: "retry", message };
 }

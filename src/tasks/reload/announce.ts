@@ -21,6 +21,6 @@ export function announceRuns({ state, releases }: Ports, runs: readonly string[]
 }
 
 /** Whether no hook of the module changes its values before helm's turn. */
-function isSettled({ hooks, phase }: Readonly<ModuleRecord>): boolean {
-  return hooks.length === 0 || (phase === "ready" && hooksOf(hooks, "beforeHelm").length === 0);
+function isSettled({ hooks, run }: Readonly<ModuleRecord>): boolean {
+  return hooks.length === 0 || (run.phase === "ready" && hooksOf(hooks, "beforeHelm").length === 0);
 }

@@ -2,8 +2,8 @@
 
 import { hookTask } from "../../hooks/index.ts";
 import type { ConvergeTask, LifecycleBinding, Task } from "../../model/index.ts";
-import { MAX_ROUNDS } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
+import { MAX_ROUNDS } from "../../state/index.ts";
 import type { ConvergePhase } from "../../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";

@@ -97,13 +97,10 @@ async function script(
     signal,
   });
   if (!("failure" in answer)) return { enabled: answer.enabled, ...reason(answer.reason) };
-  ports.state.update(module.name, (record) => {
-    record.retry = {
-      reason: "ScriptFailed",
-      message: answer.failure,
-      failures: (record.retry?.failures ?? 0) + 1,
-      nextAt: undefined,
-    };
+  const { failure: message } = answer;
+  ports.state.updateRun(module.name, (run) => {
+    const failures = (run.retry?.failures ?? 0) + 1;
+    return { ...run, retry: { reason: "ScriptFailed", message, failures, nextAt: undefined } };
   });
   throw new ScriptFailure(`enabled script of ${module.name} failed: ${answer.failure}`);
 }

@@ -62,7 +62,7 @@ export class FollowedReleases {
     const { state, releases } = this.#options;
     state.recordRelease(module, releases.get(module));
     // During a run objects come and go; what counts is what is there at its end.
-    if (state.module(module)?.activity !== "none") return;
+    if (state.module(module)?.run.activity !== "none") return;
     if (state.view.boot === "running") void this.#watchObjects(module);
     else this.#watchLater(module);
   }
@@ -152,7 +152,7 @@ export class FollowedReleases {
       // Objects that an upgrade removes are not missing: neither while it is under way, nor before the new objects
       // are known.
       isSettled: (module) =>
-        state.module(module)?.activity === "none" &&
+        state.module(module)?.run.activity === "none" &&
         this.#revisions.get(module) === releases.get(module)?.revision,
       onAbsent: (module, absent) => this.#takeAbsent(module, absent),
     });

@@ -1,0 +1,181 @@
+/** The runs of a module as they are recorded, and every change of that record. */
+
+import type { Cause } from "../model/index.ts";
+
+/** How far a module's first run since it became enabled has come; `ready` = later runs start from beforeHelm. */
+type ModulePhase = "new" | "onStartup" | "synchronization" | "ready";
+
+/** What is happening to a module right now. */
+export type ModuleActivity = "none" | "running" | "healing" | "deleting";
+
+export type RetryReason =
+  | "HookFailed"
+  | "HelmFailed"
+  | "ScriptFailed"
+  | "ValuesIncomplete"
+  | "Unstable"
+  | "ApiFailed";
+
+interface RetryView {
+  readonly reason: RetryReason;
+  readonly message: string;
+  readonly failures: number;
+  /** Milliseconds since the epoch; undefined while the task is tried again. */
+  readonly nextAt: number | undefined;
+}
+
+/** The last run of a module, for people. Times in ms since the epoch. */
+export interface LastRun {
+  readonly trigger: string;
+  readonly startedAt: number;
+  readonly finishedAt: number | undefined;
+  readonly result: "Succeeded" | "Failed" | undefined;
+  /** onStartup | synchronization | beforeHelm | helm | afterHelm | beforeDeleteHelm | uninstall | afterDeleteHelm */
+  readonly step: string;
+  /** A hook of the module; in the step helm or uninstall a hook of the chart, as `Job/migrate (pre-upgrade)`. */
+  readonly hook: string | undefined;
+  /** Since when helm waits for a hook of the chart. */
+  readonly hookSince?: number | undefined;
+  readonly message: string | undefined;
+  readonly attempts: number;
+}
+
+/** What a run takes into account, most of it as digests: a later change of any of it makes another run due. */
+export interface RunBasis {
+  /** The module's own part of the ConfigMap: section, maintenance, protection. */
+  readonly section: string;
+  /** Everything that the ConfigMap says that concerns the module. */
+  readonly config: string;
+  /** Its merged values. */
+  readonly values: string;
+  /** The last request for a run. */
+  readonly token: string | undefined;
+}
+
+/** The part of it that comes from the ConfigMap. */
+type ConfigBasis = Pick<RunBasis, "section" | "config">;
+
+/** What is recorded of the runs of a module, its removal included. A change makes a new record. */
+export interface RunRecord {
+  readonly phase: ModulePhase;
+  readonly activity: ModuleActivity;
+  readonly retry: RetryView | undefined;
+  readonly lastRun: LastRun | undefined;
+  /** What the last run has begun with, whether it succeeded or not. */
+  readonly attempted: RunBasis | undefined;
+  /** What was taken into account to the end: by a run that succeeded, or by a decision that none is needed. */
+  readonly handled: Partial<RunBasis>;
+  /** The last change of its values, as the cause of the run that follows. */
+  readonly cause: Cause | undefined;
+  /** Runs in a row that its own afterHelm hooks caused (guard against a livelock). */
+  readonly rounds: number;
+  /** Revision of its release that the last run left; undefined before the first run. */
+  readonly settledRevision: number | undefined;
+}
+
+/** After this many runs or reloads in a row that their own last hooks caused, they back off. */
+export const MAX_ROUNDS = 5;
+
+/** The record of a module that never ran. */
+export const NEVER_RAN: RunRecord = {
+  phase: "new",
+  activity: "none",
+  retry: undefined,
+  lastRun: undefined,
+  attempted: undefined,
+  handled: {},
+  cause: undefined,
+  rounds: 0,
+  settledRevision: undefined,
+};
+
+/** A first run is owed: after a removal, and when the module becomes enabled again. */
+export function startedOver({ lastRun, attempted, handled }: RunRecord): RunRecord {
+  return { ...NEVER_RAN, lastRun, attempted, handled };
+}
+
+/** What is known of a run when it begins. */
+export interface RunBegin {
+  readonly activity: ModuleActivity;
+  readonly trigger: string;
+  readonly startedAt: number;
+  readonly attempts: number;
+  readonly basis: RunBasis;
+}
+
+/** The run begins; what it takes into account is noted first. */
+export function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): RunRecord {
+  const blank = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
+  return {
+    ...run,
+    activity,
+    attempted: basis,
+    retry: run.retry && { ...run.retry, nextAt: undefined },
+    lastRun: { ...begin, ...blank },
+  };
+}
+
+/** The run is at another step, or at another hook of it. */
+export function atStep(run: RunRecord, at: Partial<Pick<LastRun, "step" | "hook" | "hookSince">>): RunRecord {
+  return { ...run, lastRun: run.lastRun && { ...run.lastRun, hookSince: undefined, ...at } };
+}
+
+/** Hooks may have changed values since the run began: helm works with what is in force now. */
+export function settled(run: RunRecord, basis: RunBasis): RunRecord {
+  return { ...run, attempted: basis, cause: undefined };
+}
+
+/** All steps are done; `values` is the digest of those that are in force at the end. */
+export function completed(run: RunRecord, values: string): RunRecord {
+  const { attempted, handled, cause, rounds } = run;
+  const causesAnother = values !== attempted?.values && cause?.binding === "afterHelm";
+  return {
+    ...run,
+    phase: "ready",
+    handled: { ...handled, ...attempted, token: attempted?.token ?? handled.token },
+    rounds: causesAnother ? rounds + 1 : 0,
+  };
+}
+
+/** The run ended well. */
+export function succeeded(run: RunRecord, now: number): RunRecord {
+  const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
+  return { ...run, activity: "none", retry: undefined, lastRun: run.lastRun && { ...run.lastRun, ...end } };
+}
+
+/** A failure: what is tried again and why, and the same in one line. */
+export interface RunFailure extends Omit<RetryView, "nextAt"> {
+  readonly line: string;
+}
+
+/** A removal that failed is still under way: objects are going. */
+export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: number): RunRecord {
+  return {
+    ...run,
+    activity: run.activity === "deleting" ? "deleting" : "none",
+    retry: { ...retry, nextAt: undefined },
+    lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
+    rounds: retry.reason === "Unstable" ? 0 : run.rounds,
+  };
+}
+
+/** The run ended without a result that counts: it was interrupted, or only a person can go on. */
+export function broken(run: RunRecord, message: string, now: number): RunRecord {
+  const end = { finishedAt: now, result: "Failed", message } as const;
+  return { ...run, activity: "none", lastRun: run.lastRun && { ...run.lastRun, ...end } };
+}
+
+/** There is nothing to run: with this, the configuration and the request are handled. */
+export function covered(run: RunRecord, { section, config, token }: RunBasis): RunRecord {
+  return { ...run, handled: { ...run.handled, section, config, token: token ?? run.handled.token } };
+}
+
+/** What was taken into account before the operator's own write to the ConfigMap still is after it. */
+export function following(run: RunRecord, before: ConfigBasis, now: ConfigBasis): RunRecord {
+  const follow = <B extends Partial<RunBasis>>(basis: B): B => ({
+    ...basis,
+    ...(basis.section === before.section && { section: now.section }),
+    ...(basis.config === before.config && { config: now.config }),
+  });
+  return { ...run, attempted: run.attempted && follow(run.attempted), handled: follow(run.handled) };
+}

@@ -1,0 +1,105 @@
+/** A run of a module, or its removal: what is recorded, logged and measured of it from its begin to its end. */
+
+import type { OnWait } from "../../helm/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { Hook, LifecycleBinding } from "../../model/index.ts";
+import type { RunContext } from "../../queue/index.ts";
+import { atStep, begun, broken, completed, failed, settled, succeeded } from "../../state/index.ts";
+import type { ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
+import { failureText } from "../hook/execute-hook.ts";
+import type { Ports } from "../ports.ts";
+import { runLifecycle } from "./lifecycle-hooks.ts";
+
+/** What is to be done to a module, and why. */
+interface Work {
+  readonly record: Readonly<ModuleRecord>;
+  readonly activity: ModuleActivity;
+  readonly trigger: string;
+}
+
+/** A run of a module that is under way. */
+export class ModuleRun {
+  readonly name: string;
+  readonly ports: Ports;
+  readonly signal: AbortSignal;
+  readonly queue: string;
+  /** The module as it is now. */
+  readonly record: Readonly<ModuleRecord>;
+  readonly #failures: number;
+  readonly #startedAt: number;
+
+  /** Begins: the state notes what the run takes into account. */
+  constructor(ports: Ports, { record, activity, trigger }: Work, context: RunContext) {
+    this.name = record.module.name;
+    this.ports = ports;
+    this.signal = context.signal;
+    this.queue = context.queue;
+    this.record = record;
+    this.#failures = context.failures;
+    this.#startedAt = ports.clock.now();
+    const basis = ports.state.basisOf(record);
+    const attempts = context.failures + 1;
+    this.#update((run) => begun(run, { activity, trigger, startedAt: this.#startedAt, attempts, basis }));
+  }
+
+  /** The next step, or the next hook of the module within it. */
+  step(step: string, hook?: string): void {
+    this.#update((run) => atStep(run, { step, hook }));
+  }
+
+  /** Called with the hook of the chart that helm waits for. */
+  readonly onWait: OnWait = (hook) =>
+    this.#update((run) => atStep(run, { hook: hook?.name, hookSince: hook?.since }));
+
+  /** The step that runs the module's hooks with this binding. */
+  async hooks(binding: LifecycleBinding): Promise<void> {
+    const { queue, signal } = this;
+    this.step(binding);
+    const onStart = ({ name }: Hook): void => this.step(binding, name);
+    await runLifecycle(this.ports, this.record.hooks, { binding, queue, signal, onStart });
+  }
+
+  /** Notes what helm is going to use: later changes cause another run. */
+  settle(): void {
+    const basis = this.ports.state.basisOf(this.record);
+    this.#update((run) => settled(run, basis));
+  }
+
+  /** All steps are done: what the run took into account is handled. */
+  complete(): void {
+    const { values } = this.ports.state.basisOf(this.record);
+    this.#update((run) => completed(run, values));
+  }
+
+  /** Milliseconds since the begin. */
+  get ms(): number {
+    return this.ports.clock.now() - this.#startedAt;
+  }
+
+  succeed(): void {
+    this.#update((run) => succeeded(run, this.ports.clock.now()));
+  }
+
+  /** Ends with a failure that is tried again; returns it in words. */
+  fail(error: unknown, reason: RetryReason): string {
+    const { clock, recorder } = this.ports;
+    const failure = {
+      reason,
+      message: failureText(error),
+      failures: this.#failures + 1,
+      line: oneLine(error),
+    };
+    this.#update((run) => failed(run, failure, clock.now()));
+    recorder.failed(this.name, reason, failure.message);
+    return failure.message;
+  }
+
+  /** Ends without a result that counts. */
+  break(message: string): void {
+    this.#update((run) => broken(run, message, this.ports.clock.now()));
+  }
+
+  #update(change: (run: RunRecord) => RunRecord): void {
+    this.ports.state.updateRun(this.name, change);
+  }
+}
