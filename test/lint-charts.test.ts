@@ -55,7 +55,11 @@ const subChart = (template: string): Record<string, string> => ({
 
 describe("lint finds", () => {
   const broken: Record<string, [string, Record<string, string>, RegExp]> = {
-    "a missing dependency": [MAP, { "Chart.yaml": ALIASED }, /cannot be rendered: .*nginx-proxy.*missing/],
+    "a missing dependency": [
+      MAP,
+      { "Chart.yaml": ALIASED },
+      /cannot be rendered: an error .*missing in charts.*nginx-proxy/,
+    ],
     "a template error": [`${MAP}data: {a: {{ .Values.a.b.c }}}\n`, {}, /templates\/x\.yaml.*nil pointer/],
     "an unknown function": [`${MAP}data: {a: {{ nonsense }}}\n`, {}, /function "nonsense" not defined/],
     "a required value": [
@@ -173,6 +177,39 @@ it("lint --rbac takes groups and plurals from the CRDs of sub-charts, and asks f
     "customresourcedefinitions",
     "geese",
   ]);
+});
+
+describe("lint of a chart that module.yaml names", () => {
+  const place = (values: string): void => {
+    put("modules/010-web-app/module.yaml", "chart: {path: public}\n");
+    put("modules/010-web-app/values.yaml", values);
+    put("modules/010-web-app/public/Chart.yaml", CHART);
+    put("modules/010-web-app/public/values.yaml", "name: web\n");
+    put("modules/010-web-app/public/templates/x.yaml", MAP.replace("x}", "{{ required `x` .Values.name }}}"));
+  };
+
+  it("renders it with the section as root values", async () => {
+    place("webApp: {name: other}\n");
+    expect(await lint()).toEqual({ code: 0, text: "" });
+    place("webApp: {name: null}\n");
+    expect((await lint()).text).toContain("cannot be rendered: execution error");
+  });
+
+  it("a key beside section and flag is read by nobody", async () => {
+    place("webApp: {}\nwebAppEnabled: true\nname: other\n");
+    const { code, text } = await lint();
+    expect([code, text]).toEqual([1, expect.stringContaining("values.yaml: name: nothing reads it")]);
+  });
+
+  it("finds what is wrong with module.yaml", async () => {
+    place("webApp: {}\n");
+    put("modules/010-web-app/module.yaml", "chart: {path: public, root: true}\n");
+    const { code, text } = await lint();
+    expect([code, text]).toEqual([
+      1,
+      expect.stringContaining("module.yaml: chart.root: is no key of module.yaml"),
+    ]);
+  });
 });
 
 it("lint --rbac names charts that cannot be rendered in a comment, and ends with 1", async () => {

@@ -16,6 +16,7 @@ export {
 export { manifestFaults } from "./manifest/manifest-faults.ts";
 export { ownerOf } from "./ownership/outliving.ts";
 export { applyOwnCrds } from "./chart/own-crds.ts";
+export { crdsInForce } from "./chart/sub-charts.ts";
 export { purgeList, type PurgeInput } from "./release/purge-list.ts";
 export { renderOffline } from "./preview.ts";
 export { ReleaseStore } from "./release/release-store.ts";

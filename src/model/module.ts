@@ -32,9 +32,10 @@ export interface StaticValues {
 }
 
 /**
- * Where the module's chart comes from: its own Chart.yaml, a generated one for bare `templates/`, or there is none.
+ * What a module's chart is: one that finds the section under the module's key; one that has it as root values, as
+ * public charts do; bare `templates/`, which get a generated Chart.yaml; or there is none.
  */
-export type ChartKind = "own" | "synthetic" | "none";
+export type ChartKind = "own" | "root" | "synthetic" | "none";
 
 /** One module directory as read from disk. */
 export interface Module {
@@ -44,9 +45,12 @@ export interface Module {
   readonly order: number;
   readonly dir: string;
   readonly chart: ChartKind;
+  /** The module's directory, or where `module.yaml` says that the chart lies. */
+  readonly chartDir: string;
   readonly chartVersion: string | undefined;
   readonly enabledScript: string | undefined;
   readonly hookFiles: readonly HookFile[];
+  /** Of its `crds/`, and of a chart that `module.yaml` names with its sub-charts. */
   readonly crdFiles: readonly string[];
   /** From `<modules dir>/values.yaml`. */
   readonly common: StaticValues;

@@ -7,7 +7,7 @@ import type { JsonObject, Section, StaticValues } from "../model/index.ts";
 import { mergeLayers, parseCommonValues } from "../values/index.ts";
 import type { CommonValues } from "../values/index.ts";
 import type { RememberedValues } from "./memory.ts";
-import { readText } from "./read/read-module.ts";
+import { readText } from "./read/read-text.ts";
 import { confirmGone, isSettled } from "./read/reading.ts";
 import type { Reading } from "./read/reading.ts";
 import type { DirScan } from "./read/scan-dir.ts";

@@ -1,3 +1,4 @@
+export { ChartArchives } from "./chart/archives.ts";
 export { lintModulesDir } from "./lint-layout.ts";
 export { placesOf } from "./places.ts";
 export { readTree } from "./read/read-tree.ts";

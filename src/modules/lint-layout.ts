@@ -2,15 +2,16 @@
 
 import { ProblemError } from "../model/index.ts";
 import type { Problem } from "../model/index.ts";
+import type { ChartArchives } from "./chart/archives.ts";
 import { readTree } from "./read/read-tree.ts";
 
 /**
  * What is wrong with the layout of one modules directory: broken files with their line, refused names, dangling
  * links, files that would run if they were executable. Never throws; needs no cluster.
  */
-export async function lintModulesDir(dir: string): Promise<Problem[]> {
+export async function lintModulesDir(dir: string, archives: ChartArchives): Promise<Problem[]> {
   try {
-    const options = { globalHooksDir: undefined, unnumberedOrder: 1, strict: false };
+    const options = { globalHooksDir: undefined, unnumberedOrder: 1, strict: false, archives };
     const tree = await readTree({ ...options, modulesDirs: [dir] });
     const found = [...tree.problems, ...(tree.refused ?? [])];
     for (const module of tree.modules) {

@@ -8,7 +8,7 @@ import { hookEnvironment } from "../hooks/index.ts";
 import { parseYaml, silentLogger, systemClock } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
-import { compileSchemas, effective } from "../values/index.ts";
+import { compileSchemas, effective, helmValues } from "../values/index.ts";
 
 /**
  * Renders the charts of modules from files alone: values files, schema defaults, and a file in place of the
@@ -70,7 +70,7 @@ export class OfflineCharts {
       own: module.own.section,
       config: sectionOf(this.#config[module.valuesKey]),
     });
-    return { global: global.helmValues, [module.valuesKey]: own.helmValues };
+    return helmValues(module, global.helmValues, own.helmValues);
   }
 }
 

@@ -1,6 +1,6 @@
 /** Checks the charts of modules for `lint`. */
 
-import { basename, join } from "node:path";
+import { join } from "node:path";
 
 import { HelmError, manifestFaults, unreadKeys } from "../helm/index.ts";
 import { ProblemError } from "../model/index.ts";
@@ -36,9 +36,8 @@ async function lintManifest(module: Module, tree: Tree, charts: OfflineCharts): 
   }
 }
 
-function refused({ dir }: Module, error: HelmError): Problem {
-  // helm loads a staged copy of charts that it would not accept as they are.
-  const message = error.message.replace(`helm template ${basename(dir)}: `, "");
+function refused({ dir, name }: Module, error: HelmError): Problem {
+  const message = error.message.replace(`helm template ${name}: `, "");
   return {
     file: dir,
     message: `cannot be rendered: ${message}`,

@@ -6,6 +6,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { ProblemError } from "../model/index.ts";
 import type { Tree } from "../model/index.ts";
 import { readTree } from "../modules/index.ts";
+import type { ChartArchives } from "../modules/index.ts";
 
 /** One directory that `lint` was given. */
 export interface LintDir {
@@ -17,33 +18,37 @@ export interface LintDir {
   readonly only: string | undefined;
 }
 
-const PARTS = ["Chart.yaml", "templates", "values.yaml", "enabled", "crds"];
+const PARTS = ["values.yaml", "enabled", "crds"];
 
 /**
  * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
  * (with `hooks/` and nothing of a module). Throws ProblemError when it cannot be read.
  */
-export async function readLintDir(given: string): Promise<LintDir> {
+export async function readLintDir(given: string, archives: ChartArchives): Promise<LintDir> {
   const dir = resolve(given);
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new ProblemError([{ file: dir, message: "is no directory" }]);
   if (isModule(dir)) {
-    const tree = await read([dirname(dir)], undefined);
+    const tree = await read(archives, [dirname(dir)]);
     const modules = tree.modules.filter((module) => module.dir === dir);
     return { dir, modulesDir: dirname(dir), only: dir, tree: { ...tree, modules } };
   }
   if (existsSync(join(dir, "hooks")))
-    return { dir, modulesDir: undefined, only: undefined, tree: await read([], dir) };
-  return { dir, modulesDir: dir, only: undefined, tree: await read([dir], undefined) };
+    return { dir, modulesDir: undefined, only: undefined, tree: await read(archives, [], dir) };
+  return { dir, modulesDir: dir, only: undefined, tree: await read(archives, [dir]) };
 }
 
 function isModule(dir: string): boolean {
   const numbered = /^\d+-/.test(basename(dir));
-  const chart = ["Chart.yaml", "templates"].some((name) => existsSync(join(dir, name)));
+  const chart = ["Chart.yaml", "templates", "module.yaml"].some((name) => existsSync(join(dir, name)));
   const parts = ["hooks", ...PARTS].some((name) => existsSync(join(dir, name)));
   return chart || (numbered && parts);
 }
 
-function read(modulesDirs: readonly string[], globalHooksDir: string | undefined): Promise<Tree> {
-  return readTree({ modulesDirs, globalHooksDir, unnumberedOrder: 1, strict: false });
+function read(
+  archives: ChartArchives,
+  modulesDirs: readonly string[],
+  globalHooksDir?: string,
+): Promise<Tree> {
+  return readTree({ archives, modulesDirs, globalHooksDir, unnumberedOrder: 1, strict: false });
 }

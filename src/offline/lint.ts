@@ -4,9 +4,10 @@ import type { Environment, Settings } from "../config.ts";
 import { HookLoader, lintHook } from "../hooks/index.ts";
 import type { AskOptions, HookKind } from "../hooks/index.ts";
 import { toYaml } from "../lib/index.ts";
+import type { Scope } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
 import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
-import { lintModulesDir } from "../modules/index.ts";
+import { ChartArchives, lintModulesDir } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { readLintDir } from "./lint-dirs.ts";
 import type { LintDir } from "./lint-dirs.ts";
@@ -37,10 +38,11 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
     const options = askOptions(settings, env, scope);
     const found: Findings = { problems: [], warnings: [] };
     const charts = await chartsOf(request, settings, env);
+    const archives = archivesIn(settings, scope);
     const missing = charts.missing();
     for (const dir of request.dirs) {
-      const lint = await readLintDir(dir);
-      await lintOne(lint, options, found);
+      const lint = await readLintDir(dir, archives);
+      await lintOne(lint, { options, archives, found });
       for (const module of missing === undefined ? lint.tree.modules : [])
         if (module.problem === undefined)
           found.problems.push(...(await lintChart(module, lint.tree, charts)));
@@ -60,7 +62,8 @@ export function rbacOf(request: LintRequest, settings: Settings, env: Environmen
   return scoped(async (scope) => {
     const loader = new HookLoader(askOptions(settings, env, scope));
     const trees: Tree[] = [];
-    for (const dir of request.dirs) trees.push((await readLintDir(dir)).tree);
+    const archives = archivesIn(settings, scope);
+    for (const dir of request.dirs) trees.push((await readLintDir(dir, archives)).tree);
     const { rules, problems } = await rulesOf(trees, loader, await chartsOf(request, settings, env));
     const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
     return { text: `${comments.join("")}${toYaml({ rules })}`, code: problems.length > 0 ? 1 : 0 };
@@ -75,10 +78,22 @@ async function chartsOf(
   return new OfflineCharts(settings, env, values === undefined ? {} : await readConfigValues(values));
 }
 
-async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {
+interface LintTools {
+  readonly options: AskOptions;
+  readonly archives: ChartArchives;
+  readonly found: Findings;
+}
+
+function archivesIn(settings: Settings, scope: Scope): ChartArchives {
+  const archives = new ChartArchives(settings.tmpDir);
+  scope.add(() => archives.close());
+  return archives;
+}
+
+async function lintOne(lint: LintDir, { options, archives, found }: LintTools): Promise<void> {
   const { tree, modulesDir, only } = lint;
   if (modulesDir !== undefined) {
-    const problems = await lintModulesDir(modulesDir);
+    const problems = await lintModulesDir(modulesDir, archives);
     found.problems.push(...problems.filter(({ file }) => only === undefined || file.startsWith(only)));
   } else {
     found.problems.push(...tree.problems);

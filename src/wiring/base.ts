@@ -20,7 +20,7 @@ import {
 import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Overlay, Tree } from "../model/index.ts";
-import { placesOf, readTree } from "../modules/index.ts";
+import { ChartArchives, placesOf, readTree } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 
 /** What everything else needs: settings, log, clock, the client of the API server. */
@@ -71,6 +71,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   scope.add(() => hub.close());
   const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger });
   scope.add(() => filters.close());
+  const archives = new ChartArchives(settings.tmpDir);
+  scope.add(() => archives.close());
   const { unnumberedOrder, strictValues: strict } = settings;
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
   return {
@@ -89,7 +91,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     namespace: namespaceOf(settings, client),
     overlay: overlayOf(settings),
     runs: { ...settings, env },
-    readTree: (previous) => readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, clock }),
+    readTree: (previous) =>
+      readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, archives, clock }),
   };
 }
 

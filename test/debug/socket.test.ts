@@ -18,6 +18,7 @@ const module: Module = {
   order: 10,
   dir: "/modules/010-web-shop",
   chart: "own",
+  chartDir: "/modules/one",
   chartVersion: "1.0.0",
   enabledScript: undefined,
   hookFiles: [],

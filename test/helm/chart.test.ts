@@ -59,7 +59,7 @@ describe("the inputs digest", () => {
     return inputsDigest({
       module: { name: "m", valuesKey: "m" },
       namespace: "ns",
-      chart: reader.read({ dir: root, chart: "own" }),
+      chart: reader.read({ chartDir: root, chart: "own" }),
       values,
       helm: "helm",
       capabilities: async () => "server",
@@ -107,7 +107,7 @@ describe("the inputs digest", () => {
 });
 
 describe("what else reads values", () => {
-  const read = () => new ChartReader(clock).read({ dir: root, chart: "own" }).reach;
+  const read = () => new ChartReader(clock).read({ chartDir: root, chart: "own" }).reach;
   test("conditions of sub-charts", async () => {
     await put("Chart.yaml", "name: x\ndependencies:\n- name: y\n  condition: y.on,global.y.on\n");
     expect([...read().globals]).toContain("y.on");
@@ -139,7 +139,7 @@ test.each<[string, boolean]>([
   ["name: [1]\n", true],
 ])("Chart.yaml %j needs a stage: %s", async (text, needed) => {
   await put("Chart.yaml", text);
-  expect(new ChartReader(clock).read({ dir: root, chart: "own" }).needsStage).toBe(needed);
+  expect(new ChartReader(clock).read({ chartDir: root, chart: "own" }).needsStage).toBe(needed);
 });
 
 test("a made chart has the module's name and leaves out what is none of helm's", async () => {
@@ -148,7 +148,7 @@ test("a made chart has the module's name and leaves out what is none of helm's",
   await symlink(join(root, "templates"), join(root, "linked"));
   const scratch = await Scratch.open(root, "stage");
   const { readdir, readFile } = await import("node:fs/promises");
-  const dir = await stageChart({ name: "m", dir: root, chart: "synthetic" }, scratch);
+  const dir = await stageChart({ name: "m", chartDir: root, chart: "synthetic" }, scratch);
   const entries = await readdir(dir);
   expect(entries).toEqual(expect.arrayContaining(["Chart.yaml", "linked", "templates"]));
   expect(entries).not.toEqual(expect.arrayContaining(["hooks"]));
@@ -176,13 +176,13 @@ describe("whether a chart may hold namespaces or CRDs", () => {
     ["a longer word", "templates/b.yaml", "kind: NamespaceList2", "{}", false],
   ])("%s", async (...[, file, text, values, may]: Case) => {
     await put(file, text);
-    const chart = new ChartReader(clock).read({ dir: root, chart: "own" });
+    const chart = new ChartReader(clock).read({ chartDir: root, chart: "own" });
     expect(withValueTemplates(chart, values).mentionsShared).toBe(may);
   });
 
   test("files that templates read", async () => {
     await put("crds/b.yaml", "kind: CustomResourceDefinition");
     await put("templates/b.yaml", `{{ .Files.Get "crds/b.yaml" }}`);
-    expect(new ChartReader(clock).read({ dir: root, chart: "own" }).mentionsShared).toBe(true);
+    expect(new ChartReader(clock).read({ chartDir: root, chart: "own" }).mentionsShared).toBe(true);
   });
 });

@@ -80,7 +80,7 @@ function requestOf(
   change: { absent?: readonly string[]; chart?: ChartKind } = {},
 ): ReconcileRequest {
   return {
-    module: { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: change.chart ?? "own" },
+    module: { name: "m", valuesKey: "m", chartDir: join(lab.root, "m"), chart: change.chart ?? "own" },
     values: JSON.stringify({ global: {}, m: {}, ...values }),
     absent: change.absent ?? [],
     signal: AbortSignal.timeout(50_000),
@@ -208,7 +208,7 @@ spec:
     await putChart();
     await reconcile({ global: {}, m: { a: 1 } });
     const ahead = (values: object): void => {
-      const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
+      const module = { name: "m", valuesKey: "m", chartDir: join(lab.root, "m"), chart: "own" } as const;
       const text = JSON.stringify({ global: {}, ...values });
       releases.announce([{ name: "m", input: () => ({ module, values: text }), settled: true }]);
     };
@@ -236,7 +236,7 @@ spec:
   });
 
   describe("helm started ahead of its turn", () => {
-    const next = () => ({ name: "n", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" }) as const;
+    const next = () => ({ name: "n", valuesKey: "m", chartDir: join(lab.root, "m"), chart: "own" }) as const;
     const valuesOf = (a: number): string => JSON.stringify({ global: {}, m: { a } });
     const install = (a: number): Promise<ReleaseOutcome> =>
       releases.reconcile({
@@ -280,7 +280,7 @@ spec:
       await restart();
       const orphan = releases.helm.upgradeInstall({
         release: "n",
-        chartDir: next().dir,
+        chartDir: next().chartDir,
         valuesFile: join(lab.root, "never-written.json"),
         signal: AbortSignal.timeout(50_000),
         labels: { a: "b" },
@@ -596,7 +596,7 @@ ${CONFIG_MAP}`;
   async function startSlow(): Promise<{ controller: AbortController; failure: Promise<string> }> {
     await putChart(`${CONFIG_MAP}---\n${SLOW_HOOK}`);
     const controller = new AbortController();
-    const module = { name: "m", valuesKey: "m", dir: join(lab.root, "m"), chart: "own" } as const;
+    const module = { name: "m", valuesKey: "m", chartDir: join(lab.root, "m"), chart: "own" } as const;
     const values = JSON.stringify({ global: {}, m: { a: 1 } });
     const run = releases.reconcile({ module, values, signal: controller.signal });
     const failure = run.then(() => "no failure", oneLine);

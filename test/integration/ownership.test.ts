@@ -88,7 +88,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
   }
 
   const moduleOf = (name: string) =>
-    ({ name, valuesKey: name, dir: join(lab.root, name), chart: "own" }) as const;
+    ({ name, valuesKey: name, chartDir: join(lab.root, name), chart: "own" }) as const;
 
   async function bring(name: string, values: object = {}): Promise<void> {
     const module = moduleOf(name);

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
-import { readTree } from "../../src/modules/index.ts";
+import { ChartArchives, readTree } from "../../src/modules/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 /** Directories of one test, with `m` for modules and `global` for global hooks. */
@@ -12,10 +12,12 @@ export class Directories {
   readonly root: string;
   /** Far in the future of the files, so that their stamps count as settled. */
   readonly clock: ManualClock;
+  readonly archives: ChartArchives;
 
   constructor(root: string, clock: ManualClock) {
     this.root = root;
     this.clock = clock;
+    this.archives = new ChartArchives(this.at("tmp"));
   }
 
   /** Where something below the root lies. */
@@ -49,6 +51,7 @@ export class Directories {
       unnumberedOrder: 1,
       strict: options.strict ?? false,
       previous,
+      archives: this.archives,
       clock: this.clock,
     });
   }

@@ -248,7 +248,7 @@ describe("lint of a modules directory", () => {
     await on.put("m/good/README.md");
     await on.link("m/2-y", "nowhere");
     await on.put("m/notes.sh");
-    const found = told((await lintModulesDir(on.at("m"))).map(describeProblem), on);
+    const found = told((await lintModulesDir(on.at("m"), on.archives)).map(describeProblem), on);
     expect(found).toEqual([
       expect.stringMatching(/^DIR\/Foo: no module: /),
       expect.stringMatching(/^DIR\/x\/values.yaml: line 2, column \d+: not valid YAML/),
@@ -260,7 +260,10 @@ describe("lint of a modules directory", () => {
 
   it("tells a directory that is not there", async () => {
     const on = await directories();
-    const found = (await lintModulesDir(on.at("none"))).map(({ file, remedy }) => [file, remedy]);
+    const found = (await lintModulesDir(on.at("none"), on.archives)).map(({ file, remedy }) => [
+      file,
+      remedy,
+    ]);
     expect(found).toEqual([[on.at("none"), "create it, or correct --modules-dir"]]);
   });
 });

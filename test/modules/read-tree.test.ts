@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
-import { lintModulesDir, readTree } from "../../src/modules/index.ts";
+import { ChartArchives, lintModulesDir, readTree } from "../../src/modules/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 let root: string;
@@ -31,6 +31,7 @@ function read(options: { dirs?: string[]; previous?: Tree; strict?: boolean } = 
     unnumberedOrder: 1,
     strict: options.strict ?? false,
     previous: options.previous,
+    archives: new ChartArchives(join(root, "tmp")),
     clock,
   });
 }
@@ -196,7 +197,9 @@ describe("bad input", () => {
     await put("m/x/values.yaml", "x: {}\ny: a: b\n");
     await put("m/x/hooks/a.sh");
     await put("m/Foo/README.md");
-    const files = (await lintModulesDir(join(root, "m"))).map((problem) => problem.file);
+    const files = (await lintModulesDir(join(root, "m"), new ChartArchives(join(root, "tmp")))).map(
+      (problem) => problem.file,
+    );
     expect(files).toEqual(["m/Foo", "m/x/values.yaml", "m/x/hooks/a.sh"].map((rel) => join(root, rel)));
   });
 });

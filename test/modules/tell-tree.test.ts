@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
-import { readTree } from "../../src/modules/index.ts";
+import { ChartArchives, readTree } from "../../src/modules/index.ts";
 import { tellTree } from "../../src/modules/tell-tree.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
@@ -32,6 +32,7 @@ async function read(previous?: Tree): Promise<Tree> {
     unnumberedOrder: 100,
     strict: false,
     previous,
+    archives: new ChartArchives(join(root, "tmp")),
   });
   lines.length = 0;
   tellTree(keepLog(lines), tree, previous);

@@ -694,6 +694,7 @@ function moduleOf(spec: ModuleSpec): Module {
     order: spec.order ?? 1,
     dir: `/modules/${spec.name}`,
     chart: spec.chart ?? "own",
+    chartDir: `/modules/${spec.name}`,
     chartVersion: "1",
     enabledScript: spec.script === undefined ? undefined : "enabled",
     hookFiles: (spec.hooks ?? []).map((hook) => fileOf({ ...hook, module: spec.name })),

@@ -106,7 +106,7 @@ export class InstallAhead {
       try {
         await helm.upgradeInstall({
           release: module.name,
-          chartDir: module.dir,
+          chartDir: module.chartDir,
           valuesFile: scratch.path("values.json"),
           signal,
           labels,

@@ -38,15 +38,15 @@ export class ChartReader {
     this.#clock = clock;
   }
 
-  /** Throws the file system's error when the module's directory cannot be read. */
-  read(module: Pick<Module, "dir" | "chart">): Chart {
-    const files = listChartFiles(module.dir, module.chart === "synthetic");
+  /** Throws the file system's error when the chart's directory cannot be read. */
+  read(module: Pick<Module, "chartDir" | "chart">): Chart {
+    const files = listChartFiles(module.chartDir, module.chart === "synthetic");
     const fingerprint = fingerprintOf(files);
-    const known = this.#cache.get(module.dir);
+    const known = this.#cache.get(module.chartDir);
     if (known?.settled === true && known.fingerprint === fingerprint) return known.chart;
     const settled = isSettled(files, this.#clock.now());
     const chart = readChart(files, module.chart);
-    this.#cache.set(module.dir, { fingerprint, settled, chart });
+    this.#cache.set(module.chartDir, { fingerprint, settled, chart });
     return chart;
   }
 }

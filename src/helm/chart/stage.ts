@@ -27,7 +27,7 @@ export async function withChart<T>(
   const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
   try {
     const valuesFile = await scratch.write("values.json", values);
-    const chartDir = needsStage ? await stageChart(module, scratch) : module.dir;
+    const chartDir = needsStage ? await stageChart(module, scratch) : module.chartDir;
     return await act({ release: module.name, chartDir, valuesFile, signal });
   } finally {
     await scratch.dispose();
@@ -35,20 +35,20 @@ export async function withChart<T>(
 }
 
 /**
- * Makes a chart that helm accepts from one that it would refuse: links to everything in the module's directory, and
+ * Makes a chart that helm accepts from one that it would refuse: links to everything in its directory, and
  * a Chart.yaml with the module's name. Returns its path.
  */
 export async function stageChart(
-  module: Pick<Module, "name" | "dir" | "chart">,
+  module: Pick<Module, "name" | "chartDir" | "chart">,
   scratch: Scratch,
 ): Promise<string> {
   const dir = scratch.path("chart");
   await mkdir(dir, { mode: 0o700 });
-  for (const entry of await readdir(module.dir)) {
+  for (const entry of await readdir(module.chartDir)) {
     const left = entry === "Chart.yaml" || (module.chart === "synthetic" && NOT_CHART.has(entry));
-    if (!left) await symlink(join(module.dir, entry), join(dir, entry));
+    if (!left) await symlink(join(module.chartDir, entry), join(dir, entry));
   }
-  const own = module.chart === "synthetic" ? MADE : await readOwn(module.dir);
+  const own = module.chart === "synthetic" ? MADE : await readOwn(module.chartDir);
   await writeFile(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
   return dir;
 }

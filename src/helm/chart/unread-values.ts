@@ -14,17 +14,23 @@ import { actionsOf } from "./template-tokens.ts";
  * Top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read: they are at
  * the wrong level. Empty where templates use values in a way that cannot be followed.
  */
-export function unreadKeys(module: Pick<Module, "dir" | "chart" | "valuesKey">): string[] {
+export function unreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "valuesKey">): string[] {
   if (module.chart === "none") return [];
   const given = Object.keys(readMap(join(module.dir, "values.yaml")));
-  const own = [module.valuesKey, `${module.valuesKey}Enabled`, "global", "tags"];
-  const doubtful = given.filter((key) => !own.includes(key));
+  const own = [module.valuesKey, `${module.valuesKey}Enabled`];
+  const ofChart = module.chartDir === module.dir ? ["global", "tags"] : [];
+  const doubtful = given.filter((key) => ![...own, ...ofChart].includes(key));
+  // A chart in a place of its own has a values.yaml of its own.
+  if (module.chartDir !== module.dir) return doubtful;
   const read = doubtful.length === 0 ? undefined : keysRead(module);
   return read === undefined ? [] : doubtful.filter((key) => !read.has(key));
 }
 
 /** Undefined = any. */
-function keysRead({ dir, chart }: Pick<Module, "dir" | "chart">): ReadonlySet<string> | undefined {
+function keysRead({
+  chartDir: dir,
+  chart,
+}: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
   const files = listChartFiles(dir, chart === "synthetic").filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
     files.filter(({ rel }) => which(rel)).map(({ rel, path }) => textOf(rel, readFileSync(path)));

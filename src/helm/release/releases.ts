@@ -54,7 +54,7 @@ export interface ReleaseOutcome {
 
 /** What a module's release is made from. */
 export interface HelmInput {
-  readonly module: Pick<Module, "name" | "valuesKey" | "dir" | "chart">;
+  readonly module: Pick<Module, "name" | "valuesKey" | "chartDir" | "chart">;
   /** JSON with `global` and the module's section. */
   readonly values: string;
 }

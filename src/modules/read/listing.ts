@@ -3,6 +3,9 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { listChart } from "../chart/find-chart.ts";
+import { MODULE_FILE, readModuleFile } from "../chart/module-file.ts";
+import type { ModuleFile } from "../chart/module-file.ts";
 import { findHookFiles } from "./hook-files.ts";
 import { found, stat } from "./signature.ts";
 import type { Found } from "./signature.ts";
@@ -10,17 +13,21 @@ import type { Found } from "./signature.ts";
 /** The files of a module's directory that matter, without their content. */
 export interface Listing {
   readonly dir: string;
-  /** `Chart.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
+  /** `Chart.yaml`, `module.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
   readonly files: ReadonlyMap<string, Found>;
   /** Files of hooks, by path below `hooks/`. */
   readonly hooks: ReadonlyMap<string, Found>;
+  /** Files of the chart that `module.yaml` names, by path below the directory. */
+  readonly chart: ReadonlyMap<string, Found>;
+  /** Read each time: it says what else is to be listed. */
+  readonly moduleFile: ModuleFile;
   /** The same as before when nothing listed has changed. */
   readonly fingerprint: string;
   /** The latest change of anything listed, in ms since the epoch. */
   readonly changedAt: number;
 }
 
-const FILES = new Set(["Chart.yaml", "values.yaml", "enabled"]);
+const FILES = new Set(["Chart.yaml", MODULE_FILE, "values.yaml", "enabled"]);
 export const SCHEMA_FILES = { config: "openapi/config-values.yaml", values: "openapi/values.yaml" } as const;
 
 /** Lists a module's directory. Throws the file system's error when it cannot be read. */
@@ -34,10 +41,15 @@ export function listModule(dir: string): Listing {
     else if (entry === "crds") crdNames(join(dir, entry)).forEach((rel) => addFile(files, dir, rel));
     else if (entry === "hooks") hooks = findHookFiles(join(dir, entry));
   }
-  return { dir, files, hooks, ...summary([...files, ...hooks]) };
+  const moduleFile = files.has(MODULE_FILE) ? readModuleFile(dir) : {};
+  const chart = listChart(dir, moduleFile.chart);
+  return { dir, files, hooks, chart, moduleFile, ...summary([...files, ...hooks, ...chart]) };
 }
 
-/** Every listed path, to find out what is missing later. */
+/**
+ * Listed paths, to find out what is missing later; not those of a chart that `module.yaml` names: where that is
+ * missing, the module is Invalid.
+ */
 export function listedPaths(listing: Listing): string[] {
   return [...listing.files.keys(), ...[...listing.hooks.keys()].map((rel) => `hooks/${rel}`)];
 }

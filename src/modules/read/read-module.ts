@@ -1,16 +1,19 @@
 /** Reads the files of one module (docs/MODULES.md, "The directories"). */
 
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { camelCase, oneLine, parseYaml, YamlError } from "../../lib/index.ts";
+import { camelCase, parseYaml, YamlError } from "../../lib/index.ts";
 import { describeProblem, isJsonObject, ProblemError } from "../../model/index.ts";
 import type { ChartKind, JsonObject, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
 import { parseModuleValues } from "../../values/index.ts";
 import type { ModuleValues } from "../../values/index.ts";
+import type { ChartArchives } from "../chart/archives.ts";
+import { findChart } from "../chart/find-chart.ts";
+import type { PlacedChart } from "../chart/find-chart.ts";
 import { hookFilesOf, idleHooks } from "./hook-files.ts";
 import { SCHEMA_FILES } from "./listing.ts";
 import type { Listing } from "./listing.ts";
+import { fileProblem, readText } from "./read-text.ts";
 import type { Found } from "./signature.ts";
 
 /** A module directory to read, and what other files say about the module. */
@@ -21,13 +24,14 @@ export interface ModuleSource {
   readonly common: StaticValues;
   /** A missing values.yaml is an error (`--strict-check-values-mode-enabled`). */
   readonly strict: boolean;
+  readonly archives: ChartArchives;
 }
 
 /**
  * Reads the files of one module. Never throws: what is broken is in `problem`, and the rest of the module is read
  * as far as possible.
  */
-export function readModule(source: ModuleSource, listing: Listing): Module {
+export async function readModule(source: ModuleSource, listing: Listing): Promise<Module> {
   const faults: Problem[] = [];
   const attempt = <T>(fallback: T, read: () => T): T => tryRead(faults, { dir: source.dir, fallback, read });
   const { name, order, dir, common } = source;
@@ -35,7 +39,8 @@ export function readModule(source: ModuleSource, listing: Listing): Module {
   const script = listing.files.get("enabled");
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
   const schemas = attempt({}, () => readSchemas(listing.files));
-  const chartVersion = attempt(undefined, () => readChartVersion(listing.files.get("Chart.yaml")));
+  const chart = await findChartOf(source, listing, faults);
+  const chartVersion = attempt(undefined, () => readChartVersion(chart));
   return {
     name,
     valuesKey,
@@ -49,34 +54,35 @@ export function readModule(source: ModuleSource, listing: Listing): Module {
       placeOf: own.placeOf,
     },
     schemas,
+    ...chart,
     chartVersion,
-    chart: chartKind(listing),
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...listing.files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path),
+    crdFiles: [...ownCrds(listing), ...chart.crdFiles],
     problem: faults[0],
-    warnings: [...own.warnings, ...idleWarnings(listing), ...faults.slice(1).map(describeProblem)],
+    warnings: [
+      ...own.warnings,
+      ...idleWarnings(listing),
+      ...unusedChart(listing),
+      ...faults.slice(1).map(describeProblem),
+    ],
   };
 }
 
 /** The module of a directory that cannot even be listed. */
-export function unreadableModule(source: ModuleSource, error: unknown): Module {
+export async function unreadableModule(source: ModuleSource, error: unknown): Promise<Module> {
   const empty: Listing = {
     dir: source.dir,
     files: new Map(),
     hooks: new Map(),
+    chart: new Map(),
+    moduleFile: {},
     fingerprint: "",
     changedAt: 0,
   };
-  return { ...readModule({ ...source, strict: false }, empty), problem: fileProblem(source.dir, error) };
-}
-
-/** The problem of a file or directory that the file system refuses to read. */
-export function fileProblem(file: string, error: unknown): Problem {
   return {
-    file,
-    message: `cannot be read: ${oneLine(error)}`,
-    remedy: "check that it exists and its rights",
+    ...(await readModule({ ...source, strict: false }, empty)),
+    problem: fileProblem(source.dir, error),
   };
 }
 
@@ -91,18 +97,41 @@ export function readSchemas(files: ReadonlyMap<string, Found>): SchemaFiles {
   return { ...(config && { config }), ...(values && { values }) };
 }
 
-/** The text of a file. Throws ProblemError where it cannot be read. */
-export function readText(path: string): string {
+/** The chart that `module.yaml` names, else the one in the module's directory. */
+async function findChartOf(
+  { dir, archives }: ModuleSource,
+  { moduleFile, files }: Listing,
+  faults: Problem[],
+): Promise<PlacedChart> {
+  const none: PlacedChart = { chart: "none", chartDir: dir, crdFiles: [] };
+  const { chart, problem } = moduleFile;
+  if (problem !== undefined) faults.push(problem);
+  if (problem !== undefined || chart === undefined) return { ...none, chart: chartKind(files) };
   try {
-    return readFileSync(path, "utf8");
+    return await findChart(dir, chart, archives);
   } catch (error) {
-    throw new ProblemError([fileProblem(path, error)]);
+    faults.push(...problemsOf(error, dir));
+    return none;
   }
 }
 
-function chartKind(listing: Listing): ChartKind {
-  if (listing.files.has("Chart.yaml")) return "own";
-  return listing.files.has("templates") ? "synthetic" : "none";
+function chartKind(files: Listing["files"]): ChartKind {
+  if (files.has("Chart.yaml")) return "own";
+  return files.has("templates") ? "synthetic" : "none";
+}
+
+function ownCrds({ files }: Listing): string[] {
+  return [...files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path);
+}
+
+/** Warnings for what would be the chart if `module.yaml` did not name another. */
+function unusedChart({ files, moduleFile }: Listing): string[] {
+  if (moduleFile.chart === undefined) return [];
+  const unused = ["Chart.yaml", "templates"].flatMap((rel) => files.get(rel)?.path ?? []);
+  const remedy = "remove it, or `chart` from module.yaml";
+  return unused.map((file) =>
+    describeProblem({ file, message: "is not used: module.yaml names a chart", remedy }),
+  );
 }
 
 const NO_VALUES: ModuleValues = {
@@ -128,9 +157,9 @@ function readOwnValues(source: ModuleSource, listing: Listing): ModuleValues {
 }
 
 /** The name in Chart.yaml is not used, and may be absent or invalid. */
-function readChartVersion(file: Found | undefined): string | undefined {
-  if (file === undefined) return undefined;
-  const version = parseChart(file.path)["version"];
+function readChartVersion({ chart, chartDir }: PlacedChart): string | undefined {
+  if (chart === "none" || chart === "synthetic") return undefined;
+  const version = parseChart(join(chartDir, "Chart.yaml"))["version"];
   return typeof version === "string" || typeof version === "number" ? String(version) : undefined;
 }
 
@@ -172,7 +201,11 @@ function tryRead<T>(faults: Problem[], attempt: Attempt<T>): T {
   try {
     return attempt.read();
   } catch (error) {
-    faults.push(...(error instanceof ProblemError ? error.problems : [fileProblem(attempt.dir, error)]));
+    faults.push(...problemsOf(error, attempt.dir));
     return attempt.fallback;
   }
+}
+
+function problemsOf(error: unknown, dir: string): readonly Problem[] {
+  return error instanceof ProblemError ? error.problems : [fileProblem(dir, error)];
 }

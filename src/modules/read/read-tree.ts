@@ -4,11 +4,12 @@ import { breathe, camelCase, systemClock } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { describeProblem, ProblemError } from "../../model/index.ts";
 import type { Module, Problem, Tree } from "../../model/index.ts";
+import type { ChartArchives } from "../chart/archives.ts";
 import { commonOf, mergeGlobals, placeIn, readCommonFiles } from "../common-values.ts";
 import type { CommonFile } from "../common-values.ts";
 import { flagCollision } from "../entry-name.ts";
 import { recall, remember } from "../memory.ts";
-import { fileProblem } from "./read-module.ts";
+import { fileProblem } from "./read-text.ts";
 import { beginReading, recheckAt } from "./reading.ts";
 import type { Reading } from "./reading.ts";
 import { readGlobal } from "./read-global.ts";
@@ -26,6 +27,8 @@ export interface ReadTreeOptions {
   readonly strict: boolean;
   /** The last read: its content stays in force where something is broken or missing now. */
   readonly previous?: Tree | undefined;
+  /** Where charts that are archives are unpacked. */
+  readonly archives: ChartArchives;
   readonly clock?: Clock;
 }
 
@@ -43,6 +46,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     strict: options.strict,
     first: options.previous === undefined,
     before: recall(options.previous),
+    archives: options.archives,
   });
   const scans = scanAll(reading, options.modulesDirs);
   const files = readCommonFiles(
@@ -50,6 +54,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     scans.map((one) => one.scan),
   );
   const modules = withoutCollisions(reading, await readModules(reading, scans, files));
+  if (options.previous !== undefined) await tidy(options.archives, [...options.previous.modules, ...modules]);
   const global = readGlobal(reading, options.globalHooksDir);
   const globalValues = mergeGlobals(files);
   const next = recheckAt(reading);
@@ -68,6 +73,11 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     },
     reading.after,
   );
+}
+
+/** What the last read unpacked may still be in use; what others read from the same place is left to the next reload. */
+function tidy(archives: ChartArchives, modules: readonly Module[]): Promise<void> {
+  return archives.keep(new Set(modules.map((module) => module.chartDir)));
 }
 
 interface Scanned {
@@ -115,7 +125,7 @@ async function readModules(
     for (const candidate of scan.candidates) {
       if (++count % SLICE === 0) await breathe();
       const first = modules.get(candidate.name);
-      if (first === undefined) addModule({ reading, modules, files, readable }, candidate);
+      if (first === undefined) await addModule({ reading, modules, files, readable }, candidate);
       else reading.warnings.push(`${candidate.dir}: left out, module "${first.name}" is ${first.dir}`);
     }
   }
@@ -133,14 +143,15 @@ interface Adding {
   readonly readable: boolean;
 }
 
-function addModule({ reading, modules, files, readable }: Adding, candidate: Candidate): void {
+async function addModule({ reading, modules, files, readable }: Adding, candidate: Candidate): Promise<void> {
   const before = reading.before.modules.get(candidate.name);
   if (!readable && before !== undefined) {
     modules.set(candidate.name, keep(reading, before));
     return;
   }
   const common = commonOf(reading, files, camelCase(candidate.name));
-  modules.set(candidate.name, refreshModule(reading, { ...candidate, common, strict: reading.strict }));
+  const { strict, archives } = reading;
+  modules.set(candidate.name, await refreshModule(reading, { ...candidate, common, strict, archives }));
 }
 
 function withoutCollisions(reading: Reading, modules: readonly Module[]): Module[] {

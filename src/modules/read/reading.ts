@@ -1,6 +1,7 @@
 /** One read of the directories that is under way. */
 
 import type { Problem } from "../../model/index.ts";
+import type { ChartArchives } from "../chart/archives.ts";
 import { CONFIRM_MS, emptyMemory } from "../memory.ts";
 import type { Memory } from "../memory.ts";
 import { STAMP_STEP_MS } from "./signature.ts";
@@ -10,6 +11,7 @@ export interface Reading {
   readonly now: number;
   readonly unnumberedOrder: number;
   readonly strict: boolean;
+  readonly archives: ChartArchives;
   /** There is no earlier read whose content could stay in force. */
   readonly first: boolean;
   readonly before: Memory;
@@ -20,7 +22,10 @@ export interface Reading {
   readonly holds: string[];
 }
 
-export type ReadingStart = Pick<Reading, "now" | "unnumberedOrder" | "strict" | "first" | "before">;
+export type ReadingStart = Pick<
+  Reading,
+  "now" | "unnumberedOrder" | "strict" | "first" | "before" | "archives"
+>;
 
 /** Begins a read. */
 export function beginReading(start: ReadingStart): Reading {

@@ -1,13 +1,15 @@
 /** Decides what of a module is read again, and what of the last read stays in force. */
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Module } from "../../model/index.ts";
 import { listedPaths, listModule } from "./listing.ts";
 import type { Listing } from "./listing.ts";
 import type { RememberedModule } from "../memory.ts";
-import { fileProblem, readModule, unreadableModule } from "./read-module.ts";
+import { readModule, unreadableModule } from "./read-module.ts";
 import type { ModuleSource } from "./read-module.ts";
+import { fileProblem } from "./read-text.ts";
 import { confirmGone, isSettled, missedSince } from "./reading.ts";
 import type { Reading } from "./reading.ts";
 
@@ -15,10 +17,10 @@ import type { Reading } from "./reading.ts";
  * One module as it counts now: read again where something changed; with its last content where it is broken or
  * files are missing.
  */
-export function refreshModule(reading: Reading, source: ModuleSource): Module {
+export async function refreshModule(reading: Reading, source: ModuleSource): Promise<Module> {
   const before = remembered(reading, source);
   const listing = tryList(source.dir);
-  if (!listing.ok) return keep(reading, afterFailure(before, source, listing.error));
+  if (!listing.ok) return keep(reading, await afterFailure(before, source, listing.error));
   const paths = listedPaths(listing.value);
   const missing = (before?.paths ?? []).filter((path) => !paths.includes(path));
   if (before !== undefined && missing.length > 0) {
@@ -26,7 +28,7 @@ export function refreshModule(reading: Reading, source: ModuleSource): Module {
     if (!confirmGone(reading, full)) return holdOver(reading, before, missing);
   }
   if (before !== undefined && isSame(before, listing.value, source)) return keep(reading, before);
-  return keep(reading, readAgain({ reading, before, source, listing: listing.value, paths }));
+  return keep(reading, await readAgain({ reading, before, source, listing: listing.value, paths }));
 }
 
 /** A module whose directory is gone: its last content until that is confirmed, then undefined. */
@@ -55,15 +57,15 @@ function tryList(dir: string): Tried {
   }
 }
 
-function afterFailure(
+async function afterFailure(
   before: RememberedModule | undefined,
   source: ModuleSource,
   error: unknown,
-): RememberedModule {
+): Promise<RememberedModule> {
   const good = before?.good;
   const module =
     good === undefined
-      ? unreadableModule(source, error)
+      ? await unreadableModule(source, error)
       : { ...good, problem: fileProblem(source.dir, error) };
   return { module, good, paths: before?.paths ?? [], fingerprint: "", settled: false };
 }
@@ -76,7 +78,9 @@ function holdOver(reading: Reading, before: RememberedModule, what: readonly str
 
 function isSame(before: RememberedModule, listing: Listing, source: ModuleSource): boolean {
   const sameCommon = before.module.common === source.common;
-  return before.settled && before.fingerprint === listing.fingerprint && sameCommon;
+  const { settled, fingerprint, module } = before;
+  // What was unpacked lies among temporary files, which somebody may have cleared away.
+  return settled && fingerprint === listing.fingerprint && sameCommon && existsSync(module.chartDir);
 }
 
 interface Again {
@@ -87,8 +91,8 @@ interface Again {
   readonly paths: readonly string[];
 }
 
-function readAgain({ reading, before, source, listing, paths }: Again): RememberedModule {
-  const fresh = readModule(source, listing);
+async function readAgain({ reading, before, source, listing, paths }: Again): Promise<RememberedModule> {
+  const fresh = await readModule(source, listing);
   const good = fresh.problem === undefined ? fresh : before?.good;
   const { problem, order, common, warnings } = fresh;
   const module = good === undefined ? fresh : { ...good, order, common, problem, warnings };

@@ -81,7 +81,14 @@ function idOf({ path, rule }: Violation): string {
 
 /** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
 export function invalidValues(values: ValuesStore, module: Module): Problem | undefined {
-  const { valuesKey, own } = module;
+  const { valuesKey, own, chart } = module;
+  if (chart === "root" && Array.isArray(values.merged(valuesKey).values))
+    return {
+      file: own.file,
+      key: valuesKey,
+      message: "is a list",
+      remedy: "the values of its chart are a map",
+    };
   const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
   if (violations.length === 0) return undefined;
   const remedy = "mend the values in the file or in the ConfigMap";

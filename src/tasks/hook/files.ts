@@ -4,6 +4,7 @@ import type { HelmInput } from "../../helm/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
 import type { ValuesStore } from "../../state/index.ts";
+import { helmValues } from "../../values/index.ts";
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
 export type Pieces = readonly Uint8Array[];
@@ -40,9 +41,17 @@ export function moduleConfigFile(values: ValuesStore, { valuesKey }: Module): Pi
 
 /** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */
 export function helmInput(values: ValuesStore, module: Module): HelmInput {
+  return { module, values: helmText(values, module) };
+}
+
+function helmText(values: ValuesStore, module: Module): string {
   const sections = [GLOBAL, module.valuesKey] as const;
+  if (module.chart === "root") {
+    const [global, section] = sections.map((key) => values.merged(key).helmValues);
+    return JSON.stringify(helmValues(module, global ?? {}, section ?? {}));
+  }
   const pieces = fileOf(sections.map((key) => [key, piecesOf(values.merged(key).helmValues)]));
-  return { module, values: Buffer.concat(pieces).toString() };
+  return Buffer.concat(pieces).toString();
 }
 
 /** Serialized once for as long as the section exists. */

@@ -1,9 +1,11 @@
 /** The task that creates and upgrades CRDs of modules. */
 
+import { crdsInForce } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { EnsureCrdsTask, Task } from "../../model/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import type { Outcome } from "../../queue/index.ts";
+import { helmInput } from "../hook/files.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -23,7 +25,10 @@ export async function ensureCrds(ports: Ports, task: EnsureCrdsTask): Promise<Ou
 
 async function ensureOf(ports: Ports, name: string): Promise<void> {
   try {
-    await ports.releases.ensureCrds(ports.state.module(name)?.module.crdFiles ?? []);
+    const module = ports.state.module(name)?.module;
+    if (module === undefined) return;
+    const values = (): string => helmInput(ports.state.values, module).values;
+    await ports.releases.ensureCrds(crdsInForce(module, values));
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;

@@ -1,0 +1,115 @@
+/** Finds a module's chart where `module.yaml` says that it lies. */
+
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, realpathSync } from "node:fs";
+import type { Dirent } from "node:fs";
+import { isAbsolute, join, normalize, sep } from "node:path";
+
+import { ProblemError } from "../../model/index.ts";
+import type { Module } from "../../model/index.ts";
+import { found, stat } from "../read/signature.ts";
+import type { Found } from "../read/signature.ts";
+import type { ChartArchives } from "./archives.ts";
+import { MODULE_FILE } from "./module-file.ts";
+import type { ChartPlace } from "./module-file.ts";
+
+/** A chart that was found. */
+export type PlacedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
+
+/** Files of the chart that matter when the directories are read, by path below the module's directory. */
+export function listChart(dir: string, place: ChartPlace | undefined): ReadonlyMap<string, Found> {
+  const { path = ".", digest } = place ?? {};
+  const stats = escapes(path) ? undefined : stat(join(dir, path));
+  if (stats === undefined) return new Map();
+  if (!stats.isDirectory()) return new Map([[path, found(join(dir, path), stats)]]);
+  const at = join(dir, path);
+  const rels = digest === undefined ? ["Chart.yaml", ...crdsBelow(at)] : filesBelow(at);
+  return new Map(rels.flatMap((rel) => listed(join(path, rel), join(at, rel))));
+}
+
+function listed(rel: string, path: string): [string, Found][] {
+  const stats = stat(path);
+  return stats?.isFile() === true ? [[rel, found(path, stats)]] : [];
+}
+
+/**
+ * The chart at its place, unpacked where it is an archive. Throws ProblemError where there is none, or one with another
+ * digest.
+ */
+export async function findChart(
+  dir: string,
+  place: ChartPlace,
+  archives: ChartArchives,
+): Promise<PlacedChart> {
+  const { path, digest } = place;
+  const full = inside(dir, path);
+  if (full === undefined) throw refused(dir, "path", "names nothing below the module's directory");
+  const isPacked = stat(full)?.isDirectory() !== true;
+  const unpacked = isPacked ? await archives.unpack(full) : { dir: full, digest: undefined };
+  if (digest !== undefined) checkDigest(dir, digest, unpacked.digest ?? digestOf(full));
+  const chartDir = unpacked.dir;
+  if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true)
+    throw refused(dir, "path", "holds no Chart.yaml: it is no chart");
+  const crdFiles = crdsBelow(chartDir).map((rel) => join(chartDir, rel));
+  return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
+}
+
+function refused(dir: string, key: keyof ChartPlace, message: string): ProblemError {
+  const remedies = {
+    path: "name a chart's directory or .tgz in it",
+    values: "",
+    digest: "get the chart again, or write this",
+  };
+  return new ProblemError([
+    { file: join(dir, MODULE_FILE), key: `chart.${key}`, message, remedy: remedies[key] },
+  ]);
+}
+
+function checkDigest(dir: string, wanted: string, digest: string): void {
+  if (wanted !== digest) throw refused(dir, "digest", `is not the chart's, which is ${digest}`);
+}
+
+function escapes(path: string): boolean {
+  const plain = normalize(path);
+  return isAbsolute(plain) || plain === "." || plain === `.${sep}` || plain.split(sep)[0] === "..";
+}
+
+/** Where `path` leads, links followed; undefined where that is not below `dir`, or nothing is there. */
+function inside(dir: string, path: string): string | undefined {
+  const full = join(dir, path);
+  if (escapes(path) || stat(full) === undefined) return undefined;
+  return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
+}
+
+/** Files of `crds/` in the chart and in its sub-charts, by path below it. */
+function crdsBelow(chart: string): string[] {
+  const own = filesBelow(join(chart, "crds")).filter((rel) => /\.(ya?ml|json)$/.test(rel));
+  const subCharts = entriesOf(join(chart, "charts")).filter((entry) => entry.isDirectory());
+  const below = subCharts.flatMap(({ name }) =>
+    crdsBelow(join(chart, "charts", name)).map((rel) => join("charts", name, rel)),
+  );
+  return [...own.map((rel) => join("crds", rel)), ...below];
+}
+
+/** Links to directories are not followed: they may lead in circles. */
+function filesBelow(dir: string): string[] {
+  return entriesOf(dir).flatMap((entry) => {
+    if (entry.isDirectory()) return filesBelow(join(dir, entry.name)).map((rel) => join(entry.name, rel));
+    return stat(join(dir, entry.name))?.isFile() === true ? [entry.name] : [];
+  });
+}
+
+function entriesOf(dir: string): Dirent[] {
+  if (stat(dir)?.isDirectory() !== true) return [];
+  return readdirSync(dir, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** `sha256:…` of the paths and contents of a directory's files. */
+export function digestOf(dir: string): string {
+  const hash = createHash("sha256");
+  for (const rel of filesBelow(dir)) {
+    const bytes = readFileSync(join(dir, rel));
+    hash.update(`${rel}\0${bytes.length}\0`).update(bytes);
+  }
+  return `sha256:${hash.digest("hex")}`;
+}

@@ -1,0 +1,72 @@
+/** Reads `module.yaml` (docs/MODULES.md, "module.yaml"). */
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+
+import { isJsonObject, ProblemError } from "../../model/index.ts";
+import type { Json, JsonObject, Problem } from "../../model/index.ts";
+import { parseMap, validatorOf } from "../../values/index.ts";
+import type { Violation } from "../../values/index.ts";
+import schema from "../module.schema.json" with { type: "json" };
+import { readText } from "../read/read-text.ts";
+
+/** Where a module's chart lies, and which values it gets. */
+export interface ChartPlace {
+  /** Below the module's directory. */
+  readonly path: string;
+  readonly values?: "root" | "section";
+  readonly digest?: string;
+}
+
+/** What a `module.yaml` says. */
+export interface ModuleFile {
+  readonly chart?: ChartPlace;
+  /** What is wrong with it; then it says nothing. */
+  readonly problem?: Problem;
+}
+
+export const MODULE_FILE = "module.yaml";
+const LARGEST = 1024 * 1024;
+const SCHEMA = schema as JsonObject;
+const validate = validatorOf(SCHEMA);
+
+/** Reads the `module.yaml` of a directory, if it has one. */
+export function readModuleFile(dir: string): ModuleFile {
+  const file = join(dir, MODULE_FILE);
+  const stats = statSync(file, { throwIfNoEntry: false });
+  if (stats === undefined) return {};
+  if (stats.size > LARGEST) return { problem: { file, message: "is larger than 1 MiB" } };
+  try {
+    const { value } = parseMap(readText(file), file);
+    const [violation] = validate(value);
+    return violation === undefined ? value : { problem: problemOf(file, violation) };
+  } catch (error) {
+    const problem = error instanceof ProblemError ? error.problems[0] : undefined;
+    if (problem === undefined) throw error;
+    return { problem };
+  }
+}
+
+function problemOf(file: string, { path, rule, message }: Violation): Problem {
+  const key = path.slice(1).replaceAll("/", ".");
+  if (rule !== "additionalProperties")
+    return { file, key, message, remedy: `docs/MODULES.md, "module.yaml", says what it takes` };
+  const known = knownKeys(path.split("/").slice(1, -1)).join(", ");
+  return {
+    file,
+    key,
+    message: "is no key of module.yaml",
+    remedy: `remove or correct it; known here: ${known}`,
+  };
+}
+
+/** The keys that the schema knows at a place. */
+function knownKeys(path: readonly string[]): string[] {
+  const at = path.reduce<Json | undefined>((here, name) => propertiesOf(here)[name], SCHEMA);
+  return Object.keys(propertiesOf(at));
+}
+
+function propertiesOf(here: Json | undefined): JsonObject {
+  const properties = isJsonObject(here) ? here["properties"] : undefined;
+  return isJsonObject(properties) ? properties : {};
+}

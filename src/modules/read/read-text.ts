@@ -1,0 +1,25 @@
+/** Reads files as text. */
+
+import { readFileSync } from "node:fs";
+
+import { oneLine } from "../../lib/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import type { Problem } from "../../model/index.ts";
+
+/** The text of a file. Throws ProblemError where it cannot be read. */
+export function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new ProblemError([fileProblem(path, error)]);
+  }
+}
+
+/** The problem of a file or directory that the file system refuses to read. */
+export function fileProblem(file: string, error: unknown): Problem {
+  return {
+    file,
+    message: `cannot be read: ${oneLine(error)}`,
+    remedy: "check that it exists and its rights",
+  };
+}

@@ -1,0 +1,155 @@
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { create } from "tar";
+import { expect, test } from "vitest";
+
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { hookLab } from "../support/hook-files.ts";
+import type { Lab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+// docs/MODULES.md, "module.yaml": a public chart as it is.
+
+const { kubectl, json, apply } = cluster();
+
+const crd = (plural: string, group: string): string => `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ${plural}.${group}}
+spec:
+  group: ${group}
+  scope: Namespaced
+  names: {plural: ${plural}, singular: ${plural.slice(0, -1)}, kind: ${plural}}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`;
+
+/** A chart as others publish them: its name has a dash, values stand at the root, a strict schema, a sub-chart. */
+function publicChart(lab: Lab, group: string, version: string, at = "src/public-web"): void {
+  const files: Record<string, string> = {
+    "Chart.yaml": `apiVersion: v2
+name: public-web
+version: ${version}
+dependencies: [{name: extras, version: 1.0.0, condition: extras.enabled}]
+`,
+    "values.yaml": "replicas: 1\ngreeting: hello\nextras: {enabled: true}\nglobal: {zone: none}\n",
+    "values.schema.json": JSON.stringify({
+      additionalProperties: false,
+      properties: { replicas: { type: "integer" }, greeting: {}, extras: {}, global: {} },
+    }),
+    "crds/a.yaml": crd("webs", group),
+    "templates/map.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-{{ .Chart.Name }}}
+data: {replicas: "{{ .Values.replicas }}", greeting: "{{ .Values.greeting }}", zone: "{{ .Values.global.zone }}"}
+`,
+    "charts/extras/Chart.yaml": "apiVersion: v2\nname: extras\nversion: 1.0.0\n",
+    "charts/extras/crds/b.yaml": crd("extras", group),
+    "charts/extras/templates/map.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-extras}
+data: {zone: "{{ .Values.global.zone }}"}
+`,
+  };
+  for (const [path, text] of Object.entries(files)) lab.file(`${at}/${path}`, text);
+}
+
+interface ConfigMap {
+  readonly data: Readonly<Record<string, string>>;
+}
+
+test(
+  "a public chart with a dash in its name runs as it is, packed or not",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("public-chart");
+    const group = `${namespace}.test`;
+    const lab = hookLab("public-chart");
+    lab.file("modules/values.yaml", "global: {zone: eu}\n");
+    lab.file("modules/010-web-app/values.yaml", "webAppEnabled: true\nwebApp: {replicas: 2}\n");
+    lab.file("modules/010-web-app/module.yaml", "chart: {path: web.tgz, values: root}\n");
+    const pack = (): void => {
+      const file = join(lab.modulesDir, "010-web-app/web.tgz");
+      create({ gzip: true, sync: true, file, cwd: join(lab.dir, "src") }, ["public-web"]);
+    };
+    publicChart(lab, group, "1.0.0");
+    pack();
+    lab.file("modules/020-broken/module.yaml", "chart: {path: web, valeus: root}\n");
+    lab.file("modules/020-broken/values.yaml", "brokenEnabled: true\n");
+    publicChart(lab, `off.${group}`, "1.0.0", "modules/030-plain-web/vendor");
+    lab.file("modules/030-plain-web/module.yaml", "chart: {path: vendor}\n");
+    lab.file(
+      "modules/030-plain-web/values.yaml",
+      "plainWebEnabled: true\nplainWeb: {extras: {enabled: false}}\n",
+    );
+    const tmp = join(lab.dir, "tmp");
+    mkdirSync(tmp);
+    const operator = await startOperator({
+      namespace,
+      modulesDir: lab.modulesDir,
+      args: [`--tmp-dir=${tmp}`],
+    });
+    const data = async (name: string): Promise<ConfigMap["data"]> =>
+      (await json<ConfigMap>(["get", "configmap", name, "-n", namespace])).data;
+    const ready = (name: string): Promise<string> =>
+      kubectl(["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=60s"]);
+
+    await ready("web-app");
+    expect(await data("web-app-public-web")).toEqual({ replicas: "2", greeting: "hello", zone: "eu" });
+    expect(await data("web-app-extras")).toEqual({ zone: "eu" });
+    await ready("plain-web");
+    const crds = await kubectl([
+      "get",
+      "crds",
+      "-o",
+      "name",
+      `webs.${group}`,
+      `extras.${group}`,
+      `webs.off.${group}`,
+    ]);
+    expect(crds.trim().split("\n")).toHaveLength(3);
+    await expect(kubectl(["get", "crd", `extras.off.${group}`])).rejects.toThrow("not found");
+    const { status } = await json<{ status: object }>(["get", "addonmodule", "web-app", "-n", namespace]);
+    expect(status).toMatchObject({ release: { chartVersion: "1.0.0" } });
+    const broken = await json<{ status: object }>(["get", "addonmodule", "broken", "-n", namespace]);
+    expect(JSON.stringify(broken.status)).toContain("chart.valeus: is no key of module.yaml");
+
+    // The ConfigMap's section is the chart's root values, too.
+    const section = { webApp: "greeting: hi\nglobal: {zone: us}\n" };
+    await apply({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "addon-operator", namespace },
+      data: section,
+    });
+    await eventually(
+      async () => expect(await data("web-app-public-web")).toMatchObject({ greeting: "hi", zone: "us" }),
+      "the chart has its values",
+    );
+
+    // Another archive is taken up by the next reload, its CRDs with it.
+    rmSync(join(lab.dir, "src"), { recursive: true });
+    publicChart(lab, group, "2.0.0");
+    lab.file(
+      "src/public-web/crds/a.yaml",
+      crd("webs", group).replace(
+        "served: true,",
+        "served: true, additionalPrinterColumns: [{name: x, type: string, jsonPath: .x}],",
+      ),
+    );
+    pack();
+    const token = "reconcile.addon-operator.io/requestedAt=now";
+    await kubectl(["annotate", "addonoperator", "--all", "-n", namespace, token]);
+    await eventually(async () => {
+      const { status: now } = await json<{ status: object }>([
+        "get",
+        "addonmodule",
+        "web-app",
+        "-n",
+        namespace,
+      ]);
+      expect(now).toMatchObject({ release: { chartVersion: "2.0.0" } });
+    }, "the new archive is in force");
+    const column = `jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}`;
+    expect(await kubectl(["get", "crd", `webs.${group}`, "-o", column])).toBe("x");
+    await operator.stop();
+  },
+);

@@ -1,0 +1,255 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { create } from "tar";
+import { describe, expect, it } from "vitest";
+
+import { describeProblem } from "../../src/model/index.ts";
+import type { Module } from "../../src/model/index.ts";
+import { directories } from "./directories.ts";
+import type { Directories } from "./directories.ts";
+
+// docs/MODULES.md, "module.yaml".
+
+const CHART = "apiVersion: v2\nname: public-chart\nversion: 3.2.1\n";
+
+async function module(on: Directories): Promise<Module> {
+  const { modules } = await on.read();
+  return modules[0] as Module;
+}
+
+/** A chart below the module, as a directory or as `helm package` makes it. */
+async function chart(on: Directories, place: string): Promise<void> {
+  await on.put(`${place}/Chart.yaml`, CHART);
+  await on.put(`${place}/templates/x.yaml`, "a: b\n");
+  await on.put(`${place}/crds/a.yaml`, "a: 1\n");
+  await on.put(`${place}/crds/deep/b.yml`, "b: 1\n");
+  await on.put(`${place}/crds/README.md`, "#\n");
+  await on.put(`${place}/charts/sub/Chart.yaml`, "apiVersion: v2\nname: sub\nversion: 1.0.0\n");
+  await on.put(`${place}/charts/sub/crds/c.json`, "{}\n");
+}
+
+function pack(on: Directories, file: string, names: readonly string[]): void {
+  mkdirSync(on.at("m/5-x"), { recursive: true });
+  create({ gzip: true, sync: true, file: on.at(file), cwd: on.at("src"), portable: true }, [...names]);
+}
+
+describe("a chart in a place of its own", () => {
+  it("is found as a directory, with its version and all CRDs", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: vendor/public}\n");
+    await on.put("m/5-x/crds/own.yaml", "");
+    await chart(on, "m/5-x/vendor/public");
+    const at = (rel: string): string => on.at(`m/5-x/${rel}`);
+    expect(await module(on)).toMatchObject({
+      name: "x",
+      chart: "root",
+      chartDir: at("vendor/public"),
+      chartVersion: "3.2.1",
+      problem: undefined,
+      warnings: [],
+      crdFiles: [
+        at("crds/own.yaml"),
+        ...["crds/a.yaml", "crds/deep/b.yml", "charts/sub/crds/c.json"].map((rel) =>
+          at(`vendor/public/${rel}`),
+        ),
+      ],
+    });
+  });
+
+  it("may read its values under the module's key", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: vendor, values: section}\n");
+    await chart(on, "m/5-x/vendor");
+    expect(await module(on)).toMatchObject({ chart: "own", chartDir: on.at("m/5-x/vendor") });
+  });
+
+  it("is unpacked where it is an archive: private, once for each content, and again when that is gone", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: public.tgz}\n");
+    await chart(on, "src/public");
+    pack(on, "m/5-x/public.tgz", ["public"]);
+    const first = await on.read();
+    const found = first.modules[0] as Module;
+    expect(found).toMatchObject({ chart: "root", chartVersion: "3.2.1", problem: undefined });
+    expect(found.chartDir.startsWith(on.at("tmp/charts."))).toBe(true);
+    expect(found.crdFiles).toHaveLength(3);
+    expect(found.crdFiles.every((file) => existsSync(file))).toBe(true);
+
+    rmSync(found.chartDir, { recursive: true });
+    const second = await on.read(first);
+    expect(second.modules[0]?.chartDir).toBe(found.chartDir);
+    expect(existsSync(`${found.chartDir}/Chart.yaml`)).toBe(true);
+
+    // What the last read used stays for one more: something may still be at work with it.
+    await on.put("src/public/Chart.yaml", CHART.replace("3.2.1", "4.0.0"));
+    pack(on, "m/5-x/public.tgz", ["public"]);
+    const third = await on.read(second);
+    expect(third.modules[0]?.chartVersion).toBe("4.0.0");
+    expect(existsSync(found.chartDir)).toBe(true);
+    const fourth = await on.read(third);
+    expect([existsSync(found.chartDir), existsSync(fourth.modules[0]?.chartDir ?? "")]).toEqual([
+      false,
+      true,
+    ]);
+    await on.archives.close();
+    expect(existsSync(fourth.modules[0]?.chartDir ?? "")).toBe(false);
+  });
+
+  it.each(["directory", "archive"])(
+    "another digest of a %s is refused, and its own is told",
+    async (form) => {
+      const on = await directories();
+      const path = form === "archive" ? "public.tgz" : "public";
+      const say = (hex: string): Promise<void> =>
+        on.put("m/5-x/module.yaml", `chart: {path: ${path}, digest: "sha256:${hex}"}\n`);
+      await chart(on, form === "archive" ? "src/public" : "m/5-x/public");
+      if (form === "archive") pack(on, "m/5-x/public.tgz", ["public"]);
+      await say("0".repeat(64));
+      const { problem } = await module(on);
+      expect(problem).toMatchObject({ file: on.at("m/5-x/module.yaml"), key: "chart.digest" });
+      const [, digest = ""] = /which is sha256:([0-9a-f]{64})$/.exec(problem?.message ?? "") ?? [];
+      await say(digest);
+      expect((await module(on)).problem).toBeUndefined();
+      if (form === "archive") return;
+      await on.put("m/5-x/public/templates/x.yaml", "a: c\n");
+      expect((await module(on)).problem?.key).toBe("chart.digest");
+    },
+  );
+
+  it("a chart beside module.yaml is not used, and a warning says so", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: vendor}\n");
+    await on.put("m/5-x/Chart.yaml", CHART);
+    await chart(on, "m/5-x/vendor");
+    expect((await module(on)).warnings).toEqual([
+      `${on.at("m/5-x/Chart.yaml")}: is not used: module.yaml names a chart (remove it, or \`chart\` from module.yaml)`,
+    ]);
+  });
+
+  it("that is broken at a reload leaves the last good one in force", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: vendor}\n");
+    await chart(on, "m/5-x/vendor");
+    const first = await on.read();
+    await on.put("m/5-x/module.yaml", "chart: {path: vendor, digest: none}\n");
+    const second = await on.read(first);
+    expect(second.modules[0]).toMatchObject({ chart: "root", chartDir: on.at("m/5-x/vendor") });
+    expect(second.modules[0]?.problem?.key).toBe("chart.digest");
+  });
+});
+
+describe("module.yaml is refused with", () => {
+  const known = "remove or correct it; known here:";
+  it.each([
+    ["an unknown key", "charts: {path: chart}\n", `charts: is no key of module.yaml (${known} chart)`],
+    [
+      "an unknown key below",
+      "chart: {path: chart, value: root}\n",
+      `chart.value: is no key of module.yaml (${known} path, values, digest)`,
+    ],
+    ["no path", "chart: {}\n", "chart.path: is required"],
+    [
+      "an unknown place for values",
+      "chart: {path: a, values: top}\n",
+      'chart.values: must be one of "root", "section"',
+    ],
+    ["a digest of another form", "chart: {path: a, digest: md5:1}\n", "chart.digest: must match pattern"],
+    ["what is no map", "- chart\n", "must be a map"],
+    ["what is no YAML", "chart: {\n", "line 2, column 1: not valid YAML"],
+    [
+      "more levels than any file may have",
+      `chart: ${"[".repeat(300)}${"]".repeat(300)}\n`,
+      "nested deeper than 200",
+    ],
+    ["more than a mebibyte", `# ${"x".repeat(1024 * 1024)}\n`, "is larger than 1 MiB"],
+    ["a path to nothing", "chart: {path: none}\n", "chart.path: names nothing below the module's directory"],
+    ["a path out of the module", "chart: {path: ../chart}\n", "chart.path: names nothing below"],
+    ["an absolute path", "chart: {path: /etc}\n", "chart.path: names nothing below"],
+    ["the module itself", "chart: {path: ./}\n", "chart.path: names nothing below"],
+    ["a link out of the module", "chart: {path: out}\n", "chart.path: names nothing below"],
+    ["a directory without Chart.yaml", "chart: {path: hooks}\n", "chart.path: holds no Chart.yaml"],
+  ])("%s", async (_, text, message) => {
+    const on = await directories();
+    await chart(on, "m/chart");
+    await on.put("m/5-x/module.yaml", text);
+    await on.put("m/5-x/values.yaml", "x: {a: 1}\n");
+    await on.put("m/5-x/hooks/a.txt", "");
+    await on.put("m/6-y/values.yaml", "y: {}\n");
+    symlinkSync(on.at("m/chart"), on.at("m/5-x/out"));
+    const { modules } = await on.read();
+    const [broken, other] = modules.filter(({ name }) => name !== "chart");
+    const told = describeProblem(broken?.problem ?? { file: "", message: "" });
+    expect(told).toContain(`${on.at("m/5-x/module.yaml")}: `);
+    expect(told).toContain(message);
+    expect(broken?.own.section).toEqual({ a: 1 });
+    expect(other?.problem).toBeUndefined();
+  });
+});
+
+describe("an archive is refused that", () => {
+  const broken: Record<string, [(on: Directories) => Promise<void>, string]> = {
+    "is no archive": [(on) => on.put("m/5-x/x.tgz", "<html>"), "incorrect header check"],
+    "is cut short": [
+      async (on) => writeFileSync(on.at("m/5-x/x.tgz"), gzipSync(Buffer.alloc(9999)).subarray(0, 30)),
+      "unexpected end of file",
+    ],
+    "holds a link": [
+      async (on) => {
+        await chart(on, "src/public");
+        symlinkSync("/etc/passwd", on.at("src/public/templates/passwd"));
+        pack(on, "m/5-x/x.tgz", ["public"]);
+      },
+      "it holds public/templates/passwd, which is a SymbolicLink",
+    ],
+    "leads out": [
+      async (on) => {
+        await chart(on, "src/public");
+        const options = {
+          gzip: true,
+          sync: true,
+          file: on.at("m/5-x/x.tgz"),
+          cwd: on.at("src/public"),
+        } as const;
+        create({ ...options, preservePaths: true }, ["../public/Chart.yaml"]);
+      },
+      "leads out of it",
+    ],
+    "holds a large file": [
+      async (on) => {
+        await on.put("src/public/big", "x".repeat(5 * 1024 * 1024 + 1));
+        pack(on, "m/5-x/x.tgz", ["public"]);
+      },
+      "public/big is larger than 5 MiB",
+    ],
+    "holds very many files": [
+      async (on) => {
+        await on.put("src/public/a", "");
+        pack(on, "m/5-x/one.tgz", ["public/a"]);
+        const header = gunzipSync(readFileSync(on.at("m/5-x/one.tgz"))).subarray(0, 512);
+        const all = Array.from({ length: 10_001 }, () => header);
+        writeFileSync(on.at("m/5-x/x.tgz"), gzipSync(Buffer.concat(all)));
+      },
+      "it holds more than 10000 files",
+    ],
+    "unpacks to far more": [
+      async (on) => {
+        const mebibyte = gzipSync(Buffer.alloc(1024 * 1024));
+        writeFileSync(on.at("m/5-x/x.tgz"), Buffer.concat(Array.from({ length: 101 }, () => mebibyte)));
+      },
+      "Cannot create a Buffer larger than",
+    ],
+    "is very large": [
+      async (on) => writeFileSync(on.at("m/5-x/x.tgz"), Buffer.alloc(32 * 1024 * 1024 + 1)),
+      "it is larger than 32 MiB",
+    ],
+  };
+  it.each(Object.entries(broken))("%s", async (_, [make, message]) => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: x.tgz}\n");
+    await make(on);
+    const { problem } = await module(on);
+    expect(problem?.file).toBe(on.at("m/5-x/x.tgz"));
+    expect(problem?.message).toContain(message);
+    expect(problem?.remedy).toContain("helm package");
+  });
+});
