@@ -55,7 +55,7 @@ it.each<[string, JsonObject, JsonObject, string[]]>([
     { other: { enabled: false } },
     OFF,
   ],
-])("a sub-chart is on or off %s", (_, use, values, expected) => {
+])("a sub-chart is on or off %s", (...[, use, values, expected]) => {
   chart(".", [{ name: "sub", version: "1.0.0", ...use }], { x: { off: false, on: true, text: "no" } });
   chart("charts/sub", [], { byItself: false });
   expect(inForce(values)).toEqual(expected);

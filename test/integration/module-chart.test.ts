@@ -23,7 +23,7 @@ spec:
 `;
 
 /** A chart as others publish them: its name has a dash, values stand at the root, a strict schema, a sub-chart. */
-function publicChart(lab: Lab, group: string, version: string, at = "src/public-web"): void {
+function publicChart(lab: Lab, { group, version, at }: { group: string; version: string; at: string }): void {
   const files: Record<string, string> = {
     "Chart.yaml": `apiVersion: v2
 name: public-web
@@ -39,7 +39,7 @@ dependencies: [{name: extras, version: 1.0.0, condition: extras.enabled}]
     "templates/map.yaml": `apiVersion: v1
 kind: ConfigMap
 metadata: {name: {{ .Release.Name }}-{{ .Chart.Name }}}
-data: {replicas: "{{ .Values.replicas }}", greeting: "{{ .Values.greeting }}", zone: "{{ .Values.global.zone }}"}
+data: {replicas: "{{ .Values.replicas }}", greeting: "{{ .Values.greeting }}", zone: "{{ .Values.global.zone }}", version: {{ .Chart.Version }}}
 `,
     "charts/extras/Chart.yaml": "apiVersion: v2\nname: extras\nversion: 1.0.0\n",
     "charts/extras/crds/b.yaml": crd("extras", group),
@@ -70,11 +70,11 @@ test(
       const file = join(lab.modulesDir, "010-web-app/web.tgz");
       create({ gzip: true, sync: true, file, cwd: join(lab.dir, "src") }, ["public-web"]);
     };
-    publicChart(lab, group, "1.0.0");
+    publicChart(lab, { group, version: "1.0.0", at: "src/public-web" });
     pack();
     lab.file("modules/020-broken/module.yaml", "chart: {path: web, valeus: root}\n");
     lab.file("modules/020-broken/values.yaml", "brokenEnabled: true\n");
-    publicChart(lab, `off.${group}`, "1.0.0", "modules/030-plain-web/vendor");
+    publicChart(lab, { group: `off.${group}`, version: "1.0.0", at: "modules/030-plain-web/vendor" });
     lab.file("modules/030-plain-web/module.yaml", "chart: {path: vendor}\n");
     lab.file(
       "modules/030-plain-web/values.yaml",
@@ -92,8 +92,14 @@ test(
     const ready = (name: string): Promise<string> =>
       kubectl(["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=60s"]);
 
+    await operator.waitReady();
     await ready("web-app");
-    expect(await data("web-app-public-web")).toEqual({ replicas: "2", greeting: "hello", zone: "eu" });
+    expect(await data("web-app-public-web")).toEqual({
+      replicas: "2",
+      greeting: "hello",
+      zone: "eu",
+      version: "1.0.0",
+    });
     expect(await data("web-app-extras")).toEqual({ zone: "eu" });
     await ready("plain-web");
     const crds = await kubectl([
@@ -127,7 +133,7 @@ test(
 
     // Another archive is taken up by the next reload, its CRDs with it.
     rmSync(join(lab.dir, "src"), { recursive: true });
-    publicChart(lab, group, "2.0.0");
+    publicChart(lab, { group, version: "2.0.0", at: "src/public-web" });
     lab.file(
       "src/public-web/crds/a.yaml",
       crd("webs", group).replace(

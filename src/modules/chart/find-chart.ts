@@ -105,7 +105,7 @@ function entriesOf(dir: string): Dirent[] {
 }
 
 /** `sha256:…` of the paths and contents of a directory's files. */
-export function digestOf(dir: string): string {
+function digestOf(dir: string): string {
   const hash = createHash("sha256");
   for (const rel of filesBelow(dir)) {
     const bytes = readFileSync(join(dir, rel));
