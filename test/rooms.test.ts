@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 const FLOORS: readonly (readonly string[])[] = [
   ["model", "lib"],
   ["values", "process", "kube", "cron"],
-  ["modules", "hooks", "helm", "filter"],
+  ["modules", "filter", "bindings", "hooks", "helm"],
   ["state", "queue", "plan"],
   ["triggers", "tasks", "engine"],
   ["status", "metrics", "debug", "offline"],

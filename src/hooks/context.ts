@@ -1,31 +1,14 @@
 /** Writes the binding context of a run (docs/HOOKS.md, "Running: what a hook is given"). */
 
-import type { HookConfig, HookTrigger, Json, SnapshotItem } from "../model/index.ts";
-
-/** Where snapshots come from; read anew for each attempt of a run. */
-export interface SnapshotSource {
-  get(bindingName: string): readonly SnapshotItem[];
-  objects(bindingId: string): readonly SnapshotItem[];
-}
+import { Items, JsonText, contextOf, itemMembers } from "../bindings/index.ts";
+import type { Members, SnapshotSource } from "../bindings/index.ts";
+import type { HookConfig, HookTrigger, SnapshotItem } from "../model/index.ts";
 
 /** What a binding context file is made of. */
 export interface ContextInput {
   readonly config: HookConfig;
   readonly triggers: readonly HookTrigger[];
   readonly snapshots: SnapshotSource;
-}
-
-/** A member whose value is text, or an array that is written item by item. */
-type Member = readonly [key: string, value: Json | JsonText | readonly SnapshotItem[] | SnapshotMap];
-class SnapshotMap extends Map<string, readonly SnapshotItem[]> {}
-
-/** A value that is JSON text already, in UTF-8. */
-class JsonText {
-  readonly bytes: Uint8Array;
-
-  constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
-  }
 }
 
 const PIECE = 64 * 1024;
@@ -50,7 +33,8 @@ function* contextTexts({ config, triggers, snapshots }: ContextInput): Generator
   yield "[";
   for (const [index, trigger] of triggers.entries()) {
     if (index > 0) yield ",";
-    yield* objectTexts(config.version === "v0" ? v0Members(trigger) : v1Members(trigger, config, source));
+    const members = Object.entries(contextOf(trigger, config, source));
+    yield* objectTexts(members.sort(([a], [b]) => (a < b ? -1 : 1)));
   }
   yield "]\n";
 }
@@ -69,87 +53,20 @@ function onceEach(source: SnapshotSource): SnapshotSource {
   };
 }
 
-const RESOURCE_EVENTS = { Added: "add", Modified: "update", Deleted: "delete" } as const;
-
-/** A context of version 0 (docs/HOOKS.md, "The old configuration"). */
-function v0Members(trigger: HookTrigger): Member[] {
-  if (trigger.type === "lifecycle") return [["binding", trigger.binding]];
-  const members: Member[] = [["binding", trigger.binding.name]];
-  if (trigger.type !== "event") return members;
-  const { watchEvent, kind, namespace, name } = trigger.event;
-  members.push(["resourceEvent", RESOURCE_EVENTS[watchEvent]], ["resourceKind", kind]);
-  return [...members, ["resourceName", name], ["resourceNamespace", namespace]];
-}
-
-/** A context of version 1. */
-function v1Members(trigger: HookTrigger, config: HookConfig, source: SnapshotSource): Member[] {
-  if (trigger.type === "lifecycle") return lifecycleMembers(trigger.binding, config, source);
-  const { binding } = trigger;
-  const snapshots: Member[] =
-    binding.includeSnapshotsFrom.length === 0
-      ? []
-      : [["snapshots", named(binding.includeSnapshotsFrom, source)]];
-  if (binding.group !== undefined) {
-    return [["binding", binding.name], ["groupName", binding.group], ...snapshots, ["type", "Group"]];
-  }
-  return [["binding", binding.name], ...eventMembers(trigger, snapshots, source)];
-}
-
-function lifecycleMembers(name: string, config: HookConfig, source: SnapshotSource): Member[] {
-  if (name === "onStartup") return [["binding", name]];
-  const all = config.kubernetes.map((binding) => binding.name);
-  return [
-    ["binding", name],
-    ["snapshots", named(all, source)],
-  ];
-}
-
-type BoundTrigger = Exclude<HookTrigger, { type: "lifecycle" }>;
-
-function eventMembers(trigger: BoundTrigger, snapshots: Member[], source: SnapshotSource): Member[] {
-  switch (trigger.type) {
-    case "schedule":
-      return [...snapshots, ["type", "Schedule"]];
-    case "synchronization":
-      return [["objects", source.objects(trigger.binding.id)], ...snapshots, ["type", "Synchronization"]];
-    case "event":
-      return [
-        ...itemMembers(trigger.event.item),
-        ...snapshots,
-        ["type", "Event"],
-        ["watchEvent", trigger.event.watchEvent],
-      ];
-  }
-}
-
-function itemMembers(item: SnapshotItem): Member[] {
-  const { filterResult, objectText } = item;
-  const members: Member[] = filterResult === undefined ? [] : [["filterResult", filterResult]];
-  // Not `object` where there is text: `object` is parsed at each access.
-  const object = objectText === undefined ? item.object : new JsonText(objectText);
-  if (object !== undefined) members.push(["object", object]);
-  return members;
-}
-
-function named(names: readonly string[], source: SnapshotSource): SnapshotMap {
-  return new SnapshotMap([...new Set(names)].sort().map((name) => [name, source.get(name)]));
-}
-
-function* objectTexts(members: Iterable<Member>): Generator<string> {
+function* objectTexts(members: Iterable<readonly [string, Members[string]]>): Generator<string> {
   let separator = "{";
   for (const [key, value] of members) {
     yield `${separator}${JSON.stringify(key)}:`;
-    yield* valueTexts(key, value);
+    yield* valueTexts(value);
     separator = ",";
   }
   yield separator === "{" ? "{}" : "}";
 }
 
-function* valueTexts(key: string, value: Member[1]): Generator<string> {
-  if (value instanceof SnapshotMap) yield* objectTexts(value);
+function* valueTexts(value: Members[string]): Generator<string> {
+  if (value instanceof Map) yield* objectTexts(value);
+  else if (value instanceof Items) yield* itemTexts(value.list);
   else if (value instanceof JsonText) yield utf8(value.bytes);
-  // Both kinds of lists of items: `objects`, and the values of `snapshots`.
-  else if (Array.isArray(value) && key !== "filterResult") yield* itemTexts(value as readonly SnapshotItem[]);
   else yield JSON.stringify(value);
 }
 

@@ -1,6 +1,6 @@
 export { allowsFailure, collapseGroups, hookTask } from "./combine.ts";
-export { parseHookConfig, type HookKind } from "./config/hook-config.ts";
-export { renderContext, type SnapshotSource } from "./context.ts";
+export { parseHookConfig } from "./config/hook-config.ts";
+export { renderContext } from "./context.ts";
 export { runEnabledScript } from "./enabled-script.ts";
 export { hookEnvironment } from "./hook-environment.ts";
 export { LeftoverError } from "./answer/json-stream.ts";

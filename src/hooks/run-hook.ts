@@ -1,10 +1,11 @@
 /** Runs a hook: writes its input files, starts it, reads what it leaves. */
 
+import type { SnapshotSource } from "../bindings/index.ts";
 import { type LogFields, type Logger, oneLine } from "../lib/index.ts";
-import { bindingName, type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
+import { type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
 import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
 import { commandOf, workingDirOf } from "./hook-command.ts";
-import { renderContext, type SnapshotSource } from "./context.ts";
+import { renderContext } from "./context.ts";
 import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./answer/leftovers.ts";
 import { OutputLog } from "./answer/output-log.ts";
 
@@ -52,7 +53,7 @@ export async function runHook(request: HookRunInput & Surroundings): Promise<Hoo
   const [first] = triggers;
   const fields = {
     hook: hook.name,
-    binding: first === undefined ? "" : bindingName(first),
+    binding: first?.binding.name ?? "",
     event: first?.type ?? "",
     queue,
     ...(hook.module === undefined ? {} : { module: hook.module }),

@@ -1,9 +1,9 @@
 /** Keeps the series in step with the modules and hooks that exist. */
 
+import { allBindings, hookActivation } from "../bindings/index.ts";
 import type { HookMetricOwner } from "./hook-metrics.ts";
 import type { HookSample } from "./recorders/hook-recorder.ts";
 import type { Metrics } from "./metrics.ts";
-import { LIFECYCLE_BINDINGS, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 
@@ -54,11 +54,10 @@ export class Inventory {
 }
 
 function sampleOf({ name: hook, module, config }: Hook): HookSample {
-  const lifecycle = LIFECYCLE_BINDINGS.filter((each) => config.lifecycle[each] !== undefined);
-  const bindings = [
-    ...lifecycle.map((name) => ({ name, queue: MAIN_QUEUE, activation: name })),
-    ...config.schedules.map((binding) => ({ ...binding, activation: "Schedule" })),
-    ...config.kubernetes.map((binding) => ({ ...binding, activation: "Kubernetes" })),
-  ].map(({ name, queue, activation }) => ({ binding: name, queue, activation }));
+  const bindings = allBindings(config).map((binding) => ({
+    binding: binding.name,
+    queue: binding.queue,
+    activation: hookActivation(binding),
+  }));
   return { module, hook, bindings };
 }

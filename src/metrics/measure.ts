@@ -4,11 +4,11 @@ import { apiVersionOf } from "../kube/index.ts";
 import type { KubeClient, RequestReport, WatchHub } from "../kube/index.ts";
 import type { Clock, Scope } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
-import { bindingName, moduleOf } from "../model/index.ts";
+import { moduleOf } from "../model/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
 import type { Queues, RunContext } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
-import type { BindingTimes, KubeBindings } from "../triggers/index.ts";
+import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
 import { Inventory } from "./inventory.ts";
 
 const TICK_MS = 10_000;
@@ -100,7 +100,7 @@ export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBi
 /** Records how long a task has waited for its turn. */
 export function countWait(metrics: Metrics, task: Task | undefined, context: RunContext): void {
   if (task === undefined) return;
-  const hook = task.kind === "hook" ? { hook: task.hook.name, binding: bindingName(task.trigger) } : {};
+  const hook = task.kind === "hook" ? { hook: task.hook.name, binding: task.trigger.binding.name } : {};
   const { queue, waitedMs } = context;
   metrics.queues.waited({ module: moduleOf(task), ...hook, queue, seconds: waitedMs / 1000 });
 }

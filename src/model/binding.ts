@@ -2,8 +2,8 @@
 
 import type { Json, JsonObject } from "./json.ts";
 
-/** Bindings that run at a fixed point of the lifecycle; their value is the ORDER among hooks. */
-export const LIFECYCLE_BINDINGS = [
+/** Names of the bindings that run at a fixed point of the lifecycle. */
+export const LIFECYCLE = [
   "onStartup",
   "beforeAll",
   "afterAll",
@@ -12,13 +12,13 @@ export const LIFECYCLE_BINDINGS = [
   "beforeDeleteHelm",
   "afterDeleteHelm",
 ] as const;
-export type LifecycleBinding = (typeof LIFECYCLE_BINDINGS)[number];
+export type LifecycleName = (typeof LIFECYCLE)[number];
 
 /** The queue of everything that names no other one. */
 export const MAIN_QUEUE = "main";
 
-/** What both event bindings share. `id` is unique within the hook; `name` is what the hook sees as `binding`. */
-interface EventBinding {
+/** What bindings of all kinds have. `id` is unique within the hook; `name` is what the hook sees as `binding`. */
+export interface CommonBinding {
   readonly id: string;
   readonly name: string;
   readonly allowFailure: boolean;
@@ -28,8 +28,16 @@ interface EventBinding {
   readonly includeSnapshotsFrom: readonly string[];
 }
 
+/** A lifecycle binding. */
+export interface LifecycleBinding extends CommonBinding {
+  readonly type: "lifecycle";
+  readonly name: LifecycleName;
+  /** Its place among those of other hooks. */
+  readonly order: number;
+}
+
 /** One `schedule` item. */
-export interface ScheduleBinding extends EventBinding {
+export interface ScheduleBinding extends CommonBinding {
   readonly type: "schedule";
   readonly crontab: string;
 }
@@ -47,7 +55,7 @@ export interface LabelSelector {
 }
 
 /** One `kubernetes` (v1) or `onKubernetesEvent` (v0) item, normalised. */
-export interface KubernetesBinding extends EventBinding {
+export interface KubernetesBinding extends CommonBinding {
   readonly type: "kubernetes";
   readonly apiVersion: string | undefined;
   readonly kind: string;
@@ -72,12 +80,16 @@ export interface HookSettings {
   readonly burst: number;
 }
 
+/** The kinds of bindings; each has a file in `bindings/`. */
+export type Binding = LifecycleBinding | ScheduleBinding | KubernetesBinding;
+
+/** The bindings of a hook, by kind. */
+export type Bindings = { readonly [B in Binding as B["type"]]: readonly B[] };
+
 /** What a hook printed for `--config`, validated and normalised. */
 export interface HookConfig {
   readonly version: "v0" | "v1";
-  readonly lifecycle: Readonly<Partial<Record<LifecycleBinding, number>>>;
-  readonly schedules: readonly ScheduleBinding[];
-  readonly kubernetes: readonly KubernetesBinding[];
+  readonly bindings: Bindings;
   readonly settings: HookSettings | undefined;
 }
 

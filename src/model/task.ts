@@ -1,6 +1,5 @@
 /** Tasks: the units of work that wait in queues (docs/LIFECYCLE.md, "Queues"). */
 
-import { MAIN_QUEUE } from "./binding.ts";
 import type { Hook, HookTrigger } from "./binding.ts";
 
 /**
@@ -90,22 +89,6 @@ export function moduleOf(task: Task): string | undefined {
   }
 }
 
-/** What the hook sees as its binding, for logs, metrics and queue views. */
-export function bindingName(trigger: HookTrigger): string {
-  return trigger.type === "lifecycle" ? trigger.binding : trigger.binding.name;
-}
-
-/** The queue a hook runs in for this reason. */
-export function queueOf(trigger: HookTrigger): string {
-  return trigger.type === "lifecycle" ? MAIN_QUEUE : trigger.binding.queue;
-}
-
-/** The label `activation` of a hook's series: `Schedule`, `Kubernetes`, or the lifecycle binding. */
-export function hookActivation(trigger: HookTrigger): string {
-  if (trigger.type === "lifecycle") return trigger.binding;
-  return trigger.type === "schedule" ? "Schedule" : "Kubernetes";
-}
-
 /** A task in one line, e.g. `run-module ingress: ConfigMap section changed`. */
 export function describeTask(task: Task): string {
   switch (task.kind) {
@@ -114,7 +97,7 @@ export function describeTask(task: Task): string {
     case "converge":
       return `reload all modules: ${task.cause}`;
     case "hook":
-      return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${bindingName(task.trigger)}`;
+      return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${task.trigger.binding.name}`;
     case "run-module":
       return `run-module ${task.module}: ${task.cause}`;
     case "delete-module":

@@ -1,8 +1,9 @@
 /** The sub-command `lint`. */
 
 import type { Environment, Settings } from "../config.ts";
+import type { HookKind } from "../bindings/index.ts";
 import { HookLoader, lintHook } from "../hooks/index.ts";
-import type { AskOptions, HookKind } from "../hooks/index.ts";
+import type { AskOptions } from "../hooks/index.ts";
 import { toYaml } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";

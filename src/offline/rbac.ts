@@ -81,7 +81,7 @@ async function addHook(
 }
 
 function addBindings(needs: Needs, hook: Hook): void {
-  for (const binding of hook.config.kubernetes) {
+  for (const binding of hook.config.bindings.kubernetes) {
     needs.add(binding.apiVersion, binding.kind, WATCHED);
     if (binding.namespaceLabels !== undefined) needs.add("v1", "Namespace", WATCHED);
   }

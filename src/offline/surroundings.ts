@@ -3,7 +3,7 @@
 import { writeSync } from "node:fs";
 
 import type { Environment, Settings } from "../config.ts";
-import { parseCrontab } from "../cron/index.ts";
+
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import type { AskOptions } from "../hooks/index.ts";
@@ -45,7 +45,6 @@ export function askOptions(settings: Settings, environment: Environment, scope: 
     env: hookEnvironment(environment),
     workingDir: settings.workingDir,
     logger,
-    checkCrontab: (line) => parseCrontab(line).warning,
     checkFilter: (filter) => filters.compile(filter),
   };
 }

@@ -1,6 +1,6 @@
 /** Explains in words why a module does not run now. */
 
-import { MAIN_QUEUE, bindingName, describeTask, moduleOf } from "../model/index.ts";
+import { MAIN_QUEUE, describeTask, moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
@@ -58,7 +58,7 @@ function inWords(task: Task): string {
   if (task.kind === "run-module") return task.module;
   if (task.kind !== "hook") return describeTask(task);
   const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
-  return `${bindingName(task.trigger)} hook ${task.hook.name}${of}`;
+  return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;
 }
 
 function waitsForStart(module: ModuleView, view: View): string | undefined {

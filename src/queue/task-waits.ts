@@ -1,6 +1,5 @@
 /** Waits until a task has left its queue. */
 
-import { queueOf } from "../model/index.ts";
 import type { HookTask, Task } from "../model/index.ts";
 import type { Queues } from "./queues.ts";
 
@@ -26,7 +25,7 @@ export class TaskWaits {
     const key = task.key ?? "";
     return new Promise((resolve) => {
       this.#waits.push({ key, until, resolve });
-      this.#queues.offer(queueOf(task.trigger), task);
+      this.#queues.offer(task.trigger.binding.queue, task);
       this.look();
     });
   }

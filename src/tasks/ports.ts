@@ -1,5 +1,6 @@
 /** The ports through which tasks reach other rooms. */
 
+import type { SnapshotSource, Source } from "../bindings/index.ts";
 import type { OnWait, ReconcileRequest, ReleaseOutcome, UpcomingModule } from "../helm/index.ts";
 import type {
   HookRunInput,
@@ -7,7 +8,6 @@ import type {
   LoadedHook,
   MetricOperation,
   ObjectOperation,
-  SnapshotSource,
 } from "../hooks/index.ts";
 import type { Clock, Limit, Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTask, Module, Task, Tree } from "../model/index.ts";
@@ -18,7 +18,7 @@ import type { Pieces } from "./hook/files.ts";
 import type { PatchOperation } from "../values/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
-interface BindingsPort {
+interface WatchesPort {
   /** Opens the watches of a hook; resolves when its objects are listed. Events stay locked. */
   enable(hook: Hook): Promise<void>;
   /** Tells the watches that a hook has now from those it had or will have; undefined while it has none. */
@@ -29,11 +29,6 @@ interface BindingsPort {
   unlock(hook: Hook, bindingIds: readonly string[]): void;
   disable(hook: Hook): void;
   snapshots(hook: Hook): SnapshotSource;
-}
-
-interface SchedulesPort {
-  enable(hook: Hook): void;
-  disable(hook: Hook): void;
 }
 
 type ScriptAnswer =
@@ -107,8 +102,9 @@ export interface Ports {
   readonly retryMinMs: number;
   /** `--delete-brake`: what one change may remove. */
   readonly deleteBrake: Limit;
-  readonly bindings: BindingsPort;
-  readonly schedules: SchedulesPort;
+  readonly watches: WatchesPort;
+  /** What makes hooks run beside tasks and watches. */
+  readonly sources: Pick<Source, "enable" | "disable">;
   readonly releases: ReleasesPort;
   readonly config: ConfigPort;
   readonly recorder: Recorder;

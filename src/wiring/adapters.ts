@@ -1,5 +1,6 @@
 /** Everything that shows the operator to others: statuses, Events, metrics, HTTP port, debug socket. */
 
+import type { KubeBindings } from "../bindings/index.ts";
 import { QueueFile, dumpQueues, queueText, servePublic, serveSocket, socketPlaces } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -15,7 +16,7 @@ import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { Happening } from "../status/index.ts";
 import { helmInput } from "../tasks/index.ts";
-import type { ConfigMapSource, Healing, KubeBindings } from "../triggers/index.ts";
+import type { ConfigMapSource, Healing } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../offline/index.ts";

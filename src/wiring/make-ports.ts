@@ -1,22 +1,13 @@
 /** Connects the ports of tasks to the rooms behind them. */
 
 import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
-import { parseCrontab } from "../cron/index.ts";
 import { applyObjects } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
 import type { TaskWaits } from "../queue/index.ts";
 import type { Base } from "./base.ts";
 
 /** Rooms that are ports as they are. */
-type Direct =
-  | "state"
-  | "queues"
-  | "bindings"
-  | "schedules"
-  | "releases"
-  | "config"
-  | "recorder"
-  | "hookMetrics";
+type Direct = "state" | "queues" | "watches" | "sources" | "releases" | "config" | "recorder" | "hookMetrics";
 
 /** Builds everything that a task may use. */
 export function makePorts(base: Base, rooms: Pick<Ports, Direct> & { readonly waits: TaskWaits }): Ports {
@@ -26,7 +17,6 @@ export function makePorts(base: Base, rooms: Pick<Ports, Direct> & { readonly wa
     env,
     workingDir: settings.workingDir,
     logger,
-    checkCrontab: (line) => parseCrontab(line).warning,
     checkFilter: (filter) => filters.compile(filter),
   });
   return {

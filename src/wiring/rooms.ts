@@ -1,6 +1,7 @@
 /** Builds the rooms of an operator and connects them. */
 
-import { CronTable } from "../cron/index.ts";
+import { KubeBindings, makeSources } from "../bindings/index.ts";
+import type { Source } from "../bindings/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { hookTask } from "../hooks/index.ts";
@@ -9,7 +10,7 @@ import { breathe, idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";
 import { HookMetrics, bindingTimes, countWait, createMetrics, hasHook } from "../metrics/index.ts";
 import type { Metrics } from "../metrics/index.ts";
-import { MAIN_QUEUE, moduleOf, queueOf } from "../model/index.ts";
+import { MAIN_QUEUE, moduleOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { explainHold } from "../plan/index.ts";
 import { reportChildren } from "../process/index.ts";
@@ -18,7 +19,7 @@ import { State } from "../state/index.ts";
 import type { Happening } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
-import { ConfigMapSource, FollowedReleases, KubeBindings, Schedules } from "../triggers/index.ts";
+import { ConfigMapSource, FollowedReleases } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { makePorts } from "./make-ports.ts";
@@ -154,16 +155,13 @@ export class Rooms {
     return bindings;
   }
 
-  #makeSchedules(): Schedules {
+  #makeSources(): Source {
     const { clock, env } = this.#base;
     const zone = env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
-    const table = new CronTable({ clock, zone });
-    const schedules = new Schedules(table, (hook, trigger) => this.#offerHook(hook, trigger));
-    this.#scope.add(() => {
-      schedules.close();
-      table.close();
-    });
-    return schedules;
+    const emit = (hook: Hook, trigger: HookTrigger): void => this.#offerHook(hook, trigger);
+    const sources = makeSources({ clock, zone, emit });
+    this.#scope.add(() => sources.close());
+    return sources;
   }
 
   #makeReleases(): Releases {
@@ -180,8 +178,8 @@ export class Rooms {
     return makePorts(this.#base, {
       state: this.state,
       queues: this.queues,
-      bindings: this.#bindings,
-      schedules: this.#makeSchedules(),
+      watches: this.#bindings,
+      sources: this.#makeSources(),
       releases: this.releases,
       config: this.config,
       recorder: makeRecorder(this.#told),
@@ -197,7 +195,7 @@ export class Rooms {
   }
 
   #offerHook(hook: Hook, trigger: HookTrigger): void {
-    this.queues.offer(queueOf(trigger), hookTask(hook, trigger));
+    this.queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   }
 
   #noteTroubles(module: string | undefined): void {

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { dumpQueues, queueText } from "../../src/debug/index.ts";
 import type { Hook, Task } from "../../src/model/index.ts";
 import type { QueueView, TaskView } from "../../src/queue/index.ts";
+import { lifecycle } from "../hooks/build.ts";
 
 const NOW = 1_000_000;
 
@@ -10,7 +11,7 @@ const run = (module: string): Task => ({ kind: "run-module", module, cause: "Con
 const hook: Task = {
   kind: "hook",
   hook: { name: "discover", module: "web" } as Hook,
-  trigger: { type: "lifecycle", binding: "beforeHelm" },
+  trigger: lifecycle("beforeHelm"),
 };
 
 function view(task: Task, change: Partial<TaskView<Task>> = {}): TaskView<Task> {

@@ -2,7 +2,6 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { parseCrontab } from "../../src/cron/index.ts";
 import {
   HookLoader,
   hookFileAt,
@@ -14,9 +13,8 @@ import {
 } from "../../src/hooks/index.ts";
 import type { HookOutput } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
-import { LIFECYCLE_BINDINGS } from "../../src/model/index.ts";
-import type { LifecycleBinding } from "../../src/model/index.ts";
-import { event, hookWith, sync, tick } from "../hooks/build.ts";
+import { LIFECYCLE } from "../../src/model/index.ts";
+import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const page = readFileSync(join(root, "docs", "HOOKS.md"), "utf8");
@@ -24,7 +22,6 @@ const dir = mkdtempSync(join(tmpdir(), "hooks-page-"));
 afterAll(() => rmSync(dir, { recursive: true }));
 
 const env = { PATH: process.env["PATH"] ?? "", SHELL_LIB_PATH: join(root, "shell", "shell_lib.sh") };
-const checkCrontab = (line: string): string | undefined => parseCrontab(line).warning;
 
 /** Fenced blocks in order; the words after the language say what a block is. */
 const blocks = [...page.matchAll(/^```(\w+) (.+)\n([^]*?)^```$/gm)].map(([, , kind = "", text = ""]) => ({
@@ -36,7 +33,7 @@ const kindOf = (word: string | undefined) => (word === "module" ? "module" : "gl
 describe("configurations", () => {
   const configs = blocks.filter(({ kind }) => kind.endsWith(" config"));
   test.each(configs)("$text", ({ kind, text }) => {
-    const parsed = parseHookConfig(text, kindOf(kind.split(" ")[0]), { checkCrontab });
+    const parsed = parseHookConfig(text, kindOf(kind.split(" ")[0]));
     expect(parsed).toMatchObject({ config: {}, warnings: [] });
   });
 });
@@ -58,7 +55,7 @@ const codes = (cell = ""): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, 
 
 test("the table of lifecycle bindings says who may have which", () => {
   const rows = table("binding | global | module | runs").map((row) => row.join(" | ").split("|"));
-  expect(rows.map(([binding]) => codes(binding)[0])).toEqual(LIFECYCLE_BINDINGS);
+  expect(rows.map(([binding]) => codes(binding)[0])).toEqual(LIFECYCLE);
   for (const [binding = "", global = "", module = ""] of rows) {
     const [name = ""] = codes(binding);
     for (const [kind, says] of [
@@ -66,8 +63,10 @@ test("the table of lifecycle bindings says who may have which", () => {
       ["module", module],
     ] as const) {
       const parsed = parseHookConfig(`configVersion: v1\n${name}: 7`, kind);
-      const order = "config" in parsed ? parsed.config.lifecycle[name as LifecycleBinding] : undefined;
-      expect([name, kind, order]).toEqual([name, kind, says.trim() === "yes" ? 7 : undefined]);
+      const [found] = "config" in parsed ? parsed.config.bindings.lifecycle : [];
+      expect([kind, found?.name, found?.order]).toEqual(
+        says.trim() === "yes" ? [kind, name, 7] : [kind, undefined, undefined],
+      );
     }
   }
 });
@@ -121,7 +120,7 @@ describe("the table of fields of a kubernetes binding", () => {
         const text = `configVersion: v1\nkubernetes:\n- {kind: Pod, name: other}\n- {kind: Pod${extra}}`;
         const parsed = parseHookConfig(text, "global");
         expect(parsed).toHaveProperty("config");
-        return "config" in parsed ? parsed.config.kubernetes : [];
+        return "config" in parsed ? parsed.config.bindings.kubernetes : [];
       };
       const [outer = "", inner] = field.split(".");
       const written = inner === undefined ? `${outer}: ${given}` : `${outer}: {${inner}: ${given}}`;
@@ -147,13 +146,13 @@ const TRIGGERS: Readonly<Record<string, string>> = {
 test.each(table("because of | fields"))("the table of contexts: %s: %s", (cause, fields) => {
   const because = cause.replaceAll("`", "");
   const hook = hookWith(`configVersion: v1\n${TRIGGERS[because] ?? "none"}`, "h", "global");
-  const [binding] = hook.config.kubernetes;
-  const [line] = hook.config.schedules;
-  const [lifecycle] = LIFECYCLE_BINDINGS.filter((name) => hook.config.lifecycle[name] !== undefined);
+  const [binding] = hook.config.bindings.kubernetes;
+  const [line] = hook.config.bindings.schedule;
+  const [point] = hook.config.bindings.lifecycle;
   const trigger =
     binding === undefined
       ? line === undefined
-        ? ({ type: "lifecycle", binding: lifecycle ?? "onStartup" } as const)
+        ? lifecycle(point?.name ?? "onStartup")
         : tick(line)
       : because === "an event"
         ? event(binding)
@@ -221,7 +220,7 @@ const READ: Readonly<Record<string, (output: HookOutput, text: string) => [unkno
 
 describe("hooks", () => {
   test.each(examples())("$name", async ({ kind, path, context = "[]", left }) => {
-    const loader = new HookLoader({ env, workingDir: undefined, logger: silentLogger, checkCrontab });
+    const loader = new HookLoader({ env, workingDir: undefined, logger: silentLogger });
     const loaded = await loader.load(hookFileAt(path), kind === "module" ? "web" : undefined);
     expect(loaded).toMatchObject({ hook: {}, warnings: [] });
     const settings = {

@@ -3,9 +3,9 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 
 import { parseMetrics } from "../../src/hooks/index.ts";
-import { hookActivation } from "../../src/model/index.ts";
+import { hookActivation } from "../../src/bindings/index.ts";
 import type { HookTrigger } from "../../src/model/index.ts";
-import { event, hookWith, sync, tick } from "../hooks/build.ts";
+import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
 import { ACTIVATIONS } from "../../src/metrics/activation.ts";
 
@@ -70,14 +70,19 @@ test("every operation of helm and every action on a queue is listed in docs/METR
 
 test("the activation of a hook is Schedule, Kubernetes or its lifecycle binding", () => {
   const hook = hookWith('configVersion: v1\nschedule: [{crontab: "* * * * *"}]\nkubernetes: [{kind: Pod}]');
-  const [binding] = hook.config.kubernetes;
-  const [line] = hook.config.schedules;
+  const [binding] = hook.config.bindings.kubernetes;
+  const [line] = hook.config.bindings.schedule;
   const triggers: HookTrigger[] = [
     ...(line === undefined ? [] : [tick(line)]),
     ...(binding === undefined ? [] : [event(binding), sync(binding)]),
-    { type: "lifecycle", binding: "afterAll" },
+    lifecycle("afterAll"),
   ];
-  expect(triggers.map(hookActivation)).toEqual(["Schedule", "Kubernetes", "Kubernetes", "afterAll"]);
+  expect(triggers.map(({ binding: each }) => hookActivation(each))).toEqual([
+    "Schedule",
+    "Kubernetes",
+    "Kubernetes",
+    "afterAll",
+  ]);
 });
 
 test("durations are in seconds", () => {

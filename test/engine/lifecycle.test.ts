@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import type { HookTrigger } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 
 describe("start-up and reload", () => {
@@ -266,8 +267,8 @@ describe("reactions", () => {
         name: "h",
         lifecycle: { onStartup: 1, beforeHelm: 1, afterHelm: 1 },
         kubernetes: [{}],
-        act: (triggers: readonly { type: string; binding: unknown }[], run: number) => {
-          const binding = triggers[0]?.binding;
+        act: (triggers: readonly HookTrigger[], run: number) => {
+          const binding = triggers[0]?.binding.name;
           const value = binding === "afterHelm" ? 1 : run < 4 ? run : 3;
           return { values: { op: "add", path: binding === "afterHelm" ? "/one/after" : "/one/x", value } };
         },
@@ -372,8 +373,8 @@ describe("failures", () => {
         name: "h",
         lifecycle: { onStartup: 1, beforeHelm: 1, afterHelm: 1 },
         kubernetes: [{ name: "pods" }],
-        act: (triggers: readonly { binding: unknown }[], run: number) =>
-          triggers[0]?.binding === "afterHelm" && run < 5 ? { fail: "no" } : {},
+        act: (triggers: readonly HookTrigger[], run: number) =>
+          triggers[0]?.binding.name === "afterHelm" && run < 5 ? { fail: "no" } : {},
       },
     ];
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks }] });

@@ -17,7 +17,7 @@ const MODULE_RUN: Reaction = { reloads: 0, runs: 1 };
 const START: Reaction = RELOAD;
 
 const boundTo = (trigger: HookTrigger | undefined): string =>
-  trigger?.type === "lifecycle" ? trigger.binding : (trigger?.type ?? "");
+  trigger?.type === "lifecycle" ? trigger.binding.name : (trigger?.type ?? "");
 
 /** A hook that has every binding, and leaves a patch when it runs for one of them. */
 function hookOf(binding: string, patch: Patch): HookSpec {

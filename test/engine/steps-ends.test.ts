@@ -24,7 +24,7 @@ describe("6 to 8: deletes, purges and the end of a reload", () => {
               kubernetes: [{ queue: "side" }],
               act: (triggers) => {
                 const trigger = triggers[0];
-                if (trigger?.binding === "afterDeleteHelm") watched.push(lab.watches("one/h"));
+                if (trigger?.binding.name === "afterDeleteHelm") watched.push(lab.watches("one/h"));
                 return trigger?.type === "event" ? { fail: "no" } : {};
               },
             },

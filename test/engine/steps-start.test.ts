@@ -6,7 +6,7 @@ import type { HookSpec } from "../support/engine-lab.ts";
 /** Leaves a values patch and a config patch when the hook runs for this binding. */
 function patching(binding: string): NonNullable<HookSpec["act"]> {
   return (triggers) => {
-    const bound = triggers[0]?.type === "synchronization" ? "Synchronization" : triggers[0]?.binding;
+    const bound = triggers[0]?.type === "synchronization" ? "Synchronization" : triggers[0]?.binding.name;
     if (bound !== binding) return {};
     return {
       values: { op: "add", path: "/global/found", value: binding },

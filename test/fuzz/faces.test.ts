@@ -2,7 +2,6 @@ import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { parseCrontab } from "../../src/cron/index.ts";
 import { decodeRelease, encodeFailed } from "../../src/helm/release/record.ts";
 import { summarize } from "../../src/helm/release/summary.ts";
 import { parseHookConfig } from "../../src/hooks/config/hook-config.ts";
@@ -96,9 +95,7 @@ const adapters: readonly Face[] = [
       '{"onStartup":10,"beforeHelm":1,"onKubernetesEvent":[{"kind":"pod","event":["add"]}]}',
     ],
     feed(input) {
-      const checkCrontab = (line: string): undefined => void parseCrontab(line);
-      for (const kind of ["global", "module"] as const)
-        parseHookConfig(input.toString(), kind, { checkCrontab });
+      for (const kind of ["global", "module"] as const) parseHookConfig(input.toString(), kind);
     },
     refuses: [],
   },

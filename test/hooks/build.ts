@@ -1,8 +1,11 @@
-import { parseHookConfig, type HookKind } from "../../src/hooks/index.ts";
+import { lifecycleBinding, type HookKind } from "../../src/bindings/index.ts";
+import { parseHookConfig } from "../../src/hooks/index.ts";
 import type {
+  Bindings,
   Hook,
   HookTrigger,
   KubernetesBinding,
+  LifecycleName,
   ScheduleBinding,
   WatchEvent,
 } from "../../src/model/index.ts";
@@ -23,15 +26,23 @@ export function hookWith(text: string, name = "hook.sh", kind: HookKind = "modul
   };
 }
 
+/** These bindings and no others. */
+export const bindingsWith = (some: Partial<Bindings>): Bindings => ({
+  lifecycle: [],
+  schedule: [],
+  kubernetes: [],
+  ...some,
+});
+
 /** The binding of this name. */
 export function kubernetes(hook: Hook, name: string): KubernetesBinding {
-  const binding = hook.config.kubernetes.find((each) => each.name === name);
+  const binding = hook.config.bindings.kubernetes.find((each) => each.name === name);
   if (binding === undefined) throw new Error(`no kubernetes binding ${name}`);
   return binding;
 }
 
 export function schedule(hook: Hook, name: string): ScheduleBinding {
-  const binding = hook.config.schedules.find((each) => each.name === name);
+  const binding = hook.config.bindings.schedule.find((each) => each.name === name);
   if (binding === undefined) throw new Error(`no schedule ${name}`);
   return binding;
 }
@@ -47,4 +58,8 @@ export function sync(binding: KubernetesBinding): HookTrigger {
 
 export function tick(binding: ScheduleBinding): HookTrigger {
   return { type: "schedule", binding };
+}
+
+export function lifecycle(name: LifecycleName): HookTrigger {
+  return { type: "lifecycle", binding: lifecycleBinding(name, 1) };
 }

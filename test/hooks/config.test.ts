@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 
-import { parseHookConfig, type HookKind } from "../../src/hooks/index.ts";
+import { lifecycleBinding, type HookKind } from "../../src/bindings/index.ts";
+import { parseHookConfig } from "../../src/hooks/index.ts";
 import type { HookConfig } from "../../src/model/index.ts";
+import { bindingsWith } from "./build.ts";
 
 function config(text: string, kind: HookKind = "module"): HookConfig {
   const parsed = parseHookConfig(text, kind);
@@ -10,12 +12,7 @@ function config(text: string, kind: HookKind = "module"): HookConfig {
 }
 
 function errors(text: string, kind: HookKind = "module"): readonly string[] {
-  const parsed = parseHookConfig(text, kind, {
-    checkCrontab: (line) => {
-      if (line === "bad") throw new Error("Expected 5 or 6 fields, found 1: bad");
-      return undefined;
-    },
-  });
+  const parsed = parseHookConfig(text, kind);
   return "errors" in parsed ? parsed.errors : [];
 }
 
@@ -46,9 +43,7 @@ describe("versions", () => {
   ])("%s in JSON", (version, text) => {
     expect(config(text)).toEqual({
       version,
-      lifecycle: { onStartup: 10 },
-      schedules: [],
-      kubernetes: [],
+      bindings: bindingsWith({ lifecycle: [lifecycleBinding("onStartup", 10)] }),
       settings: undefined,
     });
   });
@@ -69,7 +64,8 @@ describe("lifecycle bindings", () => {
       onStartup: 0,
       ...bindings,
     });
-    expect(config(text, kind).lifecycle).toEqual({ onStartup: 0, ...bindings });
+    const found = config(text, kind).bindings.lifecycle.map(({ name, order }) => [name, order]);
+    expect(Object.fromEntries(found)).toEqual({ onStartup: 0, ...bindings });
   });
 
   test("those of the other kind are refused, all of them together", () => {
@@ -152,7 +148,7 @@ describe("what does not fit is reported together", () => {
       ["kubernetes[0].includeSnapshotsFrom is invalid: 'x' binding name not found"],
     ],
     [
-      `kubernetes: [{kind: Pod}, {kind: Pod}]\nschedule: [{crontab: x, includeSnapshotsFrom: [kubernetes]}]`,
+      `kubernetes: [{kind: Pod}, {kind: Pod}]\nschedule: [{crontab: "* * * * *", includeSnapshotsFrom: [kubernetes]}]`,
       ["schedule[0].includeSnapshotsFrom is invalid: there are 2 'kubernetes' binding names"],
     ],
     [
@@ -196,7 +192,7 @@ describe("what does not fit is reported together", () => {
 
 describe("kubernetes", () => {
   test("defaults", () => {
-    expect(config(`${V1}kubernetes: [{kind: po}]`).kubernetes).toEqual([
+    expect(config(`${V1}kubernetes: [{kind: po}]`).bindings.kubernetes).toEqual([
       {
         type: "kubernetes",
         id: "kubernetes[0]",
@@ -250,7 +246,7 @@ kubernetes:
     nameSelector: {matchNames: [default]}
     labelSelector: {matchLabels: {a: b}}
 `;
-    expect(config(text).kubernetes[0]).toMatchObject({
+    expect(config(text).bindings.kubernetes[0]).toMatchObject({
       name: "pods",
       apiVersion: "v1",
       events: [],
@@ -280,17 +276,17 @@ kubernetes:
 kubernetes:
 - {kind: Pod, name: a, watchEvent: [Deleted], nameSelector: {matchNames: []}}
 - {kind: Pod, name: b, watchEvent: [Deleted], executeHookOnEvent: [Added]}
-`).kubernetes;
+`).bindings.kubernetes;
     expect(first).toMatchObject({ events: ["Deleted"], names: undefined });
     expect(second).toMatchObject({ events: ["Added"] });
   });
 
   test("a group adds the snapshots of its kubernetes bindings to all of its members", () => {
-    const { kubernetes, schedules } = config(`${V1}
+    const { kubernetes, schedule } = config(`${V1}
 schedule: [{crontab: "* * * * *", group: g, includeSnapshotsFrom: [c]}, {crontab: "* * * * *", name: nightly, group: empty}]
 kubernetes: [{kind: Pod, name: a, group: g}, {kind: Pod, name: b, group: g, includeSnapshotsFrom: [b]}, {kind: Pod, name: c}]
-`);
-    expect(schedules.map((each) => each.includeSnapshotsFrom)).toEqual([["c", "a", "b"], []]);
+`).bindings;
+    expect(schedule.map((each) => each.includeSnapshotsFrom)).toEqual([["c", "a", "b"], []]);
     expect(kubernetes.map((each) => each.includeSnapshotsFrom)).toEqual([["a", "b"], ["b", "a"], []]);
   });
 
@@ -300,7 +296,7 @@ kubernetes: [{kind: Pod, name: a, group: g}, {kind: Pod, name: b, group: g, incl
       "global",
     );
     expect(parsed).toMatchObject({
-      config: { lifecycle: { onStartup: 2 } },
+      config: { bindings: { lifecycle: [{ name: "onStartup", order: 2 }] } },
       warnings: [
         expect.stringContaining("onStartup"),
         "kubernetes[0].waitForSynchronization: false has no effect without a queue of its own",
@@ -342,20 +338,22 @@ describe("documented configurations, literally", () => {
 }`;
     expect(config(text)).toMatchObject({
       version: "v0",
-      kubernetes: [
-        {
-          id: "onKubernetesEvent[0]",
-          name: "Trigger on labels changes of Pods with myLabel:myLabelValue in any namespace",
-          kind: "pod",
-          events: ["Modified"],
-          labelSelector: { matchLabels: { myLabel: "myLabelValue" } },
-          namespaces: undefined,
-          jqFilter: ".metadata.labels",
-          allowFailure: true,
-          queue: "main",
-          executeOnSynchronization: false,
-        },
-      ],
+      bindings: {
+        kubernetes: [
+          {
+            id: "onKubernetesEvent[0]",
+            name: "Trigger on labels changes of Pods with myLabel:myLabelValue in any namespace",
+            kind: "pod",
+            events: ["Modified"],
+            labelSelector: { matchLabels: { myLabel: "myLabelValue" } },
+            namespaces: undefined,
+            jqFilter: ".metadata.labels",
+            allowFailure: true,
+            queue: "main",
+            executeOnSynchronization: false,
+          },
+        ],
+      },
     });
   });
 
@@ -389,7 +387,7 @@ describe("documented configurations, literally", () => {
     {"name":"monitor Pods", "kind": "pod", "anything": "else"},
   ]
 }`;
-    const [first, second] = config(text).kubernetes;
+    const [first, second] = config(text).bindings.kubernetes;
     expect(first).toMatchObject({
       events: ["Added", "Modified", "Deleted"],
       namespaces: ["somenamespace", "proj-production", "proj-stage"],
@@ -412,7 +410,7 @@ describe("documented configurations, literally", () => {
     }
   ]
 }`;
-    expect(config(text).schedules).toMatchObject([
+    expect(config(text).bindings.schedule).toMatchObject([
       { name: "incremental", crontab: "* 2 */3 * * *", allowFailure: true },
       { name: "schedule", crontab: "* 59 23 * * *", allowFailure: false },
     ]);

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 
-import { renderContext, type SnapshotSource } from "../../src/hooks/index.ts";
+import type { SnapshotSource } from "../../src/bindings/index.ts";
+import { renderContext } from "../../src/hooks/index.ts";
 import type { Hook, HookTrigger, SnapshotItem } from "../../src/model/index.ts";
-import { event, hookWith, kubernetes, schedule, sync, tick } from "./build.ts";
+import { event, hookWith, kubernetes, lifecycle, schedule, sync, tick } from "./build.ts";
 
 const ITEMS: Record<string, readonly SnapshotItem[]> = {
   pods: [{ object: { kind: "Pod" }, filterResult: null }, { filterResult: ["x"] }],
@@ -37,10 +38,10 @@ const s = (name: string) => schedule(HOOK, name);
 
 describe("v1", () => {
   test.each<[string, HookTrigger, string]>([
-    ["onStartup", { type: "lifecycle", binding: "onStartup" }, '{"binding":"onStartup"}'],
+    ["onStartup", lifecycle("onStartup"), '{"binding":"onStartup"}'],
     [
       "beforeHelm carries all snapshots",
-      { type: "lifecycle", binding: "beforeHelm" },
+      lifecycle("beforeHelm"),
       `{"binding":"beforeHelm","snapshots":{"member":[],"none":[],"pods":${PODS}}}`,
     ],
     ["schedule", tick(s("plain")), '{"binding":"plain","type":"Schedule"}'],
@@ -85,9 +86,7 @@ describe("v1", () => {
 
   test("a lifecycle context of a hook without kubernetes bindings has empty snapshots", () => {
     const hook = hookWith("configVersion: v1\nafterHelm: 1");
-    expect(rendered(hook, [{ type: "lifecycle", binding: "afterHelm" }])).toBe(
-      '[{"binding":"afterHelm","snapshots":{}}]\n',
-    );
+    expect(rendered(hook, [lifecycle("afterHelm")])).toBe('[{"binding":"afterHelm","snapshots":{}}]\n');
   });
 
   test("all contexts of a run see the same snapshot, though it changes meanwhile", () => {
@@ -143,8 +142,8 @@ describe("contexts of version 0", () => {
     '{"onStartup": 1, "beforeHelm": 2, "schedule": [{"name": "incremental", "crontab": "* 2 */3 * * *"}, {"crontab": "* 59 23 * * *"}], "onKubernetesEvent": [{"kind": "pod"}]}',
   );
   test.each<[HookTrigger, string]>([
-    [{ type: "lifecycle", binding: "onStartup" }, '[{"binding":"onStartup"}]'],
-    [{ type: "lifecycle", binding: "beforeHelm" }, '[{"binding":"beforeHelm"}]'],
+    [lifecycle("onStartup"), '[{"binding":"onStartup"}]'],
+    [lifecycle("beforeHelm"), '[{"binding":"beforeHelm"}]'],
     [tick(schedule(hook, "incremental")), '[{"binding":"incremental"}]'],
     [tick(schedule(hook, "schedule")), '[{"binding":"schedule"}]'],
     [

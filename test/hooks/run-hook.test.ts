@@ -5,20 +5,15 @@ import { fileURLToPath } from "node:url";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import {
-  hookEnvironment,
-  hookOffline,
-  runHook,
-  type RunSettings,
-  type SnapshotSource,
-} from "../../src/hooks/index.ts";
+import { hookEnvironment, hookOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
+import type { SnapshotSource } from "../../src/bindings/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
-import { hookWith, kubernetes, sync } from "./build.ts";
+import { hookWith, kubernetes, lifecycle, sync } from "./build.ts";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../fixtures/hooks/hooks");
 const PATH = process.env.PATH ?? "";
-const ON_STARTUP: HookTrigger = { type: "lifecycle", binding: "onStartup" };
+const ON_STARTUP: HookTrigger = lifecycle("onStartup");
 
 let tmpDir: string;
 let records: { level: string; message: string; fields: LogFields }[];

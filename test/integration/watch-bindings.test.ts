@@ -4,8 +4,9 @@ import { FilterEngine } from "../../src/filter/index.ts";
 import * as kube from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger, KubernetesBinding } from "../../src/model/index.ts";
-import { KubeBindings } from "../../src/triggers/index.ts";
+import { KubeBindings } from "../../src/bindings/index.ts";
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
+import { bindingsWith } from "../hooks/build.ts";
 
 const hookOf = (more: Partial<KubernetesBinding>): Hook => {
   const binding: KubernetesBinding = {
@@ -32,9 +33,7 @@ const hookOf = (more: Partial<KubernetesBinding>): Hook => {
   };
   const config = {
     version: "v1" as const,
-    lifecycle: {},
-    schedules: [],
-    kubernetes: [binding],
+    bindings: bindingsWith({ kubernetes: [binding] }),
     settings: undefined,
   };
   return { id: "h", name: "h", path: "h", root: "/", signature: "", module: undefined, config };

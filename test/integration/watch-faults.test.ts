@@ -10,9 +10,10 @@ import type {
   KubernetesBinding,
   SnapshotItem,
 } from "../../src/model/index.ts";
-import { KubeBindings } from "../../src/triggers/index.ts";
+import { KubeBindings } from "../../src/bindings/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
+import { bindingsWith } from "../hooks/build.ts";
 
 /** Everything that takes minutes takes seconds: silence is noticed after 3 s, back-off ends at 0.2 s. */
 const FASTER = 50;
@@ -73,7 +74,7 @@ const hookOf = (name: string): Hook => ({
   root: "/",
   signature: "",
   module: undefined,
-  config: { version: "v1", lifecycle: {}, schedules: [], kubernetes: [binding()], settings: undefined },
+  config: { version: "v1", bindings: bindingsWith({ kubernetes: [binding()] }), settings: undefined },
 });
 
 function bindings(): KubeBindings {

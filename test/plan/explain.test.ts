@@ -5,13 +5,14 @@ import { explainHold, explainModule } from "../../src/plan/index.ts";
 import type { TaskView } from "../../src/queue/index.ts";
 import type { ModuleView, View } from "../../src/state/index.ts";
 import { moduleView, underWay, viewOf } from "../status/views.ts";
+import { lifecycle } from "../hooks/build.ts";
 
 const NEXT = Date.UTC(2026, 0, 1, 12, 3, 21);
 
 const discover = (module?: string): Task => ({
   kind: "hook",
   hook: { name: "010-discover", module } as Hook,
-  trigger: { type: "lifecycle", binding: "beforeAll" },
+  trigger: lifecycle("beforeAll"),
 });
 const run = (module: string): Task => ({ kind: "run-module", module, cause: "ConfigMap section changed" });
 const RELOAD: Task = { kind: "converge", cause: "start-up" };

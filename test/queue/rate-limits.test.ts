@@ -2,11 +2,11 @@ import { expect, test } from "vitest";
 
 import { hookTask } from "../../src/hooks/index.ts";
 import { RateLimits } from "../../src/queue/index.ts";
-import { hookWith } from "../hooks/build.ts";
+import { hookWith, lifecycle } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const hook = (settings: string) => hookWith(`{configVersion: v1, ${settings} onStartup: 1}`, "a.sh");
-const taskOf = (settings: string) => hookTask(hook(settings), { type: "lifecycle", binding: "onStartup" });
+const taskOf = (settings: string) => hookTask(hook(settings), lifecycle("onStartup"));
 const LIMITED = "settings: {executionMinInterval: 3s, executionBurst: 2},";
 
 test("a hook without a limit runs whenever it is its turn", () => {

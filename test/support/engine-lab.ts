@@ -7,13 +7,13 @@ import type {
   HookTrigger,
   JsonObject,
   KubernetesBinding,
-  LifecycleBinding,
+  LifecycleName,
   Module,
   ScheduleBinding,
   Task,
   Tree,
 } from "../../src/model/index.ts";
-import { bindingName, describeTask, ProblemError, queueOf } from "../../src/model/index.ts";
+import { describeTask, LIFECYCLE, ProblemError } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
@@ -27,6 +27,8 @@ import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
 import type { LoggedLine } from "./logged.ts";
+import { lifecycleBinding } from "../../src/bindings/index.ts";
+import { bindingsWith } from "../hooks/build.ts";
 
 /** What a scripted hook does at a run: leave patches, or fail. */
 export interface HookAct {
@@ -43,7 +45,7 @@ export interface HookAct {
 export interface HookSpec {
   readonly name: string;
   readonly module?: string;
-  readonly lifecycle?: Partial<Record<LifecycleBinding, number>>;
+  readonly lifecycle?: Partial<Record<LifecycleName, number>>;
   readonly kubernetes?: readonly Partial<KubernetesBinding>[];
   readonly schedules?: readonly Partial<ScheduleBinding>[];
   readonly act?: (triggers: readonly HookTrigger[], run: number) => HookAct;
@@ -267,7 +269,7 @@ export class EngineLab {
     const watch = this.#watches.get(hookId);
     if (watch === undefined) return;
     const { hook } = watch;
-    const binding = hook.config.kubernetes[0];
+    const binding = hook.config.bindings.kubernetes[0];
     if (binding === undefined) throw new Error(`${hookId} has no kubernetes binding`);
     const event = {
       watchEvent: "Modified",
@@ -284,7 +286,7 @@ export class EngineLab {
   tick(hookId: string): void {
     if (!this.schedules.has(hookId)) return;
     const hook = this.#find(hookId);
-    const binding = hook.config.schedules[0];
+    const binding = hook.config.bindings.schedule[0];
     if (binding === undefined) throw new Error(`${hookId} has no schedule`);
     this.#offer(hook, { type: "schedule", binding });
   }
@@ -322,7 +324,7 @@ export class EngineLab {
   }
 
   #offer(hook: Hook, trigger: HookTrigger): void {
-    this.queues.offer(queueOf(trigger), hookTask(hook, trigger));
+    this.queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   }
 
   #find(id: string): Hook {
@@ -387,9 +389,9 @@ export class EngineLab {
     const count = (this.#runs.get(hook.id) ?? 0) + 1;
     this.#runs.set(hook.id, count);
     this.#note(
-      `hook ${hook.id}: ${triggers.map((each) => (each.type === "synchronization" ? `sync ${bindingName(each)}` : bindingName(each))).join(" ")}`,
+      `hook ${hook.id}: ${triggers.map(({ type, binding: { name } }) => (type === "synchronization" ? `sync ${name}` : name)).join(" ")}`,
     );
-    const binding = triggers.map(bindingName).join(" ");
+    const binding = triggers.map((each) => each.binding.name).join(" ");
     this.#inputs.push({
       hook: hook.id,
       binding,
@@ -436,8 +438,11 @@ export class EngineLab {
 
   #mustBeOn(module: string | undefined, triggers: readonly HookTrigger[]): void {
     if (module === undefined || this.state.module(module)?.enabled === true) return;
-    const owed = triggers.every((each) => each.type === "lifecycle" && each.binding.endsWith("DeleteHelm"));
-    if (!owed) this.broken.push(`${module} is off but its hook ran for ${triggers.map(bindingName).join()}`);
+    const owed = triggers.every((each) => each.binding.name.endsWith("DeleteHelm"));
+    if (!owed)
+      this.broken.push(
+        `${module} is off but its hook ran for ${triggers.map((each) => each.binding.name).join()}`,
+      );
   }
 
   #pass(ms: number, signal: AbortSignal): Promise<void> {
@@ -460,15 +465,16 @@ export class EngineLab {
       logger: keepLog(this.logged),
       retryMinMs: 5000,
       deleteBrake: parseLimit(this.#brake) as Limit,
-      bindings: {
+      watches: {
         enable: (hook) => {
           if (this.watchFails !== undefined) return Promise.reject(new Error(this.watchFails));
-          if (hook.config.kubernetes.length > 0 && !this.#watches.has(hook.id))
+          if (hook.config.bindings.kubernetes.length > 0 && !this.#watches.has(hook.id))
             this.#watches.set(hook.id, { hook, opening: ++this.#openings, open: false, waiting: [] });
           return Promise.resolve();
         },
         opening: (hook) => this.#watches.get(hook.id)?.opening,
-        waiting: (hook) => hook.config.kubernetes.map(({ id }) => id).filter((id) => this.unlisted.has(id)),
+        waiting: (hook) =>
+          hook.config.bindings.kubernetes.map(({ id }) => id).filter((id) => this.unlisted.has(id)),
         unlock: (hook, ids) => {
           this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`));
           const watch = this.#watches.get(hook.id);
@@ -479,8 +485,8 @@ export class EngineLab {
         disable: (hook) => void this.#watches.delete(hook.id),
         snapshots: () => ({ get: () => [], objects: () => [] }),
       },
-      schedules: {
-        enable: (hook) => void (hook.config.schedules.length > 0 && this.schedules.add(hook.id)),
+      sources: {
+        enable: (hook) => void (hook.config.bindings.schedule.length > 0 && this.schedules.add(hook.id)),
         disable: (hook) => void this.schedules.delete(hook.id),
       },
       releases: {
@@ -594,7 +600,7 @@ export class EngineLab {
       },
       lookAgain: (ms) => void clock.setTimer(ms, () => state.recordSecondLook()),
       awaitTask: (task, until) => {
-        queues.offer(queueOf(task.trigger), task);
+        queues.offer(task.trigger.binding.queue, task);
         return this.#left(task.key ?? "", until);
       },
     };
@@ -653,34 +659,39 @@ function configOf(spec: HookSpec): HookConfig {
   const shared = { allowFailure: false, queue: "main", group: undefined, includeSnapshotsFrom: [] };
   return {
     version: spec.version ?? "v1",
-    lifecycle: spec.lifecycle ?? {},
-    schedules: (spec.schedules ?? []).map((each, index) => ({
-      type: "schedule",
-      id: `s${index}`,
-      name: "schedule",
-      crontab: "* * * * *",
-      ...shared,
-      ...each,
-    })),
-    kubernetes: (spec.kubernetes ?? []).map((each, index) => ({
-      type: "kubernetes",
-      id: `k${index}`,
-      name: "kubernetes",
-      apiVersion: undefined,
-      kind: "Pod",
-      events: ["Added", "Modified", "Deleted"],
-      executeOnSynchronization: true,
-      waitForSynchronization: true,
-      keepFullObjects: true,
-      jqFilter: undefined,
-      names: undefined,
-      labelSelector: undefined,
-      fieldSelector: undefined,
-      namespaces: undefined,
-      namespaceLabels: undefined,
-      ...shared,
-      ...each,
-    })),
+    bindings: bindingsWith({
+      lifecycle: LIFECYCLE.flatMap((name) => {
+        const order = spec.lifecycle?.[name];
+        return order === undefined ? [] : [lifecycleBinding(name, order)];
+      }),
+      schedule: (spec.schedules ?? []).map((each, index) => ({
+        type: "schedule",
+        id: `s${index}`,
+        name: "schedule",
+        crontab: "* * * * *",
+        ...shared,
+        ...each,
+      })),
+      kubernetes: (spec.kubernetes ?? []).map((each, index) => ({
+        type: "kubernetes",
+        id: `k${index}`,
+        name: "kubernetes",
+        apiVersion: undefined,
+        kind: "Pod",
+        events: ["Added", "Modified", "Deleted"],
+        executeOnSynchronization: true,
+        waitForSynchronization: true,
+        keepFullObjects: true,
+        jqFilter: undefined,
+        names: undefined,
+        labelSelector: undefined,
+        fieldSelector: undefined,
+        namespaces: undefined,
+        namespaceLabels: undefined,
+        ...shared,
+        ...each,
+      })),
+    }),
     settings: undefined,
   };
 }

@@ -8,7 +8,7 @@ import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
 import { runTask } from "../../src/tasks/index.ts";
 import type { Ports } from "../../src/tasks/index.ts";
-import { event, hookWith, kubernetes, schedule, sync, tick } from "../hooks/build.ts";
+import { event, hookWith, kubernetes, lifecycle, schedule, sync, tick } from "../hooks/build.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 const TEXT = `
@@ -42,7 +42,7 @@ const MADE: Record<string, (hook: Hook) => HookTrigger> = {
   Ge: (hook) => event(kubernetes(hook, "G")),
   Gy: (hook) => sync(kubernetes(hook, "G")),
   Gy2: (hook) => sync(kubernetes(hook, "G2")),
-  L: () => ({ type: "lifecycle", binding: "beforeAll" }),
+  L: () => lifecycle("beforeAll"),
   V: (hook) => event(kubernetes(hook, "onKubernetesEvent")),
 };
 
@@ -96,7 +96,7 @@ async function runsOf(words: string): Promise<Run[]> {
     queues,
     clock,
     logger: silentLogger,
-    bindings: {
+    watches: {
       opening: () => 1,
       snapshots: () => ({ get: () => [], objects: () => [] }),
       unlock: (_: Hook, ids: readonly string[]) => void unlocked.push(...ids),

@@ -10,11 +10,12 @@ import type {
   KubernetesBinding,
   SnapshotItem,
 } from "../../src/model/index.ts";
-import type { KubeBindingsOptions } from "../../src/triggers/index.ts";
-import { KubeBindings } from "../../src/triggers/index.ts";
+import type { KubeBindingsOptions } from "../../src/bindings/index.ts";
+import { KubeBindings } from "../../src/bindings/index.ts";
 import type { Call } from "../kube/watch-server.ts";
 import { WatchServer, list } from "../kube/watch-server.ts";
 import { ManualClock, settle } from "../support/clock.ts";
+import { bindingsWith } from "../hooks/build.ts";
 
 export const binding = (more: Partial<KubernetesBinding> = {}): KubernetesBinding => ({
   type: "kubernetes",
@@ -50,7 +51,7 @@ export const hook = (
   root: "/hooks",
   signature: "1",
   module: undefined,
-  config: { version, lifecycle: {}, schedules: [], kubernetes, settings: undefined },
+  config: { version, bindings: bindingsWith({ kubernetes }), settings: undefined },
 });
 
 /** `hook Added name`, or `hook sync binding`. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { CronTable } from "../../src/cron/index.ts";
 import type { Hook, ScheduleBinding } from "../../src/model/index.ts";
-import { Schedules } from "../../src/triggers/index.ts";
+import { makeSources } from "../../src/bindings/index.ts";
+import type { SourceOptions } from "../../src/bindings/index.ts";
+import { bindingsWith } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 import { renderContext } from "../../src/hooks/index.ts";
 import { hookWith } from "../hooks/build.ts";
@@ -19,14 +20,14 @@ const schedule = (crontab: string, name = "schedule"): ScheduleBinding => ({
 });
 const hook = (name: string, ...schedules: ScheduleBinding[]): Hook => {
   const plain = hookOf(name, []);
-  return { ...plain, config: { ...plain.config, schedules } };
+  return { ...plain, config: { ...plain.config, bindings: bindingsWith({ schedule: schedules }) } };
 };
 
 function lab() {
   const clock = new ManualClock();
   const told: string[] = [];
-  const table = new CronTable({ clock, zone: "UTC" });
-  const schedules = new Schedules(table, (of, { binding }) => void told.push(`${of.name} ${binding.name}`));
+  const emit: SourceOptions["emit"] = (of, { binding }) => void told.push(`${of.name} ${binding.name}`);
+  const schedules = makeSources({ clock, zone: "UTC", emit });
   return { clock, schedules, take: () => told.splice(0) };
 }
 const MINUTE = 60_000;
@@ -101,12 +102,12 @@ test("the documented example, letter by letter: the hook with two schedules and 
   const documented = hookWith(text, "hook.sh", "global");
   const clock = new ManualClock(Date.UTC(2026, 0, 1, 11, 59));
   const runs: string[] = [];
-  const table = new CronTable({ clock, zone: "UTC" });
-  const schedules = new Schedules(table, ({ config }, trigger) => {
+  const emit: SourceOptions["emit"] = ({ config }, trigger) => {
     const snapshots = { get: () => [], objects: () => [] };
     const context = [...renderContext({ config, triggers: [trigger], snapshots })].join("");
     runs.push(`${new Date(clock.now()).toISOString().slice(11, 19)} ${context.trim()}`);
-  });
+  };
+  const schedules = makeSources({ clock, zone: "UTC", emit });
   schedules.enable(documented);
   await clock.advance(4 * MINUTE);
   // Six fields: each second of the minute.
@@ -119,6 +120,6 @@ test("the documented example, letter by letter: the hook with two schedules and 
   runs.length = 0;
   await clock.advance(2 * MINUTE);
   expect([runs[0], runs.length]).toEqual(['23:59:00 [{"binding":"schedule"}]', 60]);
-  expect(documented.config.schedules.map((each) => each.allowFailure)).toEqual([true, false]);
-  table.close();
+  expect(documented.config.bindings.schedule.map((each) => each.allowFailure)).toEqual([true, false]);
+  schedules.close();
 });

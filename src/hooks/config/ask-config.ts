@@ -1,19 +1,18 @@
 /** Asks a hook for its configuration (`--config`). */
 
+import type { HookKind } from "../../bindings/index.ts";
 import { type Logger, oneLine } from "../../lib/index.ts";
 import type { HookConfig, HookFile } from "../../model/index.ts";
 import { run, type RunResult } from "../../process/index.ts";
 import { commandOf, workingDirOf } from "../hook-command.ts";
-import { type HookKind, parseHookConfig } from "./hook-config.ts";
+import { parseHookConfig } from "./hook-config.ts";
 
-/** What asking hooks needs. `checkCrontab` and `checkFilter` throw (or reject) when the text is wrong. */
+/** What asking hooks needs. `checkFilter` rejects when the text is wrong. */
 export interface AskOptions {
   /** The operator's own environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly workingDir: string | undefined;
   readonly logger: Logger;
-  /** Returns a warning, if any. */
-  readonly checkCrontab?: ((line: string) => string | undefined) | undefined;
   readonly checkFilter?: ((filter: string) => Promise<unknown>) | undefined;
   /** For one `--config` call; default 60 s. */
   readonly timeoutMs?: number;
@@ -44,7 +43,7 @@ export async function askConfig(
   });
   if (result.outcome !== "succeeded") return { failure: describe(result) };
   if (result.stdoutTruncated) return { errors: ["the configuration is larger than 1 MiB"] };
-  const parsed = parseHookConfig(result.stdout, asking.kind, { checkCrontab: options.checkCrontab });
+  const parsed = parseHookConfig(result.stdout, asking.kind);
   if ("errors" in parsed) return parsed;
   const errors = await filterErrors(parsed.config, options.checkFilter);
   return errors.length === 0 ? parsed : { errors };
@@ -58,7 +57,7 @@ function describe(result: RunResult): string {
 
 async function filterErrors(config: HookConfig, checkFilter: AskOptions["checkFilter"]): Promise<string[]> {
   if (checkFilter === undefined) return [];
-  const answers = config.kubernetes.map(async ({ id, jqFilter }) => {
+  const answers = config.bindings.kubernetes.map(async ({ id, jqFilter }) => {
     if (jqFilter === undefined) return [];
     return checkFilter(jqFilter).then(
       () => [],

@@ -1,77 +1,55 @@
 /** Reads and checks what a hook prints for `--config`. */
 
 import {
-  type HookConfig,
-  type Json,
-  isJsonObject,
-  type JsonObject,
-  type KubernetesBinding,
-  LIFECYCLE_BINDINGS,
-  type LifecycleBinding,
-  type ScheduleBinding,
-} from "../../model/index.ts";
+  MISPLACED,
+  STRING,
+  allBindings,
+  bindingKeys,
+  mismatches,
+  object,
+  readBindings,
+} from "../../bindings/index.ts";
+import type { Complain, HookKind } from "../../bindings/index.ts";
+import { type HookConfig, type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
 import { oneLine, parseYaml } from "../../lib/index.ts";
-import {
-  eventBinding,
-  type Findings,
-  groupsOf,
-  hookSettings,
-  kubernetesBinding,
-  scheduleBinding,
-} from "./bindings.ts";
-import { V0, V1 } from "./config-shapes.ts";
-import type { RawConfig } from "./raw-config.ts";
-import { mismatches } from "./shape.ts";
-
-export type HookKind = "global" | "module";
+import { SETTINGS, hookSettings } from "./hook-settings.ts";
 
 /** A hook configuration, or everything that is wrong with it. */
 export type ParsedHookConfig =
   | { readonly config: HookConfig; readonly warnings: readonly string[] }
   | { readonly errors: readonly string[] };
 
-/** Checks that belong to other rooms. */
-export interface ConfigChecks {
-  /** Returns a warning, throws when the line is no crontab. */
-  readonly checkCrontab?: ((line: string) => string | undefined) | undefined;
-}
-
-const ELSEWHERE: Readonly<Record<HookKind, readonly LifecycleBinding[]>> = {
-  global: ["beforeHelm", "afterHelm", "beforeDeleteHelm", "afterDeleteHelm"],
-  module: ["beforeAll", "afterAll"],
+/** What a configuration may hold, by version (docs/HOOKS.md, "The old configuration"). */
+const FORMS = {
+  v0: object(bindingKeys("v0"), { min: 1 }),
+  v1: object({ configVersion: STRING, settings: SETTINGS, ...bindingKeys("v1") }, { min: 2 }),
 };
 const WEBHOOKS = ["kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion"];
 
 /**
  * Reads what a hook printed for `--config`: YAML or JSON, v0 or v1. All that is wrong with it is reported together.
  */
-export function parseHookConfig(text: string, kind: HookKind, checks: ConfigChecks = {}): ParsedHookConfig {
+export function parseHookConfig(text: string, kind: HookKind): ParsedHookConfig {
   if (text.trim() === "")
     return { errors: ["the configuration is empty: the hook printed nothing for --config"] };
   try {
     const { value, warnings } = parseYaml(text, "--config");
-    return check(value, warnings, { kind, checks });
+    return check(value, warnings, kind);
   } catch (error) {
     return { errors: [`the configuration is neither YAML nor JSON: ${oneLine(error)}`] };
   }
 }
 
-function check(
-  value: Json,
-  yamlWarnings: readonly string[],
-  { kind, checks }: { kind: HookKind; checks: ConfigChecks },
-): ParsedHookConfig {
+function check(value: Json, yamlWarnings: readonly string[], kind: HookKind): ParsedHookConfig {
   if (!isJsonObject(value)) return { errors: ["the configuration is no object with bindings"] };
   const version = versionOf(value);
   if (typeof version !== "string") return { errors: [version.error] };
   const refused = refusals(value, kind);
   const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !refused.has(key)));
-  const strange = mismatches(value, version === "v1" ? V1 : V0).filter(
-    (text) => !refused.has(text.split(" ")[0] ?? ""),
-  );
+  const strange = mismatches(value, FORMS[version]).filter((text) => !refused.has(text.split(" ")[0] ?? ""));
   const errors = [...refused.values(), ...strange.map((text) => withHint(text, version))];
   if (errors.length > 0) return { errors };
-  return normalise(allowed, version, { yamlWarnings, checks });
+  return normalise(allowed, version, yamlWarnings);
 }
 
 function versionOf(value: JsonObject): "v0" | "v1" | { error: string } {
@@ -88,7 +66,7 @@ function refusals(value: JsonObject, kind: HookKind): Map<string, string> {
   for (const key of WEBHOOKS.filter((key) => Object.hasOwn(value, key))) {
     refused.set(key, `${key} is not supported: this operator has no webhook bindings`);
   }
-  for (const key of ELSEWHERE[kind].filter((key) => Object.hasOwn(value, key))) {
+  for (const key of MISPLACED[kind].filter((key) => Object.hasOwn(value, key))) {
     refused.set(
       key,
       `${key} is not allowed in a ${kind} hook, only in ${kind === "global" ? "module" : "global"} hooks`,
@@ -97,91 +75,34 @@ function refusals(value: JsonObject, kind: HookKind): Map<string, string> {
   return refused;
 }
 
-const ONLY_V1 = new Set(["kubernetes is a forbidden property", "settings is a forbidden property"]);
-
 function withHint(text: string, version: "v0" | "v1"): string {
-  if (version === "v0" && ONLY_V1.has(text)) return `${text} without configVersion: v1`;
+  const [key = ""] = text.split(" ");
+  if (version === "v0" && text === `${key} is a forbidden property` && Object.hasOwn(FORMS.v1.fields, key))
+    return `${text} without configVersion: v1`;
   if (version === "v1" && text === "onKubernetesEvent is a forbidden property") {
     return `${text} with configVersion: v1, use kubernetes`;
   }
   return text;
 }
 
-interface Rest {
-  readonly yamlWarnings: readonly string[];
-  readonly checks: ConfigChecks;
-}
-
 function normalise(
   value: JsonObject,
-  version: "v0" | "v1",
-  { yamlWarnings, checks }: Rest,
+  version: HookConfig["version"],
+  yamlWarnings: readonly string[],
 ): ParsedHookConfig {
   const errors: string[] = [];
   const warnings = [...yamlWarnings];
-  const findings: Findings = {
-    complain: (problem) => errors.push(problem),
-    warn: (warning) => warnings.push(warning),
-    checkCrontab: checks.checkCrontab ?? (() => undefined),
-  };
-  // The form was checked before, so the cast adds nothing.
-  const raw = value as RawConfig;
-  const groups = groupsOf(raw.kubernetes ?? []);
-  const schedules = (raw.schedule ?? []).map((item, index) =>
-    scheduleBinding(item, { index, groups }, findings),
-  );
-  const kubernetes = [
-    ...(raw.kubernetes ?? []).map((item, index) => kubernetesBinding(item, { index, groups }, findings)),
-    ...(raw.onKubernetesEvent ?? []).map((item, index) => eventBinding(item, index, findings)),
-  ];
-  const settings = hookSettings(raw.settings, findings.complain);
-  checkIncludes(raw, kubernetes, findings);
-  if (version === "v1") warnOfEqualNames([...schedules, ...kubernetes], findings);
-  if (errors.length > 0) return { errors };
-  return { config: { version, lifecycle: lifecycleOf(value), schedules, kubernetes, settings }, warnings };
+  const complain: Complain = (problem) => errors.push(problem);
+  const warn: Complain = (warning) => warnings.push(warning);
+  const bindings = readBindings(value, { complain, warn });
+  const config = { version, bindings, settings: hookSettings(value["settings"], complain) };
+  if (version === "v1") warnOfEqualNames(config, warn);
+  return errors.length > 0 ? { errors } : { config, warnings };
 }
 
-function lifecycleOf(value: JsonObject): HookConfig["lifecycle"] {
-  const orders: Partial<Record<LifecycleBinding, number>> = {};
-  for (const binding of LIFECYCLE_BINDINGS) {
-    const order = value[binding];
-    if (typeof order === "number") orders[binding] = order;
-  }
-  return orders;
-}
-
-/** Each name in an includeSnapshotsFrom list must mean exactly one kubernetes binding of the hook. */
-function checkIncludes(
-  raw: RawConfig,
-  kubernetes: readonly KubernetesBinding[],
-  { complain }: Findings,
-): void {
-  const lists = [
-    ...(raw.kubernetes ?? []).map((item, index) => ({
-      path: `kubernetes[${index}]`,
-      names: item.includeSnapshotsFrom,
-    })),
-    ...(raw.schedule ?? []).map((item, index) => ({
-      path: `schedule[${index}]`,
-      names: item.includeSnapshotsFrom,
-    })),
-  ];
-  for (const { path, names = [] } of lists) {
-    for (const name of names) {
-      const count = kubernetes.filter((binding) => binding.name === name).length;
-      if (count === 0) complain(`${path}.includeSnapshotsFrom is invalid: '${name}' binding name not found`);
-      if (count > 1)
-        complain(`${path}.includeSnapshotsFrom is invalid: there are ${count} '${name}' binding names`);
-    }
-  }
-}
-
-function warnOfEqualNames(
-  bindings: readonly (ScheduleBinding | KubernetesBinding)[],
-  { warn }: Findings,
-): void {
+function warnOfEqualNames(config: HookConfig, warn: Complain): void {
   const seen = new Set<string>();
-  for (const { type, name } of bindings) {
+  for (const { type, name } of allBindings(config)) {
     const key = `${type} bindings named '${name}'`;
     if (seen.has(key)) warn(`there are several ${key}: the hook cannot tell them apart; give each a name`);
     seen.add(key);

@@ -2,9 +2,9 @@
 
 import { readFile } from "node:fs/promises";
 
+import type { HookKind } from "../../bindings/index.ts";
 import type { HookFile, Problem } from "../../model/index.ts";
 import { askConfig, type AskOptions } from "./ask-config.ts";
-import type { HookKind } from "./hook-config.ts";
 import { configProblem, failureProblem } from "./loader.ts";
 
 /** What is wrong with a hook, and its warnings. */

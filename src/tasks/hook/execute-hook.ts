@@ -3,11 +3,12 @@
  * the record (docs/HOOKS.md, "What takes effect when").
  */
 
+import { hookActivation } from "../../bindings/index.ts";
 import { allowsFailure } from "../../hooks/index.ts";
 import type { HookOutput, HookRunInput } from "../../hooks/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { GLOBAL, hookActivation, bindingName } from "../../model/index.ts";
-import type { Cause, Hook, HookTrigger } from "../../model/index.ts";
+import { GLOBAL } from "../../model/index.ts";
+import type { Binding, Cause, Hook, HookTrigger } from "../../model/index.ts";
 import type { Usage } from "../../process/index.ts";
 import { MANY_OPERATIONS } from "../../values/index.ts";
 import type { Ports } from "../ports.ts";
@@ -61,7 +62,7 @@ export async function executeHook(ports: Ports, request: HookRunRequest): Promis
 /** The snapshots and values as they are at this moment. */
 function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
   const { values } = ports.state;
-  const snapshots = ports.bindings.snapshots(hook);
+  const snapshots = ports.watches.snapshots(hook);
   const module = hook.module === undefined ? undefined : ports.state.module(hook.module)?.module;
   if (module === undefined)
     return { snapshots, values: globalValuesFile(values), configValues: globalConfigFile(values) };
@@ -111,7 +112,7 @@ async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPa
   state.values.addPatches(key, patches.values, request.hook.name);
   warnOfMany(ports, request.hook, { before: stored, after: state.values.patches(key).length });
   for (const [valuesKey, enabled] of patches.flags) state.values.setHookFlag(valuesKey, enabled);
-  const cause = causeOf(request.triggers[0]);
+  const cause = causeOf(request.triggers[0]?.binding);
   if (request.hook.module === undefined) {
     if (state.values.globalsDigest() !== before.globals) state.recordCause(undefined, cause);
   } else if (digestOf(ports, key) !== before.section) {
@@ -134,17 +135,14 @@ function digestOf(ports: Ports, key: string): string {
 }
 
 /** The cause that people read. Changes of an afterHelm hook run its module again at once, all others queue up. */
-function causeOf(trigger: HookTrigger | undefined): Cause {
-  if (trigger?.type === "lifecycle") {
-    return {
-      text: `${trigger.binding} hooks changed values`,
-      place: trigger.binding === "afterHelm" ? "front" : "back",
-      binding: trigger.binding,
-    };
-  }
+function causeOf(binding: Binding | undefined): Cause {
+  if (binding?.type !== "lifecycle")
+    return { text: `${binding?.type ?? "kubernetes"} hook changed values`, place: "back" };
+  const { name } = binding;
   return {
-    text: `${trigger?.type === "schedule" ? "schedule" : "kubernetes"} hook changed values`,
-    place: "back",
+    text: `${name} hooks changed values`,
+    place: name === "afterHelm" ? "front" : "back",
+    binding: name,
   };
 }
 
@@ -158,8 +156,7 @@ function record(
   { hook, triggers, queue }: HookRunRequest,
   run: Took & { result: "success" | "allowed" | "failed" },
 ): void {
-  const [first] = triggers;
-  const binding = first === undefined ? "" : bindingName(first);
-  const activation = first === undefined ? "" : hookActivation(first);
-  ports.recorder.hookRun({ hook, binding, queue, activation, ...run });
+  const binding = triggers[0]?.binding;
+  const activation = binding === undefined ? "" : hookActivation(binding);
+  ports.recorder.hookRun({ hook, binding: binding?.name ?? "", queue, activation, ...run });
 }

@@ -22,9 +22,9 @@ export async function runHookTask(
   if (first === undefined || !isOwed(ports, first)) return { kind: "done" };
   const { hook } = first;
   const triggers = collapseGroups(batch.map((task) => task.trigger));
-  const opening = ports.bindings.opening(hook);
+  const opening = ports.watches.opening(hook);
   // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
-  const isStale = (): boolean => opening !== undefined && ports.bindings.opening(hook) !== opening;
+  const isStale = (): boolean => opening !== undefined && ports.watches.opening(hook) !== opening;
   try {
     await executeHook(ports, { hook, triggers, queue: context.queue, signal: context.signal });
   } catch (error) {

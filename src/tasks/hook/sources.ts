@@ -13,27 +13,27 @@ import type { SyncRun } from "./synchronize.ts";
  * of global hooks begin at once: one that cannot be synchronized does not keep the others from theirs.
  */
 export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
-  for (const hook of hooks) if (hook.module === undefined) ports.schedules.enable(hook);
+  for (const hook of hooks) if (hook.module === undefined) ports.sources.enable(hook);
   await synchronize(ports, hooks, run);
-  for (const hook of hooks) ports.schedules.enable(hook);
+  for (const hook of hooks) ports.sources.enable(hook);
   note(ports, hooks, true);
 }
 
 /** Opens the watches of hooks for their snapshots alone: no events, no Synchronization. */
 export async function openSnapshots(ports: Ports, hooks: readonly Hook[]): Promise<void> {
-  for (const hook of hooks) await ports.bindings.enable(hook);
+  for (const hook of hooks) await ports.watches.enable(hook);
 }
 
 /** Stops the schedules of hooks; their snapshots stay, for those that still run while their module is removed. */
 export function silence(ports: Ports, hooks: readonly Hook[]): void {
-  for (const hook of hooks) ports.schedules.disable(hook);
+  for (const hook of hooks) ports.sources.disable(hook);
 }
 
 /** Stops everything that makes hooks run, and what waits of it; if they come back, they are activated anew. */
 export function deactivate(ports: Ports, hooks: readonly Hook[]): void {
   for (const hook of hooks) {
-    ports.schedules.disable(hook);
-    ports.bindings.disable(hook);
+    ports.sources.disable(hook);
+    ports.watches.disable(hook);
     ports.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
     forgetSynchronized(ports, hook);
   }

@@ -22,9 +22,9 @@ export interface SyncRun {
 export async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const elsewhere: Promise<void>[] = [];
   for (const hook of hooks) {
-    await ports.bindings.enable(hook);
-    const waiting = ports.bindings.waiting(hook);
-    const listed = hook.config.kubernetes.filter((binding) => !waiting.includes(binding.id));
+    await ports.watches.enable(hook);
+    const waiting = ports.watches.waiting(hook);
+    const listed = hook.config.bindings.kubernetes.filter((binding) => !waiting.includes(binding.id));
     for (const step of stepsOf(listed)) {
       if (step.every((binding) => isSynchronized(ports, hook, binding))) continue;
       run.signal.throwIfAborted();
@@ -98,7 +98,7 @@ function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): P
 /** Folds into one that waits or runs, but not into a run that saw former watches of the hook. */
 function synchronizationTask(ports: Ports, hook: Hook, binding: KubernetesBinding): HookTask {
   const trigger: HookTrigger = { type: "synchronization", binding };
-  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${ports.bindings.opening(hook)}` };
+  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${ports.watches.opening(hook)}` };
 }
 
 const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
@@ -117,7 +117,7 @@ function isSynchronized(ports: Ports, hook: Hook, binding: KubernetesBinding): b
 export function noteSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
   const done = synchronizedWith(ports, hook);
   for (const binding of bindings) done?.add(syncId(hook, binding));
-  ports.bindings.unlock(
+  ports.watches.unlock(
     hook,
     bindings.map(({ id }) => id),
   );
@@ -126,5 +126,5 @@ export function noteSynchronized(ports: Ports, hook: Hook, bindings: readonly Ku
 /** The hook's watches were closed: it needs a new Synchronization. */
 export function forgetSynchronized(ports: Ports, hook: Hook): void {
   const done = synchronizedWith(ports, hook);
-  for (const binding of hook.config.kubernetes) done?.delete(syncId(hook, binding));
+  for (const binding of hook.config.bindings.kubernetes) done?.delete(syncId(hook, binding));
 }

@@ -2,7 +2,7 @@
 
 import type { OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import type { Hook, LifecycleBinding } from "../../model/index.ts";
+import type { Hook, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import { atStep, begun, broken, completed, failed, settled, succeeded } from "../../state/index.ts";
 import type { ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
@@ -52,7 +52,7 @@ export class ModuleRun {
     this.#update((run) => atStep(run, { hook: hook?.name, hookSince: hook?.since }));
 
   /** The step that runs the module's hooks with this binding. */
-  async hooks(binding: LifecycleBinding): Promise<void> {
+  async hooks(binding: LifecycleName): Promise<void> {
     const { queue, signal } = this;
     this.step(binding);
     const onStart = ({ name }: Hook): void => this.step(binding, name);

@@ -16,11 +16,10 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
   const { state } = ports;
   if (state.view.boot === "onStartup") {
     state.recordBoot("synchronization");
-    const trigger = { type: "lifecycle", binding: "onStartup" } as const;
     const hooks = hooksOf(state.globalHooks, "onStartup");
     return {
       kind: "expand",
-      tasks: hooks.map((hook): Task => ({ ...hookTask(hook, trigger), group: "boot" })),
+      tasks: hooks.map(({ hook, trigger }): Task => ({ ...hookTask(hook, trigger), group: "boot" })),
     };
   }
   try {

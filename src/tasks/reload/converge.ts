@@ -1,7 +1,7 @@
 /** The reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { hookTask } from "../../hooks/index.ts";
-import type { ConvergeTask, LifecycleBinding, Task } from "../../model/index.ts";
+import type { ConvergeTask, LifecycleName, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS } from "../../state/index.ts";
 import type { ConvergePhase } from "../../state/index.ts";
@@ -103,9 +103,8 @@ function finish(ports: Ports): Promise<Outcome<Task>> {
   });
 }
 
-function globalHooks(ports: Ports, binding: LifecycleBinding): Task[] {
-  const trigger = { type: "lifecycle", binding } as const;
-  return hooksOf(ports.state.globalHooks, binding).map((hook) => ({
+function globalHooks(ports: Ports, binding: LifecycleName): Task[] {
+  return hooksOf(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
     ...hookTask(hook, trigger),
     group: "converge",
   }));

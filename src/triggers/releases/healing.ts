@@ -2,8 +2,8 @@
 
 import { nameOf } from "../../helm/index.ts";
 import type { Timer } from "../../lib/index.ts";
-import { Inquiry } from "../kubernetes/inquiry.ts";
-import type { Answers, InquiryOptions } from "../kubernetes/inquiry.ts";
+import { Inquiry } from "./inquiry.ts";
+import type { Answers, InquiryOptions } from "./inquiry.ts";
 import { Pace } from "../pace.ts";
 import { ReleaseKinds } from "./release-kinds.ts";
 import type { ReleaseKindsOptions } from "./release-kinds.ts";

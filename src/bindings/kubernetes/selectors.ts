@@ -1,10 +1,8 @@
 /** Turns selectors of a hook's configuration into those of the API. */
 
 import type { LabelSelector } from "../../model/index.ts";
-import type { RawFieldSelector, RawLabelSelector } from "./raw-config.ts";
-
-/** Collects problems while a configuration is read. */
-export type Complain = (problem: string) => void;
+import type { Complain } from "../kind.ts";
+import type { RawFieldSelector, RawLabelSelector } from "./forms.ts";
 
 const LABEL_KEY =
   /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
@@ -79,4 +77,9 @@ export function fieldSelector(
       return `${expression.field}${sign}${expression.value.replaceAll(/[\\,=]/g, String.raw`\$&`)}`;
     })
     .join(",");
+}
+
+/** An empty list of names selects all. */
+export function someOf(names: string[] | undefined): string[] | undefined {
+  return names === undefined || names.length === 0 ? undefined : names;
 }

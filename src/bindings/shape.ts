@@ -1,6 +1,6 @@
 /** Checks a value against the form that a configuration must have. */
 
-import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
+import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
 /** The form that a value of a hook configuration must have. */
 export type Shape =
@@ -18,6 +18,14 @@ export interface ObjectShape {
   /** Unknown keys are tolerated. */
   readonly open?: boolean;
   readonly min?: number;
+}
+
+/** An object with these fields. */
+export function object(
+  fields: Record<string, Shape>,
+  rest: Omit<ObjectShape, "kind" | "fields"> = {},
+): ObjectShape {
+  return { kind: "object", fields, ...rest };
 }
 
 /**

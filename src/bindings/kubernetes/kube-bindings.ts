@@ -88,7 +88,8 @@ export class KubeBindings {
     if (!this.#hooks.has(hook.id)) {
       const bindings = new Map<string, Watched>();
       this.#hooks.set(hook.id, { number: ++this.#openings, bindings });
-      for (const binding of hook.config.kubernetes) bindings.set(binding.id, this.#start(hook, binding));
+      for (const binding of hook.config.bindings.kubernetes)
+        bindings.set(binding.id, this.#start(hook, binding));
     }
     await Promise.all(this.#of(hook.id).map(({ settled }) => settled));
   }

@@ -1,0 +1,53 @@
+/** What every kind of binding says of itself. */
+
+import type { Clock } from "../lib/index.ts";
+import type { Binding, Hook, HookConfig, HookTrigger, JsonObject } from "../model/index.ts";
+import type { Members, SnapshotSource } from "./members.ts";
+import type { Shape } from "./shape.ts";
+
+/** Collects problems, or warnings, while a configuration is read. */
+export type Complain = (problem: string) => void;
+
+/** Where errors and warnings go while bindings are read. */
+export interface Findings {
+  readonly complain: Complain;
+  readonly warn: Complain;
+}
+
+/** The triggers of bindings of one kind. */
+type TriggerOf<B extends Binding> = Extract<HookTrigger, { readonly binding: B }>;
+
+/** What there is to know of one kind of binding; kinds.ts lists them all. */
+export interface BindingKind<B extends Binding = Binding> {
+  /** The keys of a configuration that hold such bindings, by version, and the form of what stands there. */
+  readonly keys: Readonly<Record<HookConfig["version"], Readonly<Record<string, Shape>>>>;
+  /** Reads the bindings of a configuration that has this form. */
+  read(config: JsonObject, findings: Findings): readonly B[];
+  /** What a context says beside `binding` and the snapshots that were asked for. */
+  context(trigger: TriggerOf<B>, config: HookConfig, snapshots: SnapshotSource): Members;
+  /** The same in version 0, where it says anything. */
+  oldContext?(trigger: TriggerOf<B>): Members;
+  /** Whether a run for this trigger may be one with its neighbours' in the queue. */
+  joins(trigger: TriggerOf<B>): boolean;
+  /** The label `activation` of the hook's series. */
+  activation(binding: B): string;
+  /** What makes hooks run for such bindings, where that is not a task or a watch. */
+  source?(options: SourceOptions): Source;
+}
+
+/** What a source uses, and whom it tells that a hook is to run. */
+export interface SourceOptions {
+  readonly clock: Clock;
+  /** The time zone of the operator. */
+  readonly zone: string;
+  readonly emit: (hook: Hook, trigger: HookTrigger) => void;
+}
+
+/** Makes hooks run for their bindings of one kind. */
+export interface Source {
+  /** Starts a hook's bindings; twice changes nothing, a new configuration replaces the old one. */
+  enable(hook: Hook): void;
+  /** Ends them. */
+  disable(hook: Hook): void;
+  close(): void;
+}

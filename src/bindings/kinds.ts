@@ -1,0 +1,85 @@
+/** The kinds of bindings, and what others ask of them. */
+
+import type { Binding, Bindings, HookConfig, HookTrigger, JsonObject } from "../model/index.ts";
+import type { BindingKind, Findings, Source, SourceOptions } from "./kind.ts";
+import { kubernetes } from "./kubernetes.ts";
+import { lifecycle } from "./lifecycle.ts";
+import type { Members, SnapshotSource } from "./members.ts";
+import { named } from "./members.ts";
+import { schedule } from "./schedule.ts";
+import type { Shape } from "./shape.ts";
+
+const KINDS: { readonly [B in Binding as B["type"]]: BindingKind<B> } = { lifecycle, schedule, kubernetes };
+/** Each kind is asked of its own bindings only, which the compiler cannot see. */
+const BY_TYPE = KINDS as Readonly<Record<Binding["type"], BindingKind>>;
+const ALL = Object.values(BY_TYPE);
+
+function kindOf({ type }: Binding): BindingKind {
+  return BY_TYPE[type];
+}
+
+/** The form of the keys that hold bindings in a configuration of this version. */
+export function bindingKeys(version: HookConfig["version"]): Record<string, Shape> {
+  return Object.assign({}, ...ALL.map(({ keys }) => keys[version])) as Record<string, Shape>;
+}
+
+/** Reads all bindings of a configuration that has this form. */
+export function readBindings(config: JsonObject, findings: Findings): Bindings {
+  const read = Object.entries(BY_TYPE).map(([type, kind]) => [type, kind.read(config, findings)] as const);
+  const bindings = Object.fromEntries(read) as unknown as Bindings;
+  return Object.fromEntries(
+    read.map(([type, list]) => [type, list.map((each) => withSnapshots(each, bindings, findings))]),
+  ) as unknown as Bindings;
+}
+
+/**
+ * Adds the snapshots of the binding's group. Each name that it gives itself must mean exactly one kubernetes binding
+ * of the hook.
+ */
+function withSnapshots(binding: Binding, { kubernetes: watched }: Bindings, { complain }: Findings): Binding {
+  const { id, group, includeSnapshotsFrom: own } = binding;
+  for (const name of own) {
+    const count = watched.filter((each) => each.name === name).length;
+    if (count === 0) complain(`${id}.includeSnapshotsFrom is invalid: '${name}' binding name not found`);
+    if (count > 1)
+      complain(`${id}.includeSnapshotsFrom is invalid: there are ${count} '${name}' binding names`);
+  }
+  const ofGroup = watched.filter((each) => group !== undefined && each.group === group);
+  return { ...binding, includeSnapshotsFrom: [...new Set([...own, ...ofGroup.map(({ name }) => name)])] };
+}
+
+/** All bindings of a configuration, kind by kind. */
+export function allBindings({ bindings }: Pick<HookConfig, "bindings">): readonly Binding[] {
+  return Object.values(bindings).flat();
+}
+
+/** One element of the binding context. */
+export function contextOf(trigger: HookTrigger, config: HookConfig, source: SnapshotSource): Members {
+  const { binding } = trigger;
+  const { name, group, includeSnapshotsFrom } = binding;
+  if (config.version === "v0") return { binding: name, ...kindOf(binding).oldContext?.(trigger) };
+  const snapshots =
+    includeSnapshotsFrom.length === 0 ? {} : { snapshots: named(includeSnapshotsFrom, source) };
+  if (group !== undefined) return { binding: name, groupName: group, ...snapshots, type: "Group" };
+  return { binding: name, ...snapshots, ...kindOf(binding).context(trigger, config, source) };
+}
+
+/** Whether a run for this trigger may be one with its neighbours' in the queue. */
+export function mayJoin(trigger: HookTrigger): boolean {
+  return kindOf(trigger.binding).joins(trigger);
+}
+
+/** The label `activation` of a hook's series: `Schedule`, `Kubernetes`, or the lifecycle binding. */
+export function hookActivation(binding: Binding): string {
+  return kindOf(binding).activation(binding);
+}
+
+/** What makes hooks run beside tasks and watches, as one. */
+export function makeSources(options: SourceOptions): Source {
+  const sources = ALL.flatMap((kind) => kind.source?.(options) ?? []);
+  return {
+    enable: (hook) => sources.forEach((source) => source.enable(hook)),
+    disable: (hook) => sources.forEach((source) => source.disable(hook)),
+    close: () => sources.forEach((source) => source.close()),
+  };
+}

@@ -1,0 +1,91 @@
+/** Items of `onKubernetesEvent` (docs/HOOKS.md, "The old configuration"). */
+
+import { MAIN_QUEUE } from "../../model/index.ts";
+import type { KubernetesBinding, ObjectEvent, WatchEvent } from "../../model/index.ts";
+import { BOOLEAN, STRING, STRINGS } from "../item.ts";
+import type { Complain, Findings } from "../kind.ts";
+import type { Members } from "../members.ts";
+import { object } from "../shape.ts";
+import { LABEL_SELECTOR } from "./forms.ts";
+import type { RawLabelSelector } from "./forms.ts";
+import { labelSelector, someOf } from "./selectors.ts";
+
+export const ALL_EVENTS: readonly WatchEvent[] = ["Added", "Modified", "Deleted"];
+
+/** How they are called in version 0. */
+const OLD_NAMES: Readonly<Record<WatchEvent, string>> = {
+  Added: "add",
+  Modified: "update",
+  Deleted: "delete",
+};
+
+/** The form of an item; unknown keys are tolerated. */
+export const OLD_EVENT = object(
+  {
+    name: STRING,
+    kind: STRING,
+    event: STRINGS,
+    selector: LABEL_SELECTOR,
+    objectName: STRING,
+    namespaceSelector: object({ matchNames: STRINGS, any: BOOLEAN }, { open: true }),
+    jqFilter: STRING,
+    allowFailure: BOOLEAN,
+    disableDebug: BOOLEAN,
+  },
+  { required: ["kind"], open: true },
+);
+
+/** An item of that form. */
+export interface RawOldEvent {
+  name?: string;
+  kind: string;
+  event?: string[];
+  selector?: RawLabelSelector;
+  objectName?: string;
+  namespaceSelector?: { matchNames?: string[]; any?: boolean };
+  jqFilter?: string;
+  allowFailure?: boolean;
+}
+
+/** No Synchronization, no snapshots, queue main. */
+export function oldBinding(raw: RawOldEvent, index: number, { complain }: Findings): KubernetesBinding {
+  const id = `onKubernetesEvent[${index}]`;
+  const any = raw.namespaceSelector?.any === true;
+  return {
+    type: "kubernetes",
+    id,
+    name: raw.name || "onKubernetesEvent",
+    allowFailure: raw.allowFailure ?? false,
+    queue: MAIN_QUEUE,
+    group: undefined,
+    includeSnapshotsFrom: [],
+    apiVersion: undefined,
+    kind: raw.kind,
+    events: raw.event?.flatMap((event) => watchEvent(event, id, complain)) ?? ALL_EVENTS,
+    executeOnSynchronization: false,
+    waitForSynchronization: true,
+    keepFullObjects: false,
+    jqFilter: raw.jqFilter || undefined,
+    names: raw.objectName ? [raw.objectName] : undefined,
+    labelSelector: labelSelector(raw.selector, { path: `${id}.selector`, complain }),
+    fieldSelector: undefined,
+    namespaces: any ? undefined : someOf(raw.namespaceSelector?.matchNames),
+    namespaceLabels: undefined,
+  };
+}
+
+function watchEvent(event: string, id: string, complain: Complain): WatchEvent[] {
+  const known = ALL_EVENTS.find((each) => OLD_NAMES[each] === event);
+  if (known === undefined) complain(`${id}.event: event '${event}' is unsupported, use add, update, delete`);
+  return known === undefined ? [] : [known];
+}
+
+/** What a hook of version 0 is told of an event. */
+export function oldMembers({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
+  return {
+    resourceEvent: OLD_NAMES[watchEvent],
+    resourceKind: kind,
+    resourceName: name,
+    resourceNamespace: namespace,
+  };
+}

@@ -1,0 +1,51 @@
+/** Lifecycle bindings: they run when a task comes to their point (docs/HOOKS.md, "Lifecycle bindings"). */
+
+import { LIFECYCLE, MAIN_QUEUE } from "../model/index.ts";
+import type { LifecycleBinding, LifecycleName } from "../model/index.ts";
+import type { BindingKind } from "./kind.ts";
+import { named } from "./members.ts";
+
+export type HookKind = "global" | "module";
+
+/** Those that hooks of a kind cannot have. */
+export const MISPLACED: Readonly<Record<HookKind, readonly LifecycleName[]>> = {
+  global: ["beforeHelm", "afterHelm", "beforeDeleteHelm", "afterDeleteHelm"],
+  module: ["beforeAll", "afterAll"],
+};
+
+const ORDER = { kind: "integer" } as const;
+const KEYS = Object.fromEntries(LIFECYCLE.map((name) => [name, ORDER]));
+
+export const lifecycle: BindingKind<LifecycleBinding> = {
+  keys: { v0: KEYS, v1: KEYS },
+  read: (config) =>
+    LIFECYCLE.flatMap((name) => {
+      const order = config[name];
+      return typeof order === "number" ? [lifecycleBinding(name, order)] : [];
+    }),
+  context: ({ binding: { name } }, { bindings }, snapshots) =>
+    name === "onStartup"
+      ? {}
+      : {
+          snapshots: named(
+            bindings.kubernetes.map((each) => each.name),
+            snapshots,
+          ),
+        },
+  joins: () => false,
+  activation: ({ name }) => name,
+};
+
+/** The lifecycle binding of a hook that names this order. */
+export function lifecycleBinding(name: LifecycleName, order: number): LifecycleBinding {
+  return {
+    type: "lifecycle",
+    id: name,
+    name,
+    order,
+    allowFailure: false,
+    queue: MAIN_QUEUE,
+    group: undefined,
+    includeSnapshotsFrom: [],
+  };
+}
