@@ -41,7 +41,7 @@ export class Ahead {
   announce(modules: readonly UpcomingModule[]): void {
     this.#upcoming.announce(modules);
     const isNew = ({ name }: UpcomingModule): boolean => this.#releases.get(name) === undefined;
-    this.#renderings.start(modules.filter((each) => each.settled && !isNew(each)));
+    this.#renderings.plan(modules.filter((each) => each.settled && !isNew(each)));
     this.#installs.plan(
       modules.flatMap((next, index) => {
         const after = modules[index - 1]?.name;
@@ -53,6 +53,7 @@ export class Ahead {
   /** A module's turn has come. */
   async turn(module: string): Promise<void> {
     this.#upcoming.turn(module);
+    this.#renderings.turn(module);
     await this.#installs.turn(module);
   }
 

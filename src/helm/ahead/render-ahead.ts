@@ -16,9 +16,13 @@ interface Made extends Rendered {
   readonly inputs: string;
 }
 
-/** Renders, a few at a time, the charts of modules whose turn comes later. A rendering that failed is repeated. */
+/**
+ * Renders, a few at a time, the charts of modules whose turn comes later: as soon as the first one has to be rendered,
+ * since mostly none has to. A rendering that failed is repeated.
+ */
 export class RenderAhead {
   readonly #tools: Reconciler;
+  #due: readonly UpcomingModule[] = [];
   #made = new Map<string, Promise<Made | undefined>>();
   #stop = new AbortController();
 
@@ -26,16 +30,17 @@ export class RenderAhead {
     this.#tools = tools;
   }
 
-  /** Begins with these, in this order; what is left of an earlier call is dropped. */
-  start(modules: readonly UpcomingModule[]): void {
+  /** Sets what is going to run, in order; what is left of an earlier call is dropped. */
+  plan(modules: readonly UpcomingModule[]): void {
     this.stop();
     this.#stop = new AbortController();
-    const { signal } = this.#stop;
-    const jobs = modules.map((upcoming) => ({ upcoming, ...Promise.withResolvers<Made | undefined>() }));
-    this.#made = new Map(jobs.map(({ upcoming, promise }) => [upcoming.name, promise]));
-    void inParallel(AT_ONCE, jobs, async ({ upcoming, resolve }) =>
-      resolve(await this.#render(upcoming, signal).catch(() => undefined)),
-    );
+    this.#due = modules;
+    this.#made = new Map();
+  }
+
+  /** A module's turn has come. */
+  turn(module: string): void {
+    this.#due = this.#due.filter(({ name }) => name !== module);
   }
 
   /** The rendering of exactly this, once; undefined where there is none. An abort ends all of them. */
@@ -43,6 +48,7 @@ export class RenderAhead {
     const { name } = request.module;
     const made = this.#made.get(name);
     this.#made.delete(name);
+    this.#start();
     const stop = (): void => this.stop();
     request.signal.addEventListener("abort", stop, { once: true });
     try {
@@ -54,7 +60,18 @@ export class RenderAhead {
   }
 
   stop(): void {
+    this.#due = [];
     this.#stop.abort();
+  }
+
+  #start(): void {
+    const { signal } = this.#stop;
+    const jobs = this.#due.map((upcoming) => ({ upcoming, ...Promise.withResolvers<Made | undefined>() }));
+    this.#due = [];
+    for (const { upcoming, promise } of jobs) this.#made.set(upcoming.name, promise);
+    void inParallel(AT_ONCE, jobs, async ({ upcoming, resolve }) =>
+      resolve(await this.#render(upcoming, signal).catch(() => undefined)),
+    );
   }
 
   async #render({ input }: UpcomingModule, signal: AbortSignal): Promise<Made | undefined> {
