@@ -78,5 +78,5 @@ USER 1000:1000
 WORKDIR /tmp
 EXPOSE 9115
 # tini reaps what hooks leave behind.
-ENTRYPOINT ["tini", "--", "node", "--max-semi-space-size=16", "/opt/addon-operator/main.js"]
+ENTRYPOINT ["tini", "--", "node", "/opt/addon-operator/main.js"]
 CMD ["start"]

@@ -1,8 +1,121 @@
-/** The entry point: prepares the process, then loads the command line. */
+/** The entry point and the command line: chooses the sub-command, runs it, and turns its outcome into an exit code. */
 
-import { becomeSmall } from "./environment.ts";
+import { writeSync } from "node:fs";
 
-const [command] = process.argv.slice(2);
-if (command === undefined || command === "start" || command.startsWith("-")) becomeSmall();
-// Loaded only now: whatever is loaded before the process is replaced is loaded twice.
-await import("./cli.ts");
+import { UsageError, parseSettings } from "./config.ts";
+import {
+  CLI_FLAGS,
+  CliError,
+  DEBUG_COMMANDS,
+  NoOperatorError,
+  callOf,
+  callOperator,
+  socketPlaces,
+} from "./debug/index.ts";
+import type { Call } from "./debug/index.ts";
+import { environment } from "./environment.ts";
+import type { Environment } from "./environment.ts";
+import { createLogger, logSink, sleep, systemClock } from "./lib/index.ts";
+import { ProblemError } from "./model/index.ts";
+import { usage } from "./usage.ts";
+import { VERSION } from "./version.ts";
+
+const REFUSED = 1;
+const USAGE = 2;
+const WATCH_MS = 1000;
+/** Terminal codes: cursor home, clear the rest of the screen. */
+const CLEAR = "\u001b[H\u001b[J";
+
+type Command = (args: readonly string[], env: Environment) => number | Promise<number>;
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  start,
+  help: () => print(usage()),
+  version: () => print(`addon-operator ${VERSION}\n`),
+  hook: (args, env) => offline("hook", args, env),
+  lint: (args, env) => offline("lint", args, env),
+  ...Object.fromEntries(
+    DEBUG_COMMANDS.map((name): [string, Command] => [name, (args, env) => debug([name, ...args], env)]),
+  ),
+};
+
+/** Exit codes: 0 stopped on request, 1 refused to start or the call failed, 2 wrong usage. */
+async function main(args: readonly string[], env: Environment): Promise<number> {
+  if (args.includes("--help") || args.includes("-h")) return print(usage());
+  if (args[0] === "--version") return print(`addon-operator ${VERSION}\n`);
+  // Without a sub-command the operator starts.
+  const [name = "start", ...rest] = args[0]?.startsWith("-") === false ? args : ["start", ...args];
+  const command = COMMANDS[name];
+  if (command === undefined)
+    throw new UsageError([`"${name}" is not a sub-command; see addon-operator --help`]);
+  return command(rest, env);
+}
+
+async function offline(command: "hook" | "lint", args: readonly string[], env: Environment): Promise<number> {
+  const { runOffline } = await import("./offline/index.ts");
+  const { text, code } = await runOffline(command, args, env);
+  print(text);
+  return code;
+}
+
+async function start(args: readonly string[], env: Environment): Promise<number> {
+  const parsed = parseSettings(args, env);
+  const extra = parsed.rest[0];
+  if (extra !== undefined) throw new UsageError([`"${extra}" is not understood; see addon-operator --help`]);
+  // Loaded only now, so that the log shows early where a slow start spends its time.
+  createLogger(logSink(parsed.settings)).info("Starting", { version: VERSION });
+  const { operate } = await import("./run-operator.ts");
+  return operate(parsed, env);
+}
+
+/** Asks the running operator over its debug socket. `plan` does the work itself where no operator runs. */
+async function debug(args: readonly string[], env: Environment): Promise<number> {
+  const { settings, rest } = parseSettings(args, env, CLI_FLAGS);
+  const call = callOf(rest);
+  const places = socketPlaces(settings);
+  if (call.watch) return watch(places, call);
+  try {
+    return show(await callOperator(places, call));
+  } catch (error) {
+    if (!(error instanceof NoOperatorError) || args[0] !== "plan") throw error;
+    const { planAlone } = await import("./wiring/plan-alone.ts");
+    return print(await planAlone(settings, env, call.format));
+  }
+}
+
+function show({ status, body }: { status: number; body: string }): number {
+  writeSync(status < 400 ? 1 : 2, body);
+  return status < 400 ? 0 : REFUSED;
+}
+
+/** Prints the answer again each second in the same place of the screen, until it is interrupted. */
+async function watch(places: readonly string[], call: Call): Promise<number> {
+  for (;;) {
+    const { status, body } = await callOperator(places, call);
+    if (status >= 400) return show({ status, body });
+    print(`${process.stdout.isTTY ? CLEAR : ""}${body}`);
+    await sleep(systemClock, WATCH_MS);
+  }
+}
+
+function print(text: string): number {
+  writeSync(1, text);
+  return 0;
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2), environment());
+} catch (error) {
+  process.exitCode = codeOf(error);
+  writeSync(2, `${(error as Error).message}\n`);
+}
+
+/**
+ * Turns an error into an exit code. What is no mistake of the user or the environment is a bug and is printed with
+ * its stack.
+ */
+function codeOf(error: unknown): number {
+  if (error instanceof UsageError || error instanceof CliError) return USAGE;
+  if (error instanceof NoOperatorError || error instanceof ProblemError) return REFUSED;
+  throw error;
+}
