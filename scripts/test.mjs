@@ -19,11 +19,11 @@ const env = {
 async function run(title, [file, ...args], more = {}) {
   process.stdout.write(`\n== ${title}\n`);
   const stdio = ["ignore", "inherit", "inherit"];
-  const result = await execa(file, args, { cwd: root, env: { ...env, ...more }, stdio, reject: false });
-  if (result.code !== undefined) process.stdout.write(`${result.shortMessage}\n`);
-  const seconds = (result.durationMs / 1000).toFixed(1);
-  process.stdout.write(`== ${title}: ${result.failed ? "FAILED" : "ok"} in ${seconds} s\n`);
-  return !result.failed;
+  const options = { cwd: root, env: { ...env, ...more }, stdio, reject: false };
+  const { failed, exitCode, durationMs } = await execa(file, args, options);
+  const outcome = failed ? `FAILED (${exitCode ?? `no ${file}, or killed`})` : "ok";
+  process.stdout.write(`== ${title}: ${outcome} in ${(durationMs / 1000).toFixed(1)} s\n`);
+  return !failed;
 }
 
 async function check(title, command) {

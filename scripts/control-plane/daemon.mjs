@@ -14,9 +14,7 @@ export function startDaemon({ name, file, args, cwd, log }) {
   const child = execa(file, args, { cwd, ...APART, stdio: ["ignore", out, out] });
   closeSync(out);
   const watcher = watch(child.pid);
-  const ended = child.then(({ code, shortMessage, signal, exitCode }) =>
-    code === undefined ? `ended with ${signal ?? exitCode}` : shortMessage,
-  );
+  const ended = child.then(({ shortMessage = "ended" }) => shortMessage);
   let over;
   void ended.then((how) => {
     over = how;
@@ -28,7 +26,7 @@ export function startDaemon({ name, file, args, cwd, log }) {
     ended,
     /** Throws with the end of the log when the process is gone. */
     check() {
-      if (over !== undefined) throw new Error(`${name} ${over}:\n${tail(log)}`);
+      if (over !== undefined) throw new Error(`${name}: ${over}:\n${tail(log)}`);
     },
     /** Sends the signal, SIGKILL after 10 s, and waits for the end. */
     async stop(signal = "SIGTERM") {

@@ -8,13 +8,9 @@ import { create, get } from "./client/verbs.ts";
 import { isAlreadyExists, isNotFound } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
-import type { JsonObject } from "../model/index.ts";
+import type { Secret } from "./objects.ts";
 
 const KEY_BYTES = 32;
-
-interface KeySecret extends JsonObject {
-  readonly data?: { readonly key?: string };
-}
 
 /** Where the key of an installation is, and how it is read and written. */
 export interface KeyPlace {
@@ -62,7 +58,7 @@ export class RedactionKey {
   /** False if there is no Secret. */
   async #read(): Promise<boolean> {
     try {
-      this.#take(await get<KeySecret>(this.#place.client, this.#target));
+      this.#take(await get<Secret>(this.#place.client, this.#target));
       return true;
     } catch (error) {
       if (isNotFound(error)) return false;
@@ -96,8 +92,8 @@ export class RedactionKey {
     this.#use(key);
   }
 
-  #take({ data }: KeySecret): void {
-    const key = Buffer.from(data?.key ?? "", "base64");
+  #take({ data }: Secret): void {
+    const key = Buffer.from(data?.["key"] ?? "", "base64");
     if (key.length < KEY_BYTES)
       throw new Error(`its key has not ${KEY_BYTES} bytes: delete the Secret, and a new one is made`);
     this.#use(key);

@@ -9,9 +9,9 @@ import {
   oneLine,
   sleep,
 } from "../lib/index.ts";
-import { EVENTS, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
+import { EVENTS, type Event, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
 import { line } from "./project/format.ts";
-import { API_VERSION } from "./project/status-fields.ts";
+import { API_VERSION } from "./models/kinds.ts";
 
 /** The reasons of all Events, with their type. */
 export const EVENT_TYPES = {
@@ -224,7 +224,7 @@ export class EventWriter {
     }
   }
 
-  #event(name: string, { module, reason, note }: Happening, now: number): unknown {
+  #event(name: string, { module, reason, note }: Happening, now: number): Event {
     const { namespace, operatorName, instance, uidOf } = this.#options;
     const uid = uidOf?.(module);
     return {

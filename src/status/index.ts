@@ -1,3 +1,6 @@
+export * from "./models/addon-module.ts";
+export * from "./models/addon-operator.ts";
+export * from "./models/kinds.ts";
 export * from "./project/conditions.ts";
 export * from "./events.ts";
 export * from "./write/live.ts";
@@ -6,8 +9,6 @@ export * from "./project/module-status.ts";
 export * from "./project/objects.ts";
 export * from "./project/operator-status.ts";
 export * from "./project/projector.ts";
-export * from "./project/addon-objects.ts";
-export * from "./project/status-fields.ts";
 export * from "./project/values-mirror.ts";
 export * from "./project/verdict.ts";
 export * from "./write/watching.ts";

@@ -203,7 +203,7 @@ describe("StatusMirror", () => {
     const after = api.module("a");
     const generation = after?.metadata.generation;
     expect(after?.spec).toEqual(spec);
-    const conditions = after?.status?.conditions.map(({ type, reason }) => ({ type, reason }));
+    const conditions = after?.status?.conditions?.map(({ type, reason }) => ({ type, reason }));
     expect(after?.status).toMatchObject({ state: "Ready", observedGeneration: generation });
     expect(conditions?.map(({ type }) => type)).toEqual(["Ready", "Enabled"]);
     expect(Object.keys(after?.status ?? {}).toSorted()).toEqual(Object.keys(status).toSorted());

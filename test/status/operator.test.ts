@@ -100,7 +100,7 @@ describe("AddonOperator", () => {
     const unknownKeys = ["webb (did you mean web?)", "old"];
     const look = { ...view, config: { ...view.config, unknownKeys } };
     const { status } = projectOperator(look, { now: T0, before: new Map() });
-    expect(status.observedConfig.unknownKeys).toEqual(unknownKeys);
+    expect(status.observedConfig?.unknownKeys).toEqual(unknownKeys);
     expect(status.conditions[0]).toMatchObject({ status: "True", reason: "Ready" });
     expect(status.conditions[0]?.message).toBe(
       "All enabled modules are ready (1); keys of the ConfigMap that match no module: webb (did you mean web?), old",
@@ -129,6 +129,6 @@ describe("AddonOperator", () => {
       suspended: 0,
     });
     expect(status.converge).toMatchObject({ phase: "modules", progress: "2/3", remaining: 1 });
-    expect(status.converge.finishedAt).toBeUndefined();
+    expect(status.converge?.finishedAt).toBeUndefined();
   });
 });

@@ -1,3 +1,5 @@
+import { isModel, schemaViolations } from "./models.ts";
+
 /** What kstatus makes of an object: what Flux, `kubectl wait` recipes and others go by. */
 export type Kstatus = "Terminating" | "InProgress" | "Failed" | "Current";
 
@@ -92,11 +94,11 @@ function isNegative(facts: Facts): boolean {
   return facts.reconciling !== undefined || facts.stalled !== undefined;
 }
 
-/** What must hold of every status ever written; the answer lists violations. */
+/** What must hold of every status ever written; the answer lists violations, also of the CRD. */
 export function violations(object: SeenObject): string[] {
   // The default that the CRD gives an object which nobody has looked at yet.
   if (object.status?.observedGeneration === -1 && object.status.conditions === undefined) return [];
-  return broken(ALWAYS, object);
+  return [...(isModel(object) ? schemaViolations(object) : []), ...broken(ALWAYS, object)];
 }
 
 /** Flux's conformance checks, for a status at rest: Ready, Disabled, Invalid. */

@@ -2,24 +2,10 @@
 
 import type { GroupVersion } from "./catalog.ts";
 import type { KubeClient } from "../client/client.ts";
+import type { CoreVersions, GroupList } from "../objects.ts";
 import { inParallel } from "../parallel.ts";
 
-/** The answer of `/api`. */
-export interface CoreVersions {
-  readonly kind: "APIVersions";
-  readonly versions?: readonly string[];
-}
-
-/** The answer of `/apis`. */
-export interface GroupList {
-  readonly kind: "APIGroupList";
-  readonly groups?: readonly {
-    readonly name: string;
-    readonly versions?: readonly { readonly version: string }[];
-    readonly preferredVersion?: { readonly version?: string };
-  }[];
-}
-
+/** What is used of an APIResourceList; aggregated API servers leave out empty lists. */
 interface ResourceList {
   readonly resources?: readonly {
     readonly name: string;

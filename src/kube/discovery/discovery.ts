@@ -7,7 +7,7 @@ import { catalogOf, find } from "./catalog.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { AggregatedList } from "./discovery-aggregated.ts";
 import { AGGREGATED, readAggregated } from "./discovery-aggregated.ts";
-import type { CoreVersions, GroupList } from "./discovery-walk.ts";
+import type { CoreVersions, GroupList } from "../objects.ts";
 import { walk } from "./discovery-walk.ts";
 import type { Resource } from "./resources.ts";
 

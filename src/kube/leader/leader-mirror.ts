@@ -7,7 +7,7 @@ import { LEASES } from "../discovery/resources.ts";
 import { get } from "../client/verbs.ts";
 import { oneLine, shareAnswer } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import type { LeaseObject } from "../objects.ts";
 import { parseAddress } from "./address.ts";
 import type { Address } from "./address.ts";
 
@@ -30,11 +30,6 @@ interface MirrorOptions {
   readonly namespace: string;
   /** Name of this Pod. */
   readonly pod?: string | undefined;
-}
-
-interface Held extends JsonObject {
-  readonly metadata: { annotations?: Record<string, string> };
-  readonly spec?: { holderIdentity?: string };
 }
 
 /**
@@ -63,7 +58,7 @@ async function ask(options: MirrorOptions, lease: string): Promise<Readiness> {
 
 async function leaderOf({ client, namespace }: MirrorOptions, name: string) {
   const target = { resource: LEASES, namespace, name };
-  const { metadata, spec } = await get<Held>(client, target, { timeoutMs: LIMIT_MS });
+  const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: LIMIT_MS });
   return {
     holder: spec?.holderIdentity?.split("/")[0] ?? "",
     address: parseAddress(metadata.annotations?.[ADDRESS_ANNOTATION] ?? ""),

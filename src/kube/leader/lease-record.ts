@@ -1,21 +1,6 @@
 /** The content of a Lease, and how long a holder's lasts. */
 
-import type { JsonObject } from "../../model/index.ts";
-
-/** A `coordination.k8s.io/v1` Lease as far as it is used. */
-export interface LeaseObject {
-  readonly metadata: JsonObject & { readonly resourceVersion?: string };
-  readonly spec?: LeaseSpec;
-}
-
-/** Its spec; times are RFC 3339 with six digits. */
-export interface LeaseSpec {
-  readonly holderIdentity?: string | null;
-  readonly leaseDurationSeconds?: number | null;
-  readonly acquireTime?: string | null;
-  readonly renewTime?: string | null;
-  readonly leaseTransitions?: number | null;
-}
+import type { LeaseSpec } from "../objects.ts";
 
 /** The spec that a holder writes at `now`; a new holder counts a transition. */
 export function heldSpec(

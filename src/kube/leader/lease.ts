@@ -6,7 +6,7 @@ import type { KubeClient } from "../client/client.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { Identity } from "./identity.ts";
 import { formatIdentity, isGone } from "./identity.ts";
-import type { LeaseObject } from "./lease-record.ts";
+import type { LeaseObject, LeaseSpec } from "../objects.ts";
 import { freeSpec, heldSpec, Sighting } from "./lease-record.ts";
 import { LEASES } from "../discovery/resources.ts";
 import { create, get, replace } from "../client/verbs.ts";
@@ -230,7 +230,7 @@ export class Lease {
     term?.abort();
   }
 
-  #mySpec(object: LeaseObject | undefined): LeaseObject["spec"] & object {
+  #mySpec(object: LeaseObject | undefined): LeaseSpec {
     return heldSpec(this.#holder, object?.spec, {
       now: this.#options.clock.now(),
       durationMs: this.#times.durationMs,
@@ -260,7 +260,7 @@ export class Lease {
   }
 
   /** Replaces the object last seen; a conflict means that there is a newer one. */
-  async #write(spec: (object: LeaseObject) => LeaseObject["spec"], limits: Limits): Promise<void> {
+  async #write(spec: (object: LeaseObject) => LeaseSpec, limits: Limits): Promise<void> {
     const { client, namespace, name } = this.#options;
     const object = this.#object;
     if (object === undefined) return;

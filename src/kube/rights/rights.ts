@@ -1,6 +1,7 @@
 /** Asks the API server what the operator may do. */
 
 import type { KubeClient } from "../client/client.ts";
+import type { AccessReview } from "../objects.ts";
 import { inParallel } from "../parallel.ts";
 
 /** One thing to be allowed. No `namespace` = in all namespaces (or cluster-wide); no `name` = any. */
@@ -11,10 +12,6 @@ export interface Right {
   readonly subresource?: string;
   readonly namespace?: string;
   readonly name?: string;
-}
-
-interface Review {
-  readonly status?: { readonly allowed?: boolean };
 }
 
 const PARALLEL = 8;
@@ -37,7 +34,7 @@ export function describeRight(right: Right): string {
 }
 
 async function isAllowed(client: KubeClient, right: Right): Promise<boolean> {
-  const review = await client.json<Review>({
+  const review = await client.json<AccessReview>({
     method: "POST",
     path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     body: {

@@ -1,7 +1,7 @@
 /** Conditions of both kinds of resources (docs/STATUS.md, "Conditions"). */
 
 import { line, timestamp } from "./format.ts";
-import type { Condition, ConditionStatus, ConditionType, ModuleState } from "./status-fields.ts";
+import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
 
 /** What conditions are made from, for both kinds. */
 export interface Judged {
@@ -47,10 +47,10 @@ export function progress(judged: Judged): Aspect[] {
 }
 
 /** Times by condition type: of the last status, or of the object that was there at the start. */
-export type Transitions = ReadonlyMap<ConditionType, Pick<Condition, "status" | "lastTransitionTime">>;
+export type Transitions = ReadonlyMap<string, Pick<Condition, "status" | "lastTransitionTime">>;
 
 /** The transition times that a list of conditions carries. */
-export function transitionsOf(conditions: readonly Condition[]): Transitions {
+export function transitionsOf(conditions: readonly StoredCondition[]): Transitions {
   return new Map(conditions.map((condition) => [condition.type, condition]));
 }
 

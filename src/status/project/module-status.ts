@@ -4,7 +4,7 @@ import { shownDigest } from "../../lib/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
-import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "./status-fields.ts";
+import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "../models/kinds.ts";
 import type { ShownValues } from "./values-mirror.ts";
 import { type OperatorFacts, type Verdict, enabledText, isHidden, judge } from "./verdict.ts";
 
@@ -43,7 +43,7 @@ export function projectModule(view: ModuleView, facts: ModuleFacts): ModuleProje
       nextRetryAt: optional(view.retry?.nextAt, timestamp),
       lastHandledReconcileAt: view.handled.token,
       conditions: timed(aspects(view, verdict), facts.before, facts.now),
-    }) as ModuleStatus,
+    }),
   };
 }
 
@@ -83,7 +83,7 @@ function projectRun(run: LastRun): LastRunStatus {
     hook: run.hook,
     message: optional(run.message, line),
     attempts: run.attempts,
-  }) as LastRunStatus;
+  });
 }
 
 function projectRelease(release: ReleaseView): ReleaseStatus {
@@ -91,7 +91,7 @@ function projectRelease(release: ReleaseView): ReleaseStatus {
     ...release,
     lastDeployed: optional(release.lastDeployed, timestamp),
     manifestChecksum: optional(release.manifestChecksum, shownDigest),
-  }) as ReleaseStatus;
+  });
 }
 
 function optional<T, R>(value: T | undefined, map: (value: T) => R): R | undefined {

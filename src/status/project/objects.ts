@@ -2,6 +2,8 @@
 
 import {
   type KubeClient,
+  type NamedMeta,
+  type OwnerReference,
   type Target,
   create,
   get,
@@ -22,15 +24,9 @@ import {
   wantedStatus,
 } from "../write/mirrored.ts";
 import { type LiveObject, liveFrom } from "../write/live.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, AddonModule, AddonOperator } from "./addon-objects.ts";
-import type {
-  AddonObject,
-  IAddonModule,
-  IAddonOperator,
-  ObjectMeta,
-  OwnerReference,
-} from "./addon-objects.ts";
-import { API_VERSION } from "./status-fields.ts";
+import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
+import { AddonOperator, type IAddonOperator } from "../models/addon-operator.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
 
 /** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
 export interface HelmRelease {
@@ -138,7 +134,7 @@ function newModule(home: Home, entry: MirroredObject, marks: Marks): unknown {
 
 function newOperator(home: Home): unknown {
   const release = home.helmRelease;
-  const marks: Pick<ObjectMeta, "labels" | "annotations"> =
+  const marks: Pick<NamedMeta, "labels" | "annotations"> =
     release === undefined
       ? { labels: { "app.kubernetes.io/managed-by": "addon-operator" } }
       : {
@@ -159,7 +155,7 @@ function ownedMeta(
   home: Home,
   marks: Marks,
   others: readonly OwnerReference[] = [],
-): Pick<ObjectMeta, "labels" | "ownerReferences"> {
+): Pick<NamedMeta, "labels" | "ownerReferences"> {
   if (marks.ownerUid === undefined) return { labels: marks.labels };
   const owner: OwnerReference = {
     apiVersion: API_VERSION,

@@ -6,7 +6,7 @@ import { explainBrake } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import { type Judged, type Transitions, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
-import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "./status-fields.ts";
+import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
 import { type Verdict, judge } from "./verdict.ts";
 
 /** An AddonOperator as it should be; its spec is not written by the operator. */
@@ -44,7 +44,7 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
       missingRights: listed(view.missingRights, MOST_RIGHTS),
       lastHandledReconcileAt: view.handledToken,
       conditions: timed(progress(withTroubles(judged, view)), facts.before, facts.now),
-    }) as OperatorStatus,
+    }),
   };
 }
 
@@ -184,7 +184,7 @@ function projectConverge({ boot, converge, enabledModules }: View): ConvergeStat
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : timestamp(finishedAt),
     progress: isUnderWay ? `${Math.max(0, total - converge.remaining)}/${total}` : undefined,
     remaining: isUnderWay ? converge.remaining : undefined,
-  }) as ConvergeStatus;
+  });
 }
 
 function listed(items: readonly string[], most = MOST_LISTED): readonly string[] | undefined {

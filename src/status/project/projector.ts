@@ -5,7 +5,7 @@ import type { ModuleView, View } from "../../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
 import { type ModuleProjection, projectModule } from "./module-status.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
-import type { Condition } from "./status-fields.ts";
+import type { StoredCondition } from "../models/kinds.ts";
 import { type ShownValues, type StatusValues, showValues } from "./values-mirror.ts";
 import { ANNOUNCE_AFTER_MS, isHidden } from "./verdict.ts";
 
@@ -45,7 +45,7 @@ export class Projector {
   }
 
   /** Takes only transition times from an object that was there at the start; `undefined` = the operator's. */
-  seed(module: string | undefined, conditions: readonly Condition[]): void {
+  seed(module: string | undefined, conditions: readonly StoredCondition[]): void {
     if (module === undefined) {
       this.#operatorTransitions = transitionsOf(conditions);
       return;

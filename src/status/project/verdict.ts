@@ -3,7 +3,7 @@
 import { describeProblem } from "../../model/index.ts";
 import { describeHelmWait } from "../../plan/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
-import type { ConditionStatus, ModuleState } from "./status-fields.ts";
+import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 
 /** A run younger than this is not announced as Running. */
 export const ANNOUNCE_AFTER_MS = 1000;

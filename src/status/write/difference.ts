@@ -2,7 +2,7 @@
 
 import { canonicalJson } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import type { Condition, ModuleStatus } from "../project/status-fields.ts";
+import type { Condition, ModuleStatus } from "../models/kinds.ts";
 
 /** One operation of RFC 6902. */
 export type PatchStep =

@@ -1,10 +1,9 @@
 /** What is known of an object on the server. */
 
-import { isLater } from "../../kube/index.ts";
+import { type OwnerReference, isLater } from "../../kube/index.ts";
 import { digestJson } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
-import type { AddonObject, OwnerReference } from "../project/addon-objects.ts";
-import type { Condition } from "../project/status-fields.ts";
+import type { AddonObject, Condition } from "../models/kinds.ts";
 
 /** What is known of an object on the server: enough to write differences and to notice foreign objects. */
 export interface LiveObject {

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../model/index.ts";
 import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
 import { type LiveObject, stamp } from "./live.ts";
 import type { Sighting } from "./sightings.ts";
-import type { ModuleSpec, ModuleStatus, OperatorStatus } from "../project/status-fields.ts";
+import type { ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
 
 /**
  * Least time between two writes of one object, in milliseconds, unless a digest changed; and between two writes

@@ -2,7 +2,7 @@
 
 import type { MirroredObject, Identity } from "./mirrored.ts";
 import { type LiveObject, isNewer, liveAfter } from "./live.ts";
-import type { AddonObject } from "../project/addon-objects.ts";
+import type { AddonObject } from "../models/kinds.ts";
 
 /** What a watch reported of an object. */
 export interface Sighting {

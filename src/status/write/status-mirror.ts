@@ -9,8 +9,7 @@ import { type LiveObject, liveFrom } from "./live.ts";
 import { type HelmRelease, type Home, listObjects } from "../project/objects.ts";
 import { Patience } from "./patience.ts";
 import { type Projection, Projector } from "../project/projector.ts";
-import type { AddonObject } from "../project/addon-objects.ts";
-import { type Condition, type ModuleSpec, REQUESTED_AT, isToken } from "../project/status-fields.ts";
+import { type AddonObject, type ModuleSpec, REQUESTED_AT, isToken } from "../models/kinds.ts";
 import { type Listed, Lists } from "./sightings.ts";
 import { Timers } from "./timers.ts";
 import type { StatusValues } from "../project/values-mirror.ts";
@@ -201,8 +200,10 @@ export class StatusMirror {
     this.#adopt(entry, liveFrom(object));
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
     entry.lastWriteAt = this.#options.clock.now();
-    const conditions: readonly Condition[] = object.status?.conditions ?? [];
-    this.#projector.seed(entry === this.#writer.operator ? undefined : entry.id.name, conditions);
+    this.#projector.seed(
+      entry === this.#writer.operator ? undefined : entry.id.name,
+      object.status?.conditions ?? [],
+    );
   }
 
   /** `object` is undefined where the watch reported its last state. */

@@ -3,7 +3,7 @@
 import type { WatchConsumer, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { Identity } from "./mirrored.ts";
 import type { StatusMirror } from "./status-mirror.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, type AddonObject } from "../project/addon-objects.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, type AddonObject } from "../models/kinds.ts";
 
 /**
  * Watches the operator's own objects, so that edits by hand are undone and tokens are seen; returns a function that

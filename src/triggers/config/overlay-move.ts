@@ -13,8 +13,8 @@ import {
   remove,
   retryConflicts,
 } from "../../kube/index.ts";
-import type { Target } from "../../kube/index.ts";
-import type { JsonObject, Overlay } from "../../model/index.ts";
+import type { ConfigMap, Target } from "../../kube/index.ts";
+import type { Overlay } from "../../model/index.ts";
 import { CREATED_BY_US, encoded } from "./config-objects.ts";
 import type { ConfigHome } from "./config-objects.ts";
 
@@ -22,16 +22,6 @@ import type { ConfigHome } from "./config-objects.ts";
 const MOVED_FROM = "addon-operator.io/moved-from";
 /** Tries, since somebody may write to the ConfigMap meanwhile. */
 const TRIES = 5;
-
-interface Stored extends JsonObject {
-  readonly metadata: {
-    readonly uid: string;
-    readonly resourceVersion: string;
-    readonly labels?: Record<string, string>;
-    readonly annotations?: Record<string, string>;
-  };
-  readonly data?: Record<string, string>;
-}
 
 /**
  * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies it, then deletes
@@ -76,7 +66,7 @@ async function moveOnce(home: ConfigHome, name: string): Promise<void> {
 async function copy(
   { client, namespace }: ConfigHome,
   name: string,
-  { from, to, mark }: { from: Stored; to: Stored | undefined; mark: string },
+  { from, to, mark }: { from: ConfigMap; to: ConfigMap | undefined; mark: string },
 ): Promise<void> {
   const data = encoded(from.data ?? {});
   const annotations = { [MOVED_FROM]: mark };
@@ -91,8 +81,8 @@ async function copy(
   await create(client, { resource: SECRETS, namespace }, { body });
 }
 
-function find({ client }: ConfigHome, target: Target): Promise<Stored | undefined> {
-  return get<Stored>(client, target).catch(ignoreNotFound);
+function find({ client }: ConfigHome, target: Target): Promise<ConfigMap | undefined> {
+  return get<ConfigMap>(client, target).catch(ignoreNotFound);
 }
 
 /** Which object holds the overlay now: until it was moved, the ConfigMap of its name. Changes nothing. */

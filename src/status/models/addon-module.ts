@@ -1,0 +1,80 @@
+/** The type and class of AddonModule, generated from crds/addonmodules.yaml by scripts/generate-models.mjs. */
+
+import { Model, type ModelData } from "@kubernetes-models/base";
+
+import type { NamedMeta } from "../../kube/index.ts";
+import type { Json } from "../../model/index.ts";
+
+/** As data; its fields are explained in the CRD. */
+export interface IAddonModule {
+  readonly apiVersion: "addon-operator.io/v1alpha1";
+  readonly kind: "AddonModule";
+  readonly metadata: NamedMeta;
+  readonly spec?: {
+    readonly enabled?: boolean;
+    readonly order?: number;
+    readonly configDigest?: string;
+  };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly state?:
+      | "Pending"
+      | "Running"
+      | "Ready"
+      | "Retrying"
+      | "Invalid"
+      | "Disabled"
+      | "Deleting"
+      | "Suspended";
+    readonly enabledBy?: "values" | "module-values" | "hook" | "configmap" | "script" | "none";
+    readonly enabledReason?: string;
+    readonly valuesDigest?: string;
+    readonly values?: Json;
+    readonly valuesTruncated?: boolean;
+    readonly lastRun?: {
+      readonly trigger?: string;
+      readonly startedAt?: string;
+      readonly finishedAt?: string;
+      readonly durationSeconds?: number;
+      readonly result?: "Succeeded" | "Failed";
+      readonly step?: string;
+      readonly hook?: string;
+      readonly message?: string;
+      readonly attempts?: number;
+    };
+    readonly release?: {
+      readonly name?: string;
+      readonly revision?: number;
+      readonly status?: string;
+      readonly chartVersion?: string;
+      readonly manifestChecksum?: string;
+      readonly lastDeployed?: string;
+    };
+    readonly absent?: readonly string[];
+    readonly failures?: number;
+    readonly nextRetryAt?: string;
+    readonly lastHandledReconcileAt?: string;
+    readonly conditions?: ReadonlyArray<{
+      readonly type: string;
+      readonly status: "True" | "False" | "Unknown";
+      readonly observedGeneration?: number;
+      readonly lastTransitionTime: string;
+      readonly reason: string;
+      readonly message: string;
+    }>;
+  };
+}
+
+/** As an object to be created. */
+export class AddonModule extends Model<IAddonModule> implements IAddonModule {
+  readonly apiVersion = "addon-operator.io/v1alpha1";
+  readonly kind = "AddonModule";
+  readonly metadata!: IAddonModule["metadata"];
+  readonly spec?: NonNullable<IAddonModule["spec"]>;
+  readonly status?: NonNullable<IAddonModule["status"]>;
+
+  constructor(data: ModelData<IAddonModule>) {
+    super();
+    this.setDefinedProps(data);
+  }
+}

@@ -1,0 +1,59 @@
+/** The kinds AddonModule and AddonOperator: their resources, and the fields of their statuses. */
+
+import type { Resource } from "../../kube/index.ts";
+import type { IAddonModule } from "./addon-module.ts";
+import type { IAddonOperator } from "./addon-operator.ts";
+
+/** API version of both kinds. */
+export const API_VERSION = "addon-operator.io/v1alpha1";
+/** Annotation on either kind that asks for a run now; its value is an opaque token. */
+export const REQUESTED_AT = "reconcile.addon-operator.io/requestedAt";
+
+const LONGEST_TOKEN = 256;
+const TOKEN = /^[\u0020-\u007e]+$/;
+
+/** Whether a token may be accepted: it appears in statuses, and anyone who may annotate can set it. */
+export function isToken(text: string): boolean {
+  return text.length <= LONGEST_TOKEN && TOKEN.test(text);
+}
+
+const common = {
+  group: "addon-operator.io",
+  version: "v1alpha1",
+  namespaced: true,
+  verbs: ["create", "delete", "get", "list", "patch", "update", "watch"],
+};
+/** The resource of AddonModules, known without discovery. */
+export const ADDON_MODULES: Resource = { ...common, plural: "addonmodules", kind: "AddonModule" };
+/** The resource of the AddonOperator, known without discovery. */
+export const ADDON_OPERATORS: Resource = { ...common, plural: "addonoperators", kind: "AddonOperator" };
+
+/** Either kind. */
+export type AddonObject = IAddonModule | IAddonOperator;
+
+type ModuleFields = NonNullable<IAddonModule["status"]>;
+type OperatorFields = NonNullable<IAddonOperator["status"]>;
+
+type ConditionType = "Ready" | "Reconciling" | "Stalled" | "Enabled" | "Suspended";
+export type ConditionStatus = Condition["status"];
+/** As the server has it. */
+export type StoredCondition = NonNullable<ModuleFields["conditions"]>[number];
+/** A condition without the generation it speaks of, which the writer adds to it and to its status. */
+export type Condition = Omit<StoredCondition, "observedGeneration"> & { readonly type: ConditionType };
+/** A status as it is made: without the generation. */
+type Unstamped<T> = Omit<T, "observedGeneration" | "conditions"> & {
+  readonly conditions: readonly Condition[];
+};
+
+/** `status.state` of an AddonModule (docs/STATUS.md, "States of a module"). */
+export type ModuleState = NonNullable<ModuleFields["state"]>;
+export type ModuleSpec = Required<NonNullable<IAddonModule["spec"]>>;
+export type ModuleStatus = Unstamped<ModuleFields>;
+export type LastRunStatus = NonNullable<ModuleFields["lastRun"]>;
+export type ReleaseStatus = NonNullable<ModuleFields["release"]>;
+
+/** `status.state` of the AddonOperator. */
+export type OperatorState = NonNullable<OperatorFields["state"]>;
+export type OperatorStatus = Unstamped<OperatorFields>;
+export type ModuleCounts = Required<NonNullable<OperatorFields["modules"]>>;
+export type ConvergeStatus = NonNullable<OperatorFields["converge"]>;
