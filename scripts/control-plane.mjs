@@ -15,13 +15,19 @@ const START_DEADLINE_MS = 60_000;
 /**
  * Starts a control plane and waits until it answers. `dir` (default: a new temp dir) takes keys, data and logs and is
  * removed by `stop()`. `controllerManager: false` starts half a second sooner, without garbage collection and
- * namespace deletion. Nothing of it outlives this process.
- * @param {{ dir?: string, controllerManager?: boolean, apiServerArgs?: string[] }} [options]
+ * namespace deletion. `tools` names what `bin` holds, default all. Nothing of it outlives this process.
+ * @param {{ dir?: string, controllerManager?: boolean, tools?: string[], apiServerArgs?: string[] }} [options]
  */
 export async function startCluster(options = {}) {
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), "control-plane-"));
   mkdirSync(dir, { recursive: true });
-  const plane = { dir, bin: tools(), ports: await freePorts(4), options, running: {} };
+  const plane = {
+    dir,
+    bin: tools(process.env, options.tools),
+    ports: await freePorts(4),
+    options,
+    running: {},
+  };
   writePki(join(dir, "pki"));
   const kubeconfig = writeKubeconfig(plane);
   try {

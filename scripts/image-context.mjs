@@ -4,6 +4,7 @@
 import { chmodSync, copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { bundle } from "./build.mjs";
+import { setup } from "./setup.mjs";
 import { tools } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
 
@@ -14,8 +15,12 @@ if (process.platform !== "linux")
 const arch = arches[process.arch] ?? process.arch;
 const target = join(root, "build", "bin", arch);
 mkdirSync(target, { recursive: true });
-const found = tools();
-for (const name of ["helm", "kubectl"]) {
+const names = ["helm", "kubectl"];
+// What the user has on PATH is nothing for an image.
+const env = { ...process.env, OWN_TOOLS: "false" };
+await setup(names, env);
+const found = tools(env, names);
+for (const name of names) {
   copyFileSync(found[name], join(target, name));
   chmodSync(join(target, name), 0o755);
 }

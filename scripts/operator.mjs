@@ -43,13 +43,17 @@ function settings({ namespace, modulesDir, globalHooksDir, helm, dir, port, sock
     ...flag("namespace", namespace),
     ...flag("modules-dir", modulesDir),
     ...flag("global-hooks-dir", globalHooksDir),
-    ...flag("helm-bin", helm ?? tools()[process.env.HELM || "helm"]),
+    ...flag("helm-bin", helm ?? helmUnderTest()),
     ...flag("tmp-dir", join(dir, "tmp")),
     ...flag("listen-address", "127.0.0.1"),
     ...flag("listen-port", port),
     ...flag("debug-unix-socket", socket),
     ...args,
   ];
+}
+
+function helmUnderTest(name = process.env.HELM || "helm") {
+  return tools(process.env, [name])[name];
 }
 
 /** Settings left in the caller's shell must not change what is tested. */

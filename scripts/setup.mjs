@@ -36,7 +36,7 @@ export async function setup(wanted = toolNames, env = process.env) {
   }
 }
 
-const missingOf = (wanted, env) => locate(env).missing.filter((tool) => wanted.includes(tool));
+const missingOf = (wanted, env) => locate(env, wanted).missing;
 
 function makeCache(env) {
   const dir = cacheDir(env);

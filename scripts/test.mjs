@@ -3,13 +3,15 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { execa } from "execa";
-import { modernNode } from "./setup/tools.mjs";
+import { modernNode, tools, toolsEnv } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
 
 const reports = mkdtempSync(join(tmpdir(), "test-reports-"));
 const totals = { passed: 0, failed: 0 };
 const env = {
   ...process.env,
+  // Looked for once.
+  ...toolsEnv(tools()),
   PATH: `${join(root, "node_modules", ".bin")}${delimiter}${process.env.PATH}`,
   // The operator under test is the program users run.
   OPERATOR_BUNDLE: process.env.OPERATOR_BUNDLE ?? "true",

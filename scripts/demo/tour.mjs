@@ -50,8 +50,8 @@ async function configMapIsFollowed(demo) {
 
 async function clusterIsFollowed(demo) {
   demo.step("Label a namespace: guard-rails follows");
-  const { kubectl } = demo.cluster;
-  await kubectl(["create", "namespace", "shop"]);
+  const { kubectl, createNamespace } = demo.cluster;
+  await createNamespace("shop");
   await kubectl(["label", "namespace", "shop", "guard-rails=true"]);
   const kinds =
     "limitrange/guard-rails,resourcequota/guard-rails,networkpolicy/guard-rails-default-deny".split(",");

@@ -1,8 +1,8 @@
 // The npm dependencies: installed when they are not what package-lock.json says.
-import { readFileSync } from "node:fs";
+import { accessSync, constants, readFileSync } from "node:fs";
 import { delimiter, join, sep } from "node:path";
 import { say, step } from "./progress.mjs";
-import { onPath } from "./tools.mjs";
+import { own as ownTool } from "./tools.mjs";
 
 /** True when every package the lock file asks for is installed in that version (optional ones may be absent). */
 export function dependenciesCurrent(root) {
@@ -28,17 +28,31 @@ function packagesOf(file) {
 export function npmEnv(env) {
   const path = (env.PATH ?? "").split(delimiter).filter((dir) => !dir.endsWith(`node_modules${sep}.bin`));
   const own = { ...env, PATH: path.join(delimiter) };
-  return onPath("jq", own) ? { ...own, NODE_JQ_SKIP_INSTALL_BINARY: "true" } : own;
+  return ownTool("jq", own) ? { ...own, NODE_JQ_SKIP_INSTALL_BINARY: "true" } : own;
+}
+
+export function isWritable(dir) {
+  try {
+    accessSync(dir, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** `npm ci` where needed. Throws with the end of npm's output when it fails. */
 export async function installDependencies(root, env) {
   if (dependenciesCurrent(root)) return;
+  if (!isWritable(root))
+    throw new Error(
+      `${root} cannot be written, and its node_modules is not what package-lock.json asks for: copy the checkout to where you may write.`,
+    );
   const args = ["ci", "--no-audit", "--no-fund"];
   const { ok, output } = await step("npm ci", "npm", { args, cwd: root, env: npmEnv(env) });
   if (!ok)
     throw new Error(
       `npm ci failed:\n${output}\nIt needs the package registry: check the network and run again.`,
     );
-  if (!onPath("jq", env)) say("no jq on PATH: the one of node-jq is used where its download was possible");
+  if (!ownTool("jq", env))
+    say("no jq 1.6 or later on PATH: the one of node-jq is used where its download was possible");
 }

@@ -1,7 +1,29 @@
-// Where each binary is: named by the user, or in the cache. Looks only; `setup.mjs` gets what is missing.
+// Where each binary is: named by the user, in the cache, or on PATH. Looks only; `setup.mjs` gets what is missing.
+import { spawnSync } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join, resolve, sep } from "node:path";
-import { cacheDir, root, toolNames } from "./versions.mjs";
+import { cacheDir, root, toolNames, versions } from "./versions.mjs";
+
+/**
+ * A tool on PATH is used when it is of the same major version and not of an older minor one; kubectl may be one older.
+ * The controller manager is not among them: it may not be newer than the API server.
+ */
+const ownTools = {
+  etcd: { oldest: versions.etcd, names: ["etcd"], args: ["--version"] },
+  "kube-apiserver": { oldest: versions.kubernetes, names: ["kube-apiserver"], args: ["--version"] },
+  kubectl: { oldest: oneMinorLess(versions.kubernetes), names: ["kubectl"], args: ["version", "--client"] },
+  helm: { oldest: versions.helm, names: ["helm"], args: ["version", "--short"] },
+  helm3: { oldest: versions.helm3, names: ["helm3", "helm"], args: ["version", "--short"] },
+  jq: { oldest: "1.6", names: ["jq"], args: ["--version"] },
+};
+
+function oneMinorLess(version) {
+  const [major, minor] = version.split(".");
+  return `${major}.${minor - 1}`;
+}
+
+/** What a program on PATH says of its version, by its path: asking takes a tenth of a second. */
+const told = new Map();
 
 /** Variable that names one tool: the names the Kubernetes test tooling uses, and ours beside them. */
 export function variableOf(tool) {
@@ -23,18 +45,41 @@ export function onPath(name, env = process.env) {
   return dirs.map((dir) => resolve(dir, name)).find(isExecutable);
 }
 
+/** The tool on PATH when it is new enough; undefined otherwise, and with OWN_TOOLS=false. */
+export function own(tool, env = process.env) {
+  if (env.OWN_TOOLS === "false" || !(tool in ownTools)) return undefined;
+  const { oldest, names, args } = ownTools[tool];
+  const paths = names.map((name) => onPath(name, env)).filter((path) => path !== undefined);
+  return paths.find((path) => newEnough(versionOf(path, args, env), oldest));
+}
+
+function versionOf(path, args, env) {
+  if (!told.has(path)) {
+    const { stdout } = spawnSync(path, args, { env, encoding: "utf8", timeout: 5000 });
+    told.set(path, /\d+\.\d+/.exec(stdout ?? "")?.[0]);
+  }
+  return told.get(path);
+}
+
+function newEnough(version = "", oldest) {
+  const [major, minor] = version.split(".").map(Number);
+  const [sameMajor, leastMinor] = oldest.split(".").map(Number);
+  return major === sameMajor && minor >= leastMinor;
+}
+
 /**
  * Where the tools are, without getting any: `{ found: {name: path}, missing: [name] }`.
- * Order: `TEST_ASSET_<TOOL>` (a path, or a name on PATH), `KUBEBUILDER_ASSETS`, the cache.
- * Throws when the user names something that is not there.
+ * Order: `TEST_ASSET_<TOOL>` (a path, or a name on PATH), `KUBEBUILDER_ASSETS`, the cache, and what is on PATH and new
+ * enough. Throws when the user names something that is not there.
  */
-export function locate(env = process.env) {
+export function locate(env = process.env, names = toolNames) {
   const found = {};
-  for (const tool of toolNames) {
-    const path = named(tool, env) ?? inDir(env.KUBEBUILDER_ASSETS, tool) ?? inDir(cacheDir(env), tool);
+  for (const tool of names) {
+    const path =
+      named(tool, env) ?? inDir(env.KUBEBUILDER_ASSETS, tool) ?? inDir(cacheDir(env), tool) ?? own(tool, env);
     if (path) found[tool] = path;
   }
-  return { found, missing: toolNames.filter((tool) => !(tool in found)) };
+  return { found, missing: names.filter((tool) => !(tool in found)) };
 }
 
 function named(tool, env) {
@@ -52,9 +97,9 @@ function inDir(dir, tool) {
   return path && isExecutable(path) ? path : undefined;
 }
 
-/** Every tool's path by name; throws when one is missing, saying what to run. */
-export function tools(env = process.env) {
-  const { found, missing } = locate(env);
+/** Each tool's path by its name; throws when one is missing, saying what to run. */
+export function tools(env = process.env, names = toolNames) {
+  const { found, missing } = locate(env, names);
   if (missing.length > 0) throw new Error(`missing: ${missing.join(", ")}. Run "npm run setup" first.`);
   return found;
 }

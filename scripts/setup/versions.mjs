@@ -7,6 +7,8 @@ export const versions = { kubernetes: "1.36.3", etcd: "3.6.9", helm: "4.3.1", he
 
 /** The tools by the name of their file in the cache. */
 export const toolNames = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "helm", "helm3"];
+/** What a control plane without a controller manager needs, and an operator on it: all that the demo needs. */
+export const demoTools = ["etcd", "kube-apiserver", "kubectl", "helm"];
 
 /** The top of this checkout. */
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));

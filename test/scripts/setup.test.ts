@@ -1,14 +1,15 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { build, countdown } from "../../scripts/setup/gobuild.mjs";
 import { proxyFor } from "../../scripts/setup/proxy.mjs";
 import { checksumIn, checksums, choose, mirrored, releasesFor } from "../../scripts/setup/releases.mjs";
 import { dependenciesCurrent, npmEnv } from "../../scripts/setup/npm.mjs";
 import { lock } from "../../scripts/setup/lock.mjs";
 import { locate, variableOf } from "../../scripts/setup/tools.mjs";
-import { cacheDir, cacheRoot, toolNames } from "../../scripts/setup/versions.mjs";
+import { cacheDir, cacheRoot, toolNames, versions } from "../../scripts/setup/versions.mjs";
 
 let dir = "";
 beforeEach(() => {
@@ -68,9 +69,40 @@ describe("where a tool is looked for", () => {
     expect(variableOf("kube-apiserver")).toBe("TEST_ASSET_KUBE_APISERVER");
   });
 
-  test("another tool on PATH is not taken", () => {
-    executable("bin", "kubectl");
-    expect(locate(env({ PATH: join(dir, "bin") })).found).toEqual({});
+  describe("on PATH", () => {
+    const saying = (name: string, text: string) => {
+      const file = executable("bin", name);
+      writeFileSync(file, `#!/bin/sh\necho '${text}'\n`);
+      return file;
+    };
+    const onPath = (more = {}) => locate(env({ PATH: join(dir, "bin"), ...more })).found;
+    const [major = "", minor = ""] = versions.kubernetes.split(".");
+
+    test("is used when it is new enough, and the cache before it", () => {
+      const kubectl = saying("kubectl", `Client Version: v${major}.${Number(minor) - 1}.0`);
+      const helm = saying("helm", `v${versions.helm}+g1234`);
+      const etcd = saying("etcd", `etcd Version: ${versions.etcd}`);
+      const server = saying("kube-apiserver", `Kubernetes v${versions.kubernetes}`);
+      expect(onPath()).toEqual({ kubectl, helm, etcd, "kube-apiserver": server });
+      const cached = inCache("kubectl");
+      expect(onPath()).toMatchObject({ kubectl: cached, helm });
+    });
+
+    test("helm of the older major version is helm 3", () => {
+      const helm = saying("helm", `v${versions.helm3}+g1234`);
+      expect(onPath()).toEqual({ helm3: helm });
+    });
+
+    test("is left alone when it is too old, says nothing of its version, or OWN_TOOLS is false", () => {
+      saying("kubectl", `Client Version: v${major}.${Number(minor) - 2}.9`);
+      saying("etcd", "etcd Version: 2.99.0");
+      saying("helm", "no version");
+      executable("bin", "kube-apiserver");
+      saying("kube-controller-manager", `Kubernetes v${versions.kubernetes}`);
+      saying("helm3", `v${versions.helm3}`);
+      expect(Object.keys(onPath())).toEqual(["helm3"]);
+      expect(onPath({ OWN_TOOLS: "false" })).toEqual({});
+    });
   });
 });
 
@@ -156,6 +188,41 @@ describe("checksums", () => {
   });
 });
 
+describe("building with Go", () => {
+  test("tells how far it is and what is left: by what it took elsewhere, then by its own pace", () => {
+    let minute = 0;
+    const { onText, detail } = countdown(200, 8, () => minute * 60_000);
+    expect(detail()).toBe("0 of 200 packages, about 8 min left (8 min elsewhere)");
+    minute = 3;
+    expect(detail()).toContain("about 5 min left");
+    onText(Array.from({ length: 50 }, (_, at) => `package/${at}\n`).join(""));
+    expect(detail()).toBe("50 of 200 packages, about 9 min left (8 min elsewhere)");
+  });
+
+  test("begins with what takes longest, names what failed, and leaves nothing half done", async () => {
+    const log = join(dir, "log");
+    const go = executable("bin", "go");
+    const script = [
+      "#!/bin/sh",
+      "[ $1 = build ] || exit 1",
+      `echo "$*" >>'${log}'`,
+      'case "$*" in *cmd/helm) exit 1 ;; esac',
+      'while [ "$1" != -o ]; do shift; done',
+      'case "$2" in */) touch "$2/kube-apiserver" "$2/kubectl" ;; *) touch "$2" ;; esac',
+    ];
+    writeFileSync(go, script.join("\n"));
+    const failures = await build({
+      go,
+      missing: ["etcd", "helm", "kube-apiserver", "kubectl"],
+      dir,
+      env: process.env,
+    });
+    expect(failures).toEqual([expect.stringMatching(/^go build helm failed/)]);
+    expect(readFileSync(log, "utf8").split("\n")[0]).toContain("k8s.io/kubernetes/cmd/kube-apiserver");
+    expect(readdirSync(dir).toSorted()).toEqual(["bin", "etcd", "kube-apiserver", "kubectl", "log"]);
+  });
+});
+
 describe("npm dependencies", () => {
   const lockFile = (path: string, packages: Record<string, object>) => {
     mkdirSync(join(dir, path, ".."), { recursive: true });
@@ -179,9 +246,12 @@ describe("npm dependencies", () => {
     expect(dependenciesCurrent(dir)).toBe(current);
   });
 
-  test("a jq on PATH spares the download of another", () => {
-    executable("bin", "jq");
+  test("a jq on PATH that is new enough spares the download of another", () => {
+    const jq = executable("bin", "jq");
+    writeFileSync(jq, "#!/bin/sh\necho jq-1.6\n");
     expect(npmEnv({ PATH: join(dir, "bin") })).toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY", "true");
+    writeFileSync(executable("old", "jq"), "#!/bin/sh\necho jq-1.5\n");
+    expect(npmEnv({ PATH: join(dir, "old") })).not.toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY");
     expect(npmEnv({ PATH: dir })).not.toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY");
   });
 

@@ -1,0 +1,115 @@
+// The cluster of the demo: a control plane of its own, or one that the user has, which is left as it was found.
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { kubectl as runKubectl, startCluster } from "../control-plane.mjs";
+import { tools } from "../setup/tools.mjs";
+import { demoTools } from "../setup/versions.mjs";
+import { agreed } from "./ask.mjs";
+
+const run = promisify(execFile);
+/** On all that the demo itself makes in a cluster; what its releases make goes with them. */
+const label = "addon-operator-demo";
+const crds = ["addonmodules", "addonoperators"];
+
+/**
+ * Resolves to what the tour works on: `{ dir, server, bin, kubeconfig, kubectl, createNamespace, stop }`. The control
+ * plane of its own has no controller manager, so that namespaces are not deleted there.
+ */
+export async function openCluster({ kubeconfig, ...how }) {
+  const cluster = kubeconfig
+    ? await usersCluster(kubeconfig, how)
+    : await startCluster({ controllerManager: false, tools: demoTools });
+  const createNamespace = (name) => {
+    const metadata = { name, labels: { [label]: "true" } };
+    const namespace = { apiVersion: "v1", kind: "Namespace", metadata };
+    return cluster.kubectl(["create", "-f", "-"], JSON.stringify(namespace));
+  };
+  return { ...cluster, createNamespace };
+}
+
+/** The current context of that file alone, whatever becomes of the file meanwhile. */
+async function usersCluster(file, { yes, namespace, say }) {
+  const bin = tools(process.env, ["kubectl", "helm"]);
+  if (!existsSync(file)) throw new Error(`--kubeconfig ${file}: there is no such file`);
+  const view = ["config", "view", "--minify", "--flatten", "--raw", "-o", "json"];
+  const config = JSON.parse(await runKubectl({ bin, kubeconfig: file }, view));
+  const dir = mkdtempSync(join(tmpdir(), "demo-"));
+  const kubeconfig = join(dir, "kubeconfig");
+  writeFileSync(kubeconfig, JSON.stringify(config), { mode: 0o600 });
+  const kubectl = (args, input) => runKubectl({ bin, kubeconfig }, args, input);
+  const own = { dir, bin, kubeconfig, kubectl, server: config.clusters[0].cluster.server };
+  try {
+    const left = await checked(own, namespace);
+    const where = `${config["current-context"]}, ${own.server}`;
+    if (!yes) await mustAgree(where);
+    if (left) await cleanUp(own, namespace, say);
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  }
+  const stop = async () => {
+    await cleanUp(own, namespace, say);
+    rmSync(dir, { recursive: true, force: true });
+  };
+  return { ...own, stop };
+}
+
+/** Refuses a cluster where something of the demo's names is somebody else's; true when an earlier demo left something. */
+async function checked({ kubectl }, namespace) {
+  const [allowed] = (await kubectl(["auth", "can-i", "*", "*", "-A"]).catch(({ message }) => message)).split(
+    "\n",
+  );
+  if (allowed.trim() !== "yes") throw new Error(`the demo needs all rights in the cluster: ${allowed}`);
+  const namespaces = await kubectl([
+    "get",
+    "namespace",
+    "-o",
+    `jsonpath={range .items[*]}{.metadata.name}={.metadata.labels.${label}} {end}`,
+  ]);
+  const mine = namespaces.includes(`${namespace}=true`);
+  const other = [namespace, "shop"].find((name) => namespaces.split(" ").includes(`${name}=`));
+  if (other) throw new Error(`namespace ${other} is there already and not the demo's: nothing was changed`);
+  const found = await kubectl(["get", "crd", "-o", "name"]);
+  const crd = crds.find((name) => found.includes(`/${name}.`));
+  if (crd && !mine)
+    throw new Error(
+      `the cluster has the CRD ${crd}, so an operator may be at work there: nothing was changed`,
+    );
+  return mine || namespaces.includes("shop=true");
+}
+
+async function mustAgree(where) {
+  if (!process.stdin.isTTY)
+    throw new Error(
+      "the demo writes to that cluster, and nobody is there to be asked: --yes says that it may",
+    );
+  const what =
+    "namespaces addon-operator and shop, two CRDs, PriorityClasses, and an annotation on namespaces made meanwhile";
+  if (!(await agreed(`The demo writes to ${where}: ${what}. At the end it removes all of it. Go on?`)))
+    throw new Error("nothing was changed");
+}
+
+/** Without the operator, so that it works after whatever became of one. */
+async function cleanUp({ bin, kubeconfig, kubectl }, namespace, say) {
+  say("removing what the demo made in the cluster …");
+  const query = [
+    "get",
+    "secret",
+    "-n",
+    namespace,
+    "-l",
+    "owner=helm",
+    "-o",
+    "jsonpath={.items[*].metadata.labels.name}",
+  ];
+  const releases = new Set((await kubectl(query)).split(" ").filter((name) => name !== ""));
+  for (const release of releases)
+    await run(bin.helm, ["uninstall", release, "--no-hooks", "-n", namespace, "--kubeconfig", kubeconfig]);
+  await kubectl(["delete", "namespace", "-l", `${label}=true`, "--timeout=120s"]);
+  const names = (await kubectl(["get", "crd", "-o", "name"])).split("\n");
+  const own = names.filter((name) => crds.some((crd) => name.includes(`/${crd}.`)));
+  if (own.length > 0) await kubectl(["delete", ...own, "--timeout=60s"]);
+}

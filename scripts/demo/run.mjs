@@ -1,0 +1,114 @@
+// The demo itself, when all that it needs is in place: `scripts/demo.mjs` gets it.
+import { appendFileSync } from "node:fs";
+import { join } from "node:path";
+import { bundle } from "../build.mjs";
+import { startOperator } from "../operator.mjs";
+import { isWritable } from "../setup/npm.mjs";
+import { root } from "../setup/versions.mjs";
+import { parseOptions } from "./ask.mjs";
+import { openCluster } from "./clusters.mjs";
+import { tour } from "./tour.mjs";
+
+const namespace = "addon-operator";
+const running = {};
+const started = performance.now();
+const { once, kubeconfig, yes, verbose, ...options } = parseOptions();
+/** A checkout that cannot be written takes no bundle. */
+const sources = options.sources || !isWritable(root);
+
+const say = (text) => console.log(text);
+const at = () => `${((performance.now() - started) / 1000).toFixed(1)} s`.padStart(7);
+const step = (text) => say(`\n\u001b[1m[${at()}] ${text}\u001b[0m`);
+
+async function demo() {
+  if (!sources) {
+    step("Bundle the operator");
+    const { bytes } = await bundle();
+    say(`dist/main.js, ${(bytes / 1024 / 1024).toFixed(1)} MiB`);
+  }
+  step(kubeconfig ? `Look at the cluster of ${kubeconfig}` : "Start etcd and kube-apiserver");
+  running.cluster = await openCluster({ kubeconfig, yes, namespace, say });
+  const { cluster } = running;
+  say(`${cluster.server}, everything below ${cluster.dir}`);
+  step(`Create the namespace and the ConfigMap ${namespace}, start the operator on examples/`);
+  await cluster.createNamespace(namespace);
+  await cluster.kubectl(["create", "configmap", namespace, "-n", namespace]);
+  const log = join(cluster.dir, "operator.log");
+  running.operator = await startOperator({
+    kubeconfig: cluster.kubeconfig,
+    namespace,
+    modulesDir: join(root, "examples", "modules"),
+    globalHooksDir: join(root, "examples", "global-hooks"),
+    bundle: sources ? undefined : true,
+    env: { LOG_TYPE: "text" },
+    onLine: (line) => {
+      appendFileSync(log, `${line}\n`);
+      if (verbose) say(`          ${line}`);
+    },
+  });
+  await running.operator.waitReady();
+  await tour({ cluster, operator: running.operator, namespace, step, say });
+}
+
+function hints() {
+  const { cluster, operator } = running;
+  step("It stays up until Ctrl-C. In another terminal:");
+  say(`
+  export KUBECONFIG=${cluster.kubeconfig}
+  export PATH=${join(cluster.bin.kubectl, "..")}:$PATH
+  kubectl -n ${namespace} get addonmodules -o wide --watch
+  kubectl -n ${namespace} edit configmap ${namespace}       # try: priorityClassesEnabled: "false"
+  kubectl -n ${namespace} get addonmodule trust-bundle -o yaml
+  kubectl create namespace blog; kubectl label namespace blog guard-rails=true; kubectl -n blog get quota,limits,netpol
+  curl -s ${operator.url}/metrics | grep module
+  DEBUG_UNIX_SOCKET=${operator.socket} node ${join(root, sources ? "src/main.ts" : "dist/main.js")} queue list
+  tail -f ${join(cluster.dir, "operator.log")}
+`);
+}
+
+let stopping;
+/** Stops everything, once; false when the operator did not end as it should. */
+function stopAll() {
+  stopping ??= (async () => {
+    const exit = await running.operator?.stop();
+    await running.cluster?.stop();
+    return exit === undefined || exit.code === 0;
+  })();
+  return stopping;
+}
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
+  process.on(signal, () => {
+    if (!running.cluster || stopping) process.exit(130);
+    say("\nstopping …");
+    void stopAll().then(
+      () => process.exit(once ? 130 : 0),
+      (error) => (notStopped(error), process.exit(1)),
+    );
+  });
+
+function notStopped({ message }) {
+  console.error(`\u001b[1mNot everything could be stopped and removed: ${message}\u001b[0m`);
+  if (kubeconfig) console.error("Run the same command again: it first removes what an earlier one left.");
+}
+
+async function main() {
+  await demo();
+  if (!once) {
+    hints();
+    await running.operator.exit;
+    throw new Error("the operator ended by itself");
+  }
+  step(kubeconfig ? "Stop the operator, remove what it made" : "Stop the operator and the control plane");
+  if (!(await stopAll())) throw new Error("the operator did not end with 0");
+  step("All steps as expected, nothing left running.");
+}
+
+try {
+  await main();
+} catch (error) {
+  console.error(`\n\u001b[1mFAILED: ${error.message}\u001b[0m`);
+  if (running.operator) console.error(running.operator.lines.slice(-30).join("\n"));
+  process.exitCode = 1;
+  await stopAll().catch(notStopped);
+}

@@ -1,0 +1,84 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startCluster } from "../../scripts/control-plane.mjs";
+import type { ControlPlane } from "../../scripts/control-plane.mjs";
+import { root } from "../../scripts/setup/versions.mjs";
+
+/** One as a user has it: with a controller manager, and nobody else's work in it. */
+let plane: ControlPlane;
+beforeAll(async () => {
+  plane = await startCluster();
+});
+afterAll(() => plane.stop());
+
+function demo(...args: string[]) {
+  // The bundle is in use by other tests.
+  const command = [join(root, "scripts", "demo", "run.mjs"), "--once", "--sources", ...args];
+  const child = spawn(process.execPath, command, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  let told = "";
+  const heard: (() => void)[] = [];
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (text) => {
+      told += text;
+      heard.forEach((each) => each());
+    });
+  const ended = new Promise<{ code: number | null; told: string }>((done) =>
+    child.once("close", (code) => done({ code, told })),
+  );
+  const says = (text: string) => new Promise<void>((done) => heard.push(() => told.includes(text) && done()));
+  return { child, ended, says };
+}
+
+const kinds = "namespaces,customresourcedefinitions,priorityclasses,clusterroles,clusterrolebindings";
+const everything = (): Promise<string> => plane.kubectl(["get", kinds, "-o", "name"]);
+const onIt = (...more: string[]): ReturnType<typeof demo> => demo("--kubeconfig", plane.kubeconfig, ...more);
+
+describe("the demo on a cluster that is there already", () => {
+  test("comes true, and leaves nothing behind", { timeout: 180_000 }, async () => {
+    const before = await everything();
+    const { code, told } = await onIt("--yes").ended;
+    expect(told).toContain("All steps as expected, nothing left running.");
+    expect(code).toBe(0);
+    expect(await everything()).toBe(before);
+  });
+
+  test("writes nothing when there is nobody to be asked", async () => {
+    const before = await everything();
+    const { code, told } = await onIt().ended;
+    expect(code).toBe(1);
+    expect(told).toContain("nobody is there to be asked: --yes says that it may");
+    expect(await everything()).toBe(before);
+  });
+
+  test("cleans up when it is ended halfway", { timeout: 180_000 }, async () => {
+    const before = await everything();
+    const { child, ended, says } = onIt("--yes");
+    await says("PriorityClass batch-low was there");
+    child.kill("SIGTERM");
+    expect((await ended).code).toBe(130);
+    expect(await everything()).toBe(before);
+  });
+
+  test("removes what one left that was killed", { timeout: 180_000 }, async () => {
+    const before = await everything();
+    const first = onIt("--yes");
+    await first.says("The operator is ready");
+    first.child.kill("SIGKILL");
+    await first.ended;
+    expect(await everything()).not.toBe(before);
+    const second = onIt("--yes");
+    await second.says("Create the namespace");
+    second.child.kill("SIGTERM");
+    await second.ended;
+    expect(await everything()).toBe(before);
+  });
+
+  test("touches no namespace that is somebody else's", async () => {
+    await plane.kubectl(["create", "namespace", "shop"]);
+    const { code, told } = await onIt("--yes").ended;
+    expect(code).toBe(1);
+    expect(told).toContain("namespace shop is there already and not the demo's: nothing was changed");
+    await plane.kubectl(["delete", "namespace", "shop"]);
+  });
+});
