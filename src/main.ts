@@ -34,6 +34,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   version: () => print(`addon-operator ${VERSION}\n`),
   hook: (args, env) => offline("hook", args, env),
   lint: (args, env) => offline("lint", args, env),
+  new: (args, env) => offline("new", args, env),
   ...Object.fromEntries(
     DEBUG_COMMANDS.map((name): [string, Command] => [name, (args, env) => debug([name, ...args], env)]),
   ),
@@ -51,7 +52,11 @@ async function main(args: readonly string[], env: Environment): Promise<number> 
   return command(rest, env);
 }
 
-async function offline(command: "hook" | "lint", args: readonly string[], env: Environment): Promise<number> {
+async function offline(
+  command: "hook" | "lint" | "new",
+  args: readonly string[],
+  env: Environment,
+): Promise<number> {
   const { runOffline } = await import("./offline/index.ts");
   const { text, code } = await runOffline(command, args, env);
   print(text);

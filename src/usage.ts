@@ -23,6 +23,10 @@ const COMMANDS: readonly (readonly [string, string])[] = [
     "run one hook without a cluster and print what it would change",
   ],
   [
+    "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL]",
+    "write a module into --modules-dir (default modules), of a public chart or of its own",
+  ],
+  [
     "lint [--rbac] [--values FILE] DIR…",
     "check modules and hooks without a cluster, or print the RBAC rules they need",
   ],

@@ -67,7 +67,7 @@ describe("usage", () => {
   it("says how the offline commands are used", async () => {
     const missing = async (...args: string[]) => hookRun(...args);
     await expect(missing("x")).rejects.toThrow(/usage: addon-operator hook run PATH --context FILE/);
-    await expect(missing("x", "--context")).rejects.toThrow(/--context: needs a file/);
+    await expect(missing("x", "--context")).rejects.toThrow(/--context: needs a value/);
     await expect((async () => lint())()).rejects.toThrow(UsageError);
   });
 

@@ -4,15 +4,20 @@ import { UsageError, parseSettings } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { runHookOffline } from "./try-hook.ts";
 import { lintDirs, rbacOf } from "./lint.ts";
+import { writeModule } from "./new/new-module.ts";
 import type { Printed } from "./surroundings.ts";
 
-/** Runs `hook run` or `lint`. Exit code 1 when the hook fails or lint finds something. Throws UsageError. */
+const COMMANDS = { hook, lint, new: newModule };
+
+/**
+ * Runs `hook run`, `lint` or `new module`. Exit code 1 when the hook fails or lint finds something. Throws UsageError.
+ */
 export function runOffline(
-  command: "hook" | "lint",
+  command: keyof typeof COMMANDS,
   args: readonly string[],
   env: Environment,
 ): Promise<Printed> {
-  return command === "hook" ? hook(args, env) : lint(args, env);
+  return COMMANDS[command](args, env);
 }
 
 const HOOK_FLAGS = ["--context", "--values", "--config-values"] as const;
@@ -41,10 +46,30 @@ function split(rest: readonly string[]): { words: string[]; files: Map<string, s
     const equals = arg.indexOf("=");
     const name = equals < 0 ? arg : arg.slice(0, equals);
     const file = equals < 0 ? queue.shift() : arg.slice(equals + 1);
-    if (file === undefined || file === "") throw new UsageError([`${name}: needs a file`]);
+    if (file === undefined || file === "") throw new UsageError([`${name}: needs a value`]);
     files.set(name, file);
   }
   return { words, files };
+}
+
+const CHART_FLAGS = ["--chart", "--version", "--repo"] as const;
+const NEW_USAGE =
+  "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL]";
+
+async function newModule(args: readonly string[], env: Environment): Promise<Printed> {
+  const { settings, rest } = parseSettings(args, env, CHART_FLAGS);
+  const { words, files: flags } = split(rest);
+  const [what, name, extra] = words;
+  if (what !== "module" || name === undefined || extra !== undefined)
+    throw new UsageError([`usage: addon-operator ${NEW_USAGE}`]);
+  const [chart, version, repo] = CHART_FLAGS.map((flag) => flags.get(flag));
+  if (chart === undefined && (version ?? repo) !== undefined)
+    throw new UsageError(["--version and --repo say where --chart comes from: name it"]);
+  return writeModule(
+    { name, chart: chart === undefined ? undefined : { ref: chart, version, repo } },
+    settings,
+    env,
+  );
 }
 
 async function lint(args: readonly string[], env: Environment): Promise<Printed> {

@@ -85,7 +85,8 @@ interface LintTools {
   readonly found: Findings;
 }
 
-function archivesIn(settings: Settings, scope: Scope): ChartArchives {
+/** Where charts that are archives are unpacked while a sub-command runs. */
+export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
   const archives = new ChartArchives(settings.tmpDir);
   scope.add(() => archives.close());
   return archives;

@@ -38,6 +38,7 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ],
   ["kubectl create configmap addon-operator", "scripts/capture.mjs"],
   ["kubectl describe addonmodule priority-classes", "scripts/capture/commands.mjs"],
+  ["kubectl patch configmap addon-operator ", "test/integration/first-module.test.ts"],
   ["kubectl ", "test/integration/docs-commands.test.ts"],
 ];
 
@@ -69,12 +70,13 @@ test.each(startingWith("npm ", "node ", "docker "))("$page: $text", (line) => {
 });
 
 /** Offline commands are run in these tests, with every flag that is printed. */
-const OFFLINE = text("test/main.test.ts") + text("test/lint-charts.test.ts");
+const OFFLINE =
+  text("test/main.test.ts") + text("test/lint-charts.test.ts") + text("test/new-module.test.ts");
 
 /** Whether the program understands the words after its name. */
 function isUnderstood([name = "", ...rest]: readonly string[]): boolean {
   if (name === "--help" || name === "start") return parseSettings(rest, {}).rest.length === 0;
-  if (name === "lint" || name === "hook")
+  if (name === "lint" || name === "hook" || name === "new")
     return rest.filter((word) => word.startsWith("--")).every((flag) => OFFLINE.includes(`"${flag}"`));
   return callOf(parseSettings([name, ...rest], {}, CLI_FLAGS).rest).path.startsWith("/");
 }

@@ -44,14 +44,23 @@ export async function findChart(
   const { path, digest } = place;
   const full = inside(dir, path);
   if (full === undefined) throw refused(dir, "path", "names nothing below the module's directory");
-  const isPacked = stat(full)?.isDirectory() !== true;
-  const unpacked = isPacked ? await archives.unpack(full) : { dir: full, digest: undefined };
-  if (digest !== undefined) checkDigest(dir, digest, unpacked.digest ?? digestOf(full));
-  const chartDir = unpacked.dir;
+  const opened = await openChart(full, archives);
+  if (digest !== undefined) checkDigest(dir, digest, opened.digest());
+  const chartDir = opened.dir;
   if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true)
     throw refused(dir, "path", "holds no Chart.yaml: it is no chart");
   const crdFiles = crdsBelow(chartDir).map((rel) => join(chartDir, rel));
   return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
+}
+
+/** A chart's directory, where an archive is unpacked, and the digest that `module.yaml` may name. */
+export async function openChart(
+  path: string,
+  archives: ChartArchives,
+): Promise<{ dir: string; digest: () => string }> {
+  if (stat(path)?.isDirectory() === true) return { dir: path, digest: () => digestOf(path) };
+  const { dir, digest } = await archives.unpack(path);
+  return { dir, digest: () => digest };
 }
 
 function refused(dir: string, key: keyof ChartPlace, message: string): ProblemError {

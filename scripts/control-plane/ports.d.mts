@@ -1,0 +1,2 @@
+/** Free TCP ports of the loopback. */
+export declare function freePorts(count: number): Promise<number[]>;

@@ -1,0 +1,112 @@
+/** The sub-command `new module`. */
+
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+import type { Environment, Settings } from "../../config.ts";
+import { camelCase, toYaml } from "../../lib/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import { openChart, refuseName, splitEntryName } from "../../modules/index.ts";
+import { archivesIn, lintDirs } from "../lint.ts";
+import { scoped } from "../surroundings.ts";
+import type { Printed } from "../surroundings.ts";
+import { schemaOfChart } from "./chart-schema.ts";
+import { getChart } from "./get-chart.ts";
+import type { ChartSource } from "./get-chart.ts";
+
+/** A module to write. */
+export interface NewModule {
+  /** `NAME` or `NUMBER-NAME`. */
+  readonly name: string;
+  /** Undefined: a chart of its own to begin with. */
+  readonly chart: ChartSource | undefined;
+}
+
+/**
+ * Writes a module that is switched on, checks it, and tells what to type next. All of it is there at the end, or
+ * nothing. Throws ProblemError.
+ */
+export async function writeModule(
+  { name: wanted, chart }: NewModule,
+  settings: Settings,
+  env: Environment,
+): Promise<Printed> {
+  const modulesDir = settings.modulesDir?.split(":")[0] ?? "modules";
+  mkdirSync(modulesDir, { recursive: true });
+  const { dir, name } = placeOf(modulesDir, wanted);
+  const draft = mkdtempSync(join(modulesDir, ".new-"));
+  try {
+    put(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
+    const notes =
+      chart === undefined ? ownChart(draft, name) : await publicChart(draft, chart, { settings, env });
+    renameSync(draft, dir);
+    const found = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+    const next = nextCommands(name, modulesDir, settings.namespace);
+    return { text: `${notes.join("")}${found.text}${dir}: written. Next:\n${next}`, code: found.code };
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+/** The directory of the new module: with the number that was given, else ten after the last one. */
+function placeOf(modulesDir: string, wanted: string): { dir: string; name: string } {
+  const entries = readdirSync(modulesDir).map((entry) => splitEntryName(entry, 0));
+  const { name, order } = splitEntryName(wanted, Number.NaN);
+  const file = join(modulesDir, wanted);
+  const refusal = refuseName(name);
+  if (refusal !== undefined)
+    throw new ProblemError([{ file, message: `no module: ${refusal}`, remedy: "choose another name" }]);
+  if (entries.some((entry) => entry.name === name))
+    throw new ProblemError([
+      { file, message: "there is a module of this name", remedy: "choose another name" },
+    ]);
+  const last = Math.max(0, ...entries.map((entry) => entry.order));
+  const number = String(Math.floor(last / 10) * 10 + 10).padStart(3, "0");
+  return { dir: Number.isNaN(order) ? join(modulesDir, `${number}-${name}`) : file, name };
+}
+
+function publicChart(
+  dir: string,
+  source: ChartSource,
+  { settings, env }: { settings: Settings; env: Environment },
+): Promise<string[]> {
+  return scoped(async (scope) => {
+    const path = await getChart(source, dir, { settings, env });
+    const chart = await openChart(join(dir, path), archivesIn(settings, scope));
+    put(dir, "module.yaml", toYaml({ chart: { path, values: "root", digest: chart.digest() } }));
+    const schema = schemaOfChart(chart.dir);
+    if (schema !== undefined) put(dir, "openapi/config-values.yaml", schema);
+    const left = schema === undefined && existsSync(join(chart.dir, "values.schema.json"));
+    return left
+      ? ["note: the chart's values.schema.json cannot be used before helm checks values with it\n"]
+      : [];
+  });
+}
+
+function ownChart(dir: string, name: string): string[] {
+  put(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
+  put(dir, "templates/configmap.yaml", STARTER);
+  return [];
+}
+
+const STARTER = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}
+data:
+  zone: {{ .Values.global.zone | default "none" | quote }}
+`;
+
+function put(dir: string, path: string, text: string): void {
+  mkdirSync(dirname(join(dir, path)), { recursive: true });
+  writeFileSync(join(dir, path), text);
+}
+
+function nextCommands(name: string, modulesDir: string, namespace = "default"): string {
+  const where = `--modules-dir ${modulesDir} --namespace ${namespace}`;
+  return [
+    `  addon-operator plan ${where}\n`,
+    `  addon-operator start ${where}\n`,
+    `  kubectl wait addonmodule/${name} --for=condition=Ready --timeout=5m\n`,
+  ].join("");
+}

@@ -1,0 +1,91 @@
+import { execFile, spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+
+import { freePorts } from "../../scripts/control-plane/ports.mjs";
+import { modernNode } from "../../scripts/setup/tools.mjs";
+import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
+import { chartRepository } from "../support/chart-repository.ts";
+
+// docs/FIRST-MODULE.md, typed line by line.
+
+const repo = join(import.meta.dirname, "../..");
+const page = readFileSync(join(repo, "docs/FIRST-MODULE.md"), "utf8");
+const lines = [...page.matchAll(/^```\n([^]*?)^```$/gm)].flatMap(([, block = ""]) =>
+  block.trim().split("\n"),
+);
+
+const CHART = {
+  "Chart.yaml": "apiVersion: v2\nname: ingress-nginx\nversion: 4.99.0\n",
+  "values.yaml": "controller: {replicaCount: 1}\n",
+  "templates/map.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-controller}
+data: {replicas: "{{ .Values.controller.replicaCount }}"}
+`,
+};
+
+test(
+  "the page's lines take a public chart to Ready, and its values are in force",
+  { timeout: 120_000 },
+  async () => {
+    const root = mkdtempSync(join(tmpdir(), "first-module-"));
+    onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
+    const namespace = await freshNamespace("first-module");
+    const url = await chartRepository({ name: "ingress-nginx", version: "4.99.0" }, CHART);
+    const bin = join(root, "bin");
+    mkdirSync(bin);
+    symlinkSync(cluster().bin.kubectl, join(bin, "kubectl"));
+    symlinkSync(helmUnderTest(), join(bin, "helm"));
+    const program = join(repo, process.env["OPERATOR_BUNDLE"] === undefined ? "src/main.ts" : "dist/main.js");
+    writeFileSync(join(bin, "addon-operator"), `#!/bin/sh\nexec ${modernNode()} ${program} "$@"\n`, {
+      mode: 0o755,
+    });
+    cpSync(cluster().kubeconfig, join(root, "config"));
+    const [port] = await freePorts(1);
+    const env = {
+      PATH: [bin, process.env["PATH"]].join(delimiter),
+      HOME: root,
+      KUBECONFIG: join(root, "config"),
+      NODE_NO_WARNINGS: "1",
+      ADDON_OPERATOR_TMP_DIR: join(root, "tmp"),
+      ADDON_OPERATOR_LISTEN_PORT: String(port),
+      ADDON_OPERATOR_DEBUG_UNIX_SOCKET: join(root, "debug.socket"),
+    };
+    const own = (line: string): string =>
+      line
+        .replace("https://kubernetes.github.io/ingress-nginx", url)
+        .replace("--namespace default", `--namespace ${namespace}`);
+    const type = async (line: string): Promise<string> =>
+      (await promisify(execFile)("sh", ["-e", "-c", own(line)], { cwd: root, env })).stdout;
+    const start = (line: string): void => {
+      const child = spawn("sh", ["-c", `exec ${own(line)}`], { cwd: root, env, stdio: "ignore" });
+      onTestFinished(async () => {
+        const end = new Promise((done) => child.once("exit", done));
+        child.kill();
+        await end;
+      });
+    };
+    await type(`kubectl config set-context --current --namespace=${namespace}`);
+
+    const said: string[] = [];
+    for (const line of lines) {
+      if (line.includes(" start ")) {
+        start(line);
+        await eventually(() => type("kubectl get addonmodule/ingress-nginx"), "the module is there");
+      } else said.push(await type(line));
+    }
+    const [written, plan, , shown] = said;
+    expect(written).toContain("modules/010-ingress-nginx: written. Next:");
+    expect(plan).toContain("install:\n  ingress-nginx:");
+    expect(shown).toMatch(/ingress-nginx +true +True +Ready/);
+    await eventually(
+      async () =>
+        expect(await type("kubectl get cm ingress-nginx-controller -o jsonpath={.data.replicas}")).toBe("2"),
+      "the chart has its value",
+    );
+  },
+);

@@ -1,0 +1,159 @@
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+
+import { tools } from "../scripts/setup/tools.mjs";
+import { parseYaml } from "../src/lib/index.ts";
+import { runOffline } from "../src/offline/index.ts";
+import { compileSchemas } from "../src/values/index.ts";
+import { chartRepository, putFiles } from "./support/chart-repository.ts";
+
+// docs/DEBUG.md, "Without a cluster": `new module`.
+
+let root: string;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "new-module-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+});
+
+function make(...args: string[]): Promise<{ code: number; text: string }> {
+  const env = { PATH: process.env["PATH"], HOME: root, ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };
+  const settings = ["--helm-bin", tools().helm, "--modules-dir", join(root, "modules")];
+  return runOffline("new", ["module", ...settings, ...args], env);
+}
+
+const read = (path: string): string => readFileSync(join(root, "modules", path), "utf8");
+const modules = (): string[] => readdirSync(join(root, "modules")).toSorted();
+
+const CHART = {
+  "Chart.yaml": "apiVersion: v2\nname: public-web\nversion: 3.2.1\n",
+  "values.yaml": "replicas: 1\nname: web\n",
+  "templates/map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Values.name }}'}\n",
+};
+const SCHEMA = {
+  $schema: "http://json-schema.org/draft-07/schema#",
+  required: ["name"],
+  properties: {
+    name: { type: "string", default: "other" },
+    replicas: { type: "integer", minimum: 0 },
+    // Names of values that are keywords of schemas.
+    image: {
+      properties: { default: { type: "string" }, required: { type: "boolean" } },
+      required: ["default"],
+    },
+    strict: { properties: { a: {} }, additionalProperties: false },
+  },
+};
+
+describe("new module", () => {
+  it("pulls a chart, keeps it with its digest, switches it on, and tells what is next", async () => {
+    const repo = await chartRepository({ name: "public-web", version: "3.2.1" }, CHART);
+    const { code, text } = await make(
+      "web-app",
+      "--chart",
+      "public-web",
+      "--repo",
+      repo,
+      "--version",
+      "3.2.1",
+    );
+    const dir = join(root, "modules");
+    const where = `--modules-dir ${dir} --namespace default`;
+    expect([code, text.split("\n")]).toEqual([
+      0,
+      [
+        `${dir}/010-web-app: written. Next:`,
+        `  addon-operator plan ${where}`,
+        `  addon-operator start ${where}`,
+        "  kubectl wait addonmodule/web-app --for=condition=Ready --timeout=5m",
+        "",
+      ],
+    ]);
+    expect(parseYaml(read("010-web-app/module.yaml"), "").value).toEqual({
+      chart: {
+        path: "public-web-3.2.1.tgz",
+        values: "root",
+        digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+      },
+    });
+    expect(read("010-web-app/values.yaml")).toBe("webAppEnabled: true\n");
+    expect(readdirSync(join(dir, "010-web-app")).toSorted()).toEqual([
+      "module.yaml",
+      "public-web-3.2.1.tgz",
+      "values.yaml",
+    ]);
+  });
+
+  it("copies a directory, without its git directory, and gives the next number", async () => {
+    putFiles(join(root, "src"), { ...CHART, ".git/config": "", "templates/.git/x": "" });
+    expect((await make("050-first")).code).toBe(0);
+    const { code, text } = await make("web-app", "--chart", join(root, "src"));
+    expect([code, text]).toEqual([0, expect.stringContaining("060-web-app: written")]);
+    expect(parseYaml(read("060-web-app/module.yaml"), "").value).toMatchObject({ chart: { path: "chart" } });
+    expect(readdirSync(join(root, "modules/060-web-app/chart"))).toEqual([
+      "Chart.yaml",
+      "templates",
+      "values.yaml",
+    ]);
+  });
+
+  it("makes a schema of the chart's own, which requires and fills in nothing", async () => {
+    putFiles(join(root, "src"), { ...CHART, "values.schema.json": JSON.stringify(SCHEMA) });
+    expect((await make("web-app", "--chart", join(root, "src"))).code).toBe(0);
+    const file = "010-web-app/openapi/config-values.yaml";
+    const schemas = compileSchemas({ config: { file, text: read(file) } });
+    expect(schemas.configDefaults({})).toEqual({});
+    const broken = (values: object): string[] =>
+      schemas.validateConfig(values as never).map(({ path }) => path);
+    expect(broken({ more: 1, image: { tag: "x" } })).toEqual([]);
+    expect(broken({ replicas: -1, image: { default: 1 }, strict: { b: 1 } })).toEqual([
+      "/replicas",
+      "/image/default",
+      "/strict/b",
+    ]);
+  });
+
+  it("says that a schema cannot be used beforehand, and leaves it to helm", async () => {
+    const schema = { $defs: { n: { $id: "name.json" } }, properties: { name: { $ref: "name.json" } } };
+    putFiles(join(root, "src"), { ...CHART, "values.schema.json": JSON.stringify(schema) });
+    const { code, text } = await make("web-app", "--chart", join(root, "src"));
+    expect([code, text]).toEqual([
+      0,
+      expect.stringContaining("note: the chart's values.schema.json cannot be used"),
+    ]);
+    expect(existsSync(join(root, "modules/010-web-app/openapi"))).toBe(false);
+  });
+
+  it("tells what lint finds: a chart may need a value", async () => {
+    const map = CHART["templates/map.yaml"].replace(".Values.name", 'required "give a name" .Values.no');
+    putFiles(join(root, "src"), { ...CHART, "templates/map.yaml": map });
+    const { code, text } = await make("web-app", "--chart", join(root, "src"));
+    expect([code, text]).toEqual([1, expect.stringMatching(/give a name[^]*010-web-app: written/)]);
+  });
+
+  it.each<[string, string[], RegExp]>([
+    ["no release name", ["Web"], /Web: no module: .*lower case/],
+    ["the name of a module that is there", ["020-there"], /there is a module of this name/],
+    ["a directory that is no chart", ["x", "--chart", "."], /holds no Chart.yaml: it is no chart/],
+    ["a version of what lies here", ["x", "--chart", ".", "--version", "1"], /has one version/],
+    [
+      "what helm cannot pull",
+      ["x", "--chart", "no/such"],
+      /no\/such: is no file here, and helm cannot pull it: .*no/,
+    ],
+    ["a file that is no archive", ["x", "--chart", "package.json"], /package.json: cannot be unpacked: /],
+  ])("refuses %s, and leaves nothing behind", async (_, args, message) => {
+    putFiles(join(root, "modules"), { "010-there/values.yaml": "" });
+    await expect(make(...args)).rejects.toThrow(message);
+    expect(modules()).toEqual(["010-there"]);
+  });
+
+  it.each([["x", "y"], [], ["x", "--version", "1"], ["x", "--repo", "http://r"]])(
+    "asks for its usage: %s %s %s",
+    async (...args) => {
+      await expect((async () => make(...args))()).rejects.toThrow(/usage: addon-operator new module|name it/);
+    },
+  );
+});
