@@ -8,13 +8,13 @@ import type { RunSettings } from "../hooks/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Clock, KnownSecrets, Logger } from "../lib/index.ts";
-import { GLOBAL, ProblemError, describeProblem } from "../model/index.ts";
+import { GLOBAL, describeProblem } from "../model/index.ts";
 import type { Json, Module, Overlay, Tree } from "../model/index.ts";
-import { brake, explainBrake } from "../plan/index.ts";
-import { State, invalidValues } from "../state/index.ts";
-import { guardOf, helmInput, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
+import { brakeOf, decideAll, explainBrake, guardOf, isWanted, leaving, moduleFacts } from "../plan/index.ts";
+import type { ModuleFacts, Removal, ScriptAnswer } from "../plan/index.ts";
+import { State, problemOf } from "../state/index.ts";
+import { checkSchemas, helmInput, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
 import { ConfigMapSource, overlayInForce } from "../triggers/index.ts";
-import { compileSchemas } from "../values/index.ts";
 
 /** What would happen to one module, or to a release without one. */
 type Fate =
@@ -64,25 +64,29 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const look = { base, releases, state, tree, configFound };
   const refusals = refusalsOf(look);
   if (refusals.length > 0) return base.secrets.redactDeep({ refuses: refusals });
-  const fates = await fatesOf(look);
-  const held = heldBack(look, fates, running);
+  const all = await discover(look);
+  const { off } = leaving(all);
+  const purged = purgeFates(look);
+  const fates: Verdict[] = [];
+  for (const facts of all) fates.push(await fateOf(look, facts, off));
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((fate) => [fate, {}]));
-  for (const [name, fate, why] of fates) groups[fate] = { ...(groups[fate] as object), [name]: why };
-  return base.secrets.redactDeep({ ...groups, notes: [...held, ...notesOf(look, running)] });
+  for (const [name, fate, why] of [...fates, ...purged])
+    groups[fate] = { ...(groups[fate] as object), [name]: why };
+  const orphans = purged.filter(([, fate]) => fate === "purge").map(([name]) => name);
+  const notes = [...heldBack(look, { off, orphans }, running), ...notesOf(look, running)];
+  return base.secrets.redactDeep({ ...groups, notes });
 }
 
 /** Whether these removals are more than one change may make. */
-function heldBack({ base, releases, state }: Look, fates: readonly Verdict[], running?: State): string[] {
-  const of = (...wanted: readonly Fate[]): string[] =>
-    fates.filter(([, fate]) => wanted.includes(fate)).map(([name]) => name);
-  const names = of("delete", "purge");
-  const installed = new Set([...releases.installed(), ...of("install", "upgrade", "unchanged", "hooksOnly")]);
-  const asked = { brake: running?.view.brake, confirmation: running?.view.confirmation };
-  const found = brake(
-    base.settings.deleteBrake,
-    { names, installed: installed.size },
-    { ...state.view, ...asked },
-  );
+function heldBack(
+  { base, releases, state }: Look,
+  going: Pick<Removal, "off" | "orphans">,
+  running?: State,
+): string[] {
+  const view = { ...state.view, brake: running?.view.brake, confirmation: running?.view.confirmation };
+  const present = [...releases.installed(), ...state.enabledModules()];
+  const limit = base.settings.deleteBrake;
+  const found = brakeOf({ ...going, present, limit }, view);
   return found === undefined || found.confirmed ? [] : [explainBrake(found)];
 }
 
@@ -134,83 +138,74 @@ function notesOf({ tree, configFound, releases }: Look, running: State | undefin
 
 type Verdict = readonly [name: string, fate: Fate, why: string];
 
-async function fatesOf(look: Look): Promise<Verdict[]> {
-  const verdicts: Verdict[] = [];
-  const enabled: string[] = [];
-  for (const module of look.tree.modules) {
-    const verdict = await fateOf(look, module, enabled);
-    if (!["disabled", "delete", "invalid"].includes(verdict[1])) enabled.push(module.name);
-    verdicts.push(verdict);
+/** Decides about all modules as a start would, and records it. */
+async function discover(look: Look): Promise<ModuleFacts[]> {
+  const { base, releases, state, tree } = look;
+  const factsOf = (module: Module): ModuleFacts => moduleFacts(state, releases, module);
+  for (const module of tree.modules) {
+    const problem = isWanted(factsOf(module)) ? checkSchemas(base, module.schemas) : undefined;
+    state.update(module.name, (record) => void (record.loadProblem = problem));
   }
-  const { releases, state, tree } = look;
-  if (tree.purgeHolds.length > 0) return verdicts;
-  const orphans = releases.withoutModule(tree);
-  return [...verdicts, ...orphans.map((name) => purgeFate(state, name))];
+  const decisions = await decideAll(tree.modules, {
+    look: (module) => Promise.resolve(factsOf(module)),
+    ask: (module, enabled) => askScript(look, module, enabled),
+  });
+  for (const [{ name }, decision] of decisions) state.recordDecision(name, decision);
+  return tree.modules.map(factsOf);
 }
 
-function purgeFate(state: State, release: string): Verdict {
-  const key = guardOf(state.values.config, release);
-  if (key === undefined) return [release, "purge", "there is no such module"];
-  return [release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`];
-}
-
-async function fateOf(look: Look, module: Module, enabled: readonly string[]): Promise<Verdict> {
-  const broken = brokenness(look, module);
-  if (broken !== undefined) return [module.name, "invalid", broken];
-  const { values } = look.state;
-  const flag = values.flag(module);
-  if (!flag.enabled) return switchedOff(look, module, `switched off by ${flag.by}`);
-  const script = await askScript(look, module, enabled);
-  if (script !== undefined) return script;
-  if (values.settings(module).suspended) return [module.name, "suspended", "helm is left alone"];
-  if (module.chart === "none") return [module.name, "hooksOnly", "it has no chart"];
-  if (look.releases.isReserved(module.name))
-    return [module.name, "invalid", "its release would overwrite one that is never touched"];
+async function fateOf(look: Look, facts: ModuleFacts, off: readonly ModuleFacts[]): Promise<Verdict> {
+  const { module, record, settings } = facts;
+  const { name } = module;
+  const problem = problemOf(record);
+  if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
+  if (!record.enabled) return offFate(facts, off.includes(facts));
+  if (settings.suspended) return [name, "suspended", "helm is left alone"];
+  if (module.chart === "none") return [name, "hooksOnly", "it has no chart"];
   return releaseFate(look, module);
 }
 
-function brokenness({ state }: Look, module: Module): string | undefined {
-  if (module.problem !== undefined) return describeProblem(module.problem);
-  try {
-    compileSchemas(module.schemas);
-  } catch (error) {
-    if (error instanceof ProblemError) return error.message;
-    throw error;
-  }
-  if (!state.values.flag(module).enabled) return undefined;
-  return invalidValues(state.values, module)?.message;
-}
-
-function switchedOff({ releases, state }: Look, module: Module, why: string): Verdict {
-  if (releases.ownership(module.name) !== "ours") return [module.name, "disabled", why];
-  const settings = state.values.settings(module);
-  if (settings.protected) return [module.name, "invalid", "the module is protected but switched off"];
+function offFate({ module, record, settings, owner }: ModuleFacts, isRemoved: boolean): Verdict {
+  const { enabledBy: by, enabledReason = "no reason given" } = record;
+  const why =
+    by === "script" ? `switched off by its enabled script: ${enabledReason}` : `switched off by ${by}`;
+  if (isRemoved) return [module.name, "delete", why];
+  if (owner !== "ours") return [module.name, "disabled", why];
   if (settings.suspended) return [module.name, "suspended", why];
-  return [module.name, "delete", why];
+  return [module.name, "unchanged", `${why}, but files of a module cannot be read`];
 }
 
+function purgeFates({ releases, state, tree }: Look): Verdict[] {
+  if (tree.purgeHolds.length > 0) return [];
+  return releases.withoutModule(tree).map((release): Verdict => {
+    const key = guardOf(state.values.config, release);
+    if (key === undefined) return [release, "purge", "there is no such module"];
+    return [release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`];
+  });
+}
+
+/** A script that fails would hold up a start; here the others are looked at all the same. */
 async function askScript(
-  look: Look,
+  { base, state }: Look,
   module: Module,
   enabled: readonly string[],
-): Promise<Verdict | undefined> {
-  if (module.enabledScript === undefined) return undefined;
-  const { base, state } = look;
+): Promise<ScriptAnswer> {
+  const path = module.enabledScript ?? "";
   const answer = await runEnabledScript({
     module: module.name,
-    path: module.enabledScript,
+    path,
     values: moduleValuesFile(state.values, module, enabled),
     configValues: moduleConfigFile(state.values, module),
     settings: base.runs,
     logger: base.logger,
   });
-  if ("failure" in answer) return [module.name, "invalid", `its enabled script failed: ${answer.failure}`];
-  if (answer.enabled) return undefined;
-  return switchedOff(
-    look,
-    module,
-    `switched off by its enabled script: ${answer.reason ?? "no reason given"}`,
-  );
+  if ("failure" in answer)
+    return {
+      enabled: false,
+      problem: { file: path, message: `its enabled script failed: ${answer.failure}` },
+    };
+  const { enabled: isOn, reason } = answer;
+  return { enabled: isOn, ...(reason === undefined ? {} : { reason }) };
 }
 
 async function releaseFate({ releases, state }: Look, module: Module): Promise<Verdict> {

@@ -3,5 +3,4 @@ export { helmInput, moduleConfigFile, moduleValuesFile } from "./hook/files.ts";
 export * from "./ports.ts";
 export { loadHooks } from "./reload/load.ts";
 export { applyObjects } from "./hook/object-patches.ts";
-export { guardOf } from "./module/purge-release.ts";
 export { runTask } from "./run-task.ts";

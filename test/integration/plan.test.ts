@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
@@ -43,8 +43,23 @@ test(
     lab.hook("modules/hooked/hooks/h.sh", { configVersion: "v1", onStartup: 1 }, `touch "${asked}-hook"`);
     lab.file("modules/refuses/enabled", `#!/bin/sh\ntouch "${asked}"\necho password=hunter2 >&2\nexit 1\n`);
     chmodSync(join(lab.modulesDir, "refuses", "enabled"), 0o755);
+    const seen = join(lab.dir, "seen");
+    // Its values break its own schema, so it needs a person; for scripts after it, it is on all the same.
+    for (const name of ["asks", "breaks"]) {
+      lab.file(`modules/${name}/values.yaml`, `${name}: {size: 1}\n`);
+      lab.file(
+        `modules/${name}/openapi/config-values.yaml`,
+        "type: object\nproperties: {size: {type: string}}\n",
+      );
+    }
+    lab.file("modules/asks/enabled", '#!/bin/sh\necho false >"$MODULE_ENABLED_RESULT"\n');
+    lab.file(
+      "modules/looks/enabled",
+      `#!/bin/sh\ncp "$VALUES_PATH" "${seen}"\necho true >"$MODULE_ENABLED_RESULT"\n`,
+    );
+    for (const name of ["asks", "looks"]) chmodSync(join(lab.modulesDir, name, "enabled"), 0o755);
     await configMap({
-      ...on("purged", "rests", "stays", "hooked", "refuses"),
+      ...on("purged", "rests", "stays", "hooked", "refuses", "asks", "breaks", "looks"),
       restsMaintenance: "NoResourceReconciliation",
     });
     const plan = async (): Promise<JsonObject> => {
@@ -65,10 +80,16 @@ test(
       purge: { purged: "there is no such module" },
       unchanged: { stays: "inputs are the same" },
       suspended: { rests: "helm is left alone" },
-      hooksOnly: { hooked: "it has no chart" },
-      invalid: { refuses: expect.stringMatching(/password=<redacted:[0-9a-f]{32}>/) },
+      hooksOnly: { hooked: "it has no chart", looks: "it has no chart" },
+      disabled: { asks: expect.stringContaining("switched off by its enabled script") },
+      invalid: {
+        breaks: expect.stringContaining("size"),
+        refuses: expect.stringMatching(/password=<redacted:[0-9a-f]{32}>/),
+      },
       notes: [expect.stringContaining("what hooks patch is not known")],
     });
+    const values = JSON.parse(readFileSync(seen, "utf8")) as { global: { enabledModules: string[] } };
+    expect(values.global.enabledModules).toEqual(["breaks", "hooked"]);
     expect([existsSync(asked), existsSync(`${asked}-hook`)]).toEqual([true, false]);
     expect(await releases()).toBe(before);
     // Stand-ins are of a key of its own, so they are others each time.

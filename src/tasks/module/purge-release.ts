@@ -1,10 +1,9 @@
 /** Purges releases that have no module directory. */
 
-import { camelCase, oneLine } from "../../lib/index.ts";
+import { oneLine } from "../../lib/index.ts";
 import type { PurgeTask, Task } from "../../model/index.ts";
+import { guardOf } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
-import { guardKeys } from "../../values/index.ts";
-import type { ParsedConfig } from "../../values/index.ts";
 import { configIsMissing } from "./delete-module.ts";
 import type { Ports } from "../ports.ts";
 
@@ -28,11 +27,6 @@ export function purges(ports: Ports, candidates: readonly string[], isHeld: bool
   if (isHeld) return [];
   if (due.length < candidates.length) ports.lookAgain(SECOND_LOOK_MS);
   return due.map((release) => ({ kind: "purge-release", key: `purge-release/${release}`, release }));
-}
-
-/** The key of the ConfigMap that protects or suspends the release of a module that is gone. */
-export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
-  return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
 }
 
 /** Reports a release that is protected or suspended; true when it is. */

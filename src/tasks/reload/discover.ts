@@ -2,13 +2,15 @@
 
 import type { Module, Task } from "../../model/index.ts";
 import { moduleOf, runModuleKey } from "../../model/index.ts";
-import type { Decision, ModuleRecord } from "../../state/index.ts";
-import { brokenFiles, invalidValues, problemOf } from "../../state/index.ts";
+import { decideAll } from "../../plan/index.ts";
+import type { Inquiry, ScriptAnswer } from "../../plan/index.ts";
+import type { Decision } from "../../state/index.ts";
+import { problemOf } from "../../state/index.ts";
 import { announceRuns } from "./announce.ts";
 import { moduleConfigFile, moduleValuesFile } from "../hook/files.ts";
 import type { Ports } from "../ports.ts";
 import { deactivate, silence } from "../hook/sources.ts";
-import { loadLate } from "./load.ts";
+import { factsOf, loadLate } from "./load.ts";
 import { removals } from "./removals.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
@@ -21,7 +23,7 @@ class ScriptFailure extends Error {}
 export async function discover(ports: Ports, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
   state.coverGlobals();
-  const decisions = await decideAll(ports, signal);
+  const decisions = await decideAll(state.tree.modules, inquiry(ports, signal));
   for (const [module, decision] of decisions) announce(ports, module, decision);
   const removed = removals(ports, [...decisions.keys()]);
   dropDisabled(ports);
@@ -39,56 +41,21 @@ export async function discover(ports: Ports, signal: AbortSignal): Promise<Task[
   ];
 }
 
-async function decideAll(ports: Ports, signal: AbortSignal): Promise<Map<Module, Decision>> {
-  const decisions = new Map<Module, Decision>();
-  const enabled: string[] = [];
-  for (const module of ports.state.tree.modules) {
-    await loadLate(ports, module);
-    const decision = await decideModule(ports, module, { enabled, signal });
-    if (decision.enabled) enabled.push(module.name);
-    decisions.set(module, decision);
-  }
-  return decisions;
-}
-
-interface Context {
-  readonly enabled: readonly string[];
-  readonly signal: AbortSignal;
-}
-
-async function decideModule(ports: Ports, module: Module, context: Context): Promise<Decision> {
-  const record = ports.state.module(module.name);
-  const unsure = module.vanished !== undefined || (record !== undefined && brokenFiles(record));
-  if (record !== undefined && unsure) return keep(ports, record);
-  const flag = ports.state.values.flag(module);
-  if (!flag.enabled) return guard(ports, module, { enabled: false, by: flag.by });
-  if (module.enabledScript !== undefined) {
-    const answer = await script(ports, module, context);
-    if (!answer.enabled) return guard(ports, module, { ...answer, by: "script" });
-    return valid(ports, module, { ...answer, by: flag.by });
-  }
-  return valid(ports, module, { enabled: true, by: flag.by });
-}
-
-/**
- * A module that cannot be read keeps its last state; at a start it counts as enabled if it has a release of this
- * operator.
- */
-function keep(ports: Ports, record: Readonly<ModuleRecord>): Decision {
-  if (record.decided)
-    return { enabled: record.enabled, by: record.enabledBy, ...reason(record.enabledReason) };
-  return { enabled: ports.releases.ownership(record.module.name) === "ours", by: "none" };
-}
-
-function reason(text: string | undefined): { reason?: string } {
-  return text === undefined ? {} : { reason: text };
+function inquiry(ports: Ports, signal: AbortSignal): Inquiry {
+  return {
+    async look(module) {
+      await loadLate(ports, module);
+      return factsOf(ports, module);
+    },
+    ask: (module, enabled) => script(ports, module, { enabled, signal }),
+  };
 }
 
 async function script(
   ports: Ports,
   module: Module,
-  { enabled, signal }: Context,
-): Promise<{ enabled: boolean; reason?: string }> {
+  { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
+): Promise<ScriptAnswer> {
   const { values } = ports.state;
   const answer = await ports.runScript({
     module,
@@ -96,38 +63,16 @@ async function script(
     configValues: moduleConfigFile(values, module),
     signal,
   });
-  if (!("failure" in answer)) return { enabled: answer.enabled, ...reason(answer.reason) };
+  if (!("failure" in answer)) {
+    const { enabled: isOn, reason } = answer;
+    return { enabled: isOn, ...(reason === undefined ? {} : { reason }) };
+  }
   const { failure: message } = answer;
   ports.state.updateRun(module.name, (run) => {
     const failures = (run.retry?.failures ?? 0) + 1;
     return { ...run, retry: { reason: "ScriptFailed", message, failures, nextAt: undefined } };
   });
-  throw new ScriptFailure(`enabled script of ${module.name} failed: ${answer.failure}`);
-}
-
-/** A module that stays enabled must have a valid section. */
-function valid(ports: Ports, module: Module, decision: Decision): Decision {
-  if (module.chart !== "none" && ports.releases.isReserved(module.name)) return reserved(module, decision);
-  const problem = invalidValues(ports.state.values, module);
-  return problem === undefined ? decision : { ...decision, problem };
-}
-
-/** The module would overwrite a release that is never touched. */
-function reserved(module: Module, decision: Decision): Decision {
-  const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
-  return { ...decision, problem: { file: module.dir, message, remedy: "give the directory another name" } };
-}
-
-/** A protected module that is disabled is a contradiction that only a person can solve. */
-function guard(ports: Ports, module: Module, decision: Decision): Decision {
-  const { releases, state } = ports;
-  const isKept = state.values.settings(module).protected && releases.ownership(module.name) === "ours";
-  if (!isKept) return decision;
-  const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
-  return {
-    ...decision,
-    problem: { file: module.dir, message: "the module is protected but switched off", remedy },
-  };
+  throw new ScriptFailure(`enabled script of ${module.name} failed: ${message}`);
 }
 
 function announce(ports: Ports, module: Module, decision: Decision): void {

@@ -2,6 +2,8 @@
 
 import type { Hook, HookFile, Module, Problem, Tree } from "../../model/index.ts";
 import { tellTree } from "../../modules/index.ts";
+import { isWanted, moduleFacts } from "../../plan/index.ts";
+import type { ModuleFacts } from "../../plan/index.ts";
 import { checkSchemas } from "./check-schemas.ts";
 import { isCurrent } from "../hook/current-hook.ts";
 import type { Ports } from "../ports.ts";
@@ -26,7 +28,7 @@ export async function loadTree(ports: Ports): Promise<Tree> {
   // What changed by the files alone is handled by this very reload.
   if (covered) ports.state.coverConfig();
   for (const module of tree.modules) {
-    if (isWanted(ports, module)) await loadModule(ports, module);
+    if (isWanted(factsOf(ports, module))) await loadModule(ports, module);
     else unload(ports, module);
   }
   return tree;
@@ -52,11 +54,9 @@ function retireModules(ports: Ports, tree: Tree): void {
   }
 }
 
-/** A module's hooks are asked for their configuration when it is enabled, or has something to be deleted. */
-function isWanted(ports: Ports, module: Module): boolean {
-  const { state, releases } = ports;
-  const isOwed = state.module(module.name)?.ranHere === true || releases.ownership(module.name) === "ours";
-  return isOwed || state.values.flag(module).enabled;
+/** What discovery decides from. */
+export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts {
+  return moduleFacts(state, releases, module);
 }
 
 /** Hooks and schemas of a disabled module that owes no delete are not checked. */
@@ -70,7 +70,7 @@ function unload({ state }: Ports, { name }: Module): void {
 
 /** A module that a global hook enabled after the directories were read is not loaded yet. */
 export async function loadLate(ports: Ports, module: Module): Promise<void> {
-  if (ports.state.module(module.name)?.loaded === module || !isWanted(ports, module)) return;
+  if (ports.state.module(module.name)?.loaded === module || !isWanted(factsOf(ports, module))) return;
   await loadModule(ports, module);
 }
 

@@ -1,0 +1,169 @@
+/**
+ * Discovery: which modules are on, and which releases go (docs/LIFECYCLE.md, "Start-up and reload"). The operator
+ * and the sub-command `plan` decide it here.
+ */
+
+import { camelCase } from "../lib/index.ts";
+import type { Limit } from "../lib/index.ts";
+import type { Module, Problem } from "../model/index.ts";
+import { brokenFiles, invalidValues, newModuleRecord, problemOf } from "../state/index.ts";
+import type { BrakeView, Decision, ModuleRecord, State, View } from "../state/index.ts";
+import { guardKeys, keepsRelease } from "../values/index.ts";
+import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
+import { brake } from "./brake.ts";
+
+/** What is known of a module at the moment at which it is looked at. */
+export interface ModuleFacts {
+  readonly module: Module;
+  readonly record: Readonly<ModuleRecord>;
+  readonly settings: ModuleSettings;
+  readonly flag: Pick<Decision, "enabled" | "by">;
+  /** Whose the release of its name is. */
+  readonly owner: "ours" | "foreign" | "absent";
+  /** The release of its name is never touched. */
+  readonly reserved: boolean;
+  /** Its removal was interrupted when only hooks were left to run. */
+  readonly begun: boolean;
+  /** Why its values cannot be used. */
+  readonly invalid: () => Problem | undefined;
+}
+
+/** What is asked about releases. */
+interface ReleaseFacts {
+  ownership(name: string): ModuleFacts["owner"];
+  isReserved(name: string): boolean;
+  get(name: string): { readonly status: string } | undefined;
+}
+
+/** Looks at a module. */
+export function moduleFacts(state: State, releases: ReleaseFacts, module: Module): ModuleFacts {
+  const { name } = module;
+  return {
+    module,
+    record: state.module(name) ?? newModuleRecord(module),
+    settings: state.values.settings(module),
+    flag: state.values.flag(module),
+    owner: releases.ownership(name),
+    reserved: releases.isReserved(name),
+    begun: releases.get(name)?.status === "uninstalled",
+    invalid: () => invalidValues(state.values, module),
+  };
+}
+
+/** Whether hooks and schemas of a module matter: it may run, or has something to be deleted. */
+export function isWanted({ record, owner, flag }: ModuleFacts): boolean {
+  return record.ranHere || owner === "ours" || flag.enabled;
+}
+
+/** The answer of an `enabled` script; with a problem it gave none. */
+export type ScriptAnswer = Pick<Decision, "enabled" | "reason" | "problem">;
+
+/** How discovery learns what it decides from. */
+export interface Inquiry {
+  look(module: Module): Promise<ModuleFacts>;
+  /** Runs the module's `enabled` script; throws when discovery has to begin anew. */
+  ask(module: Module, enabled: readonly string[]): Promise<ScriptAnswer>;
+}
+
+/** Decides about all modules in order: each `enabled` script sees the modules that are on before it. */
+export async function decideAll(
+  modules: readonly Module[],
+  inquiry: Inquiry,
+): Promise<ReadonlyMap<Module, Decision>> {
+  const decisions = new Map<Module, Decision>();
+  const enabled: string[] = [];
+  for (const module of modules) {
+    let decision = decide(await inquiry.look(module));
+    if (decision === "ask") {
+      const answer = await inquiry.ask(module, enabled);
+      decision = decide(await inquiry.look(module), answer);
+    }
+    if (decision === "ask") continue;
+    if (decision.enabled) enabled.push(module.name);
+    decisions.set(module, decision);
+  }
+  return decisions;
+}
+
+/**
+ * Whether a module is on: its flag, then its `enabled` script, which may only switch it off. `ask` while the script
+ * was not asked.
+ */
+export function decide(facts: ModuleFacts, answer?: ScriptAnswer): Decision | "ask" {
+  const { module, record, flag } = facts;
+  if (module.vanished !== undefined || brokenFiles(record)) return lastOf(facts);
+  if (!flag.enabled) return switchedOff(facts, { enabled: false, by: flag.by });
+  if (module.enabledScript === undefined) return switchedOn(facts, { enabled: true, by: flag.by });
+  if (answer === undefined) return "ask";
+  if (!answer.enabled) return switchedOff(facts, { ...answer, by: "script" });
+  return switchedOn(facts, { ...answer, by: flag.by });
+}
+
+/**
+ * A module that cannot be read keeps its last state; at a start it counts as enabled if it has a release of this
+ * operator.
+ */
+function lastOf({ record, owner }: ModuleFacts): Decision {
+  const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
+  if (!decided) return { enabled: owner === "ours", by: "none" };
+  return { enabled, by, ...(reason === undefined ? {} : { reason }) };
+}
+
+/** A module that is on must have valid values, and must not overwrite a release that is never touched. */
+function switchedOn({ module, reserved, invalid }: ModuleFacts, decision: Decision): Decision {
+  if (module.chart !== "none" && reserved) {
+    const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
+    const remedy = "give the directory another name";
+    return { ...decision, problem: { file: module.dir, message, remedy } };
+  }
+  const problem = invalid();
+  return problem === undefined ? decision : { ...decision, problem };
+}
+
+/** A protected module that is off is a contradiction that only a person can solve. */
+function switchedOff({ module, settings, owner }: ModuleFacts, decision: Decision): Decision {
+  if (!settings.protected || owner !== "ours" || decision.problem !== undefined) return decision;
+  const message = "the module is protected but switched off";
+  const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
+  return { ...decision, problem: { file: module.dir, message, remedy } };
+}
+
+/**
+ * Of all modules, once it is decided about them, those that are `off` and have something to be deleted, in reverse
+ * order, and those under which somebody else's release stays. What a script says counts only while the files of all
+ * modules can be read.
+ */
+export function leaving(all: readonly ModuleFacts[]): { off: ModuleFacts[]; foreign: ModuleFacts[] } {
+  const unreadable = all.some(({ record }) => brokenFiles(record));
+  const free = all.filter(({ record, settings }) => {
+    if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
+    return !unreadable || record.enabledBy !== "script";
+  });
+  return {
+    off: free.filter(({ owner, record }) => owner === "ours" || record.ranHere).toReversed(),
+    foreign: free.filter(({ owner }) => owner === "foreign"),
+  };
+}
+
+/** What is to be removed, and what it is measured by. */
+export interface Removal {
+  readonly off: readonly ModuleFacts[];
+  /** Releases without a module. */
+  readonly orphans: readonly string[];
+  /** Modules that are installed or on. */
+  readonly present: Iterable<string>;
+  readonly limit: Limit;
+}
+
+/** What a person has to confirm because too much would go at once; removals that have begun are not counted. */
+export function brakeOf(removal: Removal, view: View): BrakeView | undefined {
+  const taken = removal.off.filter(({ begun }) => !begun).map(({ module }) => module.name);
+  const names = [...taken, ...removal.orphans].toSorted();
+  const installed = new Set([...removal.present, ...names]).size;
+  return brake(removal.limit, { names, installed }, view);
+}
+
+/** The key of the ConfigMap that protects or suspends the release of a module that is gone. */
+export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
+  return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
+}
