@@ -1,10 +1,9 @@
-/** Decides which tasks are owed, from one view of the state (docs/LIFECYCLE.md, "What leads to what"). */
+/** Makes tasks of what is owed, from one view of the state (docs/LIFECYCLE.md, "What leads to what"). */
 
 import { runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { configOvertaken, reloadOwed, restartOwed } from "./reload.ts";
-import { runOwed } from "./run-owed.ts";
+import { configOvertaken, owed } from "./owed.ts";
 
 /** Key of the reload task: there is at most one. */
 export const CONVERGE_KEY = "converge";
@@ -35,27 +34,26 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  */
 export function plan(view: View): Plan {
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
-  const restart = restartOwed(view);
+  const { restart, reload, runs } = owed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
-  const reload = view.converge.phase === "idle" ? reloadOwed(view) : undefined;
-  const { runs, outdated } = lookAtModules(view);
+  const offers = runs.map(([module, cause]) => runModule(module, cause));
   return {
-    offers: reload === undefined ? runs : besides(reload, runs),
+    offers: reload === undefined ? offers : besides(reload, offers),
     restart: undefined,
-    // An edit of globals or flags concerns every run, since its module may be disabled now.
-    hurry: configOvertaken(view) ? [...view.modules.keys()] : outdated,
+    hurry: hurried(view),
   };
 }
 
-function lookAtModules(view: View): { runs: Offer[]; outdated: string[] } {
-  const runs: Offer[] = [];
-  const outdated: string[] = [];
-  for (const module of view.modules.values()) {
-    const { offer, isOutdated } = planOf(module, view);
-    if (offer !== undefined) runs.push(offer);
-    if (isOutdated) outdated.push(module.name);
-  }
-  return { runs, outdated };
+/** An edit of globals or flags concerns every run, since its module may be disabled now. */
+function hurried(view: View): string[] {
+  if (configOvertaken(view)) return [...view.modules.keys()];
+  return [...view.modules.values()].filter(isOutdated).map(({ name }) => name);
+}
+
+/** A run that goes on or is to be tried again began with configuration that is not in force any more. */
+function isOutdated({ enabled, activity, retry, attempted, sectionDigest }: ModuleView): boolean {
+  const isAtWork = activity !== "none" || retry !== undefined;
+  return enabled && isAtWork && attempted !== undefined && attempted.section !== sectionDigest;
 }
 
 /**
@@ -72,38 +70,8 @@ export function converge(cause: Cause): Offer {
   return { task: { kind: "converge", key: CONVERGE_KEY, cause: cause.text }, place: cause.place };
 }
 
-/** What follows from one module; kept with the module's view, which is mostly the same as at the last look. */
-interface ModulePlan {
-  readonly idle: boolean;
-  readonly offer: Offer | undefined;
-  readonly isOutdated: boolean;
-}
-
-const PLANS = new WeakMap<ModuleView, ModulePlan>();
-
-function planOf(module: ModuleView, view: View): ModulePlan {
-  const idle = view.converge.phase === "idle";
-  const before = PLANS.get(module);
-  if (before?.idle === idle) return before;
-  const now = { idle, offer: offerRun(module, view), isOutdated: outdatedAttempt(module) };
-  PLANS.set(module, now);
-  return now;
-}
-
-function offerRun(module: ModuleView, view: View): Offer | undefined {
-  const cause = runOwed(module, view);
-  if (cause === undefined) return undefined;
-  return { task: runModuleTask(module.name, cause.text), place: cause.place };
-}
-
 /** The task of a module run; folds into one that waits. */
-function runModuleTask(module: string, cause: string): Task {
-  return { kind: "run-module", key: runModuleKey(module), module, cause };
-}
-
-/** A run that goes on or is to be tried again began with configuration that is not in force any more. */
-function outdatedAttempt(module: ModuleView): boolean {
-  const { enabled, activity, retry, attempted, sectionDigest } = module;
-  const isAtWork = activity !== "none" || retry !== undefined;
-  return enabled && isAtWork && attempted !== undefined && attempted.section !== sectionDigest;
+function runModule(module: string, cause: Cause): Offer {
+  const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause: cause.text };
+  return { task, place: cause.place };
 }

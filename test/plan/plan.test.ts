@@ -144,21 +144,6 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     expect(told(during)).toEqual([]);
   });
 
-  it("looks at a module again only when something of it changed", () => {
-    const view = viewAt({ web: edited });
-    let looks = 0;
-    const web = view.modules.get("web") as ModuleView;
-    const watched = Object.defineProperty({ ...web }, "sectionDigest", {
-      get: () => ((looks += 1), web.sectionDigest),
-    });
-    const same = { ...view, modules: new Map([["web", watched]]) };
-    const first = told(same);
-    const before = looks;
-    expect(told(same)).toEqual(first);
-    expect(before).toBeGreaterThan(0);
-    expect(looks).toBe(before);
-  });
-
   it.each<BootPhase>(["loading", "waiting", "onStartup", "synchronization"])(
     "plans nothing while start-up is at %s",
     (boot) => {

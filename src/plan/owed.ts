@@ -1,0 +1,140 @@
+/** Decides what is owed: a reload of all modules, or runs of single ones (docs/LIFECYCLE.md, "What leads to what"). */
+
+import type { Cause } from "../model/index.ts";
+import type { Coverage, ModuleView, View } from "../state/index.ts";
+import { isConfirmedNow } from "./brake.ts";
+
+/** What is owed, and why. */
+export interface Owed {
+  /** The reload under way is out of date and begins anew. */
+  readonly restart: Cause | undefined;
+  /** A reload, once none is under way. */
+  readonly reload: Cause | undefined;
+  readonly runs: readonly (readonly [module: string, cause: Cause])[];
+}
+
+/**
+ * What is owed. Each row compares what is there now with what was taken into account last; of several rows that
+ * apply, the first one is told as the reason. *Front* goes before what waits in `main`.
+ *
+ * | what differs                                                       | what follows                     | where |
+ * | ------------------------------------------------------------------ | -------------------------------- | ----- |
+ * | request to the operator; a removal is confirmed                    | reload (a held up one anew)      | front |
+ * | request to a module: off, or in need of a person                   | reload                           | front |
+ * | request to a module: any other                                     | run of it                        | front |
+ * | ConfigMap: `global`, a flag, what keeps the release of one that may be off | reload (one under way anew) | front |
+ * | ConfigMap: section, maintenance, protection of a module            | run of it                        | front |
+ * | the same: in need of a person                                      | reload                           | front |
+ * | the same: off                                                      | nothing                          |       |
+ * | merged global values or flags, by a hook                           | reload, after the one under way  | back  |
+ * | merged values of a module, by a hook                               | run of it                        | back, after its afterHelm front |
+ * | objects of its release, or the release itself, by hand             | run of it, unless suspended      | back  |
+ * | a first run was interrupted                                        | run of it, unless a reload does  | back  |
+ * | something was missing in the directories                           | reload                           | back  |
+ */
+export function owed(view: View): Owed {
+  const runs: [string, Cause][] = [];
+  for (const module of view.modules.values()) {
+    const cause = runOwed(module, view);
+    if (cause !== undefined) runs.push([module.name, cause]);
+  }
+  const isIdle = view.converge.phase === "idle";
+  return { restart: restartOwed(view), reload: isIdle ? reloadOwed(view) : undefined, runs };
+}
+
+const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };
+const GLOBALS: Cause = { text: "global values changed", place: "back" };
+const REQUESTED: Cause = { text: "requested", place: "front" };
+const CONFIRMED: Cause = { text: "a removal was confirmed", place: "front" };
+
+/** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
+export function configOvertaken({ converge: { covered }, coverage }: View): boolean {
+  return covered !== undefined && covered.config !== coverage.config;
+}
+
+/**
+ * Whether the reload under way is out of date: the ConfigMap that it used is not in force any more, or it makes no
+ * progress and somebody asks for another one, having mended something.
+ */
+export function restartOwed(view: View): Cause | undefined {
+  if (view.converge.phase === "idle") return undefined;
+  if (configOvertaken(view)) return CONFIG;
+  const isHeldUp = [...view.modules.values()].some((each) => each.retry !== undefined);
+  if (!isHeldUp) return undefined;
+  return isAsked(view.requestedToken, view.handledToken) ? REQUESTED : confirmed(view);
+}
+
+/** Whether a reload is owed while none runs. */
+export function reloadOwed(view: View): Cause | undefined {
+  const { covered } = view.converge;
+  if (covered === undefined) return { text: "start-up", place: "front" };
+  // An edit is at the front, whatever hooks changed since: it must not wait behind a failing task.
+  const config = configOvertaken(view) ? CONFIG : undefined;
+  return (
+    requested(view) ??
+    confirmed(view) ??
+    mended(view) ??
+    config ??
+    globalsMoved(view, covered) ??
+    missed(view)
+  );
+}
+
+/** Modules that are disabled or Invalid have nothing to run: discovery answers their requests. */
+function requested(view: View): Cause | undefined {
+  const resting = [...view.modules.values()].filter((each) => !each.enabled || each.problem !== undefined);
+  const asked = resting.some((each) => isAsked(each.requestedToken, each.handled.token));
+  return asked || isAsked(view.requestedToken, view.handledToken) ? REQUESTED : undefined;
+}
+
+/** A token that was not answered yet. */
+function isAsked(token: string | undefined, handled: string | undefined): boolean {
+  return token !== undefined && token !== handled;
+}
+
+/** The reload that carries out the confirmed removal. */
+function confirmed(view: View): Cause | undefined {
+  return isConfirmedNow(view) ? CONFIRMED : undefined;
+}
+
+/** The section of an Invalid module was edited: it may be valid now. */
+function mended({ modules }: View): Cause | undefined {
+  const moved = [...modules.values()].some(
+    (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handled.section,
+  );
+  return moved ? CONFIG : undefined;
+}
+
+function globalsMoved(view: View, { globals }: Coverage): Cause | undefined {
+  const moved = globals !== undefined && globals !== view.coverage.globals;
+  return moved ? (view.globalCause ?? GLOBALS) : undefined;
+}
+
+function missed({ secondLook }: View): Cause | undefined {
+  return secondLook ? { text: "second look at the directories", place: "back" } : undefined;
+}
+
+/** Why a module run is owed now; undefined when none is. */
+export function runOwed(module: ModuleView, view: View): Cause | undefined {
+  if (!module.enabled || module.problem !== undefined) return undefined;
+  // Files of the module are missing: a second read decides whether it runs without them or is gone.
+  if (module.module.vanished !== undefined) return undefined;
+  if (module.phase === "ready") return editOwed(module) ?? repairOwed(module);
+  // During a reload, the reload sees to it.
+  return view.converge.phase === "idle" ? { text: "first run", place: "back" } : undefined;
+}
+
+function editOwed(module: ModuleView): Cause | undefined {
+  const { requestedToken, handled, sectionDigest, valuesDigest, cause } = module;
+  if (isAsked(requestedToken, handled.token)) return REQUESTED;
+  if (sectionDigest !== handled.section) return { text: "ConfigMap section changed", place: "front" };
+  return valuesDigest === handled.values
+    ? undefined
+    : (cause ?? { text: "module values changed", place: "back" });
+}
+
+function repairOwed({ suspended, absent, releaseMoved, release }: ModuleView): Cause | undefined {
+  if (suspended) return undefined;
+  if (absent.length > 0) return { text: `absent ${absent[0]}`, place: "back" };
+  return releaseMoved ? { text: `release is ${release?.status ?? "gone"}`, place: "back" } : undefined;
+}
