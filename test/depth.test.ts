@@ -20,7 +20,7 @@ import type { Json, JsonObject, Section } from "../src/model/index.ts";
 import { applyPatch, forStorage, merge, parsePatch, replay } from "../src/values/index.ts";
 import { configMap, modified } from "./kube/watch-server.ts";
 import { settle } from "./support/clock.ts";
-import { binding, bindingsLab, hook } from "./triggers/bindings-lab.ts";
+import { binding, bindingsLab, hook } from "./bindings/bindings-lab.ts";
 
 const nested = (levels: number): string => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 const TOO_DEEP = nested(20_000);

@@ -23,7 +23,7 @@ import { openFace } from "../support/faces.ts";
 import type { FaceName, OpenFace } from "../support/faces.ts";
 import { HOSTILE } from "../support/hostile-requests.ts";
 import { exchange, get, statusOf } from "../support/raw-http.ts";
-import { binding, bindingsLab, hook } from "../triggers/bindings-lab.ts";
+import { binding, bindingsLab, hook } from "../bindings/bindings-lab.ts";
 import { mutated } from "./mutate.ts";
 
 /** Inputs for each face. */
