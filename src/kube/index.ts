@@ -3,7 +3,6 @@ export * from "./client/client.ts";
 export * from "./client/kubeconfig.ts";
 export * from "./discovery/discovery.ts";
 export * from "./api-errors.ts";
-export { retryConflicts } from "./conflicts.ts";
 export { formatIdentity, ownIdentity } from "./leader/identity.ts";
 export type { Identity } from "./leader/identity.ts";
 export { Leadership } from "./leader/leadership.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { PlainTexts } from "../../src/lib/redact/plain-texts.ts";
+import { PlainTexts } from "../../src/lib/redact/redact-text.ts";
 
 describe("texts without secrets", () => {
   test("are known again", () => {

@@ -1,7 +1,7 @@
 /** The logger: a sentence and fields in each line, without secrets. */
 
-import type { Clock } from "../time/clock.ts";
-import type { KnownSecrets } from "../redact/known-secrets.ts";
+import { type Clock, systemClock } from "../time/clock.ts";
+import { KnownSecrets } from "../redact/known-secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -80,4 +80,23 @@ function format(type: LogType, line: LogEntry): string {
 function show(value: unknown): string {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
   return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
+}
+
+interface LogSettings {
+  readonly logLevel: LogLevel;
+  readonly logType: LogType | undefined;
+  readonly logNoTime: boolean;
+}
+
+/** Log lines go to stdout: text on a terminal, JSON elsewhere. */
+export function logSink(settings: LogSettings, secrets = new KnownSecrets()): LogSink {
+  const { stdout } = process;
+  return {
+    level: settings.logLevel,
+    type: settings.logType ?? (stdout.isTTY ? "text" : "json"),
+    noTime: settings.logNoTime,
+    clock: systemClock,
+    secrets,
+    write: (line) => void stdout.write(line),
+  };
 }

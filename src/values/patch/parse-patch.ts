@@ -1,8 +1,8 @@
 /** Reads the patch files of hooks (docs/VALUES.md, "Patches"). */
 
+import { DepthError, type JsonText, jsonTexts, parseJson } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { splitStream } from "./split-stream.ts";
 import { PatchError } from "./patch.ts";
 import type { ParsedPatch, PatchOperation, PatchRules } from "./patch.ts";
 import { pointerOf, segmentsOf } from "./pointer.ts";
@@ -22,7 +22,7 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
-  const all = splitStream(text).flat();
+  const all = Array.from(jsonTexts(text), parseOne).flat();
   if (all.length > MOST_OPERATIONS)
     throw new PatchError(`${all.length} operations, more than ${MOST_OPERATIONS}: put whole lists or maps`);
   for (const raw of all) {
@@ -32,6 +32,15 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
     else if (operation.op !== "test") flags.set(flag, flagValue(operation));
   }
   return { operations, flags, warnings };
+}
+
+function parseOne({ text, at }: JsonText): Json {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    const trouble = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
+    throw new PatchError(`${trouble} the value that starts at character ${at + 1}`);
+  }
 }
 
 function readOperation(raw: Json, warnings: string[]): PatchOperation {

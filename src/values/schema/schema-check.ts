@@ -1,8 +1,9 @@
-/** Finds references and patterns of a schema that cannot be used. */
+/** Finds what of a schema cannot be used, and what is probably a mistake. */
 
 import { oneLine } from "../../lib/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
 import { isJsonObject } from "../../model/index.ts";
+import { knowsFormat } from "./ajv.ts";
 import { compilePattern } from "./pattern.ts";
 import { pointerOf } from "../patch/pointer.ts";
 import { allSchemas, resolveRef, subSchemas } from "./schema-tree.ts";
@@ -93,4 +94,31 @@ function isSecret(schema: JsonObject): boolean {
     ["writeOnly", "x-secret", "x-sensitive"].some((keyword) => schema[keyword] === true) ||
     schema["format"] === "password"
   );
+}
+
+const KEYWORDS = new Set(
+  `$ref $schema $id id $comment $defs title description default example examples nullable readOnly writeOnly
+  deprecated externalDocs xml discriminator type enum const multipleOf minimum maximum exclusiveMinimum
+  exclusiveMaximum minLength maxLength pattern format items additionalItems minItems maxItems uniqueItems contains
+  properties patternProperties additionalProperties propertyNames required minProperties maxProperties
+  dependencies definitions allOf anyOf oneOf not if then else contentEncoding contentMediaType`.split(/\s+/),
+);
+
+/** Warnings about a schema that can be used: misspelt keywords, unknown formats, CEL rules. */
+export function schemaWarnings(root: JsonObject, file: string): string[] {
+  const warnings: string[] = [];
+  let hasRules = false;
+  for (const [pointer, schema] of allSchemas(root)) {
+    const at = `${file}: ${pointer === "" ? "/" : pointer}`;
+    for (const keyword of Object.keys(schema)) {
+      if (!KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
+        warnings.push(`${at}: unknown keyword "${keyword}"`);
+    }
+    const { format } = schema;
+    if (typeof format === "string" && !knowsFormat(format))
+      warnings.push(`${at}: unknown format "${format}"`);
+    hasRules ||= schema["x-deckhouse-validations"] !== undefined;
+  }
+  if (hasRules) warnings.push(`${file}: x-deckhouse-validations (CEL) is not evaluated`);
+  return warnings;
 }
