@@ -52,6 +52,16 @@ async function put(rel: string, text: string | Buffer): Promise<void> {
   await writeFile(join(root, rel), text);
 }
 
+test("a module's chart in another place is read anew", async () => {
+  await put("next/Chart.yaml", "apiVersion: v2\nname: x\nversion: 2.0.0\n");
+  const reader = new ChartReader(clock);
+  const read = (chartDir: string) => reader.read({ name: "m", chartDir, chart: "own" });
+  const [before, after] = [read(root), read(join(root, "next"))];
+  expect(after.digest).not.toBe(before.digest);
+  expect(read(join(root, "next"))).toBe(after);
+  expect(read(root)).not.toBe(before);
+});
+
 describe("the inputs digest", () => {
   const reader = new ChartReader(clock);
   async function digest(change: Partial<Inputs> = {}): Promise<string> {
@@ -59,7 +69,7 @@ describe("the inputs digest", () => {
     return inputsDigest({
       module: { name: "m", valuesKey: "m" },
       namespace: "ns",
-      chart: reader.read({ chartDir: root, chart: "own" }),
+      chart: reader.read({ name: "m", chartDir: root, chart: "own" }),
       values,
       helm: "helm",
       capabilities: async () => "server",
@@ -107,7 +117,7 @@ describe("the inputs digest", () => {
 });
 
 describe("what else reads values", () => {
-  const read = () => new ChartReader(clock).read({ chartDir: root, chart: "own" }).reach;
+  const read = () => new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).reach;
   test("conditions of sub-charts", async () => {
     await put("Chart.yaml", "name: x\ndependencies:\n- name: y\n  condition: y.on,global.y.on\n");
     expect([...read().globals]).toContain("y.on");
@@ -139,7 +149,7 @@ test.each<[string, boolean]>([
   ["name: [1]\n", true],
 ])("Chart.yaml %j needs a stage: %s", async (text, needed) => {
   await put("Chart.yaml", text);
-  expect(new ChartReader(clock).read({ chartDir: root, chart: "own" }).needsStage).toBe(needed);
+  expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).needsStage).toBe(needed);
 });
 
 test("a made chart has the module's name and leaves out what is none of helm's", async () => {
@@ -176,13 +186,15 @@ describe("whether a chart may hold namespaces or CRDs", () => {
     ["a longer word", "templates/b.yaml", "kind: NamespaceList2", "{}", false],
   ])("%s", async (...[, file, text, values, may]: Case) => {
     await put(file, text);
-    const chart = new ChartReader(clock).read({ chartDir: root, chart: "own" });
+    const chart = new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" });
     expect(withValueTemplates(chart, values).mentionsShared).toBe(may);
   });
 
   test("files that templates read", async () => {
     await put("crds/b.yaml", "kind: CustomResourceDefinition");
     await put("templates/b.yaml", `{{ .Files.Get "crds/b.yaml" }}`);
-    expect(new ChartReader(clock).read({ chartDir: root, chart: "own" }).mentionsShared).toBe(true);
+    expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).mentionsShared).toBe(
+      true,
+    );
   });
 });

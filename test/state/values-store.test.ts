@@ -137,6 +137,17 @@ describe("ConfigMap content is judged before it comes into force", () => {
   });
 });
 
+it("a public chart's values cannot be a list", () => {
+  const web: Module = { ...moduleOf("web", { own: true }), chart: "root" };
+  expect(invalidValues(storeOf([web], { web: "- 1" }), web)).toMatchObject({
+    key: "web",
+    message: "is a list",
+  });
+  expect(invalidValues(storeOf([web], { web: "a: 1" }), web)).toBeUndefined();
+  const own: Module = { ...web, chart: "own" };
+  expect(invalidValues(storeOf([own], { web: "- 1" }), own)).toBeUndefined();
+});
+
 describe("who is to blame for values that break the config schema", () => {
   const schema =
     "type: object\nrequired: [host]\nproperties: {host: {type: string}, size: {type: integer}, own: {}, from: {}, list: {items: {type: integer}}}\n";

@@ -24,6 +24,7 @@ export interface Chart {
 }
 
 interface CachedChart {
+  readonly dir: string;
   readonly fingerprint: string;
   readonly settled: boolean;
   readonly chart: Chart;
@@ -31,6 +32,7 @@ interface CachedChart {
 
 /** Reads charts, opening only files of charts that changed. */
 export class ChartReader {
+  /** The last chart of each module: that of an archive lies in another place whenever the archive changes. */
   readonly #cache = new Map<string, CachedChart>();
   readonly #clock: Clock;
 
@@ -39,14 +41,15 @@ export class ChartReader {
   }
 
   /** Throws the file system's error when the chart's directory cannot be read. */
-  read(module: Pick<Module, "chartDir" | "chart">): Chart {
+  read(module: Pick<Module, "name" | "chartDir" | "chart">): Chart {
     const files = listChartFiles(module.chartDir, module.chart === "synthetic");
     const fingerprint = fingerprintOf(files);
-    const known = this.#cache.get(module.chartDir);
-    if (known?.settled === true && known.fingerprint === fingerprint) return known.chart;
+    const known = this.#cache.get(module.name);
+    const same = known?.dir === module.chartDir && known.fingerprint === fingerprint;
+    if (same && known.settled) return known.chart;
     const settled = isSettled(files, this.#clock.now());
     const chart = readChart(files, module.chart);
-    this.#cache.set(module.chartDir, { fingerprint, settled, chart });
+    this.#cache.set(module.name, { dir: module.chartDir, fingerprint, settled, chart });
     return chart;
   }
 }
