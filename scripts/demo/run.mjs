@@ -39,7 +39,7 @@ async function demo() {
     namespace,
     modulesDir: join(root, "examples", "modules"),
     globalHooksDir: join(root, "examples", "global-hooks"),
-    bundle: sources ? undefined : true,
+    bundle: sources ? join(root, "src", "main.ts") : true,
     env: { LOG_TYPE: "text" },
     onLine: (line) => {
       appendFileSync(log, `${line}\n`);

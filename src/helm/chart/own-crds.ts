@@ -30,7 +30,7 @@ export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Prom
 
 /** Beside the bundle, or in the source tree. */
 function fileOf(name: string): string {
-  const places = [`./crds/${name}`, `../../crds/${name}`].map((path) =>
+  const places = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
     fileURLToPath(new URL(path, import.meta.url)),
   );
   return places.find((path) => existsSync(path)) ?? places[0] ?? name;
