@@ -8,6 +8,7 @@ export type { Identity } from "./leader/identity.ts";
 export { Leadership } from "./leader/leadership.ts";
 export * from "./leader/lease.ts";
 export * from "./list.ts";
+export { microTime } from "./objects.ts";
 export type { ConfigMap, Event, NamedMeta, OwnerReference } from "./objects.ts";
 export { watchRights } from "./rights/own-rights.ts";
 export * from "./parallel.ts";

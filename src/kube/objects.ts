@@ -1,4 +1,4 @@
-/** Types of Kubernetes objects as they come over the wire: the client library's, in which times are Dates. */
+/** Kubernetes objects as they come over the wire: types of the client library, in which times are Dates, as JSON. */
 
 import type { EventsV1Event } from "@kubernetes/client-node/dist/gen/models/EventsV1Event.js";
 import type { V1APIGroupList } from "@kubernetes/client-node/dist/gen/models/V1APIGroupList.js";
@@ -37,3 +37,8 @@ export type AccessReview = Wire<V1SelfSubjectAccessReview>;
 /** What servers answer to discovery, some of them without their empty lists. */
 export type CoreVersions = Partial<Wire<V1APIVersions>> & { readonly kind: "APIVersions" };
 export type GroupList = Partial<Wire<V1APIGroupList>> & { readonly kind: "APIGroupList" };
+
+/** RFC 3339 time as metav1.MicroTime has it: the server wants exactly six digits. */
+export function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace("Z", "000Z");
+}

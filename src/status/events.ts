@@ -9,7 +9,15 @@ import {
   oneLine,
   sleep,
 } from "../lib/index.ts";
-import { EVENTS, type Event, type KubeClient, create, isNotFound, mergePatch } from "../kube/index.ts";
+import {
+  EVENTS,
+  type Event,
+  type KubeClient,
+  create,
+  isNotFound,
+  mergePatch,
+  microTime,
+} from "../kube/index.ts";
 import { line } from "./project/format.ts";
 import { API_VERSION } from "./models/kinds.ts";
 
@@ -186,7 +194,7 @@ export class EventWriter {
     const { client, namespace } = this.#options;
     const target = { resource: EVENTS, namespace, name: series.name };
     this.#write(async (signal) => {
-      const body = { series: { count: series.count, lastObservedTime: micro(series.lastAt) } };
+      const body = { series: { count: series.count, lastObservedTime: microTime(series.lastAt) } };
       try {
         await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
       } catch (error) {
@@ -231,7 +239,7 @@ export class EventWriter {
       apiVersion: "events.k8s.io/v1",
       kind: "Event",
       metadata: { name, namespace },
-      eventTime: micro(now),
+      eventTime: microTime(now),
       reportingController: "addon-operator.io/addon-operator",
       reportingInstance: instance.slice(0, 128),
       action: ACTIONS[reason],
@@ -267,8 +275,3 @@ const ACTIONS: Readonly<Record<EventReason, string>> = {
   PurgeRefused: "Purge",
   RemovalHeld: "Uninstall",
 };
-
-/** RFC 3339 time in microseconds, as metav1.MicroTime has it. */
-function micro(ms: number): string {
-  return new Date(ms).toISOString().replace("Z", "000Z");
-}

@@ -1,6 +1,6 @@
 /** The content of a Lease, and how long a holder's lasts. */
 
-import type { LeaseSpec } from "../objects.ts";
+import { type LeaseSpec, microTime } from "../objects.ts";
 
 /** The spec that a holder writes at `now`; a new holder counts a transition. */
 export function heldSpec(
@@ -39,9 +39,4 @@ export class Sighting {
     }
     return Math.max(0, this.#since + (spec.leaseDurationSeconds ?? 0) * 1000 - now);
   }
-}
-
-// The server's MicroTime wants exactly six digits.
-function microTime(ms: number): string {
-  return new Date(ms).toISOString().replace("Z", "000Z");
 }
