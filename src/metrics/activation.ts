@@ -1,21 +1,39 @@
 /** Why a module ran, as the label `activation`. */
 
+import type { Cause } from "../model/index.ts";
+
+type Labels = readonly [ofModule: string, ofReload: string];
+
+const both = (label: string): Labels => [label, label];
+const OTHER = both("Other");
+
 /** Values of the label `activation` by cause: few, and the Go operator's where it has one. */
-export const ACTIVATIONS: readonly (readonly [prefix: string, ofModule: string, ofReload: string])[] = [
-  ["start-up", "OperatorStartup", "OperatorStartup"],
-  ["ConfigMap", "KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
-  ["schedule hook", "Schedule-Change-ModuleValues", "Schedule-Change-GlobalValues"],
-  ["kubernetes hook", "Kubernetes-Change-ModuleValues", "Kubernetes-Change-GlobalValues"],
-  ["afterHelm hooks", "AfterHelm-Hooks-Change-Values", "AfterHelm-Hooks-Change-Values"],
-  ["afterAll hooks", "AfterAll-Hooks-Change-GlobalValues", "AfterAll-Hooks-Change-GlobalValues"],
-  ["absent ", "AbsentHelmResourcesDetected", "AbsentHelmResourcesDetected"],
-  ["release is ", "HelmReleaseUnexpectedStatus", "HelmReleaseUnexpectedStatus"],
-  ["requested", "Requested", "Requested"],
-  ["second look", "SecondLook", "SecondLook"],
-];
+export const ACTIVATIONS: Readonly<Record<Exclude<Cause["kind"], "hook">, Labels>> = {
+  "start-up": both("OperatorStartup"),
+  config: ["KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
+  section: ["KubeConfig-Changed-Modules", "ReloadAll-After-KubeConfigChange"],
+  absent: both("AbsentHelmResourcesDetected"),
+  release: both("HelmReleaseUnexpectedStatus"),
+  requested: both("Requested"),
+  "second-look": both("SecondLook"),
+  confirmed: OTHER,
+  "own-config": OTHER,
+  globals: OTHER,
+  values: OTHER,
+  "first-run": OTHER,
+  disabled: OTHER,
+};
+
+export const OF_HOOKS: Readonly<Partial<Record<string, Labels>>> = {
+  schedule: ["Schedule-Change-ModuleValues", "Schedule-Change-GlobalValues"],
+  kubernetes: ["Kubernetes-Change-ModuleValues", "Kubernetes-Change-GlobalValues"],
+  afterHelm: both("AfterHelm-Hooks-Change-Values"),
+  afterAll: both("AfterAll-Hooks-Change-GlobalValues"),
+};
 
 /** The label `activation` of a module's run or a reload; `Other` where the cause has no value of its own. */
-export function activationOf(cause: string | undefined, what: "module" | "reload"): string {
-  const known = ACTIVATIONS.find(([prefix]) => cause?.startsWith(prefix) === true);
-  return known === undefined ? "Other" : known[what === "module" ? 1 : 2];
+export function activationOf(cause: Cause | undefined, what: "module" | "reload"): string {
+  if (cause === undefined) return "Other";
+  const labels = cause.kind === "hook" ? (OF_HOOKS[cause.by] ?? OTHER) : ACTIVATIONS[cause.kind];
+  return labels[what === "module" ? 0 : 1];
 }

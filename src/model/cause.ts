@@ -1,11 +1,56 @@
-/** Why something is to be done. */
+/** Why something is owed: as data, which is what is decided from, and in words. */
 
-import type { LifecycleName } from "./binding.ts";
+import type { Binding, LifecycleName } from "./binding.ts";
 
-/** Why something is owed, and where in `main` it goes: changes of configuration go to the front. */
-export interface Cause {
-  readonly text: string;
-  readonly place: "front" | "back";
-  /** Binding of the lifecycle hook that made the change. */
-  readonly binding?: LifecycleName;
+/** What made a run or a reload due. */
+export type Cause =
+  | { readonly kind: keyof typeof WORDS }
+  /** A hook changed values: of the life cycle, or for an event of its binding. */
+  | { readonly kind: "hook"; readonly by: LifecycleName | Exclude<Binding["type"], "lifecycle"> }
+  | { readonly kind: "absent"; readonly object: string }
+  | { readonly kind: "release"; readonly status: string };
+
+const WORDS = {
+  "start-up": "start-up",
+  requested: "requested",
+  confirmed: "a removal was confirmed",
+  /** Globals or flags. */
+  config: "ConfigMap changed",
+  section: "ConfigMap section changed",
+  "own-config": "hook changed the ConfigMap",
+  globals: "global values changed",
+  values: "module values changed",
+  "second-look": "second look at the directories",
+  "first-run": "first run",
+  disabled: "disabled",
+} as const;
+
+/** A cause in words. */
+export function describeCause(cause: Cause): string {
+  switch (cause.kind) {
+    case "hook": {
+      const isEvent = cause.by === "schedule" || cause.by === "kubernetes";
+      return `${cause.by} ${isEvent ? "hook" : "hooks"} changed values`;
+    }
+    case "absent":
+      return `absent ${cause.object}`;
+    case "release":
+      return `release is ${cause.status}`;
+    default:
+      return WORDS[cause.kind];
+  }
+}
+
+const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([
+  "start-up",
+  "requested",
+  "confirmed",
+  "config",
+  "section",
+]);
+
+/** Where in `main` it goes: edits and requests to the front, and what a module's own afterHelm hooks changed. */
+export function placeOf(cause: Cause): "front" | "back" {
+  const isOwn = cause.kind === "hook" && cause.by === "afterHelm";
+  return isOwn || IN_FRONT.has(cause.kind) ? "front" : "back";
 }

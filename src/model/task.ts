@@ -1,5 +1,7 @@
 /** Tasks: the units of work that wait in queues (docs/LIFECYCLE.md, "Queues"). */
 
+import { describeCause } from "./cause.ts";
+import type { Cause } from "./cause.ts";
 import type { Hook, HookTrigger } from "./binding.ts";
 
 /**
@@ -26,7 +28,7 @@ interface BootTask extends Common {
 /** Reload of all modules: stays at the head of its queue while its steps run in front of it. */
 export interface ConvergeTask extends Common {
   readonly kind: "converge";
-  readonly cause: string;
+  readonly cause: Cause;
 }
 
 /** One reason for one hook to run; reasons of one hook that follow each other run together. */
@@ -40,7 +42,7 @@ export interface HookTask extends Common {
 export interface RunModuleTask extends Common {
   readonly kind: "run-module";
   readonly module: string;
-  readonly cause: string;
+  readonly cause: Cause;
 }
 
 /** The removal of a module that is disabled: hooks, uninstall, hooks. */
@@ -95,11 +97,11 @@ export function describeTask(task: Task): string {
     case "boot":
       return "start-up";
     case "converge":
-      return `reload all modules: ${task.cause}`;
+      return `reload all modules: ${describeCause(task.cause)}`;
     case "hook":
       return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${task.trigger.binding.name}`;
     case "run-module":
-      return `run-module ${task.module}: ${task.cause}`;
+      return `run-module ${task.module}: ${describeCause(task.cause)}`;
     case "delete-module":
       return `delete-module ${task.module}`;
     case "purge-release":

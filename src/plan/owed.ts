@@ -42,10 +42,10 @@ export function owed(view: View): Owed {
   return { restart: restartOwed(view), reload: isIdle ? reloadOwed(view) : undefined, runs };
 }
 
-const CONFIG: Cause = { text: "ConfigMap changed", place: "front" };
-const GLOBALS: Cause = { text: "global values changed", place: "back" };
-const REQUESTED: Cause = { text: "requested", place: "front" };
-const CONFIRMED: Cause = { text: "a removal was confirmed", place: "front" };
+const CONFIG: Cause = { kind: "config" };
+const GLOBALS: Cause = { kind: "globals" };
+const REQUESTED: Cause = { kind: "requested" };
+const CONFIRMED: Cause = { kind: "confirmed" };
 
 /** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
 export function configOvertaken({ converge: { covered }, coverage }: View): boolean {
@@ -67,7 +67,7 @@ export function restartOwed(view: View): Cause | undefined {
 /** Whether a reload is owed while none runs. */
 export function reloadOwed(view: View): Cause | undefined {
   const { covered } = view.converge;
-  if (covered === undefined) return { text: "start-up", place: "front" };
+  if (covered === undefined) return { kind: "start-up" };
   // An edit is at the front, whatever hooks changed since: it must not wait behind a failing task.
   const config = configOvertaken(view) ? CONFIG : undefined;
   return (
@@ -111,7 +111,7 @@ function globalsMoved(view: View, { globals }: Coverage): Cause | undefined {
 }
 
 function missed({ secondLook }: View): Cause | undefined {
-  return secondLook ? { text: "second look at the directories", place: "back" } : undefined;
+  return secondLook ? { kind: "second-look" } : undefined;
 }
 
 /** Why a module run is owed now; undefined when none is. */
@@ -121,20 +121,19 @@ export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (module.module.vanished !== undefined) return undefined;
   if (module.phase === "ready") return editOwed(module) ?? repairOwed(module);
   // During a reload, the reload sees to it.
-  return view.converge.phase === "idle" ? { text: "first run", place: "back" } : undefined;
+  return view.converge.phase === "idle" ? { kind: "first-run" } : undefined;
 }
 
 function editOwed(module: ModuleView): Cause | undefined {
   const { requestedToken, handled, sectionDigest, valuesDigest, cause } = module;
   if (isAsked(requestedToken, handled.token)) return REQUESTED;
-  if (sectionDigest !== handled.section) return { text: "ConfigMap section changed", place: "front" };
-  return valuesDigest === handled.values
-    ? undefined
-    : (cause ?? { text: "module values changed", place: "back" });
+  if (sectionDigest !== handled.section) return { kind: "section" };
+  return valuesDigest === handled.values ? undefined : (cause ?? { kind: "values" });
 }
 
 function repairOwed({ suspended, absent, releaseMoved, release }: ModuleView): Cause | undefined {
   if (suspended) return undefined;
-  if (absent.length > 0) return { text: `absent ${absent[0]}`, place: "back" };
-  return releaseMoved ? { text: `release is ${release?.status ?? "gone"}`, place: "back" } : undefined;
+  const [object] = absent;
+  if (object !== undefined) return { kind: "absent", object };
+  return releaseMoved ? { kind: "release", status: release?.status ?? "gone" } : undefined;
 }

@@ -1,6 +1,6 @@
 /** Makes tasks of what is owed, from one view of the state (docs/LIFECYCLE.md, "What leads to what"). */
 
-import { runModuleKey } from "../model/index.ts";
+import { placeOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import { configOvertaken, owed } from "./owed.ts";
@@ -11,7 +11,7 @@ export const CONVERGE_KEY = "converge";
 /** A task to offer to `main`. */
 export interface Offer {
   readonly task: Task;
-  readonly place: Cause["place"];
+  readonly place: "front" | "back";
 }
 
 /** What follows from a view. */
@@ -61,17 +61,17 @@ function isOutdated({ enabled, activity, retry, attempted, sectionDigest }: Modu
  * modules), otherwise those that can wait.
  */
 function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
-  if (reload.place === "front") return [converge(reload)];
+  if (placeOf(reload) === "front") return [converge(reload)];
   return [...runs.filter((run) => run.place === "front"), converge(reload)];
 }
 
 /** The reload task. */
 export function converge(cause: Cause): Offer {
-  return { task: { kind: "converge", key: CONVERGE_KEY, cause: cause.text }, place: cause.place };
+  return { task: { kind: "converge", key: CONVERGE_KEY, cause }, place: placeOf(cause) };
 }
 
 /** The task of a module run; folds into one that waits. */
 function runModule(module: string, cause: Cause): Offer {
-  const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause: cause.text };
-  return { task, place: cause.place };
+  const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause };
+  return { task, place: placeOf(cause) };
 }

@@ -12,7 +12,7 @@ export const BLANK: OperatorState = {
   config: { condition: "ok", problems: [], resourceVersion: undefined, unknownKeys: [], digest: "" },
   converge: {
     phase: "idle",
-    cause: "",
+    cause: undefined,
     startedAt: undefined,
     finishedAt: undefined,
     remaining: 0,

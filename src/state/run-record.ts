@@ -26,7 +26,7 @@ interface RetryView {
 
 /** The last run of a module, for people. Times in ms since the epoch. */
 export interface LastRun {
-  readonly trigger: string;
+  readonly trigger: Cause;
   readonly startedAt: number;
   readonly finishedAt: number | undefined;
   readonly result: "Succeeded" | "Failed" | undefined;
@@ -97,7 +97,7 @@ export function startedOver({ lastRun, attempted, handled }: RunRecord): RunReco
 /** What is known of a run when it begins. */
 export interface RunBegin {
   readonly activity: ModuleActivity;
-  readonly trigger: string;
+  readonly trigger: Cause;
   readonly startedAt: number;
   readonly attempts: number;
   readonly basis: RunBasis;
@@ -128,7 +128,7 @@ export function settled(run: RunRecord, basis: RunBasis): RunRecord {
 /** All steps are done; `values` is the digest of those that are in force at the end. */
 export function completed(run: RunRecord, values: string): RunRecord {
   const { attempted, handled, cause, rounds } = run;
-  const causesAnother = values !== attempted?.values && cause?.binding === "afterHelm";
+  const causesAnother = values !== attempted?.values && cause?.kind === "hook" && cause.by === "afterHelm";
   return {
     ...run,
     phase: "ready",

@@ -182,7 +182,7 @@ export class State {
   }
 
   /** Starts a reload; what it takes into account is noted before it reads anything. */
-  startConverge(cause: string): void {
+  startConverge(cause: Cause): void {
     const { requestedToken, handledToken } = this.#standing;
     this.#note({ secondLook: false, handledToken: requestedToken ?? handledToken });
     this.recordConverge({
@@ -200,7 +200,7 @@ export class State {
    */
   recordOwnConfig(seen: ConfigObservation): void {
     const before = this.#configDigests();
-    this.recordConfig(seen, { text: "hook changed the ConfigMap", place: "back" });
+    this.recordConfig(seen, { kind: "own-config" });
     const after = this.#configDigests();
     const covered = this.#standing.converge.covered;
     if (covered?.config === before.global)

@@ -27,7 +27,7 @@ interface ConfigView {
 export interface ConvergeView {
   readonly phase: ConvergePhase;
   /** Why the running (or last) reload was started. */
-  readonly cause: string;
+  readonly cause: Cause | undefined;
   readonly startedAt: number | undefined;
   readonly finishedAt: number | undefined;
   /** Modules still to run in the reload under way. */

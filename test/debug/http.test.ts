@@ -14,7 +14,7 @@ const QUEUE: QueueView<Task> = {
   length: 1,
   tasks: [
     {
-      task: { kind: "run-module", module: "web", cause: "start-up" },
+      task: { kind: "run-module", module: "web", cause: { kind: "start-up" } },
       count: 1,
       failures: 0,
       message: undefined,

@@ -7,7 +7,7 @@ import { lifecycle } from "../hooks/build.ts";
 
 const NOW = 1_000_000;
 
-const run = (module: string): Task => ({ kind: "run-module", module, cause: "ConfigMap section changed" });
+const run = (module: string): Task => ({ kind: "run-module", module, cause: { kind: "section" } });
 const hook: Task = {
   kind: "hook",
   hook: { name: "discover", module: "web" } as Hook,

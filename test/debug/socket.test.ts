@@ -35,7 +35,12 @@ const failing: QueueView<Task> = {
   length: 1,
   tasks: [
     {
-      task: { kind: "run-module", key: "run-module/web-shop", module: "web-shop", cause: "start-up" },
+      task: {
+        kind: "run-module",
+        key: "run-module/web-shop",
+        module: "web-shop",
+        cause: { kind: "start-up" },
+      },
       running: false,
       failures: 2,
       nextAt: 5000,

@@ -7,7 +7,7 @@ import { hookActivation } from "../../src/bindings/index.ts";
 import type { HookTrigger } from "../../src/model/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
-import { ACTIVATIONS } from "../../src/metrics/activation.ts";
+import { ACTIVATIONS, OF_HOOKS } from "../../src/metrics/activation.ts";
 
 const page = new URL("../../docs/METRICS.md", import.meta.url);
 const ROW = /^\| `addon_operator_(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$/gm;
@@ -34,7 +34,7 @@ test("docs/METRICS.md lists every series of the registry, with its type and labe
 test("docs/METRICS.md lists every activation of modules and reloads", async () => {
   const text = await readFile(page, "utf8");
   const [, told = ""] = /^`activation` tells why a module ran or a reload began: (.*?)\. /m.exec(text) ?? [];
-  const known = [...ACTIVATIONS.flatMap(([, ofModule, ofReload]) => [ofModule, ofReload]), "Other"];
+  const known = [ACTIVATIONS, OF_HOOKS].flatMap((labels) => Object.values(labels).flat());
   expect(told.replaceAll("`", "").split(", ").toSorted()).toEqual([...new Set(known)].toSorted());
 });
 

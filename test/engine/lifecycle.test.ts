@@ -361,7 +361,7 @@ describe("reactions", () => {
       await lab.start();
       expect(lab.data).toEqual({ one: '{"x":1}' });
       expect(lab.linesOf("helm")).toEqual(["helm one"]);
-      expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toBe("start-up");
+      expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({ kind: "start-up" });
     },
   );
 });

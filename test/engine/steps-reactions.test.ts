@@ -116,7 +116,7 @@ describe("13 to 16: what the changes start", () => {
     lab.event("g");
     await lab.run();
     expect(lab.log).toEqual(["hook g: pods", ...RELOAD]);
-    expect(lab.state.view.converge.cause).toBe("kubernetes hook changed values");
+    expect(lab.state.view.converge.cause).toEqual({ kind: "hook", by: "kubernetes" });
   });
 
   it("14: module values changed: step 5 of that module without onStartup and Synchronization", async () => {
@@ -124,7 +124,7 @@ describe("13 to 16: what the changes start", () => {
     lab.tick("one/h");
     await lab.run();
     expect(lab.log).toEqual(["hook one/h: tock", ...RUN]);
-    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toBe("schedule hook changed values");
+    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({ kind: "hook", by: "schedule" });
   });
 
   it("15: helm resources absent: step 5 of that module without onStartup and Synchronization", async () => {
@@ -132,7 +132,10 @@ describe("13 to 16: what the changes start", () => {
     lab.state.update("one", (record) => void (record.absent = ["ns/Service/x"]));
     await lab.run();
     expect(lab.log).toEqual(RUN.filter((line) => !line.startsWith("release")));
-    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toBe("absent ns/Service/x");
+    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({
+      kind: "absent",
+      object: "ns/Service/x",
+    });
     expect(lab.state.view.modules.get("one")?.absent).toEqual([]);
   });
 

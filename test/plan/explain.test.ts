@@ -14,8 +14,8 @@ const discover = (module?: string): Task => ({
   hook: { name: "010-discover", module } as Hook,
   trigger: lifecycle("beforeAll"),
 });
-const run = (module: string): Task => ({ kind: "run-module", module, cause: "ConfigMap section changed" });
-const RELOAD: Task = { kind: "converge", cause: "start-up" };
+const run = (module: string): Task => ({ kind: "run-module", module, cause: { kind: "section" } });
+const RELOAD: Task = { kind: "converge", cause: { kind: "start-up" } };
 
 function entry(task: Task, change: Partial<TaskView<Task>> = {}): TaskView<Task> {
   return { task, count: 1, failures: 0, message: undefined, nextAt: undefined, running: true, ...change };

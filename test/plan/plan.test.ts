@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { describeTask } from "../../src/model/index.ts";
+import { describeCause, describeTask } from "../../src/model/index.ts";
 import { plan } from "../../src/plan/index.ts";
 import type { BootPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
@@ -23,7 +23,7 @@ function told(view: View): string[] {
   const { offers, restart, hurry } = plan(view);
   return [
     ...offers.map(({ task, place }) => `${place} ${describeTask(task)}`),
-    ...(restart === undefined ? [] : [`restart: ${restart.text}`]),
+    ...(restart === undefined ? [] : [`restart: ${describeCause(restart)}`]),
     ...hurry.map((name) => `hurry ${name}`),
   ];
 }
@@ -34,7 +34,7 @@ const reloading = (covered: Partial<typeof START> = {}): Partial<View> => ({
 const edited = { sectionDigest: "s2" };
 const began = (section: string) => ({ attempted: basis({ section }) });
 const FAILED = { reason: "HelmFailed", message: "no", failures: 1, nextAt: undefined } as const;
-const hookCause = { text: "kubernetes hook changed values", place: "back" } as const;
+const hookCause = { kind: "hook", by: "kubernetes" } as const;
 
 describe("the plan: a view of the world in, tasks and reasons out", () => {
   it.each<readonly [string, Moment, readonly string[]]>([

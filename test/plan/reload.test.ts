@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { describeCause, placeOf } from "../../src/model/index.ts";
 import { configOvertaken, reloadOwed, restartOwed } from "../../src/plan/index.ts";
 import type { ConvergePhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
@@ -66,7 +67,7 @@ describe("whether a reload of all modules is owed, and why", () => {
       "a hook moved them",
       world({
         ...moved({ globals: "g2" }),
-        globalCause: { text: "schedule hook changed values", place: "back" },
+        globalCause: { kind: "hook", by: "schedule" },
       }),
       "back: schedule hook changed values",
     ],
@@ -75,7 +76,7 @@ describe("whether a reload of all modules is owed, and why", () => {
       { ...world(), converge: { ...world().converge, covered: { config: "c1", globals: undefined } } },
       undefined,
     ],
-    ["a cause without a move", world({ globalCause: { text: "old", place: "back" } }), undefined],
+    ["a cause without a move", world({ globalCause: { kind: "globals" } }), undefined],
     ["something was missed", world({ secondLook: true }), "back: second look at the directories"],
     ["request before ConfigMap", world({ ...ASKED, ...moved({ config: "c2" }) }), "front: requested"],
     ["ConfigMap before globals", world(moved({ config: "c2", globals: "g2" })), "front: ConfigMap changed"],
@@ -86,7 +87,7 @@ describe("whether a reload of all modules is owed, and why", () => {
     ],
   ])("%s", (_what, view, expected) => {
     const cause = reloadOwed(view);
-    expect(cause === undefined ? undefined : `${cause.place}: ${cause.text}`).toBe(expected);
+    expect(cause === undefined ? undefined : `${placeOf(cause)}: ${describeCause(cause)}`).toBe(expected);
   });
 
   it.each<readonly [ConvergePhase, Partial<View>, boolean]>([

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { describeCause, placeOf } from "../../src/model/index.ts";
 import type { Cause, Problem } from "../../src/model/index.ts";
 import { runOwed } from "../../src/plan/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
@@ -10,8 +11,8 @@ const ANSWERED = { handled: basis({ token: "t1" }) };
 const ASKED = { requestedToken: "t2", ...ANSWERED };
 const SECTION = { sectionDigest: "v1-s2" };
 const VALUES = { valuesDigest: "v1-v2" };
-const HOOK: Cause = { text: "schedule hook changed values", place: "back" };
-const AFTER_HELM: Cause = { text: "afterHelm hooks changed values", place: "front" };
+const HOOK: Cause = { kind: "hook", by: "schedule" };
+const AFTER_HELM: Cause = { kind: "hook", by: "afterHelm" };
 const ABSENT = { absent: ["ns/Service/x", "ns/Secret/y"] };
 const MOVED = { releaseMoved: true };
 
@@ -68,7 +69,7 @@ describe("whether a module run is owed, and why", () => {
   ])("%s", (_what, change, expected) => {
     const module = moduleView("m", change);
     const cause = runOwed(module, viewOf([module]));
-    expect(cause === undefined ? undefined : `${cause.place}: ${cause.text}`).toBe(expected);
+    expect(cause === undefined ? undefined : `${placeOf(cause)}: ${describeCause(cause)}`).toBe(expected);
   });
 
   it.each(["beforeAll", "discovery", "modules", "afterAll"] as const)(

@@ -5,7 +5,7 @@ import type { Module, Tree } from "../../src/model/index.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
-const FRONT = { text: "ConfigMap changed", place: "front" } as const;
+const FRONT = { kind: "config" } as const;
 
 function moduleOf(name: string): Module {
   const none = { file: "values.yaml", section: undefined, enabled: undefined };
@@ -104,7 +104,7 @@ describe("the record", () => {
 
   it("a hook's own write to the ConfigMap covers itself: run and reload do not become due", () => {
     const { state, seen } = lab("web");
-    state.startConverge("start-up");
+    state.startConverge({ kind: "start-up" });
     handled(state, "web");
     state.recordOwnConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }));
     const { coverage, converge, modules } = state.view;
@@ -117,7 +117,7 @@ describe("the record", () => {
 
   it("what was owed before a hook's own write is owed after it", () => {
     const { state, seen } = lab("web");
-    state.startConverge("start-up");
+    state.startConverge({ kind: "start-up" });
     handled(state, "web");
     state.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }), FRONT);
     state.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
@@ -164,7 +164,7 @@ describe("the record", () => {
     expect(state.view.secondLook).toBe(false);
     state.recordConfig(seen({}), FRONT);
     expect(state.view.secondLook).toBe(true);
-    state.startConverge("second look");
+    state.startConverge({ kind: "second-look" });
     expect(state.view.secondLook).toBe(false);
   });
 
@@ -173,7 +173,7 @@ describe("the record", () => {
     state.recordRequest(undefined, "t1");
     state.recordRequest("web", "t2");
     state.recordRequest("db", "t3");
-    state.startConverge("requested");
+    state.startConverge({ kind: "requested" });
     state.recordDecision("web", { enabled: false, by: "none" });
     state.recordDecision("db", { enabled: true, by: "values" });
     expect(state.view.handledToken).toBe("t1");
@@ -213,11 +213,11 @@ describe("the record", () => {
     const { state, clock } = lab("web");
     const begin = clock.now();
     state.recordBoot("converging");
-    state.startConverge("start-up");
+    state.startConverge({ kind: "start-up" });
     const covered = { config: state.values.globalConfigDigest(), globals: undefined };
     const during = {
       phase: "beforeAll",
-      cause: "start-up",
+      cause: { kind: "start-up" },
       startedAt: begin,
       finishedAt: undefined,
       covered,
@@ -234,7 +234,7 @@ describe("the record", () => {
       boot: "running",
       converge: {
         phase: "idle",
-        cause: "start-up",
+        cause: { kind: "start-up" },
         startedAt: begin,
         finishedAt: begin + 1000,
         remaining: 0,
@@ -252,7 +252,7 @@ describe("the record", () => {
 
   it("a reload under way can take content into account that came after its start", () => {
     const { state, seen } = lab("web");
-    state.startConverge("start-up");
+    state.startConverge({ kind: "start-up" });
     state.coverGlobals();
     const globals = state.view.converge.covered?.globals;
     state.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);

@@ -26,7 +26,7 @@ test("a module's status shows the global values of now, and its digest is that o
         resourceVersion: "1",
         content: parseConfigMap("cm", data, state.values.modules()),
       },
-      { text: "edit", place: "front" },
+      { kind: "config" },
     );
   const projector = new Projector("full");
   const shown = () => {

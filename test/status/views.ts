@@ -46,7 +46,7 @@ export function basis(change: Partial<RunBasis> = {}): RunBasis {
 /** A run that ended well, two seconds long, just before the tests begin. */
 export function finished(change: Partial<LastRun> = {}): LastRun {
   return {
-    trigger: "ConfigMap changed",
+    trigger: { kind: "config" },
     startedAt: T0 - 5000,
     finishedAt: T0 - 3000,
     result: "Succeeded",
@@ -83,7 +83,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     config: { condition: "ok", problems: [], resourceVersion: "42", unknownKeys: [], digest: "v1-c1" },
     converge: {
       phase: "idle",
-      cause: "start",
+      cause: { kind: "start-up" },
       startedAt: T0 - 9000,
       finishedAt: T0 - 1000,
       remaining: 0,

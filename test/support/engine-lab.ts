@@ -232,7 +232,7 @@ export class EngineLab {
     this.#missing = true;
     this.state.recordConfig(
       { condition: "missing", problems: [], resourceVersion: undefined },
-      { text: "ConfigMap changed", place: "front" },
+      { kind: "config" },
     );
   }
 
@@ -345,7 +345,7 @@ export class EngineLab {
         resourceVersion: String(++this.version),
         ...(condition === "ok" ? { content } : {}),
       },
-      { text: "ConfigMap changed", place: "front" },
+      { kind: "config" },
     );
   }
 

@@ -126,7 +126,7 @@ describe("what is not run although it was about to be", () => {
     await lab.run();
     lab.log.length = 0;
     for (const module of ["one", "nobody"])
-      lab.queues.offer("main", { kind: "run-module", module, cause: "late" });
+      lab.queues.offer("main", { kind: "run-module", module, cause: { kind: "values" } });
     await lab.run();
     expect([lab.linesOf("helm"), lab.quiet, lab.broken]).toEqual([[], true, []]);
   });

@@ -41,7 +41,13 @@ describe("what is told of a module run", () => {
     expect(record(lab)).toMatchObject({
       activity: "none",
       retry: undefined,
-      lastRun: { trigger: "start-up", result: "Succeeded", step: "afterHelm", hook: undefined, attempts: 1 },
+      lastRun: {
+        trigger: { kind: "start-up" },
+        result: "Succeeded",
+        step: "afterHelm",
+        hook: undefined,
+        attempts: 1,
+      },
     });
     expect(record(lab)?.lastRun?.finishedAt).toBe(lab.clock.now());
     expect(record(lab)?.lastRun?.startedAt).toBe(lab.clock.now() - 1500);
@@ -225,7 +231,7 @@ describe("what is told of a module run", () => {
     lab.edit({ one: "{ x: 1 }" });
     await lab.run(2000);
     expect(told(lab, "run ")).toEqual(["run one: 1 s", "run one: 1 s"]);
-    expect(record(lab)?.lastRun?.trigger).toBe("ConfigMap section changed");
+    expect(record(lab)?.lastRun?.trigger).toEqual({ kind: "section" });
   });
 
   it("that finds somebody else's release: it needs a person and is not tried again", async () => {
@@ -262,16 +268,16 @@ describe("what is told of a module run", () => {
   });
 
   it.each<readonly [string, Partial<HookSpec>, (lab: EngineLab) => void, string]>([
-    ["a schedule", { schedules: [{}] }, (lab) => lab.tick("one/h"), "schedule hook changed values"],
-    ["an event", { kubernetes: [{}] }, (lab) => lab.event("one/h"), "kubernetes hook changed values"],
-  ])("says that %s is why", async (...[, binding, fire, cause]) => {
+    ["a schedule", { schedules: [{}] }, (lab) => lab.tick("one/h"), "schedule"],
+    ["an event", { kubernetes: [{}] }, (lab) => lab.event("one/h"), "kubernetes"],
+  ])("says that %s is why", async (...[, binding, fire, by]) => {
     const act = (): HookAct => ({ values: { op: "add", path: "/one/x", value: 1 } });
     let on = false;
     const lab = await started([one({ hooks: [hook("h", { ...binding, act: () => (on ? act() : {}) })] })]);
     on = true;
     fire(lab);
     await lab.run();
-    expect(record(lab)?.lastRun?.trigger).toBe(cause);
+    expect(record(lab)?.lastRun?.trigger).toEqual({ kind: "hook", by });
   });
 
   it("says that its own afterHelm hooks are why, and does it before what waits", async () => {
@@ -287,7 +293,7 @@ describe("what is told of a module run", () => {
       }),
       { name: "two", order: 2, enabled: true },
     ]);
-    expect(record(lab)?.lastRun?.trigger).toBe("afterHelm hooks changed values");
+    expect(record(lab)?.lastRun?.trigger).toEqual({ kind: "hook", by: "afterHelm" });
     expect(lab.linesOf("helm")).toEqual(["helm one", "helm one", "helm two"]);
   });
 });
@@ -328,7 +334,7 @@ describe("what is told of a delete", () => {
       activity: "none",
       phase: "new",
       release: undefined,
-      lastRun: { trigger: "disabled", result: "Succeeded", hook: undefined, attempts: 1 },
+      lastRun: { trigger: { kind: "disabled" }, result: "Succeeded", hook: undefined, attempts: 1 },
     });
     expect(record(lab)?.lastRun?.finishedAt).toBe(lab.clock.now());
   });

@@ -1,6 +1,7 @@
 /** The AddonModule of a module (docs/STATUS.md, "States of a module"). */
 
 import { shownDigest } from "../../lib/index.ts";
+import { describeCause } from "../../model/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
@@ -74,7 +75,7 @@ const ENABLED_REASON: Readonly<Record<ModuleView["enabledBy"], string>> = {
 function projectRun(run: LastRun): LastRunStatus {
   const { finishedAt, startedAt } = run;
   return defined({
-    trigger: line(run.trigger),
+    trigger: line(describeCause(run.trigger)),
     startedAt: timestamp(startedAt),
     finishedAt: optional(finishedAt, timestamp),
     durationSeconds: finishedAt === undefined ? undefined : (finishedAt - startedAt) / 1000,

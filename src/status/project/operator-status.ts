@@ -1,7 +1,7 @@
 /** The AddonOperator: the sum of all modules (docs/STATUS.md, "States of the operator"). */
 
 import { shownDigest } from "../../lib/index.ts";
-import { describeProblem } from "../../model/index.ts";
+import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import { type Judged, type Transitions, progress, readyOf, timed } from "./conditions.ts";
@@ -103,7 +103,7 @@ function underWay(view: View): OperatorJudged | undefined {
     return {
       state: "Running",
       reason: "Progressing",
-      message: `Reloading all modules: ${view.converge.cause}`,
+      message: `Reloading all modules: ${causeOf(view.converge) ?? ""}`,
     };
   }
   if (view.requestedToken === view.handledToken) return undefined;
@@ -179,12 +179,16 @@ function projectConverge({ boot, converge, enabledModules }: View): ConvergeStat
   const isUnderWay = phase !== "idle";
   return defined({
     phase: boot === "running" || boot === "converging" ? phase : "starting",
-    cause: converge.cause === "" ? undefined : line(converge.cause),
+    cause: causeOf(converge),
     startedAt: startedAt === undefined ? undefined : timestamp(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : timestamp(finishedAt),
     progress: isUnderWay ? `${Math.max(0, total - converge.remaining)}/${total}` : undefined,
     remaining: isUnderWay ? converge.remaining : undefined,
   });
+}
+
+function causeOf({ cause }: View["converge"]): string | undefined {
+  return cause === undefined ? undefined : line(describeCause(cause));
 }
 
 function listed(items: readonly string[], most = MOST_LISTED): readonly string[] | undefined {

@@ -1,6 +1,6 @@
 /** The state of a module, and the reason for it (docs/STATUS.md, "States of a module"). */
 
-import { describeProblem } from "../../model/index.ts";
+import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeHelmWait } from "../../plan/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
@@ -75,7 +75,7 @@ const running: Rule = (view, { now }) => {
   if (run === undefined) return { state: "Running", reason: "Progressing", message: "The module is running" };
   const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
   const message = describeHelmWait(run) ?? `Running ${step}`;
-  return { state: "Running", reason: "Progressing", message: `${message}: ${run.trigger}` };
+  return { state: "Running", reason: "Progressing", message: `${message}: ${describeCause(run.trigger)}` };
 };
 
 const retrying: Rule = ({ retry }) =>

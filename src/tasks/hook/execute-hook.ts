@@ -134,16 +134,9 @@ function digestOf(ports: Ports, key: string): string {
   return ports.state.values.merged(key).digest;
 }
 
-/** The cause that people read. Changes of an afterHelm hook run its module again at once, all others queue up. */
 function causeOf(binding: Binding | undefined): Cause {
-  if (binding?.type !== "lifecycle")
-    return { text: `${binding?.type ?? "kubernetes"} hook changed values`, place: "back" };
-  const { name } = binding;
-  return {
-    text: `${name} hooks changed values`,
-    place: name === "afterHelm" ? "front" : "back",
-    binding: name,
-  };
+  const by = binding?.type === "lifecycle" ? binding.name : (binding?.type ?? "kubernetes");
+  return { kind: "hook", by };
 }
 
 interface Took {

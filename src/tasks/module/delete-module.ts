@@ -21,7 +21,7 @@ export async function deleteModule(
   const record = ports.state.module(task.module);
   if (record === undefined || record.enabled) return { kind: "done" };
   if (configIsMissing(ports)) return hold(ports, task.module);
-  const run = new ModuleRun(ports, { record, activity: "deleting", trigger: "disabled" }, context);
+  const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
   try {
     await steps(run);
     finish(run);

@@ -2,7 +2,7 @@
 
 import type { OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import type { Hook, LifecycleName } from "../../model/index.ts";
+import type { Cause, Hook, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import { atStep, begun, broken, completed, failed, settled, succeeded } from "../../state/index.ts";
 import type { ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
@@ -14,7 +14,7 @@ import { runLifecycle } from "./lifecycle-hooks.ts";
 interface Work {
   readonly record: Readonly<ModuleRecord>;
   readonly activity: ModuleActivity;
-  readonly trigger: string;
+  readonly trigger: Cause;
 }
 
 /** A run of a module that is under way. */

@@ -3,7 +3,7 @@
 import { ForeignReleaseError, RestoreError } from "../../helm/index.ts";
 import type { ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { GLOBAL } from "../../model/index.ts";
+import { GLOBAL, describeCause } from "../../model/index.ts";
 import type { Hook, RunModuleTask, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, invalidValues, problemOf } from "../../state/index.ts";
@@ -125,7 +125,7 @@ function succeed(run: ModuleRun, { cause }: RunModuleTask): void {
   const { ports, name, ms } = run;
   run.succeed();
   ports.recorder.moduleRun(name, ms / 1000, false);
-  ports.logger.info("Module run succeeded", { module: name, trigger: cause, ms });
+  ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
 }
 
 /**

@@ -1,6 +1,7 @@
 /** The reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { hookTask } from "../../hooks/index.ts";
+import { describeCause } from "../../model/index.ts";
 import type { ConvergeTask, LifecycleName, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS } from "../../state/index.ts";
@@ -36,7 +37,7 @@ const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 async function start(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   state.startConverge(task.cause);
-  ports.logger.info("Reload all modules started", { cause: task.cause });
+  ports.logger.info("Reload all modules started", { cause: describeCause(task.cause) });
   try {
     const tree = await loadTree(ports);
     await reloadGlobalHooks(ports, tree);
@@ -54,7 +55,7 @@ async function start(ports: Ports, task: ConvergeTask, context: RunContext): Pro
 /** Discovery; its errors are retried every five seconds, not with a growing delay. */
 async function discoverModules(
   ports: Ports,
-  _task: ConvergeTask,
+  task: ConvergeTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const { state } = ports;
@@ -62,7 +63,7 @@ async function discoverModules(
   try {
     // The cause of a script's failure may have been mended on disk, or be gone.
     if (context.failures > 0) await loadTree(ports);
-    const tasks = await discover(ports, context.signal);
+    const tasks = await discover(ports, task.cause, context.signal);
     if (state.view.converge.phase !== "discovery") return CANCELLED;
     state.recordConverge({
       phase: "modules",
@@ -87,15 +88,18 @@ function afterModules(ports: Ports): Promise<Outcome<Task>> {
   return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll") });
 }
 
-function finish(ports: Ports): Promise<Outcome<Task>> {
+function finish(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>> {
   const { state, clock } = ports;
   const { converge: ended, coverage, globalCause } = state.view;
-  const own = coverage.globals !== ended.covered?.globals && globalCause?.binding === "afterAll";
+  const own =
+    coverage.globals !== ended.covered?.globals &&
+    globalCause?.kind === "hook" &&
+    globalCause.by === "afterAll";
   const rounds = own ? ended.rounds + 1 : 0;
   state.finishConverge(rounds % MAX_ROUNDS);
   const ms = clock.now() - (ended.startedAt ?? clock.now());
   ports.recorder.converged(ms / 1000);
-  ports.logger.info("Reload all modules ended", { cause: ended.cause, ms });
+  ports.logger.info("Reload all modules ended", { cause: describeCause(task.cause), ms });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
   return Promise.resolve({
     kind: "retry",

@@ -1,6 +1,6 @@
 /** Modules discovery: which modules are enabled, and what follows (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import type { Module, Task } from "../../model/index.ts";
+import type { Cause, Module, Task } from "../../model/index.ts";
 import { moduleOf, runModuleKey } from "../../model/index.ts";
 import { decideAll } from "../../plan/index.ts";
 import type { Inquiry, ScriptAnswer } from "../../plan/index.ts";
@@ -20,7 +20,7 @@ class ScriptFailure extends Error {}
  * Modules discovery: flags, then `enabled` scripts, each with the modules enabled before it; records the decisions
  * and returns the tasks that follow, in order: CRDs, deletes (reverse order), purges, module runs.
  */
-export async function discover(ports: Ports, signal: AbortSignal): Promise<Task[]> {
+export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
   state.coverGlobals();
   const decisions = await decideAll(state.tree.modules, inquiry(ports, signal));
@@ -36,7 +36,7 @@ export async function discover(ports: Ports, signal: AbortSignal): Promise<Task[
       kind: "run-module",
       key: runModuleKey(module),
       module,
-      cause: state.view.converge.cause,
+      cause,
     })),
   ];
 }

@@ -53,7 +53,7 @@ export class ConfigJudge {
     this.#tellChanges(config);
     state.recordConfig(
       { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
-      { text: "ConfigMap changed", place: "front" },
+      { kind: "config" },
     );
   }
 
@@ -69,7 +69,7 @@ export class ConfigJudge {
     onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; ${consequence}`);
     state.recordConfig(
       { condition: "missing", problems: [], resourceVersion: undefined },
-      { text: "", place: "front" },
+      { kind: "config" },
     );
   }
 
@@ -79,7 +79,7 @@ export class ConfigJudge {
     if (seen.condition !== "invalid" || seen.resourceVersion !== resourceVersion) {
       onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
     }
-    state.recordConfig({ condition: "invalid", problems, resourceVersion }, { text: "", place: "front" });
+    state.recordConfig({ condition: "invalid", problems, resourceVersion }, { kind: "config" });
   }
 
   #warn(texts: readonly string[]): void {
