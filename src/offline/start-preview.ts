@@ -115,9 +115,9 @@ async function record(
 
 function lend(from: State, to: State): void {
   for (const key of [GLOBAL, ...to.tree.modules.map((module) => module.valuesKey)])
-    to.values.addPatches(key, from.values.patches(key));
+    to.recordPatches(key, from.values.patches(key));
   for (const { module, enabled, enabledBy } of from.records())
-    if (enabledBy === "hook") to.values.setHookFlag(module.valuesKey, enabled);
+    if (enabledBy === "hook") to.recordHookFlag(module.valuesKey, enabled);
 }
 
 /** What would make a start fail. */

@@ -4,7 +4,7 @@ import { digest } from "../lib/index.ts";
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import type { Cause, Hook, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
-import type { ParsedConfig } from "../values/index.ts";
+import type { ParsedConfig, PatchOperation } from "../values/index.ts";
 import { BLANK, NO_TREE, type OperatorState } from "./blank.ts";
 import type { ConfigObservation, Decision } from "./facts.ts";
 import { Missing } from "./missing.ts";
@@ -168,6 +168,19 @@ export class State {
     const { config, holds } = this.#standing;
     const returned = config.condition === "missing" && now !== "missing";
     if (returned && holds.length > 0) this.recordSecondLook();
+  }
+
+  /** A hook left patches of a section. */
+  recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): void {
+    if (operations.length === 0) return;
+    this.values.addPatches(key, operations, hook);
+    this.#allTouched();
+  }
+
+  /** A global hook switched a module; undefined takes that back. */
+  recordHookFlag(valuesKey: string, enabled: boolean | undefined): void {
+    this.values.setHookFlag(valuesKey, enabled);
+    this.#allTouched();
   }
 
   /** Why values of a module changed, or (undefined) globals or flags. */

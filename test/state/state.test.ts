@@ -71,6 +71,20 @@ describe("the record", () => {
     expect(await changes()).toBe(0);
   });
 
+  it("tells of values that hooks change", async () => {
+    const { state, changes } = lab("web");
+    const before = state.view;
+    await changes();
+    state.recordPatches("web", [{ op: "add", path: "/web/x", value: 1 }], "h");
+    expect(await changes()).toBe(1);
+    expect(state.view.modules.get("web")?.values()).toMatchObject({ web: { x: 1 } });
+    expect(state.view).not.toBe(before);
+    state.recordHookFlag("web", true);
+    expect(await changes()).toBe(1);
+    state.recordPatches("web", [], "h");
+    expect(await changes()).toBe(0);
+  });
+
   it("keeps what stands in the way of bindings with the module, or with global hooks", () => {
     const { state } = lab("web");
     state.recordTroubles(undefined, ["global"]);

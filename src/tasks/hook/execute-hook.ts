@@ -109,9 +109,9 @@ async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPa
   };
   if (patches.config.length > 0) await ports.config.write(key, patches.config);
   const stored = state.values.patches(key).length;
-  state.values.addPatches(key, patches.values, request.hook.name);
+  state.recordPatches(key, patches.values, request.hook.name);
   warnOfMany(ports, request.hook, { before: stored, after: state.values.patches(key).length });
-  for (const [valuesKey, enabled] of patches.flags) state.values.setHookFlag(valuesKey, enabled);
+  for (const [valuesKey, enabled] of patches.flags) state.recordHookFlag(valuesKey, enabled);
   const cause = causeOf(request.triggers[0]?.binding);
   if (request.hook.module === undefined) {
     if (state.values.globalsDigest() !== before.globals) state.recordCause(undefined, cause);
