@@ -8,6 +8,7 @@ export * from "./failures.ts";
 export * from "./hash.ts";
 export { idleMemory } from "./idle-memory.ts";
 export * from "./time/limit.ts";
+export * from "./json-pointer.ts";
 export * from "./json-texts.ts";
 export * from "./log/log.ts";
 export * from "./names.ts";

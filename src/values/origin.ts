@@ -1,13 +1,12 @@
 /** Tells which layer set a value (`module values --explain`). */
 
-import { canonicalJson } from "../lib/index.ts";
+import { canonicalJson, isAtOrBelow, pointerOf, segmentsOf } from "../lib/index.ts";
 import { isJsonObject } from "../model/index.ts";
 import type { Json, Section } from "../model/index.ts";
 import { effective } from "./layers.ts";
 import type { SectionInput } from "./layers.ts";
 import { member, mergeLayers } from "./merge.ts";
 import type { PatchOperation } from "./patch/patch.ts";
-import { isAtOrBelow, pointerOf, segmentsOf } from "./patch/pointer.ts";
 
 /** Names of layers as people read them, strongest last. */
 export type LayerName =

@@ -1,9 +1,8 @@
 /** Reads the values files of modules directories and modules (docs/VALUES.md, "Layers"). */
 
-import { YamlError, lineOf, parseYaml } from "../lib/index.ts";
+import { lineOf, parseYaml, segmentsOf, YamlError } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
-import { segmentsOf } from "./patch/pointer.ts";
 
 /** What one source says about a module: a section, a flag, both or neither. */
 export interface SectionAndFlag {

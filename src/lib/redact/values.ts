@@ -1,5 +1,6 @@
 /** Hides secrets in values (docs/VALUES.md, "Secrets"). */
 
+import { pointerOf } from "../json-pointer.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { hideArguments } from "./forms/commands.ts";
 import { hideInDocument } from "./forms/documents.ts";
@@ -156,6 +157,6 @@ function saysOf(key: string, { says, key: parent }: ValueContext, named: string 
 /** Paths of a member: those that begin with its key, or with `*`. */
 function membersBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
-  const name = key.replaceAll("~", "~0").replaceAll("/", "~1");
+  const name = pointerOf([key]).slice(1);
   return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));
 }

@@ -14,6 +14,7 @@ import {
   pathOf,
   remove,
 } from "../../kube/index.ts";
+import { pointerOf } from "../../lib/index.ts";
 import { type PatchStep, statusPatch } from "../write/difference.ts";
 import {
   type MirroredObject,
@@ -107,7 +108,7 @@ async function writeStatus(home: Home, entry: MirroredObject, marks: Marks): Pro
 
 /** An object that has another operator's label by now is not written. */
 function stillOurs({ labels }: Marks): PatchStep {
-  const path = `/metadata/labels/${OWNER_LABEL.replaceAll("/", "~1")}`;
+  const path = pointerOf(["metadata", "labels", OWNER_LABEL]);
   return { op: "test", path, value: labels[OWNER_LABEL] ?? "" };
 }
 

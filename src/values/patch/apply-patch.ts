@@ -2,13 +2,12 @@
 
 import jsonPatch from "fast-json-patch";
 
-import { DepthError, canonicalJson, isTooDeep } from "../../lib/index.ts";
+import { canonicalJson, DepthError, isTooDeep, pointerOf, segmentsOf } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
 import { member, setMember } from "../merge.ts";
 import { PatchError } from "./patch.ts";
 import type { PatchOperation } from "./patch.ts";
-import { pointerOf, segmentsOf } from "./pointer.ts";
 
 type Container = JsonObject | Json[];
 

@@ -1,11 +1,10 @@
 /** Reads the patch files of hooks (docs/VALUES.md, "Patches"). */
 
-import { DepthError, type JsonText, jsonTexts, parseJson } from "../../lib/index.ts";
+import { DepthError, type JsonText, jsonTexts, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { PatchError } from "./patch.ts";
 import type { ParsedPatch, PatchOperation, PatchRules } from "./patch.ts";
-import { pointerOf, segmentsOf } from "./pointer.ts";
 
 const FLAG_SUFFIX = "Enabled";
 const FORBIDDEN_SEGMENTS = new Set(["__proto__"]);

@@ -4,10 +4,9 @@ import { Ajv } from "ajv";
 import type { ErrorObject, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
-import { parseDuration } from "../../lib/index.ts";
+import { parseDuration, pointerOf } from "../../lib/index.ts";
 import type { Json, JsonObject, Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
-import { pointerOf } from "../patch/pointer.ts";
 
 /** Adds to `found` what a schema finds wrong with the value at `path` (a JSON pointer, "" at the top). */
 export type Check = (value: Json, path: string, found: Violation[]) => void;

@@ -1,11 +1,10 @@
 /** Finds what of a schema cannot be used, and what is probably a mistake. */
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, pointerOf } from "../../lib/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { knowsFormat } from "./ajv.ts";
 import { compilePattern } from "./pattern.ts";
-import { pointerOf } from "../patch/pointer.ts";
 import { allSchemas, resolveRef, subSchemas } from "./schema-tree.ts";
 
 /** Everything that is wrong with the references and patterns of a schema, with paths. */

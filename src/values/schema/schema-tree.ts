@@ -1,9 +1,9 @@
 /** Walks over the schemas of a document. */
 
+import { pointerOf, segmentsOf } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { member, setMember } from "../merge.ts";
-import { pointerOf, segmentsOf } from "../patch/pointer.ts";
 
 /**
  * How a sub-schema belongs to its parent: `part` describes a member or an item of the value, `same` the same value

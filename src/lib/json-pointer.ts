@@ -1,4 +1,6 @@
-/** Segments of a JSON pointer (RFC 6901); the pointer starts with a slash or is empty. */
+/** Reads and writes JSON pointers (RFC 6901). */
+
+/** Segments of a pointer, which starts with a slash or is empty. */
 export function segmentsOf(pointer: string): string[] {
   if (pointer === "") return [];
   return pointer
