@@ -39,7 +39,7 @@ export interface Reconciler extends LookTools, RestoreTools {
   /** Modules of the reload under way that are about to make objects, by `keyIn`. */
   readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
   /** Renders a chart as helm would install or upgrade now. */
-  readonly render: (step: Reconciliation, release: ReleaseMeta | undefined) => Promise<Rendered>;
+  readonly render: (reconciliation: Reconciliation, release: ReleaseMeta | undefined) => Promise<Rendered>;
   /** As `Helm.upgradeInstall`. */
   readonly upgradeInstall: (call: UpgradeCall) => Promise<void>;
 }
@@ -58,7 +58,7 @@ export interface Reconciliation {
 export async function examine(
   tools: Reconciler,
   request: ReconcileRequest,
-): Promise<{ step: Reconciliation; release: ReleaseMeta | undefined; decision: Decision }> {
+): Promise<{ reconciliation: Reconciliation; release: ReleaseMeta | undefined; decision: Decision }> {
   const { module } = request;
   const release = tools.store.get(module.name);
   const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
@@ -66,7 +66,7 @@ export async function examine(
   const inputs = await digestInputs(tools, request, chart);
   const { managedBy } = tools;
   const decision = decide({ release, inputs, managedBy, lookup: chart.reach.lookup });
-  return { step: { tools, request, chart, inputs, origin }, release, decision };
+  return { reconciliation: { tools, request, chart, inputs, origin }, release, decision };
 }
 
 function digestInputs(tools: Reconciler, request: ReconcileRequest, chart: Chart): Promise<string> {
@@ -88,11 +88,11 @@ function parseValues(text: string): JsonObject {
 
 /** `null` removes the manifest label of the last revision; a new release has none. */
 export function labelsOf(
-  step: Reconciliation,
+  reconciliation: Reconciliation,
   manifest: string | undefined,
   isFirst: boolean,
 ): Record<string, string> {
-  const { inputs, tools } = step;
+  const { inputs, tools } = reconciliation;
   const known = manifest ?? (isFirst ? undefined : "null");
   const label = known === undefined ? {} : { [LABELS.manifest]: known };
   return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label };

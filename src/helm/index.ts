@@ -2,7 +2,7 @@ export { ensureCrds } from "./crds.ts";
 export { mayAdopt, originOf, type AdoptPolicy, type Origin } from "./ownership/adopt.ts";
 export { decide, type Evidence } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
-export { Helm, type HelmWitness } from "./binary/helm.ts";
+export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./binary/hook-watch.ts";
 export { LABELS, managedByDigest } from "./release/labels.ts";
 export {

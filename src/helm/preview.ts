@@ -20,10 +20,10 @@ export interface Preview {
  * rendered, so that errors of the chart show. Throws the same errors.
  */
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
-  const { step, release, decision } = await examine(tools, request);
+  const { reconciliation, release, decision } = await examine(tools, request);
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { act, why } = decision;
-  const rendered = await renderNow(step, release);
+  const rendered = await renderNow(reconciliation, release);
   if (act !== "compare" || release === undefined)
     return { action: act === "install" ? "install" : "upgrade", why };
   const same = await isSame(tools, release, rendered);
@@ -33,8 +33,8 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
 
 /** Manifest and helm hooks as a run would render them now. Throws the same errors. */
 export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
-  const { step, release } = await examine(tools, request);
-  return withCall(step, release, (call) => manifestsOf(step, call));
+  const { reconciliation, release } = await examine(tools, request);
+  return withCall(reconciliation, release, (call) => manifestsOf(reconciliation, call));
 }
 
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */

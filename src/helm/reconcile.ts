@@ -27,9 +27,9 @@ type Result = Pick<ReleaseOutcome, "action" | "recovered">;
  * upgrade. Missing objects of a release that is not upgraded are restored.
  */
 export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
-  const { step, release, decision } = await examine(tools, request);
+  const { reconciliation, release, decision } = await examine(tools, request);
   tools.logger.debug("Decided on a release", { release: request.module.name, ...decision });
-  const result = await act(step, release, decision);
+  const result = await act(reconciliation, release, decision);
   const { absent = [], signal } = request;
   const stays = result.action === "unchanged" || result.action === "labelled";
   if (!stays || absent.length === 0 || release === undefined) return result;
@@ -38,7 +38,7 @@ export async function reconcileRelease(tools: Reconciler, request: ReconcileRequ
 }
 
 async function act(
-  step: Reconciliation,
+  reconciliation: Reconciliation,
   release: ReleaseMeta | undefined,
   decision: Decision,
 ): Promise<Result> {
@@ -47,11 +47,11 @@ async function act(
       return { action: "unchanged", recovered: false };
     case "install":
     case "upgrade":
-      return { action: await upgrade(step, release), recovered: false };
+      return { action: await upgrade(reconciliation, release), recovered: false };
     case "recover":
-      return { action: await upgrade(step, await recover(step)), recovered: true };
+      return { action: await upgrade(reconciliation, await recover(reconciliation)), recovered: true };
     case "compare":
-      return { action: await compare(step, release), recovered: false };
+      return { action: await compare(reconciliation, release), recovered: false };
   }
 }
 
@@ -67,26 +67,30 @@ async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta 
   return store.get(module.name);
 }
 
-async function compare(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Result["action"]> {
-  if (release === undefined) return upgrade(step, release);
-  const rendered = await step.tools.render(step, release);
-  if (await isSame(step.tools, release, rendered)) return relabel(step, release, rendered.checksum);
-  return upgrade(step, release, rendered);
+async function compare(
+  reconciliation: Reconciliation,
+  release: ReleaseMeta | undefined,
+): Promise<Result["action"]> {
+  if (release === undefined) return upgrade(reconciliation, release);
+  const rendered = await reconciliation.tools.render(reconciliation, release);
+  if (await isSame(reconciliation.tools, release, rendered))
+    return relabel(reconciliation, release, rendered.checksum);
+  return upgrade(reconciliation, release, rendered);
 }
 
 async function relabel(
-  step: Reconciliation,
+  reconciliation: Reconciliation,
   release: ReleaseMeta,
   manifest: string,
 ): Promise<Result["action"]> {
-  const labels = labelsOf(step, manifest, false);
+  const labels = labelsOf(reconciliation, manifest, false);
   const isOwed = (key: string): boolean => release.labels[key] !== labels[key];
   if (!Object.keys(labels).some(isOwed)) return "unchanged";
-  const { store, oweLabel } = step.tools;
-  tellAdoption(step);
+  const { store, oweLabel } = reconciliation.tools;
+  tellAdoption(reconciliation);
   // Whose release it is must be on the server; the other labels only save a later rendering, and a reload of many
   // modules does not wait for them.
-  if (isOwed(LABELS.managedBy)) await store.label(release, labels, step.request.signal);
+  if (isOwed(LABELS.managedBy)) await store.label(release, labels, reconciliation.request.signal);
   else {
     store.assume(release, labels);
     oweLabel(release.name);
@@ -96,16 +100,16 @@ async function relabel(
 
 /** `rendered` is what the chart makes, where it was rendered already. */
 function upgrade(
-  step: Reconciliation,
+  reconciliation: Reconciliation,
   release: ReleaseMeta | undefined,
   rendered?: Rendered,
 ): Promise<Result["action"]> {
-  return withCall(step, release, async (call) => {
-    tellAdoption(step);
-    const labels = labelsOf(step, rendered?.checksum, release === undefined);
-    await watched(step, () => install(step, { ...call, labels }, rendered));
-    const { store, oweLabel } = step.tools;
-    const { name } = step.request.module;
+  return withCall(reconciliation, release, async (call) => {
+    tellAdoption(reconciliation);
+    const labels = labelsOf(reconciliation, rendered?.checksum, release === undefined);
+    await watched(reconciliation, () => install(reconciliation, { ...call, labels }, rendered));
+    const { store, oweLabel } = reconciliation.tools;
+    const { name } = reconciliation.request.module;
     await store.learn(name, (release?.revision ?? 0) + 1);
     if (rendered === undefined) oweLabel(name);
     return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
@@ -125,15 +129,15 @@ async function watched({ tools, request }: Reconciliation, work: () => Promise<v
 }
 
 async function install(
-  step: Reconciliation,
+  reconciliation: Reconciliation,
   call: UpgradeCall,
   rendered: Rendered | undefined,
 ): Promise<void> {
-  const { tools, request } = step;
-  await keepExisting(step, call, rendered?.objects);
-  const made = rendered?.objects ?? (await madeBefore(step));
+  const { tools, request } = reconciliation;
+  await keepExisting(reconciliation, call, rendered?.objects);
+  const made = rendered?.objects ?? (await madeBefore(reconciliation));
   await spareInUpgrade(tools, call.release, { made, signal: request.signal });
-  await upgradeOrMend(step, call);
+  await upgradeOrMend(reconciliation, call);
 }
 
 /** Another try with equal inputs renders the same, unless templates use `lookup`. */
@@ -173,26 +177,26 @@ const BUSY = ["another operation ", " is in progress"];
 /** The Secret of a revision is there, but helm does not take it for one. */
 const UNSEEN = ["release: already exists", "no revision for release"];
 
-async function upgradeOrMend(step: Reconciliation, call: UpgradeCall): Promise<void> {
-  const { upgradeInstall } = step.tools;
+async function upgradeOrMend(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
+  const { upgradeInstall } = reconciliation.tools;
   try {
     await upgradeInstall(call);
   } catch (error) {
-    if (isTaken(error)) return takeOver(step, call, error);
-    if (!(error instanceof HelmError) || !(await mend(step, error.result.stderr))) throw error;
+    if (isTaken(error)) return takeOver(reconciliation, call, error);
+    if (!(error instanceof HelmError) || !(await mend(reconciliation, error.result.stderr))) throw error;
     await upgradeInstall({ ...call, takeOwnership: true });
   }
 }
 
 /** True when helm's complaint about the records of a release was put right. */
-async function mend(step: Reconciliation, complaint: string): Promise<boolean> {
-  const { store, logger } = step.tools;
-  const { module, signal } = step.request;
+async function mend(reconciliation: Reconciliation, complaint: string): Promise<boolean> {
+  const { store, logger } = reconciliation.tools;
+  const { module, signal } = reconciliation.request;
   if (BUSY.every((part) => complaint.includes(part))) {
-    await recover(step);
+    await recover(reconciliation);
     return true;
   }
-  if (UNSEEN.some((words) => complaint.includes(words))) throw await unseen(step);
+  if (UNSEEN.some((words) => complaint.includes(words))) throw await unseen(reconciliation);
   if (!complaint.includes(REFUSED)) return false;
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
   await store.forget(module.name, signal);

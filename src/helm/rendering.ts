@@ -9,8 +9,11 @@ import { isCurrentScheme, LABELS } from "./release/labels.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 
 /** What helm would install or upgrade now. */
-export async function renderNow(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Rendered> {
-  return renderedFrom(await withCall(step, release, (call) => manifestsOf(step, call)));
+export async function renderNow(
+  reconciliation: Reconciliation,
+  release: ReleaseMeta | undefined,
+): Promise<Rendered> {
+  return renderedFrom(await withCall(reconciliation, release, (call) => manifestsOf(reconciliation, call)));
 }
 
 /** Manifest and hooks; with the server's data only where templates use it, since that takes twice as long. */
@@ -38,21 +41,24 @@ export async function isSame(
 
 /** Gives `act` what an upgrade needs; chart and values file are removed afterwards. */
 export function withCall<T>(
-  step: Reconciliation,
+  reconciliation: Reconciliation,
   release: ReleaseMeta | undefined,
   act: (call: UpgradeCall) => Promise<T>,
 ): Promise<T> {
-  const { tools, request, chart } = step;
+  const { tools, request, chart } = reconciliation;
   return withChart(tools.tmpDir, { ...request, needsStage: chart.needsStage }, async (call) => {
-    const applyMethod = release === undefined ? undefined : await applyMethodOf(step, release);
+    const applyMethod = release === undefined ? undefined : await applyMethodOf(reconciliation, release);
     return act({ ...call, labels: {}, applyMethod });
   });
 }
 
 /** helm goes on in the way it began; an uninstalled release begins anew. helm 3 has one way only. */
-async function applyMethodOf(step: Reconciliation, release: ReleaseMeta): Promise<"csa" | "ssa" | undefined> {
-  const { helm, store } = step.tools;
-  const { signal } = step.request;
+async function applyMethodOf(
+  reconciliation: Reconciliation,
+  release: ReleaseMeta,
+): Promise<"csa" | "ssa" | undefined> {
+  const { helm, store } = reconciliation.tools;
+  const { signal } = reconciliation.request;
   if (release.status === "uninstalled" || (await helm.major(signal)) < 4) return undefined;
   return (await store.summary(release)).applyMethod;
 }

@@ -27,18 +27,13 @@ const WORDS = {
 
 /** A cause in words. */
 export function describeCause(cause: Cause): string {
-  switch (cause.kind) {
-    case "hook": {
-      const isEvent = cause.by === "schedule" || cause.by === "kubernetes";
-      return `${cause.by} ${isEvent ? "hook" : "hooks"} changed values`;
-    }
-    case "absent":
-      return `absent ${cause.object}`;
-    case "release":
-      return `release is ${cause.status}`;
-    default:
-      return WORDS[cause.kind];
+  if (cause.kind === "hook") {
+    const isEvent = cause.by === "schedule" || cause.by === "kubernetes";
+    return `${cause.by} ${isEvent ? "hook" : "hooks"} changed values`;
   }
+  if (cause.kind === "absent") return `absent ${cause.object}`;
+  if (cause.kind === "release") return `release is ${cause.status}`;
+  return WORDS[cause.kind];
 }
 
 const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([

@@ -61,14 +61,14 @@ export interface Module {
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
-  readonly vanished?: Vanished;
+  readonly gone?: Gone;
 }
 
 /**
  * What the last read saw and this one does not; the previous content stays in force until a second read confirms
  * it.
  */
-interface Vanished {
+interface Gone {
   /** When it was first missed, in ms since the epoch. */
   readonly since: number;
   /** Paths below the module's directory; `.` is the directory itself. */

@@ -91,7 +91,7 @@ export async function decideAll(
  */
 export function decide(facts: ModuleFacts, answer?: ScriptAnswer): Decision | "ask" {
   const { module, record, flag } = facts;
-  if (module.vanished !== undefined || brokenFiles(record)) return lastOf(facts);
+  if (module.gone !== undefined || brokenFiles(record)) return lastOf(facts);
   if (!flag.enabled) return switchedOff(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return switchedOn(facts, { enabled: true, by: flag.by });
   if (answer === undefined) return "ask";

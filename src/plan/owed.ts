@@ -118,7 +118,7 @@ function missed({ secondLook }: View): Cause | undefined {
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (!module.enabled || module.problem !== undefined) return undefined;
   // Files of the module are missing: a second read decides whether it runs without them or is gone.
-  if (module.module.vanished !== undefined) return undefined;
+  if (module.module.gone !== undefined) return undefined;
   if (module.phase === "ready") return editOwed(module) ?? repairOwed(module);
   // During a reload, the reload sees to it.
   return view.converge.phase === "idle" ? { kind: "first-run" } : undefined;

@@ -4,7 +4,7 @@ import { retryDelay, sleep, toError } from "../lib/index.ts";
 import type { Clock, RetryBounds, Timer } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
 import { Lane } from "./lane.ts";
-import type { Entry } from "./lane.ts";
+import type { QueueItem } from "./lane.ts";
 import type { Outcome, Position, QueueAction, QueueTask, QueueView, RunContext } from "./queue-task.ts";
 
 export interface QueuesOptions<T extends QueueTask> {
@@ -36,7 +36,7 @@ interface Worker<T extends QueueTask> {
 
 /** A run that has ended. */
 interface Run<T extends QueueTask> {
-  readonly head: Entry<T>;
+  readonly head: QueueItem<T>;
   readonly outcome: Outcome<T>;
   readonly context: RunContext;
 }
@@ -121,7 +121,7 @@ export class Queues<T extends QueueTask> {
 
   #makeViews(): QueueView<T>[] {
     return [...this.#workers]
-      .map(([name, worker]) => ({ name, length: worker.lane.length, tasks: worker.lane.entries.map(viewOf) }))
+      .map(([name, worker]) => ({ name, length: worker.lane.length, tasks: worker.lane.items.map(viewOf) }))
       .sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
   }
 
@@ -174,7 +174,7 @@ export class Queues<T extends QueueTask> {
     worker.timer = this.#options.clock.setTimer(wait, () => this.#wake(queue, worker));
   }
 
-  #waitMs({ lane, endedAt }: Worker<T>, head: Entry<T>): number {
+  #waitMs({ lane, endedAt }: Worker<T>, head: QueueItem<T>): number {
     const now = this.#options.clock.now();
     const backoff = Math.max(head.notBefore - now, lane.pauseMs(now, endedAt));
     const first = head.tasks[0];
@@ -183,7 +183,7 @@ export class Queues<T extends QueueTask> {
     return this.#options.delay?.(first) ?? 0;
   }
 
-  #start(queue: string, worker: Worker<T>, head: Entry<T>): void {
+  #start(queue: string, worker: Worker<T>, head: QueueItem<T>): void {
     head.running = true;
     head.startedAt = this.#options.clock.now();
     head.notBefore = 0;
@@ -228,7 +228,7 @@ export class Queues<T extends QueueTask> {
     switch (outcome.kind) {
       case "done":
       case "cancelled":
-        this.#timed(queue, "RemoveFirst", () => void lane.entries.shift());
+        this.#timed(queue, "RemoveFirst", () => void lane.items.shift());
         return;
       case "expand":
         head.failures = 0;
@@ -244,14 +244,14 @@ export class Queues<T extends QueueTask> {
   }
 }
 
-function viewOf<T extends QueueTask>(entry: Entry<T>): QueueView<T>["tasks"][number] {
+function viewOf<T extends QueueTask>(item: QueueItem<T>): QueueView<T>["tasks"][number] {
   return {
-    task: entry.tasks[0] as T,
-    count: entry.tasks.length,
-    failures: entry.failures,
-    message: entry.message,
-    nextAt: entry.notBefore > 0 ? entry.notBefore : undefined,
-    running: entry.running,
+    task: item.tasks[0] as T,
+    count: item.tasks.length,
+    failures: item.failures,
+    message: item.message,
+    nextAt: item.notBefore > 0 ? item.notBefore : undefined,
+    running: item.running,
   };
 }
 

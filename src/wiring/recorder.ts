@@ -1,6 +1,6 @@
 /** Tells metrics and Events what happened to modules and hooks. */
 
-import type { HelmWitness, ReleaseOutcome } from "../helm/index.ts";
+import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
 import { activationOf } from "../metrics/index.ts";
 import type { Metrics } from "../metrics/index.ts";
@@ -60,7 +60,7 @@ export function makeHelmRecorder({
   metrics,
   state,
   announce,
-}: Pick<RecorderParts, "metrics" | "state" | "announce">): HelmWitness {
+}: Pick<RecorderParts, "metrics" | "state" | "announce">): HelmRecorder {
   return {
     adopted: (module) =>
       announce({

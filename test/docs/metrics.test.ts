@@ -35,7 +35,7 @@ test("docs/METRICS.md lists every activation of modules and reloads", async () =
   const text = await readFile(page, "utf8");
   const [, told = ""] = /^`activation` tells why a module ran or a reload began: (.*?)\. /m.exec(text) ?? [];
   const known = [ACTIVATIONS, OF_HOOKS].flatMap((labels) => Object.values(labels).flat());
-  expect(told.replaceAll("`", "").split(", ").toSorted()).toEqual([...new Set(known)].toSorted());
+  expect(new Set(told.replaceAll("`", "").split(", "))).toEqual(new Set<string | undefined>(known));
 });
 
 test("every operation that docs/METRICS.md prints is understood", async () => {

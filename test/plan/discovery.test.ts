@@ -81,7 +81,7 @@ describe("whether a module is on", () => {
     ],
     [
       "files of it are missing for the first time",
-      { module: { vanished: { since: 1, what: ["."] } }, record: WAS_ON },
+      { module: { gone: { since: 1, what: ["."] } }, record: WAS_ON },
       undefined,
       { enabled: true, by: "script", reason: "a GPU" },
     ],

@@ -54,7 +54,7 @@ describe("whether a module run is owed, and why", () => {
     ["needs a person", { ...SECTION, problem: PROBLEM }, undefined],
     [
       "files of it are missing",
-      { ...SECTION, module: { ...moduleView("m").module, vanished: { since: 1, what: ["hooks"] } } },
+      { ...SECTION, module: { ...moduleView("m").module, gone: { since: 1, what: ["hooks"] } } },
       undefined,
     ],
     ["suspended, objects gone", { ...ABSENT, suspended: true }, undefined],

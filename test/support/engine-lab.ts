@@ -82,7 +82,7 @@ export interface ModuleSpec {
   /** Its files cannot be read. */
   readonly problem?: string;
   /** Files of it that are missing for the first time. */
-  readonly vanished?: readonly string[];
+  readonly gone?: readonly string[];
 }
 
 /** More lines of log than this at one moment of virtual time mean that the engine spins. */
@@ -364,7 +364,7 @@ export class EngineLab {
       problems: [],
       warnings: [],
       purgeHolds: modules.length === 0 ? ["no module"] : [],
-      ...(modules.some(({ vanished }) => vanished !== undefined)
+      ...(modules.some(({ gone }) => gone !== undefined)
         ? { recheckAt: this.clock.now() + SECOND_LOOK_MS }
         : {}),
     };
@@ -720,7 +720,7 @@ function moduleOf(spec: ModuleSpec): Module {
     },
     problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
-    ...(spec.vanished === undefined ? {} : { vanished: { since: 0, what: spec.vanished } }),
+    ...(spec.gone === undefined ? {} : { gone: { since: 0, what: spec.gone } }),
   };
 }
 

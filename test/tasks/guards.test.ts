@@ -117,7 +117,7 @@ describe("what is not deleted although it was about to be", () => {
 describe("what is not run although it was about to be", () => {
   it.each<readonly [string, Partial<ModuleSpec>]>([
     ["off", { enabled: false }],
-    ["incomplete", { vanished: ["templates"] }],
+    ["incomplete", { gone: ["templates"] }],
     ["in need of a person", { problem: "no YAML" }],
   ])("a module that is %s by then", async (_, change) => {
     const lab = await started({ modules: [one()] });
@@ -137,7 +137,7 @@ describe("a module whose files are missing for the first time", () => {
     let asked = 0;
     const script = (): boolean => (asked += 1) < 2;
     const lab = await started({ modules: [one({ script })] });
-    lab.setModules([one({ script, vanished: ["hooks"] })]);
+    lab.setModules([one({ script, gone: ["hooks"] })]);
     lab.log.length = 0;
     lab.edit({ global: "{ x: 1 }" });
     await lab.run();

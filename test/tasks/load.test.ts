@@ -52,7 +52,7 @@ describe("a directory that is gone for good", () => {
 
   it("is looked for once more, no sooner than the directories say", async () => {
     const lab = await started([one(), two]);
-    await reload(lab, [one({ vanished: ["hooks"] }), two]);
+    await reload(lab, [one({ gone: ["hooks"] }), two]);
     lab.setModules([two]);
     await lab.run(3999);
     expect(lab.reloads).toBe(1);

@@ -58,8 +58,8 @@ export class Ahead {
   }
 
   /** As `renderNow`. */
-  async render(step: Reconciliation, release: ReleaseMeta | undefined): Promise<Rendered> {
-    return (await this.#renderings.take(step)) ?? renderNow(step, release);
+  async render(reconciliation: Reconciliation, release: ReleaseMeta | undefined): Promise<Rendered> {
+    return (await this.#renderings.take(reconciliation)) ?? renderNow(reconciliation, release);
   }
 
   /** As `Helm.upgradeInstall`. */

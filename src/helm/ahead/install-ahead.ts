@@ -84,22 +84,22 @@ export class InstallAhead {
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, this.#abort.signal]);
     try {
-      const { step, release, decision } = await examine(this.#tools, { ...input(), signal });
-      const { needsStage, mentionsShared } = step.chart;
+      const { reconciliation, release, decision } = await examine(this.#tools, { ...input(), signal });
+      const { needsStage, mentionsShared } = reconciliation.chart;
       if (decision.act !== "install" || release !== undefined || needsStage || mentionsShared)
         return undefined;
-      return await this.#launch(step, abort);
+      return await this.#launch(reconciliation, abort);
     } catch {
       // When its turn comes, the error shows.
       return undefined;
     }
   }
 
-  async #launch(step: Reconciliation, abort: AbortController): Promise<Waiting> {
+  async #launch(reconciliation: Reconciliation, abort: AbortController): Promise<Waiting> {
     const { helm, tmpDir, clock } = this.#tools;
-    const { module, values, signal } = step.request;
+    const { module, values, signal } = reconciliation.request;
     const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
-    const labels = labelsOf(step, undefined, true);
+    const labels = labelsOf(reconciliation, undefined, true);
     const gate = Promise.withResolvers<string>();
     const timer = clock.setTimer(LONGEST_MS, () => abort.abort());
     const install = async (): Promise<void> => {

@@ -76,9 +76,9 @@ export class RenderAhead {
 
   async #render({ input }: UpcomingModule, signal: AbortSignal): Promise<Made | undefined> {
     signal.throwIfAborted();
-    const { step, release, decision } = await examine(this.#tools, { ...input(), signal });
+    const { reconciliation, release, decision } = await examine(this.#tools, { ...input(), signal });
     // What is looked up may be another thing when its turn comes.
-    if (decision.act !== "compare" || step.chart.reach.lookup) return undefined;
-    return { inputs: step.inputs, ...(await renderNow(step, release)) };
+    if (decision.act !== "compare" || reconciliation.chart.reach.lookup) return undefined;
+    return { inputs: reconciliation.inputs, ...(await renderNow(reconciliation, release)) };
   }
 }

@@ -61,9 +61,9 @@ export class Upcoming {
   }
 
   async #charted({ input }: UpcomingModule, signal: AbortSignal): Promise<readonly ObjectRef[]> {
-    const { step, release, decision } = await examine(this.#tools, { ...input(), signal });
+    const { reconciliation, release, decision } = await examine(this.#tools, { ...input(), signal });
     if (decision.act === "nothing") return [];
-    const rendered = await renderNow(step, release);
+    const rendered = await renderNow(reconciliation, release);
     const isCompared = decision.act === "compare" && release !== undefined;
     return isCompared && (await isSame(this.#tools, release, rendered)) ? [] : rendered.objects;
   }

@@ -14,7 +14,7 @@ import { HelmError } from "./helm-errors.ts";
 import { MARK } from "./live-helms.ts";
 
 /** Called with what helm does; its methods are cheap and never throw. */
-export interface HelmWitness {
+export interface HelmRecorder {
   /** A helm process of a release has ended. */
   ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
   /** A module is about to take over a release that somebody made with helm. */
@@ -45,7 +45,7 @@ export interface HelmOptions {
   readonly kubeContext?: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly recorder?: HelmWitness;
+  readonly recorder?: HelmRecorder;
 }
 
 /** One chart to be rendered or released. */

@@ -15,15 +15,15 @@ import { isShared } from "../manifest/shared-kinds.ts";
  * the chart makes, where it was rendered already.
  */
 export async function keepExisting(
-  step: Reconciliation,
+  reconciliation: Reconciliation,
   call: UpgradeCall,
   rendered: readonly ObjectRef[] | undefined,
 ): Promise<void> {
-  if (!step.chart.mentionsShared) return;
-  const { tools, request } = step;
-  const objects = rendered ?? objectsOf((await manifestsOf(step, call)).flatMap(documentsOf));
+  if (!reconciliation.chart.mentionsShared) return;
+  const { tools, request } = reconciliation;
+  const objects = rendered ?? objectsOf((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
   for (const object of objects.filter(isShared)) {
-    if (!(await isSomebodysOwn(step, object))) continue;
+    if (!(await isSomebodysOwn(reconciliation, object))) continue;
     const resource = await tools.discovery.resolve(object.kind, object.apiVersion);
     if (resource === undefined) continue;
     const body = { metadata: { annotations: { [RESOURCE_POLICY]: KEEP } } };

@@ -23,11 +23,15 @@ export function isTaken(error: unknown): error is HelmError {
 }
 
 /** Upgrades the release and takes over all its objects, after the former owners were told. */
-export async function takeOver(step: Reconciliation, call: UpgradeCall, taken: HelmError): Promise<void> {
-  const { upgradeInstall, logger, tookOver } = step.tools;
-  const module = step.request.module.name;
+export async function takeOver(
+  reconciliation: Reconciliation,
+  call: UpgradeCall,
+  taken: HelmError,
+): Promise<void> {
+  const { upgradeInstall, logger, tookOver } = reconciliation.tools;
+  const module = reconciliation.request.module.name;
   // An object that cannot be looked at is left to helm's own message, which names one object.
-  const objects = await othersOf(step, call).catch(() => [oneLine(taken)]);
+  const objects = await othersOf(reconciliation, call).catch(() => [oneLine(taken)]);
   if (objects.length > 0) {
     logger.warn("Objects of other releases are taken over", { module, objects });
     tookOver(module, objects);
@@ -36,9 +40,9 @@ export async function takeOver(step: Reconciliation, call: UpgradeCall, taken: H
 }
 
 /** Objects of the chart that belong to other releases, each with its release. */
-async function othersOf(step: Reconciliation, call: UpgradeCall): Promise<string[]> {
-  const { tools, request } = step;
-  const objects = objectsOf((await manifestsOf(step, call)).flatMap(documentsOf));
+async function othersOf(reconciliation: Reconciliation, call: UpgradeCall): Promise<string[]> {
+  const { tools, request } = reconciliation;
+  const objects = objectsOf((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
   const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {
     const annotations = await annotationsOf(tools, object, request.signal);
     const owner = annotations && ownerOf(annotations, tools.namespace);

@@ -108,7 +108,7 @@ export class Releases {
       tookOver: (release, objects) => options.recorder?.tookOver(release, objects),
       oweLabel: (release) => this.#lateLabels.owe(release),
       makers: (signal) => this.#ahead.makers(signal),
-      render: (step, release) => this.#ahead.render(step, release),
+      render: (reconciliation, release) => this.#ahead.render(reconciliation, release),
       upgradeInstall: (call) => this.#ahead.upgradeInstall(call),
     };
     this.#ahead = new Ahead(this.#reconciler);

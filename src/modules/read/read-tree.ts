@@ -13,7 +13,7 @@ import { fileProblem } from "./read-text.ts";
 import { beginReading, recheckAt } from "./reading.ts";
 import type { Reading } from "./reading.ts";
 import { readGlobal } from "./read-global.ts";
-import { keep, refreshModule, vanishedModule } from "./refresh-module.ts";
+import { keep, refreshModule, goneModule } from "./refresh-module.ts";
 import { byOrder, scanDir } from "./scan-dir.ts";
 import type { Candidate, DirScan } from "./scan-dir.ts";
 
@@ -130,7 +130,7 @@ async function readModules(
     }
   }
   for (const [name, before] of reading.before.modules) {
-    const held = modules.has(name) ? undefined : vanishedModule(reading, before);
+    const held = modules.has(name) ? undefined : goneModule(reading, before);
     if (held !== undefined) modules.set(name, held);
   }
   return [...modules.values()].sort(byOrder);

@@ -32,7 +32,7 @@ export async function refreshModule(reading: Reading, source: ModuleSource): Pro
 }
 
 /** A module whose directory is gone: its last content until that is confirmed, then undefined. */
-export function vanishedModule(reading: Reading, before: RememberedModule): Module | undefined {
+export function goneModule(reading: Reading, before: RememberedModule): Module | undefined {
   return confirmGone(reading, [before.module.dir]) ? undefined : holdOver(reading, before, ["."]);
 }
 
@@ -73,7 +73,7 @@ async function afterFailure(
 function holdOver(reading: Reading, before: RememberedModule, what: readonly string[]): Module {
   keep(reading, before);
   const since = Math.min(...what.map((path) => missedSince(reading, join(before.module.dir, path))));
-  return { ...before.module, vanished: { since, what } };
+  return { ...before.module, gone: { since, what } };
 }
 
 function isSame(before: RememberedModule, listing: Listing, source: ModuleSource): boolean {

@@ -59,22 +59,22 @@ export async function listObjects(home: Home, kind: Identity["kind"]): Promise<r
 /** Takes one step and returns what is known of the object afterwards; undefined = it is gone. Throws API errors. */
 export async function takeStep(
   home: Home,
-  entry: MirroredObject,
+  mirrored: MirroredObject,
   step: { need: Exclude<Need, "none">; marks: Marks },
 ): Promise<LiveObject | undefined> {
-  const target = targetOf(home, entry.id);
+  const target = targetOf(home, mirrored.id);
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
-  if (step.need === "create" || entry.known === undefined) return createObject(home, entry, step.marks);
-  if (step.need === "status") return writeStatus(home, entry, step.marks);
+  if (step.need === "create" || mirrored.live === undefined) return createObject(home, mirrored, step.marks);
+  if (step.need === "status") return writeStatus(home, mirrored, step.marks);
   // Only in the known version: it may be another operator's by now, or have other owners.
-  const { uid, resourceVersion, otherOwners } = entry.known;
+  const { uid, resourceVersion, otherOwners } = mirrored.live;
   if (step.need === "remove") {
     const preconditions = { uid, resourceVersion };
     await remove(home.client, target, { ...options, preconditions }).catch(ignoreNotFound);
     return undefined;
   }
   const metadata = { resourceVersion, ...ownedMeta(home, step.marks, otherOwners) };
-  const body = { metadata, spec: entry.spec };
+  const body = { metadata, spec: mirrored.spec };
   return liveFrom(await mergePatch<IAddonModule>(home.client, target, { ...options, body }));
 }
 
@@ -85,11 +85,11 @@ export async function readObject(home: Home, id: Identity): Promise<LiveObject |
   return object === undefined ? undefined : liveFrom(object);
 }
 
-async function writeStatus(home: Home, entry: MirroredObject, marks: Marks): Promise<LiveObject> {
-  const { known, id } = entry;
-  if (known === undefined) throw new Error("a status needs its object");
-  const wanted = wantedStatus(entry, known);
-  const steps = statusPatch(known.status, wanted);
+async function writeStatus(home: Home, mirrored: MirroredObject, marks: Marks): Promise<LiveObject> {
+  const { live, id } = mirrored;
+  if (live === undefined) throw new Error("a status needs its object");
+  const wanted = wantedStatus(mirrored, live);
+  const steps = statusPatch(live.status, wanted);
   const body = id.kind === "AddonModule" ? [stillOurs(marks), ...steps] : steps;
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   const answer = await jsonPatch<AddonObject>(
@@ -101,7 +101,7 @@ async function writeStatus(home: Home, entry: MirroredObject, marks: Marks): Pro
   const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
   // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
   // anything else that differs is a stranger's edit that came in between.
-  const refused = new Set([...steps.map((step) => step.path), ...(known.dropped ?? [])]);
+  const refused = new Set([...steps.map((step) => step.path), ...(live.dropped ?? [])]);
   const isTaken = refused.has("/status") || [...dropped].every((path) => refused.has(path));
   return isTaken ? { ...after, status: wanted, dropped } : after;
 }
@@ -114,23 +114,26 @@ function stillOurs({ labels }: Marks): PatchStep {
 
 async function createObject(
   home: Home,
-  entry: MirroredObject,
+  mirrored: MirroredObject,
   marks: Marks,
 ): Promise<LiveObject | undefined> {
-  const body = entry.id.kind === "AddonModule" ? newModule(home, entry, marks) : newOperator(home);
-  const { name: _, ...collection } = targetOf(home, entry.id);
+  const body = mirrored.id.kind === "AddonModule" ? newModule(home, mirrored, marks) : newOperator(home);
+  const { name: _, ...collection } = targetOf(home, mirrored.id);
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   try {
     return liveFrom(await create<AddonObject>(home.client, collection, { ...options, body }));
   } catch (error) {
-    if (isAlreadyExists(error)) return readObject(home, entry.id);
+    if (isAlreadyExists(error)) return readObject(home, mirrored.id);
     throw error;
   }
 }
 
-function newModule(home: Home, entry: MirroredObject, marks: Marks): unknown {
-  const metadata = { name: entry.id.name, namespace: home.namespace, ...ownedMeta(home, marks) };
-  return new AddonModule({ metadata, ...(entry.spec === undefined ? {} : { spec: entry.spec }) }).toJSON();
+function newModule(home: Home, mirrored: MirroredObject, marks: Marks): unknown {
+  const metadata = { name: mirrored.id.name, namespace: home.namespace, ...ownedMeta(home, marks) };
+  return new AddonModule({
+    metadata,
+    ...(mirrored.spec === undefined ? {} : { spec: mirrored.spec }),
+  }).toJSON();
 }
 
 function newOperator(home: Home): unknown {

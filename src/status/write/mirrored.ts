@@ -28,7 +28,7 @@ export interface MirroredObject {
   status: ModuleStatus | OperatorStatus | undefined;
   /** The status that was last written, before it got its generation. */
   written: ModuleStatus | OperatorStatus | undefined;
-  known: LiveObject | undefined;
+  live: LiveObject | undefined;
   /** The generation the status may speak of; undefined = the newest. */
   acknowledged: number | undefined;
   /** The last token asked for by annotation. */
@@ -48,14 +48,14 @@ export interface MirroredObject {
   timer: Timer | undefined;
 }
 
-/** A new entry for `id`. */
+/** What is kept of a new object. */
 export function newMirroredObject(id: Identity): MirroredObject {
   return {
     id,
     spec: undefined,
     status: undefined,
     written: undefined,
-    known: undefined,
+    live: undefined,
     acknowledged: undefined,
     token: undefined,
     lastWriteAt: Number.NEGATIVE_INFINITY,
@@ -81,53 +81,56 @@ export interface Marks {
 }
 
 /** The next step that brings the object on the server to what is wanted. */
-export function needOf(entry: MirroredObject, marks: Marks): Need {
-  const { known, status } = entry;
-  if (entry.gone) return known === undefined || known.isGoing || !isOurs(known, marks) ? "none" : "remove";
+export function needOf(mirrored: MirroredObject, marks: Marks): Need {
+  const { live, status } = mirrored;
+  if (mirrored.gone) return live === undefined || live.isGoing || !isOurs(live, marks) ? "none" : "remove";
   if (status === undefined) return "none";
-  if (known === undefined) return "create";
-  if (entry.id.kind === "AddonModule" && !hasMarks(known, entry, marks)) return "patch";
-  return statusPatch(known.status, wantedStatus(entry, known)).length === 0 ? "none" : "status";
+  if (live === undefined) return "create";
+  if (mirrored.id.kind === "AddonModule" && !hasMarks(live, mirrored, marks)) return "patch";
+  return statusPatch(live.status, wantedStatus(mirrored, live)).length === 0 ? "none" : "status";
 }
 
 /** The status to write, with its generation. */
-export function wantedStatus(entry: MirroredObject, known: LiveObject): JsonObject {
-  return stamp(entry.status ?? { conditions: [] }, entry.acknowledged ?? known.generation);
+export function wantedStatus(mirrored: MirroredObject, live: LiveObject): JsonObject {
+  return stamp(mirrored.status ?? { conditions: [] }, mirrored.acknowledged ?? live.generation);
 }
 
 /** Label that names the operator an object belongs to. */
 export const OWNER_LABEL = "addon-operator.io/managed-by";
 
 /** Whether this operator made the object. */
-function isOurs(known: LiveObject, marks: Marks): boolean {
-  return known.labels[OWNER_LABEL] === marks.labels[OWNER_LABEL];
+function isOurs(live: LiveObject, marks: Marks): boolean {
+  return live.labels[OWNER_LABEL] === marks.labels[OWNER_LABEL];
 }
 
 /** Whether another operator made the object. */
-export function isForeign(known: LiveObject, marks: Marks): boolean {
-  const owner = known.labels[OWNER_LABEL];
+export function isForeign(live: LiveObject, marks: Marks): boolean {
+  const owner = live.labels[OWNER_LABEL];
   return owner !== undefined && owner !== marks.labels[OWNER_LABEL];
 }
 
-function hasMarks(known: LiveObject, entry: MirroredObject, marks: Marks): boolean {
-  const labelled = Object.entries(marks.labels).every(([key, value]) => known.labels[key] === value);
-  const owned = marks.ownerUid === undefined || known.ownerUid === marks.ownerUid;
-  return labelled && owned && same(known.spec, entry.spec as unknown as JsonObject);
+function hasMarks(live: LiveObject, mirrored: MirroredObject, marks: Marks): boolean {
+  const labelled = Object.entries(marks.labels).every(([key, value]) => live.labels[key] === value);
+  const owned = marks.ownerUid === undefined || live.ownerUid === marks.ownerUid;
+  return labelled && owned && same(live.spec, mirrored.spec as unknown as JsonObject);
 }
 
 /** When the object may be written, ms since the epoch: at once for a changed spec, a new or a lost object. */
-export function dueAt(entry: MirroredObject, need: Need): number {
-  return Math.max(entry.notBefore, need === "status" ? entry.lastWriteAt + pause(entry) : 0);
+export function dueAt(mirrored: MirroredObject, need: Need): number {
+  return Math.max(mirrored.notBefore, need === "status" ? mirrored.lastWriteAt + pause(mirrored) : 0);
 }
 
-function pause(entry: MirroredObject): number {
-  return tellsWordsOnly(entry) ? WORDS_EVERY_MS : WRITE_EVERY_MS;
+function pause(mirrored: MirroredObject): number {
+  return tellsWordsOnly(mirrored) ? WORDS_EVERY_MS : WRITE_EVERY_MS;
 }
 
 /** Whether only words have to be written; found out cheaply, since it is asked at every look. */
-export function movesWordsOnly(entry: MirroredObject, marks: Marks): boolean {
+export function movesWordsOnly(mirrored: MirroredObject, marks: Marks): boolean {
   return (
-    !entry.gone && entry.known !== undefined && hasMarks(entry.known, entry, marks) && tellsWordsOnly(entry)
+    !mirrored.gone &&
+    mirrored.live !== undefined &&
+    hasMarks(mirrored.live, mirrored, marks) &&
+    tellsWordsOnly(mirrored)
   );
 }
 

@@ -31,11 +31,11 @@ export class Lists {
   }
 
   /** What is known of an object after what watches reported; the same value when that is nothing newer. */
-  liveAfter({ id, known, seen }: MirroredObject): LiveObject | undefined {
+  liveAfter({ id, live, seen }: MirroredObject): LiveObject | undefined {
     const news = this.#newest(id, seen);
-    if (news === undefined) return known;
-    if (known !== undefined && !isNewer(news.version, known.resourceVersion)) return known;
-    return news.object === undefined ? undefined : liveAfter(known, news.object);
+    if (news === undefined) return live;
+    if (live !== undefined && !isNewer(news.version, live.resourceVersion)) return live;
+    return news.object === undefined ? undefined : liveAfter(live, news.object);
   }
 
   #newest({ kind, name }: Identity, seen: Sighting | undefined): Sighting | undefined {

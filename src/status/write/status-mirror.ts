@@ -94,8 +94,8 @@ export class StatusMirror {
       patience: this.#patience,
       parallel: options.parallel ?? PARALLEL,
       isReloading: () => this.#view !== undefined && this.#view.converge.phase !== "idle",
-      adopt: (entry, known) => this.#adopt(entry, known),
-      settled: (entry) => this.#notice(entry),
+      adopt: (mirrored, live) => this.#adopt(mirrored, live),
+      settled: (mirrored) => this.#notice(mirrored),
     });
   }
 
@@ -109,29 +109,29 @@ export class StatusMirror {
 
   /** An own object as a watch reports it: edits by hand are undone, tokens handed on. */
   onObserved(object: AddonObject): void {
-    const entry = this.#entryOf(object);
-    if (this.#closed || entry === undefined) return;
-    this.#noteToken(entry, object);
-    this.#see(entry, object, object);
+    const mirrored = this.#mirroredOf(object);
+    if (this.#closed || mirrored === undefined) return;
+    this.#noteToken(mirrored, object);
+    this.#see(mirrored, object, object);
   }
 
   /** An own object that a watch reports as deleted: it is created again while it is wanted. */
   onDeleted(object: AddonObject): void {
-    const entry = this.#entryOf(object);
-    if (this.#closed || entry === undefined) return;
-    this.#see(entry, object, undefined);
+    const mirrored = this.#mirroredOf(object);
+    if (this.#closed || mirrored === undefined) return;
+    this.#see(mirrored, object, undefined);
   }
 
   /** A watch listed all objects of a kind. */
   onListed(kind: Identity["kind"], listed: Listed): void {
     if (this.#closed) return;
     this.#lists.add(kind, listed);
-    for (const entry of this.#writer.entries()) if (entry.id.kind === kind) this.#notice(entry);
+    for (const mirrored of this.#writer.entries()) if (mirrored.id.kind === kind) this.#notice(mirrored);
   }
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
   uidOf(module: string | undefined): string | undefined {
-    return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.known?.uid;
+    return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.live?.uid;
   }
 
   /** How many objects are not yet as the last view says, which may not have been looked at. */
@@ -163,8 +163,8 @@ export class StatusMirror {
     return this.#abort.signal.aborted;
   }
 
-  /** The entry an object belongs to; undefined = an AddonOperator of someone else. */
-  #entryOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
+  /** What is kept of an object; undefined = an AddonOperator of someone else. */
+  #mirroredOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
     if (kind === "AddonModule") return this.#writer.module(name);
     return name === this.#home.operatorName ? this.#writer.operator : undefined;
   }
@@ -183,7 +183,7 @@ export class StatusMirror {
       const modules = await listObjects(this.#home, "AddonModule");
       for (const object of [...operators, ...modules]) this.#takeIn(object);
       this.#loaded = true;
-      for (const entry of this.#writer.entries()) this.#catchUp(entry);
+      for (const mirrored of this.#writer.entries()) this.#catchUp(mirrored);
       this.#patience.succeeded();
       this.#look(true);
     } catch (error) {
@@ -194,49 +194,49 @@ export class StatusMirror {
 
   /** An object that was there at the start: differences and transition times are based on it. */
   #takeIn(object: AddonObject): void {
-    const entry = this.#entryOf(object);
-    if (entry === undefined) return;
-    this.#noteToken(entry, object);
-    this.#adopt(entry, liveFrom(object));
+    const mirrored = this.#mirroredOf(object);
+    if (mirrored === undefined) return;
+    this.#noteToken(mirrored, object);
+    this.#adopt(mirrored, liveFrom(object));
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
-    entry.lastWriteAt = this.#options.clock.now();
+    mirrored.lastWriteAt = this.#options.clock.now();
     this.#projector.seed(
-      entry === this.#writer.operator ? undefined : entry.id.name,
+      mirrored === this.#writer.operator ? undefined : mirrored.id.name,
       object.status?.conditions ?? [],
     );
   }
 
   /** `object` is undefined where the watch reported its last state. */
-  #see(entry: MirroredObject, { metadata }: AddonObject, object: AddonObject | undefined): void {
-    entry.seen = { object, version: metadata.resourceVersion ?? "" };
-    this.#notice(entry);
+  #see(mirrored: MirroredObject, { metadata }: AddonObject, object: AddonObject | undefined): void {
+    mirrored.seen = { object, version: metadata.resourceVersion ?? "" };
+    this.#notice(mirrored);
   }
 
-  #notice(entry: MirroredObject): void {
-    if (!entry.busy && this.#catchUp(entry)) this.#writer.consider(entry);
+  #notice(mirrored: MirroredObject): void {
+    if (!mirrored.busy && this.#catchUp(mirrored)) this.#writer.consider(mirrored);
   }
 
   /**
    * Takes over what watches reported; false = nothing new. The list at the start is the base: until then it waits.
    */
-  #catchUp(entry: MirroredObject): boolean {
+  #catchUp(mirrored: MirroredObject): boolean {
     if (!this.#loaded) return false;
-    const known = this.#lists.liveAfter(entry);
-    entry.seen = undefined;
-    if (known === entry.known) return false;
-    this.#adopt(entry, known);
+    const live = this.#lists.liveAfter(mirrored);
+    mirrored.seen = undefined;
+    if (live === mirrored.live) return false;
+    this.#adopt(mirrored, live);
     // An object without a module that was looked at may belong to a module that is gone.
-    if (entry.status === undefined && !entry.gone) this.#lookSoon();
+    if (mirrored.status === undefined && !mirrored.gone) this.#lookSoon();
     return true;
   }
 
-  #noteToken(entry: MirroredObject, object: AddonObject): void {
+  #noteToken(mirrored: MirroredObject, object: AddonObject): void {
     const { annotations } = object.metadata;
-    if (entry === this.#writer.operator) this.#options.confirmed?.(annotations?.[CONFIRM_DELETE]);
+    if (mirrored === this.#writer.operator) this.#options.confirmed?.(annotations?.[CONFIRM_DELETE]);
     const token = annotations?.[REQUESTED_AT];
-    if (token === undefined || token === entry.token) return;
-    entry.token = token;
-    const module = entry === this.#writer.operator ? undefined : entry.id.name;
+    if (token === undefined || token === mirrored.token) return;
+    mirrored.token = token;
+    const module = mirrored === this.#writer.operator ? undefined : mirrored.id.name;
     if (isToken(token)) this.#options.requested?.(module, token);
     else
       this.#options.logger.warn("A request's token is no short text; use at most 256 ASCII characters", {
@@ -245,31 +245,31 @@ export class StatusMirror {
   }
 
   /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */
-  #adopt(entry: MirroredObject, known: LiveObject | undefined): void {
-    const before = entry.known;
-    entry.known = known;
-    if (known === undefined) return this.#lose(entry, before);
-    entry.deleted = false;
-    if (entry !== this.#writer.operator) return;
+  #adopt(mirrored: MirroredObject, live: LiveObject | undefined): void {
+    const before = mirrored.live;
+    mirrored.live = live;
+    if (live === undefined) return this.#lose(mirrored, before);
+    mirrored.deleted = false;
+    if (mirrored !== this.#writer.operator) return;
     const { specChanged } = this.#options;
-    if (before === undefined || before.uid !== known.uid || specChanged === undefined) {
-      entry.acknowledged = known.generation;
-    } else if (before.generation !== known.generation) {
-      this.#acknowledge(specChanged, known.generation);
+    if (before === undefined || before.uid !== live.uid || specChanged === undefined) {
+      mirrored.acknowledged = live.generation;
+    } else if (before.generation !== live.generation) {
+      this.#acknowledge(specChanged, live.generation);
     }
   }
 
   /** It is gone; if it is still wanted, somebody else deleted it. */
-  #lose(entry: MirroredObject, before: LiveObject | undefined): void {
-    if (before === undefined || entry.gone) return;
-    entry.deleted = true;
-    if (entry === this.#writer.operator) entry.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
+  #lose(mirrored: MirroredObject, before: LiveObject | undefined): void {
+    if (before === undefined || mirrored.gone) return;
+    mirrored.deleted = true;
+    if (mirrored === this.#writer.operator) mirrored.notBefore = this.#options.clock.now() + OPERATOR_BACK_MS;
   }
 
   /** Somebody changed the AddonOperator's spec: its status follows when the ConfigMap has been read again. */
   #acknowledge(specChanged: () => Promise<void>, generation: number): void {
     const { operator } = this.#writer;
-    const isNewest = (): boolean => operator.known?.generation === generation && !this.#closed;
+    const isNewest = (): boolean => operator.live?.generation === generation && !this.#closed;
     specChanged().then(
       () => {
         if (!isNewest()) return;
@@ -305,7 +305,7 @@ export class StatusMirror {
     const projection = this.#project(this.#view);
     if (projection === undefined) return;
     const changed = this.#want(projection, this.#view);
-    for (const entry of isFirst ? this.#writer.entries() : changed) this.#writer.consider(entry);
+    for (const mirrored of isFirst ? this.#writer.entries() : changed) this.#writer.consider(mirrored);
     this.#lookCostMs = clock.monotonic() - startedAt;
     const again = projection.lookAgainAt;
     if (again !== undefined) this.#timers.set("age", Math.max(1, again - clock.now()), () => this.#look());
@@ -321,24 +321,24 @@ export class StatusMirror {
     }
   }
 
-  /** Sets what is wanted and returns the entries that changed by it. A directory not yet read removes nothing. */
+  /** Sets what is wanted and returns the objects that changed by it. A directory not yet read removes nothing. */
   #want(projection: Projection, view: View): MirroredObject[] {
     const { operator } = this.#writer;
     const isTreeKnown = view.boot !== "loading";
     const changed = [operator];
     operator.status = projection.operator.status;
     for (const [name, { spec, status }] of projection.modules) {
-      const entry = this.#writer.module(name);
-      if (entry.status === status) continue;
-      const known = view.modules.get(name)?.decided === false ? this.#undecided(entry, spec) : spec;
-      if (known === undefined) continue;
-      Object.assign(entry, { spec: known, status, gone: false });
-      changed.push(entry);
+      const mirrored = this.#writer.module(name);
+      if (mirrored.status === status) continue;
+      const live = view.modules.get(name)?.decided === false ? this.#undecided(mirrored, spec) : spec;
+      if (live === undefined) continue;
+      Object.assign(mirrored, { spec: live, status, gone: false });
+      changed.push(mirrored);
     }
-    for (const [name, entry] of this.#writer.modules) {
-      if (!isTreeKnown || entry.gone || projection.modules.has(name)) continue;
-      Object.assign(entry, { status: undefined, gone: true });
-      changed.push(entry);
+    for (const [name, mirrored] of this.#writer.modules) {
+      if (!isTreeKnown || mirrored.gone || projection.modules.has(name)) continue;
+      Object.assign(mirrored, { status: undefined, gone: true });
+      changed.push(mirrored);
     }
     return changed;
   }
@@ -347,8 +347,8 @@ export class StatusMirror {
    * Before discovery a module keeps its spec, and one without an object waits for a moment: else every start would
    * write what the next second overwrites. undefined = not to be shown yet.
    */
-  #undecided({ known }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
-    if (known?.spec !== undefined) return known.spec as unknown as ModuleSpec;
+  #undecided({ live }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
+    if (live?.spec !== undefined) return live.spec as unknown as ModuleSpec;
     const { clock } = this.#options;
     this.#showFrom ??= clock.now() + UNDECIDED_MS;
     const wait = this.#showFrom - clock.now();

@@ -29,13 +29,13 @@ export interface WriterParts {
   /** A reload is under way: statuses are written in bursts, so as not to slow it down. */
   readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
-  readonly adopt: (entry: MirroredObject, known: LiveObject | undefined) => void;
+  readonly adopt: (mirrored: MirroredObject, live: LiveObject | undefined) => void;
   /** A write is done: what watches reported of the object meanwhile may be taken over. */
-  readonly settled: (entry: MirroredObject) => void;
+  readonly settled: (mirrored: MirroredObject) => void;
 }
 
 /**
- * Brings objects to what their entries want: one step after the other, a limited number at a time, with pauses
+ * Brings objects to what is wanted of them: one step after the other, a limited number at a time, with pauses
  * while the server has problems.
  */
 export class Writer {
@@ -59,60 +59,60 @@ export class Writer {
     };
   }
 
-  /** The entry of a module; made where there is none. */
+  /** What is kept of a module's object; made where there is none. */
   module(name: string): MirroredObject {
-    let entry = this.modules.get(name);
-    if (entry === undefined) {
-      entry = newMirroredObject({ kind: "AddonModule", name });
-      this.modules.set(name, entry);
+    let mirrored = this.modules.get(name);
+    if (mirrored === undefined) {
+      mirrored = newMirroredObject({ kind: "AddonModule", name });
+      this.modules.set(name, mirrored);
     }
-    return entry;
+    return mirrored;
   }
 
-  /** All entries, the AddonOperator first: modules carry a reference to it. */
+  /** What is kept of all objects, the AddonOperator first: modules carry a reference to it. */
   entries(): MirroredObject[] {
     return [this.operator, ...this.modules.values()];
   }
 
-  /** Queues the entry when something has to be done to it, now or as soon as it may be written. */
-  consider(entry: MirroredObject): void {
+  /** Queues the object when something has to be done to it, now or as soon as it may be written. */
+  consider(mirrored: MirroredObject): void {
     if (this.#closed) return;
-    if (entry === this.operator) this.#shareOwner();
-    if (entry.busy || entry.queued) return;
-    if (entry.timer !== undefined && movesWordsOnly(entry, this.#marks)) return;
-    entry.timer?.cancel();
-    entry.timer = undefined;
-    const need = this.#needOf(entry);
-    if (need === "none") return this.#dropGone(entry);
-    const wait = this.#waitMs(entry, need);
-    if (wait <= 0) this.#enqueue(entry, need);
-    else entry.timer = this.#parts.clock.setTimer(wait, () => this.#reconsider(entry));
+    if (mirrored === this.operator) this.#shareOwner();
+    if (mirrored.busy || mirrored.queued) return;
+    if (mirrored.timer !== undefined && movesWordsOnly(mirrored, this.#marks)) return;
+    mirrored.timer?.cancel();
+    mirrored.timer = undefined;
+    const need = this.#needOf(mirrored);
+    if (need === "none") return this.#dropGone(mirrored);
+    const wait = this.#waitMs(mirrored, need);
+    if (wait <= 0) this.#enqueue(mirrored, need);
+    else mirrored.timer = this.#parts.clock.setTimer(wait, () => this.#reconsider(mirrored));
   }
 
-  #waitMs(entry: MirroredObject, need: Need): number {
+  #waitMs(mirrored: MirroredObject, need: Need): number {
     const { clock, patience, isReloading } = this.#parts;
     const now = clock.now();
-    const due = Math.max(dueAt(entry, need), patience.until, now);
+    const due = Math.max(dueAt(mirrored, need), patience.until, now);
     return (need === "status" && isReloading() ? nextBurst(due) : due) - now;
   }
 
-  #reconsider(entry: MirroredObject): void {
-    entry.timer = undefined;
-    this.consider(entry);
+  #reconsider(mirrored: MirroredObject): void {
+    mirrored.timer = undefined;
+    this.consider(mirrored);
   }
 
-  /** How many entries have something to be written. */
+  /** How many objects have something to be written. */
   get unwritten(): number {
-    return this.entries().filter((entry) => entry.busy || this.#needOf(entry) !== "none").length;
+    return this.entries().filter((mirrored) => mirrored.busy || this.#needOf(mirrored) !== "none").length;
   }
 
   /** Writes everything that differs without waiting for its turn; resolves when all of it is done or has failed. */
   async drain(): Promise<void> {
-    for (const entry of this.entries()) {
-      const need = this.#needOf(entry);
+    for (const mirrored of this.entries()) {
+      const need = this.#needOf(mirrored);
       // A deleted object is not created again during a stop: its chart may be going too.
-      const isLeft = need === "create" && entry.deleted;
-      if (!entry.busy && !entry.queued && need !== "none" && !isLeft) this.#enqueue(entry, need);
+      const isLeft = need === "create" && mirrored.deleted;
+      if (!mirrored.busy && !mirrored.queued && need !== "none" && !isLeft) this.#enqueue(mirrored, need);
     }
     await this.#queue.onIdle();
   }
@@ -120,7 +120,7 @@ export class Writer {
   /** Ends all waiting. */
   close(): void {
     this.#queue.clear();
-    for (const entry of this.entries()) entry.timer?.cancel();
+    for (const mirrored of this.entries()) mirrored.timer?.cancel();
   }
 
   get #closed(): boolean {
@@ -128,30 +128,30 @@ export class Writer {
   }
 
   get #marks(): Marks {
-    return { labels: this.#labels, ownerUid: this.operator.known?.uid };
+    return { labels: this.#labels, ownerUid: this.operator.live?.uid };
   }
 
-  #needOf(entry: MirroredObject): Need {
-    if (entry.known !== undefined && isForeign(entry.known, this.#marks) && entry !== this.operator) {
-      if (entry.status !== undefined && !entry.gone) this.#warnForeign(entry);
+  #needOf(mirrored: MirroredObject): Need {
+    if (mirrored.live !== undefined && isForeign(mirrored.live, this.#marks) && mirrored !== this.operator) {
+      if (mirrored.status !== undefined && !mirrored.gone) this.#warnForeign(mirrored);
       return "none";
     }
-    const need = needOf(entry, this.#marks);
+    const need = needOf(mirrored, this.#marks);
     // Until the uid of the AddonOperator is known (or there is none to be had), a module would be written twice.
-    return need === "create" && entry !== this.operator && !this.#isOwnerTried ? "none" : need;
+    return need === "create" && mirrored !== this.operator && !this.#isOwnerTried ? "none" : need;
   }
 
   get #isOwnerTried(): boolean {
-    const { known, failures, deleted } = this.operator;
-    return known !== undefined || failures > 0 || deleted;
+    const { live, failures, deleted } = this.operator;
+    return live !== undefined || failures > 0 || deleted;
   }
 
   /** Modules carry a reference to the AddonOperator: they are written again when it is another one. */
   #shareOwner(): void {
-    const owner = this.#isOwnerTried ? (this.operator.known?.uid ?? "") : undefined;
+    const owner = this.#isOwnerTried ? (this.operator.live?.uid ?? "") : undefined;
     if (owner === this.#owner) return;
     this.#owner = owner;
-    for (const entry of this.modules.values()) this.consider(entry);
+    for (const mirrored of this.modules.values()) this.consider(mirrored);
   }
 
   #warnForeign({ id }: MirroredObject): void {
@@ -160,67 +160,67 @@ export class Writer {
     this.#parts.logger.warn("AddonModule belongs to another operator and is left alone", { module: id.name });
   }
 
-  #enqueue(entry: MirroredObject, need: Need): void {
-    entry.queued = true;
-    const priority = need === "patch" || entry === this.operator ? 1 : 0;
-    this.#queue.add(() => this.#run(entry), { priority }).catch(() => {});
+  #enqueue(mirrored: MirroredObject, need: Need): void {
+    mirrored.queued = true;
+    const priority = need === "patch" || mirrored === this.operator ? 1 : 0;
+    this.#queue.add(() => this.#run(mirrored), { priority }).catch(() => {});
   }
 
-  async #run(entry: MirroredObject): Promise<void> {
-    entry.queued = false;
+  async #run(mirrored: MirroredObject): Promise<void> {
+    mirrored.queued = false;
     if (this.#closed) return;
     const { clock, patience } = this.#parts;
     // Problems that another write met meanwhile delay this one too.
-    if (patience.until > clock.now()) return this.consider(entry);
-    entry.busy = true;
+    if (patience.until > clock.now()) return this.consider(mirrored);
+    mirrored.busy = true;
     try {
-      await this.#write(entry);
-      this.#succeeded(entry);
+      await this.#write(mirrored);
+      this.#succeeded(mirrored);
     } catch (error) {
-      await this.#failed(entry, error);
+      await this.#failed(mirrored, error);
     } finally {
-      entry.busy = false;
+      mirrored.busy = false;
     }
-    this.#parts.settled(entry);
-    this.consider(entry);
+    this.#parts.settled(mirrored);
+    this.consider(mirrored);
   }
 
-  #succeeded(entry: MirroredObject): void {
-    entry.failures = 0;
-    entry.notBefore = 0;
+  #succeeded(mirrored: MirroredObject): void {
+    mirrored.failures = 0;
+    mirrored.notBefore = 0;
     this.#parts.patience.succeeded();
   }
 
   /** Object first, then its status: the answer to the first says which generation the second speaks of. */
-  async #write(entry: MirroredObject): Promise<void> {
+  async #write(mirrored: MirroredObject): Promise<void> {
     const { home, adopt, clock } = this.#parts;
-    for (let need = this.#needOf(entry); need !== "none"; need = this.#needOf(entry)) {
-      const { status } = entry;
-      adopt(entry, await takeStep(home, entry, { need, marks: this.#marks }));
+    for (let need = this.#needOf(mirrored); need !== "none"; need = this.#needOf(mirrored)) {
+      const { status } = mirrored;
+      adopt(mirrored, await takeStep(home, mirrored, { need, marks: this.#marks }));
       if (need !== "status") continue;
-      entry.written = status;
-      entry.lastWriteAt = clock.now();
+      mirrored.written = status;
+      mirrored.lastWriteAt = clock.now();
       return;
     }
   }
 
-  #dropGone({ gone, known, id }: MirroredObject): void {
-    if (gone && known === undefined) this.modules.delete(id.name);
+  #dropGone({ gone, live, id }: MirroredObject): void {
+    if (gone && live === undefined) this.modules.delete(id.name);
   }
 
-  async #failed(entry: MirroredObject, error: unknown): Promise<void> {
+  async #failed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#closed) return;
     const { home, adopt, clock, patience } = this.#parts;
-    entry.failures += 1;
+    mirrored.failures += 1;
     if (isShared(error)) {
       patience.failed(error);
       return;
     }
-    entry.notBefore = clock.now() + patience.alone(error, entry.failures);
+    mirrored.notBefore = clock.now() + patience.alone(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object is not what was expected: read it before the next try.
-      await readObject(home, entry.id).then(
-        (known) => adopt(entry, known),
+      await readObject(home, mirrored.id).then(
+        (live) => adopt(mirrored, live),
         () => {},
       );
     }

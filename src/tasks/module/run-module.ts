@@ -31,7 +31,7 @@ export async function runModule(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const record = ports.state.module(task.module);
-  if (record?.enabled !== true || record.module.vanished !== undefined || problemOf(record) !== undefined)
+  if (record?.enabled !== true || record.module.gone !== undefined || problemOf(record) !== undefined)
     return { kind: "done" };
   const problem = invalidValues(ports.state.values, record.module);
   if (problem !== undefined) {

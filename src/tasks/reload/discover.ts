@@ -111,7 +111,7 @@ function dropDisabled(ports: Ports): void {
 
 function isRunnable(ports: Ports, name: string): boolean {
   const record = ports.state.module(name);
-  return record !== undefined && problemOf(record) === undefined && record.module.vanished === undefined;
+  return record !== undefined && problemOf(record) === undefined && record.module.gone === undefined;
 }
 
 function crds(ports: Ports, runs: readonly string[]): Task[] {
