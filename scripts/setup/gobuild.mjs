@@ -10,42 +10,33 @@ import { versions } from "./versions.mjs";
 
 const component = "k8s.io/component-base/version";
 const [major, minor] = versions.kubernetes.split(".");
-const kubernetes = `-X ${component}.gitVersion=v${versions.kubernetes} -X ${component}.gitMajor=${major} -X ${component}.gitMinor=${minor}`;
+const flags = Object.entries({
+  [`${component}.gitVersion`]: `v${versions.kubernetes}`,
+  [`${component}.gitMajor`]: major,
+  [`${component}.gitMinor`]: minor,
+  "helm.sh/helm/v4/internal/version.version": `v${versions.helm}`,
+  "helm.sh/helm/v3/internal/version.version": `v${versions.helm3}`,
+}).map(([name, value]) => `-X ${name}=${value}`);
+
+const kubernetes = (name) => ({ [name]: `k8s.io/kubernetes/cmd/${name}` });
 
 /**
- * One `go build` each, the longest first; the Kubernetes programs together, since they share most of their packages.
- * `minutes` is what it took on two cores with nothing compiled yet.
+ * One `go build` each, the longest first. All are of one module (`setup/go`), since they share half of their packages;
+ * both helms would be named alike by one build. `minutes` is about what it takes on two cores with nothing compiled yet.
  */
 const builds = [
   {
-    module: "k8s",
-    packages: Object.fromEntries(
-      ["kube-apiserver", "kube-controller-manager", "kubectl"].map((name) => [
-        name,
-        `k8s.io/kubernetes/cmd/${name}`,
-      ]),
-    ),
-    flags: kubernetes,
-    minutes: 16,
+    packages: {
+      ...kubernetes("kube-apiserver"),
+      ...kubernetes("kube-controller-manager"),
+      ...kubernetes("kubectl"),
+      etcd: "go.etcd.io/etcd/server/v3",
+      helm: "helm.sh/helm/v4/cmd/helm",
+    },
+    minutes: 12,
   },
-  {
-    module: "helm4",
-    packages: { helm: "helm.sh/helm/v4/cmd/helm" },
-    flags: helmFlags("v4", versions.helm),
-    minutes: 3,
-  },
-  {
-    module: "helm3",
-    packages: { helm3: "helm.sh/helm/v3/cmd/helm" },
-    flags: helmFlags("v3", versions.helm3),
-    minutes: 3,
-  },
-  { module: "etcd", packages: { etcd: "go.etcd.io/etcd/server/v3" }, flags: "", minutes: 1 },
+  { packages: { helm3: "helm.sh/helm/v3/cmd/helm" }, minutes: 1 },
 ];
-
-function helmFlags(version, value) {
-  return `-X helm.sh/helm/${version}/internal/version.version=v${value}`;
-}
 
 /** The `go` to use, or undefined. */
 export function findGo(env) {
@@ -72,24 +63,36 @@ export async function build({ go, missing, dir, env }) {
 }
 
 /** Built under a temporary name on the same file system, so that an interrupted build leaves nothing that looks finished. */
-async function buildOne({ module, packages, flags, minutes, wanted }, { go, dir, env }) {
+async function buildOne({ packages, minutes, wanted }, { go, dir, env }) {
   const work = mkdtempSync(join(dir, ".build-"));
   const paths = wanted.map((tool) => packages[tool]);
   const output = paths.length === 1 ? join(work, wanted[0]) : `${work}/`;
-  const cwd = fileURLToPath(new URL(`go/${module}`, import.meta.url));
-  const args = ["build", "-v", "-trimpath", "-ldflags", `-s -w ${flags}`.trim(), "-o", output, ...paths];
+  const cwd = fileURLToPath(new URL("go", import.meta.url));
+  const args = [
+    "build",
+    "-v",
+    "-trimpath",
+    "-ldflags",
+    ["-s", "-w", ...flags].join(" "),
+    "-o",
+    output,
+    ...paths,
+  ];
   const progress = countdown(await packagesOf(go, paths, { cwd, env }), minutes);
   try {
     const label = `go build ${wanted.join(", ")}`;
     const result = await step(label, go, { args, cwd, env, ...progress });
     if (!result.ok) return `${label} failed:\n${result.output.trim().split("\n").slice(-15).join("\n")}`;
     for (const tool of wanted)
-      renameSync(paths.length === 1 ? output : join(work, basename(packages[tool])), join(dir, tool));
+      renameSync(paths.length === 1 ? output : join(work, programOf(packages[tool])), join(dir, tool));
     return undefined;
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
 }
+
+/** The name that `go build` gives the program of a package: its last element that is no version. */
+const programOf = (path) => basename(path.replace(/\/v\d+$/, ""));
 
 /** How many packages a build takes; 0 when Go cannot tell. */
 function packagesOf(go, paths, { cwd, env }) {

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-export const versions = { kubernetes: "1.36.3", etcd: "3.6.9", helm: "4.3.1", helm3: "3.22.0" };
+export const versions = { kubernetes: "1.36.2", etcd: "3.6.14", helm: "4.2.4", helm3: "3.21.0" };
 
 /** The tools by the name of their file in the cache. */
 export const toolNames = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "helm", "helm3"];
