@@ -4,7 +4,7 @@ import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import type { Decision } from "./facts.ts";
 import { NEVER_RAN, startedOver } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
-import type { ValuesStore } from "./values/values-store.ts";
+import type { ValuesView } from "./values/values-store.ts";
 import type { ReleaseView } from "./view.ts";
 
 /** What is recorded of one module; what can be derived is left out. */
@@ -64,7 +64,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
 }
 
 /** What a run of the module takes into account if it looks now. */
-export function runBasis({ module, requestedToken }: ModuleRecord, values: ValuesStore): RunBasis {
+export function runBasis({ module, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
   return {
     section: values.moduleConfigDigest(module),
     config: values.configDigest(module),

@@ -5,14 +5,14 @@ import { GLOBAL } from "../model/index.ts";
 import type { Tree } from "../model/index.ts";
 import { problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { ValuesStore } from "./values/values-store.ts";
+import type { ValuesView } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
 
 /** Explains why a module does not run. */
 export type Hold = (module: string) => string | undefined;
 
 /** What the rest of the program sees of a module; expensive parts are computed on demand. */
-export function moduleView(record: ModuleRecord, values: ValuesStore, hold: Hold): ModuleView {
+export function moduleView(record: ModuleRecord, values: ValuesView, hold: Hold): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
   const { release, absent, unread, troubles, requestedToken } = record;
   return {

@@ -15,6 +15,7 @@ import type { Hold } from "./module-view.ts";
 import { covered, following } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
 import { ValuesStore } from "./values/values-store.ts";
+import type { ValuesView } from "./values/values-store.ts";
 import type {
   BootPhase,
   BrakeView,
@@ -30,13 +31,13 @@ import type {
  * Calls `onChange` once per turn in which something was recorded.
  */
 export class State {
-  readonly values: ValuesStore;
+  readonly #values: ValuesStore;
   readonly #clock: Clock;
   readonly #onChange: () => void;
   readonly #records = new Map<string, ModuleRecord>();
   #tree = NO_TREE;
   #globalHooks: readonly Hook[] = [];
-  #standing = BLANK;
+  #operator = BLANK;
   /** Bindings of global hooks whose Synchronization succeeded. */
   readonly globalSynchronized = new Set<string>();
   readonly missing: Missing;
@@ -46,10 +47,14 @@ export class State {
   readonly #views = new ModuleViews();
 
   constructor(options: { clock: Clock; onChange: () => void; secrets?: KnownSecrets }) {
-    this.values = new ValuesStore(options.secrets);
+    this.#values = new ValuesStore(options.secrets);
     this.#clock = options.clock;
     this.#onChange = options.onChange;
     this.missing = new Missing(options.clock);
+  }
+
+  get values(): ValuesView {
+    return this.#values;
   }
 
   get tree(): Tree {
@@ -71,7 +76,7 @@ export class State {
 
   /** Changes what is known of the operator as a whole. */
   #note(change: Partial<OperatorState>): void {
-    this.#standing = { ...this.#standing, ...change };
+    this.#operator = { ...this.#operator, ...change };
     this.#touched();
   }
 
@@ -108,7 +113,7 @@ export class State {
 
   /** What a run of the module takes into account if it looks now. */
   basisOf(record: Readonly<ModuleRecord>): RunBasis {
-    return runBasis(record, this.values);
+    return runBasis(record, this.#values);
   }
 
   /** With a decision that there is nothing to run, the configuration and the request are handled. */
@@ -118,7 +123,7 @@ export class State {
 
   recordTree(tree: Tree): void {
     this.#tree = tree;
-    this.values.setTree(tree);
+    this.#values.setTree(tree);
     const names = new Set(tree.modules.map((module) => module.name));
     for (const name of this.#records.keys()) if (!names.has(name)) this.#records.delete(name);
     for (const module of tree.modules) {
@@ -143,7 +148,7 @@ export class State {
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
     const { global, sections } = this.#configDigests();
     const { condition, problems, resourceVersion } = seen;
-    const unknownKeys = describeUnknownKeys(this.values.config?.unknownKeys ?? [], this.values.modules());
+    const unknownKeys = describeUnknownKeys(this.#values.config?.unknownKeys ?? [], this.#values.modules());
     const all = digest(global, ...sections.values());
     this.#note({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
     this.#allTouched();
@@ -152,7 +157,7 @@ export class State {
   /** Takes content into force and notes what changed by it. */
   #takeContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
     const before = this.#configDigests();
-    this.values.setConfig(content, overlay);
+    this.#values.setConfig(content, overlay);
     const after = this.#configDigests();
     const reloads = after.global !== before.global;
     if (reloads) this.recordCause(undefined, cause);
@@ -165,7 +170,7 @@ export class State {
 
   /** What was held back while there was no ConfigMap is looked at again when it returns. */
   #lookAtHeld(now: ConfigCondition): void {
-    const { config, holds } = this.#standing;
+    const { config, holds } = this.#operator;
     const returned = config.condition === "missing" && now !== "missing";
     if (returned && holds.length > 0) this.recordSecondLook();
   }
@@ -173,13 +178,13 @@ export class State {
   /** A hook left patches of a section. */
   recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): void {
     if (operations.length === 0) return;
-    this.values.addPatches(key, operations, hook);
+    this.#values.addPatches(key, operations, hook);
     this.#allTouched();
   }
 
   /** A global hook switched a module; undefined takes that back. */
   recordHookFlag(valuesKey: string, enabled: boolean | undefined): void {
-    this.values.setHookFlag(valuesKey, enabled);
+    this.#values.setHookFlag(valuesKey, enabled);
     this.#allTouched();
   }
 
@@ -191,19 +196,19 @@ export class State {
   }
 
   recordConverge(change: Partial<ConvergeView>): void {
-    this.#note({ converge: { ...this.#standing.converge, ...change } });
+    this.#note({ converge: { ...this.#operator.converge, ...change } });
   }
 
   /** Starts a reload; what it takes into account is noted before it reads anything. */
   startConverge(cause: Cause): void {
-    const { requestedToken, handledToken } = this.#standing;
+    const { requestedToken, handledToken } = this.#operator;
     this.#note({ secondLook: false, handledToken: requestedToken ?? handledToken });
     this.recordConverge({
       phase: "beforeAll",
       cause,
       startedAt: this.#clock.now(),
       finishedAt: undefined,
-      covered: { config: this.values.globalConfigDigest(), globals: undefined },
+      covered: { config: this.#values.globalConfigDigest(), globals: undefined },
     });
   }
 
@@ -215,7 +220,7 @@ export class State {
     const before = this.#configDigests();
     this.recordConfig(seen, { kind: "own-config" });
     const after = this.#configDigests();
-    const covered = this.#standing.converge.covered;
+    const covered = this.#operator.converge.covered;
     if (covered?.config === before.global)
       this.recordConverge({ covered: { ...covered, config: after.global } });
     for (const [name, record] of this.#records)
@@ -225,26 +230,26 @@ export class State {
 
   #configDigests(): ConfigDigests {
     const sections = [...this.#records].map(
-      ([name, { module }]) => [name, this.values.moduleConfigDigest(module)] as const,
+      ([name, { module }]) => [name, this.#values.moduleConfigDigest(module)] as const,
     );
-    return { global: this.values.globalConfigDigest(), sections: new Map(sections) };
+    return { global: this.#values.globalConfigDigest(), sections: new Map(sections) };
   }
 
   /** Whether the reload under way took the configuration in force into account. */
   coversConfig(): boolean {
-    return this.#standing.converge.covered?.config === this.values.globalConfigDigest();
+    return this.#operator.converge.covered?.config === this.#values.globalConfigDigest();
   }
 
   /** The reload under way takes the configuration in force into account: its discovery is still to come. */
   coverConfig(): void {
-    const globals = this.#standing.converge.covered?.globals;
-    this.recordConverge({ covered: { config: this.values.globalConfigDigest(), globals } });
+    const globals = this.#operator.converge.covered?.globals;
+    this.recordConverge({ covered: { config: this.#values.globalConfigDigest(), globals } });
   }
 
   /** Discovery reads globals and flags from here on: later changes cause another reload. */
   coverGlobals(): void {
-    const config = this.#standing.converge.covered?.config ?? this.values.globalConfigDigest();
-    this.recordConverge({ covered: { config, globals: this.values.globalsDigest() } });
+    const config = this.#operator.converge.covered?.config ?? this.#values.globalConfigDigest();
+    this.recordConverge({ covered: { config, globals: this.#values.globalsDigest() } });
   }
 
   setPhase(phase: ConvergePhase): void {
@@ -253,7 +258,7 @@ export class State {
 
   finishConverge(rounds: number): void {
     this.recordConverge({ phase: "idle", finishedAt: this.#clock.now(), remaining: 0, rounds });
-    if (this.#standing.boot === "converging") this.recordBoot("running");
+    if (this.#operator.boot === "converging") this.recordBoot("running");
   }
 
   recordDecision(name: string, decision: Decision): void {
@@ -291,7 +296,7 @@ export class State {
 
   /** Notes why something is not deleted or purged now, in addition to what is noted already. */
   addHold(text: string): void {
-    this.#note({ holds: [...this.#standing.holds, text] });
+    this.#note({ holds: [...this.#operator.holds, text] });
   }
 
   /** Forgets what is held: discovery finds it anew. */
@@ -306,7 +311,7 @@ export class State {
 
   /** A person's confirmation of a removal, or its end. */
   recordConfirmation(confirmation: string | undefined): void {
-    if (confirmation !== this.#standing.confirmation) this.#note({ confirmation });
+    if (confirmation !== this.#operator.confirmation) this.#note({ confirmation });
   }
 
   recordMissingRights(rights: readonly string[]): void {
@@ -339,13 +344,13 @@ export class State {
   #makeView(): View {
     const modules = this.#views.show(this.#tree, (name) => {
       const record = this.#records.get(name);
-      return record === undefined ? undefined : moduleView(record, this.values, this.#hold);
+      return record === undefined ? undefined : moduleView(record, this.#values, this.#hold);
     });
     return {
-      ...this.#standing,
+      ...this.#operator,
       tree: this.#tree,
       modules,
-      coverage: { config: this.values.globalConfigDigest(), globals: this.values.globalsDigest() },
+      coverage: { config: this.#values.globalConfigDigest(), globals: this.#values.globalsDigest() },
       get enabledModules() {
         return namesOfEnabled(modules);
       },

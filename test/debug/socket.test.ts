@@ -69,7 +69,7 @@ function sources(): Sources {
     purgeHolds: [],
   });
   state.recordDecision("web-shop", { enabled: true, by: "module-values" });
-  state.values.addPatches("webShop", [{ op: "add", path: "/webShop/host", value: "a.example" }]);
+  state.recordPatches("webShop", [{ op: "add", path: "/webShop/host", value: "a.example" }]);
   return {
     version: "9.9.9",
     clock,

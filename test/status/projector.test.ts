@@ -40,7 +40,7 @@ test("a module's status shows the global values of now, and its digest is that o
   const second = shown();
   expect(second.values).toEqual({ global: { zone: "us" }, web: { a: 1 } });
   expect(second.digest).not.toBe(first.digest);
-  state.values.addPatches("global", [{ op: "add", path: "/global/found", value: 1 }]);
+  state.recordPatches("global", [{ op: "add", path: "/global/found", value: 1 }]);
   expect(shown().values).toEqual({ global: { zone: "us", found: 1 }, web: { a: 1 } });
   take({ global: "zone: us", web: "a: 1" });
   expect(shown().digest).not.toBe(second.digest);

@@ -5,7 +5,7 @@ import type { Module, Problem } from "../../model/index.ts";
 import type { ParsedConfig, Violation } from "../../values/index.ts";
 import type { Located } from "./origins.ts";
 import { sectionIn } from "./sections.ts";
-import type { Sections, ValuesStore } from "./values-store.ts";
+import type { Sections, ValuesView } from "./values-store.ts";
 
 /** ConfigMap content to be judged. */
 export interface Candidate {
@@ -19,7 +19,7 @@ export interface Candidate {
  * Problems of new ConfigMap content: what does not parse, and sections of `global` and of enabled modules that
  * break their config schema. Sections of disabled modules are not judged.
  */
-export function checkConfig(values: ValuesStore, candidate: Candidate): Problem[] {
+export function checkConfig(values: ValuesView, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
   if (problems.length > 0) return problems;
   const remedy = "mend this key; the last good content stays in force until then";
@@ -31,7 +31,7 @@ export function checkConfig(values: ValuesStore, candidate: Candidate): Problem[
  * Violations in sections of disabled modules that would be refused if these were enabled; they are only warned
  * about.
  */
-export function checkIdle(values: ValuesStore, candidate: Candidate): Problem[] {
+export function checkIdle(values: ValuesView, candidate: Candidate): Problem[] {
   const remedy = "the module is off; mend this key before it is switched on";
   const written = keysOf(values, candidate, false).filter(
     (key) =>
@@ -40,13 +40,13 @@ export function checkIdle(values: ValuesStore, candidate: Candidate): Problem[] 
   return written.flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
 }
 
-function keysOf(values: ValuesStore, { config }: Candidate, enabled: boolean): string[] {
+function keysOf(values: ValuesView, { config }: Candidate, enabled: boolean): string[] {
   const modules = values.modules().filter((module) => values.flag(module, config).enabled === enabled);
   return modules.map((module) => module.valuesKey);
 }
 
 function checkSection(
-  values: ValuesStore,
+  values: ValuesView,
   key: string,
   { name, config, overlay, remedy }: Candidate & { readonly remedy: string },
 ): Problem[] {
@@ -64,7 +64,7 @@ function checkSection(
  * Of the violations in a section, those that the ConfigMap or its overlay causes. What files alone cause, or what
  * nothing sets, makes the module Invalid and stops nothing else. For global values every violation counts.
  */
-function broken(values: ValuesStore, key: string, found: readonly Located[]): readonly Located[] {
+function broken(values: ValuesView, key: string, found: readonly Located[]): readonly Located[] {
   if (found.length === 0 || key === GLOBAL) return found;
   const alone = new Set(violationsOf(values, key, { config: undefined, overlay: undefined }).map(idOf));
   return found.filter((each) => !alone.has(idOf(each)) || isSaid(each));
@@ -80,7 +80,7 @@ function idOf({ path, rule }: Violation): string {
 }
 
 /** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
-export function invalidValues(values: ValuesStore, module: Module): Problem | undefined {
+export function invalidValues(values: ValuesView, module: Module): Problem | undefined {
   const { valuesKey, own, chart } = module;
   if (chart === "root" && Array.isArray(values.merged(valuesKey).values))
     return {
@@ -95,12 +95,12 @@ export function invalidValues(values: ValuesStore, module: Module): Problem | un
   return { file: own.file, message: values.describe(valuesKey, violations), remedy };
 }
 
-function violationsOf(values: ValuesStore, key: string, sections: Sections): readonly Violation[] {
+function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
   return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
 }
 
 /** Throws when a hook's config patch breaks what was valid before. */
-export function checkPatched(values: ValuesStore, key: string, sections: Sections): void {
+export function checkPatched(values: ValuesView, key: string, sections: Sections): void {
   const before = new Set(values.schemas(key).validateConfig(values.merged(key).config).map(idOf));
   const violations = violationsOf(values, key, sections).filter((each) => !before.has(idOf(each)));
   refusePatch("config values patch", key, violations);

@@ -43,6 +43,9 @@ type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
 const NO_SCHEMAS = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
+/** The values as all but the state see them: only the state changes them, and tells of it. */
+export type ValuesView = Omit<ValuesStore, "setTree" | "setConfig" | "addPatches" | "setHookFlag">;
+
 /**
  * The layers of values, and what is derived from them. Derived values are cached until one of their layers changes.
  */

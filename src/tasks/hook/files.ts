@@ -3,25 +3,25 @@
 import type { HelmInput } from "../../helm/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
-import type { ValuesStore } from "../../state/index.ts";
+import type { ValuesView } from "../../state/index.ts";
 import { helmValues } from "../../values/index.ts";
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
 export type Pieces = readonly Uint8Array[];
 
 /** VALUES_PATH of a global hook: merged global values only. */
-export function globalValuesFile(values: ValuesStore): Pieces {
+export function globalValuesFile(values: ValuesView): Pieces {
   return fileOf([[GLOBAL, piecesOf(values.merged(GLOBAL).values)]]);
 }
 
 /** CONFIG_VALUES_PATH of a global hook. */
-export function globalConfigFile(values: ValuesStore): Pieces {
+export function globalConfigFile(values: ValuesView): Pieces {
   return fileOf([[GLOBAL, piecesOf(values.configSection(GLOBAL) ?? {})]]);
 }
 
 /** VALUES_PATH of a module hook or enabled script: with `global.enabledModules`. */
 export function moduleValuesFile(
-  values: ValuesStore,
+  values: ValuesView,
   { valuesKey }: Module,
   enabledModules: readonly string[],
 ): Pieces {
@@ -34,17 +34,17 @@ export function moduleValuesFile(
 }
 
 /** CONFIG_VALUES_PATH of a module hook or enabled script: ConfigMap content only. */
-export function moduleConfigFile(values: ValuesStore, { valuesKey }: Module): Pieces {
+export function moduleConfigFile(values: ValuesView, { valuesKey }: Module): Pieces {
   const sections = [GLOBAL, valuesKey] as const;
   return fileOf(sections.map((key) => [key, piecesOf(values.configSection(key) ?? {})]));
 }
 
 /** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */
-export function helmInput(values: ValuesStore, module: Module): HelmInput {
+export function helmInput(values: ValuesView, module: Module): HelmInput {
   return { module, values: helmText(values, module) };
 }
 
-function helmText(values: ValuesStore, module: Module): string {
+function helmText(values: ValuesView, module: Module): string {
   const sections = [GLOBAL, module.valuesKey] as const;
   if (module.chart === "root") {
     const [global, section] = sections.map((key) => values.merged(key).helmValues);

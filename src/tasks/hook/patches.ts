@@ -1,7 +1,7 @@
 /** Validates the patches of values that a hook leaves (docs/VALUES.md, "Patches"). */
 
 import { checkPatched, refusePatch } from "../../state/index.ts";
-import type { ValuesStore } from "../../state/index.ts";
+import type { ValuesView } from "../../state/index.ts";
 import type { HookOutput } from "../../hooks/index.ts";
 import type { Hook } from "../../model/index.ts";
 import { forStorage, parsePatch } from "../../values/index.ts";
@@ -22,7 +22,7 @@ export interface JudgedPatches {
  * taken effect then.
  */
 export function judgePatches(
-  values: ValuesStore,
+  values: ValuesView,
   run: { hook: Hook; key: string; output: HookOutput },
 ): JudgedPatches {
   const { key, output } = run;
@@ -42,12 +42,12 @@ export function judgePatches(
   };
 }
 
-function judgeConfig(values: ValuesStore, key: string, { operations }: ParsedPatch): void {
+function judgeConfig(values: ValuesView, key: string, { operations }: ParsedPatch): void {
   if (operations.length > 0) checkPatched(values, key, values.patchedSections(key, operations));
 }
 
 function judgeValues(
-  values: ValuesStore,
+  values: ValuesView,
   key: string,
   patches: { config: ParsedPatch; own: ParsedPatch },
 ): readonly PatchOperation[] {
