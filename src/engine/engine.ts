@@ -2,7 +2,7 @@
 
 import { MAIN_QUEUE } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
-import { CONVERGE_KEY, converge, plan } from "../plan/index.ts";
+import { RELOAD_KEY, reloadTask, plan } from "../plan/index.ts";
 import type { Plan } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
@@ -43,8 +43,8 @@ export class Engine {
 
   /** A change of configuration moves waiting tasks to the front; all other tasks fold into the ones that wait. */
   #offer(task: Task, place: "front" | "back"): void {
-    if (place === "front" && task.key === CONVERGE_KEY) {
-      this.#queues.remove((waiting) => waiting.key === CONVERGE_KEY, MAIN_QUEUE);
+    if (place === "front" && task.key === RELOAD_KEY) {
+      this.#queues.remove((waiting) => waiting.key === RELOAD_KEY, MAIN_QUEUE);
     }
     this.#queues.offer(MAIN_QUEUE, task, place);
   }
@@ -52,8 +52,8 @@ export class Engine {
   #restart(cause: NonNullable<Plan["restart"]>): void {
     this.#queues.remove((task) => task.group === "converge" || task.kind === "converge");
     this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module", PATIENCE_MS);
-    this.#state.recordConverge({ phase: "idle", remaining: 0 });
-    const offer = converge(cause);
+    this.#state.recordReload({ phase: "idle", remaining: 0 });
+    const offer = reloadTask(cause);
     this.#queues.offer(MAIN_QUEUE, offer.task, offer.place);
   }
 

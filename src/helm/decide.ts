@@ -23,7 +23,11 @@ export interface Evidence {
   readonly lookup: boolean;
 }
 
-/** The decision for one state of the release; the first rule that applies. */
+/**
+ * The decision for one state of the release; the first rule that applies. Not asked for a module without a chart or
+ * one that is suspended. An upgrade also follows a comparison that finds a difference; objects that are absent with
+ * equal inputs are put back without helm (`restore.ts`).
+ */
 export function decide(evidence: Evidence): Decision {
   const { release, inputs, managedBy } = evidence;
   if (release === undefined) return { act: "install", why: "there is no release" };

@@ -24,7 +24,14 @@ export const ACTIVATIONS: Readonly<Record<Exclude<Cause["kind"], "hook">, Labels
   disabled: OTHER,
 };
 
-export const OF_HOOKS: Readonly<Partial<Record<string, Labels>>> = {
+type HookCause = Extract<Cause, { kind: "hook" }>["by"];
+
+export const OF_HOOKS: Readonly<Record<HookCause, Labels>> = {
+  onStartup: OTHER,
+  beforeAll: OTHER,
+  beforeHelm: OTHER,
+  beforeDeleteHelm: OTHER,
+  afterDeleteHelm: OTHER,
   schedule: ["Schedule-Change-ModuleValues", "Schedule-Change-GlobalValues"],
   kubernetes: ["Kubernetes-Change-ModuleValues", "Kubernetes-Change-GlobalValues"],
   afterHelm: both("AfterHelm-Hooks-Change-Values"),
@@ -34,6 +41,6 @@ export const OF_HOOKS: Readonly<Partial<Record<string, Labels>>> = {
 /** The label `activation` of a module's run or a reload; `Other` where the cause has no value of its own. */
 export function activationOf(cause: Cause | undefined, what: "module" | "reload"): string {
   if (cause === undefined) return "Other";
-  const labels = cause.kind === "hook" ? (OF_HOOKS[cause.by] ?? OTHER) : ACTIVATIONS[cause.kind];
+  const labels = cause.kind === "hook" ? OF_HOOKS[cause.by] : ACTIVATIONS[cause.kind];
   return labels[what === "module" ? 0 : 1];
 }

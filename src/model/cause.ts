@@ -1,5 +1,6 @@
 /** Why something is owed: as data, which is what is decided from, and in words. */
 
+import { LIFECYCLE } from "./binding.ts";
 import type { Binding, LifecycleName } from "./binding.ts";
 
 /** What made a run or a reload due. */
@@ -28,7 +29,7 @@ const WORDS = {
 /** A cause in words. */
 export function describeCause(cause: Cause): string {
   if (cause.kind === "hook") {
-    const isEvent = cause.by === "schedule" || cause.by === "kubernetes";
+    const isEvent = !LIFECYCLE.some((name) => name === cause.by);
     return `${cause.by} ${isEvent ? "hook" : "hooks"} changed values`;
   }
   if (cause.kind === "absent") return `absent ${cause.object}`;

@@ -5,8 +5,8 @@ import type { Cause } from "./cause.ts";
 import type { Hook, HookTrigger } from "./binding.ts";
 
 /**
- * So many tasks are a flood: a queue that is longer is searched for tasks that can be folded although they are no
- * neighbours, and of more that run together a hook sees one context of each group.
+ * From this number on, tasks of one hook are a flood: a longer queue is searched for tasks that can be folded although
+ * they are no neighbours, and of more that run together a hook sees one context of each group.
  */
 export const FLOOD = 100;
 
@@ -26,7 +26,7 @@ interface BootTask extends Common {
 }
 
 /** Reload of all modules: stays at the head of its queue while its steps run in front of it. */
-export interface ConvergeTask extends Common {
+export interface ReloadTask extends Common {
   readonly kind: "converge";
   readonly cause: Cause;
 }
@@ -65,7 +65,7 @@ export interface EnsureCrdsTask extends Common {
 
 export type Task =
   | BootTask
-  | ConvergeTask
+  | ReloadTask
   | HookTask
   | RunModuleTask
   | DeleteModuleTask

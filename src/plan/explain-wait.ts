@@ -27,7 +27,7 @@ function waitingFor(module: ModuleView, { queues, view }: Evidence): TaskView<Ta
   const main = queues.find((queue) => queue.name === MAIN_QUEUE)?.tasks ?? [];
   const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
   const reload = main.findIndex(({ task }) => task.kind === "converge" || task.kind === "boot");
-  const covered = view.converge.phase === "idle" || module.phase !== "ready";
+  const covered = view.reload.phase === "idle" || module.phase !== "ready";
   const place = own >= 0 ? own : covered ? reload : -1;
   const head = main[0];
   if (place < 0 || head === undefined) return undefined;

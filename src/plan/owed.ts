@@ -38,7 +38,7 @@ export function owed(view: View): Owed {
     const cause = runOwed(module, view);
     if (cause !== undefined) runs.push([module.name, cause]);
   }
-  const isIdle = view.converge.phase === "idle";
+  const isIdle = view.reload.phase === "idle";
   return { restart: restartOwed(view), reload: isIdle ? reloadOwed(view) : undefined, runs };
 }
 
@@ -48,7 +48,7 @@ const REQUESTED: Cause = { kind: "requested" };
 const CONFIRMED: Cause = { kind: "confirmed" };
 
 /** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
-export function configOvertaken({ converge: { covered }, coverage }: View): boolean {
+export function configOvertaken({ reload: { covered }, coverage }: View): boolean {
   return covered !== undefined && covered.config !== coverage.config;
 }
 
@@ -57,7 +57,7 @@ export function configOvertaken({ converge: { covered }, coverage }: View): bool
  * progress and somebody asks for another one, having mended something.
  */
 export function restartOwed(view: View): Cause | undefined {
-  if (view.converge.phase === "idle") return undefined;
+  if (view.reload.phase === "idle") return undefined;
   if (configOvertaken(view)) return CONFIG;
   const isHeldUp = [...view.modules.values()].some((each) => each.retry !== undefined);
   if (!isHeldUp) return undefined;
@@ -66,7 +66,7 @@ export function restartOwed(view: View): Cause | undefined {
 
 /** Whether a reload is owed while none runs. */
 export function reloadOwed(view: View): Cause | undefined {
-  const { covered } = view.converge;
+  const { covered } = view.reload;
   if (covered === undefined) return { kind: "start-up" };
   // An edit is at the front, whatever hooks changed since: it must not wait behind a failing task.
   const config = configOvertaken(view) ? CONFIG : undefined;
@@ -121,7 +121,7 @@ export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (module.module.gone !== undefined) return undefined;
   if (module.phase === "ready") return editOwed(module) ?? repairOwed(module);
   // During a reload, the reload sees to it.
-  return view.converge.phase === "idle" ? { kind: "first-run" } : undefined;
+  return view.reload.phase === "idle" ? { kind: "first-run" } : undefined;
 }
 
 function editOwed(module: ModuleView): Cause | undefined {

@@ -6,7 +6,7 @@ import type { ModuleView, View } from "../state/index.ts";
 import { configOvertaken, owed } from "./owed.ts";
 
 /** Key of the reload task: there is at most one. */
-export const CONVERGE_KEY = "converge";
+export const RELOAD_KEY = "converge";
 
 /** A task to offer to `main`. */
 export interface Offer {
@@ -61,13 +61,13 @@ function isOutdated({ enabled, activity, retry, attempted, sectionDigest }: Modu
  * modules), otherwise those that can wait.
  */
 function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
-  if (placeOf(reload) === "front") return [converge(reload)];
-  return [...runs.filter((run) => run.place === "front"), converge(reload)];
+  if (placeOf(reload) === "front") return [reloadTask(reload)];
+  return [...runs.filter((run) => run.place === "front"), reloadTask(reload)];
 }
 
 /** The reload task. */
-export function converge(cause: Cause): Offer {
-  return { task: { kind: "converge", key: CONVERGE_KEY, cause }, place: placeOf(cause) };
+export function reloadTask(cause: Cause): Offer {
+  return { task: { kind: "converge", key: RELOAD_KEY, cause }, place: placeOf(cause) };
 }
 
 /** The task of a module run; folds into one that waits. */

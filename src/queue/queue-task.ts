@@ -1,4 +1,4 @@
-/** What the queues need to know of a task; they know nothing of modules and hooks. */
+/** What the queues need to know of a task. */
 
 /** A task in a queue. */
 export interface QueueTask {

@@ -42,8 +42,9 @@ interface Run<T extends QueueTask> {
 }
 
 /**
- * Named FIFO queues with one worker each. The head is retried with a growing delay and blocks its queue. Nothing
- * polls: a worker wakes up when a task is offered, a run ends or a delay is over.
+ * Named FIFO queues with one worker each. A head that failed is retried with a growing delay and a jitter (`bounds`,
+ * `--retry-delay-min` and `--retry-delay-max`; a task may ask for another delay, as discovery does), and blocks its own
+ * queue and no other; only what came to the front meanwhile goes before it (`Lane.yieldHead`). Nothing polls: a worker wakes up when a task is offered, a run ends or a delay is over.
  */
 export class Queues<T extends QueueTask> {
   readonly #options: QueuesOptions<T>;

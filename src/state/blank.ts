@@ -10,7 +10,7 @@ export type OperatorState = Omit<View, "tree" | "modules" | "coverage" | "enable
 export const BLANK: OperatorState = {
   boot: "loading",
   config: { condition: "ok", problems: [], resourceVersion: undefined, unknownKeys: [], digest: "" },
-  converge: {
+  reload: {
     phase: "idle",
     cause: undefined,
     startedAt: undefined,

@@ -166,7 +166,7 @@ export function broken(run: RunRecord, message: string, now: number): RunRecord 
 }
 
 /** There is nothing to run: with this, the configuration and the request are handled. */
-export function covered(run: RunRecord, { section, config, token }: RunBasis): RunRecord {
+export function nothingToRun(run: RunRecord, { section, config, token }: RunBasis): RunRecord {
   return { ...run, handled: { ...run.handled, section, config, token: token ?? run.handled.token } };
 }
 

@@ -12,7 +12,7 @@ import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-re
 import type { ModuleRecord } from "./module-record.ts";
 import { ModuleViews, moduleView, namesOfEnabled } from "./module-view.ts";
 import type { Hold } from "./module-view.ts";
-import { covered, following } from "./run-record.ts";
+import { following, nothingToRun } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
@@ -20,8 +20,8 @@ import type {
   BootPhase,
   BrakeView,
   ConfigCondition,
-  ConvergePhase,
-  ConvergeView,
+  ReloadPhase,
+  ReloadView,
   ReleaseView,
   View,
 } from "./view.ts";
@@ -117,8 +117,8 @@ export class State {
   }
 
   /** With a decision that there is nothing to run, the configuration and the request are handled. */
-  #cover(record: ModuleRecord): void {
-    record.run = covered(record.run, this.basisOf(record));
+  #handle(record: ModuleRecord): void {
+    record.run = nothingToRun(record.run, this.basisOf(record));
   }
 
   recordTree(tree: Tree): void {
@@ -164,7 +164,7 @@ export class State {
     for (const [name, record] of this.#records) {
       if (after.sections.get(name) === before.sections.get(name)) continue;
       this.recordCause(name, cause);
-      if (record.decided && !record.enabled && !reloads) this.#cover(record);
+      if (record.decided && !record.enabled && !reloads) this.#handle(record);
     }
   }
 
@@ -195,15 +195,15 @@ export class State {
     this.#allTouched();
   }
 
-  recordConverge(change: Partial<ConvergeView>): void {
-    this.#note({ converge: { ...this.#operator.converge, ...change } });
+  recordReload(change: Partial<ReloadView>): void {
+    this.#note({ reload: { ...this.#operator.reload, ...change } });
   }
 
   /** Starts a reload; what it takes into account is noted before it reads anything. */
-  startConverge(cause: Cause): void {
+  startReload(cause: Cause): void {
     const { requestedToken, handledToken } = this.#operator;
     this.#note({ secondLook: false, handledToken: requestedToken ?? handledToken });
-    this.recordConverge({
+    this.recordReload({
       phase: "beforeAll",
       cause,
       startedAt: this.#clock.now(),
@@ -220,9 +220,9 @@ export class State {
     const before = this.#configDigests();
     this.recordConfig(seen, { kind: "own-config" });
     const after = this.#configDigests();
-    const covered = this.#operator.converge.covered;
+    const covered = this.#operator.reload.covered;
     if (covered?.config === before.global)
-      this.recordConverge({ covered: { ...covered, config: after.global } });
+      this.recordReload({ covered: { ...covered, config: after.global } });
     for (const [name, record] of this.#records)
       record.run = following(record.run, basisIn(before, name), basisIn(after, name));
     this.#allTouched();
@@ -237,27 +237,27 @@ export class State {
 
   /** Whether the reload under way took the configuration in force into account. */
   coversConfig(): boolean {
-    return this.#operator.converge.covered?.config === this.#values.globalConfigDigest();
+    return this.#operator.reload.covered?.config === this.#values.globalConfigDigest();
   }
 
   /** The reload under way takes the configuration in force into account: its discovery is still to come. */
   coverConfig(): void {
-    const globals = this.#operator.converge.covered?.globals;
-    this.recordConverge({ covered: { config: this.#values.globalConfigDigest(), globals } });
+    const globals = this.#operator.reload.covered?.globals;
+    this.recordReload({ covered: { config: this.#values.globalConfigDigest(), globals } });
   }
 
   /** Discovery reads globals and flags from here on: later changes cause another reload. */
   coverGlobals(): void {
-    const config = this.#operator.converge.covered?.config ?? this.#values.globalConfigDigest();
-    this.recordConverge({ covered: { config, globals: this.#values.globalsDigest() } });
+    const config = this.#operator.reload.covered?.config ?? this.#values.globalConfigDigest();
+    this.recordReload({ covered: { config, globals: this.#values.globalsDigest() } });
   }
 
-  setPhase(phase: ConvergePhase): void {
-    this.recordConverge({ phase });
+  setPhase(phase: ReloadPhase): void {
+    this.recordReload({ phase });
   }
 
-  finishConverge(rounds: number): void {
-    this.recordConverge({ phase: "idle", finishedAt: this.#clock.now(), remaining: 0, rounds });
+  finishReload(rounds: number): void {
+    this.recordReload({ phase: "idle", finishedAt: this.#clock.now(), remaining: 0, rounds });
     if (this.#operator.boot === "converging") this.recordBoot("running");
   }
 
@@ -265,7 +265,7 @@ export class State {
     this.update(name, (record) => {
       applyDecision(record, decision);
       // There is nothing to run: with this decision the configuration and the request are handled.
-      if (!decision.enabled || problemOf(record) !== undefined) this.#cover(record);
+      if (!decision.enabled || problemOf(record) !== undefined) this.#handle(record);
     });
   }
 
@@ -276,7 +276,7 @@ export class State {
   recordProblem(name: string, problem: Problem): void {
     this.update(name, (record) => {
       record.decisionProblem = problem;
-      record.run = { ...covered(record.run, this.basisOf(record)), activity: "none" };
+      record.run = { ...nothingToRun(record.run, this.basisOf(record)), activity: "none" };
     });
   }
 

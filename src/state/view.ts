@@ -8,7 +8,7 @@ import type { RunRecord } from "./run-record.ts";
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 
 /** Phase of *reload all modules*. */
-export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
+export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
 
 /** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
 export type ConfigCondition = "ok" | "invalid" | "missing";
@@ -24,15 +24,15 @@ interface ConfigView {
   readonly digest: string;
 }
 
-export interface ConvergeView {
-  readonly phase: ConvergePhase;
+export interface ReloadView {
+  readonly phase: ReloadPhase;
   /** Why the running (or last) reload was started. */
   readonly cause: Cause | undefined;
   readonly startedAt: number | undefined;
   readonly finishedAt: number | undefined;
   /** Modules still to run in the reload under way. */
   readonly remaining: number;
-  /** What the running (or last) reload took into account; undefined before its discovery. */
+  /** What the running (or last) reload took into account; undefined before the first one. */
   readonly covered: Coverage | undefined;
   /** Reloads in a row that afterAll hooks caused by changing globals (guard against a livelock). */
   readonly rounds: number;
@@ -89,7 +89,7 @@ export interface ModuleView extends ModuleSettings, RunRecord {
   readonly sectionDigest: string;
   /** The release on the server is not as its last run left it (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
-  /** Why it does not run now, in words; undefined when nothing is owed. */
+  /** Why it does not run now, in words; undefined when nothing holds it up. */
   readonly hold: string | undefined;
 }
 
@@ -109,7 +109,7 @@ export interface BrakeView {
 export interface View {
   readonly boot: BootPhase;
   readonly config: ConfigView;
-  readonly converge: ConvergeView;
+  readonly reload: ReloadView;
   readonly tree: Tree;
   readonly modules: ReadonlyMap<string, ModuleView>;
   /** The configuration that a reload has to handle now. */

@@ -6,7 +6,7 @@ export * from "./events.ts";
 export * from "./write/live.ts";
 export * from "./write/status-mirror.ts";
 export * from "./project/module-status.ts";
-export * from "./project/objects.ts";
+export * from "./write/objects.ts";
 export * from "./project/operator-status.ts";
 export * from "./project/projector.ts";
 export * from "./project/values-mirror.ts";

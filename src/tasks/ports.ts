@@ -90,7 +90,7 @@ export interface Recorder {
   removed(module: string): void;
   failed(module: string, reason: string, message: string): void;
   switched(module: string, decision: Decision): void;
-  converged(seconds: number): void;
+  reloaded(seconds: number): void;
 }
 
 /** Everything that a task may use; put together when the operator starts. */

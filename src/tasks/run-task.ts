@@ -3,7 +3,7 @@
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { boot } from "./reload/boot.ts";
-import { converge } from "./reload/converge.ts";
+import { reload } from "./reload/reload.ts";
 import { deleteModule } from "./module/delete-module.ts";
 import { ensureCrds } from "./reload/ensure-crds.ts";
 import type { Ports } from "./ports.ts";
@@ -19,7 +19,7 @@ export function runTask(ports: Ports, batch: readonly Task[], context: RunContex
     case "boot":
       return boot(ports, context);
     case "converge":
-      return converge(ports, task, context);
+      return reload(ports, task, context);
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);
     case "run-module":
@@ -35,9 +35,9 @@ export function runTask(ports: Ports, batch: readonly Task[], context: RunContex
 
 /** A module that is done within a reload is progress of that reload. */
 function counted({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): Outcome<Task> {
-  const { remaining } = state.view.converge;
+  const { remaining } = state.view.reload;
   // None remain when the reload was reset.
   if (outcome.kind === "done" && task.group === "converge" && remaining > 0)
-    state.recordConverge({ remaining: remaining - 1 });
+    state.recordReload({ remaining: remaining - 1 });
   return outcome;
 }

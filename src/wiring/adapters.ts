@@ -132,7 +132,7 @@ export class Adapters {
   }
 
   /** Each reload finds its holds anew; only new ones are reported by Events. */
-  #tellHolds({ holds, converge, brake }: View): void {
+  #tellHolds({ holds, reload, brake }: View): void {
     const braked = brake?.confirmed === false ? explainBrake(brake) : undefined;
     for (const hold of holds) {
       if (this.#told.has(hold)) continue;
@@ -141,7 +141,7 @@ export class Adapters {
       const reason = hold === braked ? "RemovalHeld" : "PurgeRefused";
       this.announce({ module: undefined, reason, note: hold });
     }
-    if (converge.phase === "idle" && this.#told.size > holds.length) this.#told = new Set(holds);
+    if (reload.phase === "idle" && this.#told.size > holds.length) this.#told = new Set(holds);
   }
 
   #told = new Set<string>();

@@ -48,9 +48,9 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       announce({ module, reason: enabled ? "ModuleEnabled" : "ModuleDisabled", note });
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
-    converged(seconds) {
-      const activation = activationOf(state.view.converge.cause, "reload");
-      metrics.modules.converged({ activation, seconds });
+    reloaded(seconds) {
+      const activation = activationOf(state.view.reload.cause, "reload");
+      metrics.modules.reloaded({ activation, seconds });
     },
   };
 }

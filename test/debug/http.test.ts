@@ -52,8 +52,8 @@ async function get(path: string): Promise<{ status: number; body: string; type: 
   return { status: answer.status, body: await answer.text(), type: answer.headers.get("content-type") };
 }
 
-const during = (boot: View["boot"], phase: View["converge"]["phase"], remaining = 0): View =>
-  viewOf([], { boot, converge: { ...viewOf([]).converge, phase, remaining } });
+const during = (boot: View["boot"], phase: View["reload"]["phase"], remaining = 0): View =>
+  viewOf([], { boot, reload: { ...viewOf([]).reload, phase, remaining } });
 
 it("a port that is taken is one line with a remedy", async () => {
   const listen = { address: "127.0.0.1", port: server.port };

@@ -157,7 +157,7 @@ describe("6 to 8: deletes, purges and the end of a reload", () => {
       config: { global: { z: 1 } },
     });
     expect(lab.reloads).toBe(2);
-    expect(lab.state.view.converge.cause).toEqual({ kind: "hook", by: "afterAll" });
+    expect(lab.state.view.reload.cause).toEqual({ kind: "hook", by: "afterAll" });
   });
 
   it("6: a module named like a release that is never touched is Invalid, one without a chart is not", async () => {

@@ -116,7 +116,7 @@ describe("13 to 16: what the changes start", () => {
     lab.event("g");
     await lab.run();
     expect(lab.log).toEqual(["hook g: pods", ...RELOAD]);
-    expect(lab.state.view.converge.cause).toEqual({ kind: "hook", by: "kubernetes" });
+    expect(lab.state.view.reload.cause).toEqual({ kind: "hook", by: "kubernetes" });
   });
 
   it("14: module values changed: step 5 of that module without onStartup and Synchronization", async () => {

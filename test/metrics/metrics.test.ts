@@ -164,7 +164,7 @@ describe("the operator's series", () => {
     metrics.modules.helmFallback({ module: "m", operation: "upgrade", errorType: "pending" });
     metrics.modules.discoverFailed();
     metrics.modules.configInvalid();
-    metrics.modules.converged({ activation: "X", seconds: 2.5 });
+    metrics.modules.reloaded({ activation: "X", seconds: 2.5 });
     const at = { queue: "main", activation: "" };
     const bindings = ["a", "b", "c"].map((binding) => ({ ...at, binding }));
     metrics.hooks.stand([{ module: "m", hook: "h", bindings }]);

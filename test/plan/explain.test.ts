@@ -50,7 +50,7 @@ function explain({ main, side = [], web = {}, view = {} }: Case): {
   return { hold: explainHold(module, evidence), why: explainModule(module, evidence) };
 }
 
-const reloading: Partial<View> = { converge: { ...viewOf([]).converge, phase: "modules" } };
+const reloading: Partial<View> = { reload: { ...viewOf([]).reload, phase: "modules" } };
 
 describe("why a module does not run now", () => {
   it.each<readonly [Case, string | undefined]>([

@@ -15,7 +15,7 @@ const START = { config: "c1", globals: "g1" };
 
 function viewAt({ operator = {}, web = {}, db = {} }: Moment): View {
   const rest = viewOf([moduleView("db", db), moduleView("web", web)], { secondLook: false, coverage: START });
-  return { ...rest, converge: { ...rest.converge, covered: START }, ...operator };
+  return { ...rest, reload: { ...rest.reload, covered: START }, ...operator };
 }
 
 /** What the plan says, a line each: where a task goes and why; what restarts; whose back-off ends. */
@@ -29,7 +29,7 @@ function told(view: View): string[] {
 }
 
 const reloading = (covered: Partial<typeof START> = {}): Partial<View> => ({
-  converge: { ...viewOf([]).converge, phase: "modules", covered: { ...START, ...covered } },
+  reload: { ...viewOf([]).reload, phase: "modules", covered: { ...START, ...covered } },
 });
 const edited = { sectionDigest: "s2" };
 const began = (section: string) => ({ attempted: basis({ section }) });
@@ -43,7 +43,7 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     [
       "00:02 the first reload is owed; first runs are its business",
       {
-        operator: { boot: "converging", converge: viewOf([]).converge },
+        operator: { boot: "converging", reload: viewOf([]).reload },
         web: { phase: "new" },
         db: { phase: "new" },
       },
@@ -139,7 +139,7 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
   it("owes a first run once the reload that was to do it has ended", () => {
     const during = viewAt({ operator: reloading(), web: { phase: "onStartup" } });
     expect(told(during)).toEqual([]);
-    const after = { ...during, converge: { ...during.converge, phase: "idle" as const } };
+    const after = { ...during, reload: { ...during.reload, phase: "idle" as const } };
     expect(told(after)).toEqual(["back run-module web: first run"]);
     expect(told(during)).toEqual([]);
   });

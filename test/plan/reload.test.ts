@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { describeCause, placeOf } from "../../src/model/index.ts";
 import { configOvertaken, reloadOwed, restartOwed } from "../../src/plan/index.ts";
-import type { ConvergePhase, ModuleView, View } from "../../src/state/index.ts";
+import type { ReloadPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
 
 const NOW = { config: "c1", globals: "g1" };
@@ -18,7 +18,7 @@ function world(change: Partial<View> = {}, modules: readonly Partial<ModuleView>
     modules.map((each, index) => moduleView(`m${index}`, each)),
     { secondLook: false, globalCause: undefined, coverage: NOW },
   );
-  return { ...rest, converge: { ...rest.converge, covered: NOW }, ...change };
+  return { ...rest, reload: { ...rest.reload, covered: NOW }, ...change };
 }
 
 const moved = (what: Partial<typeof NOW>): Partial<View> => ({ coverage: { ...NOW, ...what } });
@@ -26,7 +26,7 @@ const moved = (what: Partial<typeof NOW>): Partial<View> => ({ coverage: { ...NO
 describe("whether a reload of all modules is owed, and why", () => {
   it.each<readonly [string, View, string | undefined]>([
     ["nothing happened", world(), undefined],
-    ["no reload was yet", { ...world(), converge: viewOf([]).converge }, "front: start-up"],
+    ["no reload was yet", { ...world(), reload: viewOf([]).reload }, "front: start-up"],
     ["a token asks the operator", world(ASKED), "front: requested"],
     ["an answered token is taken away", world({ handledToken: "t1" }), undefined],
     ["a token asks a module that is on", world({}, [MODULE_ASKED]), undefined],
@@ -73,7 +73,7 @@ describe("whether a reload of all modules is owed, and why", () => {
     ],
     [
       "discovery has not said yet what it took into account",
-      { ...world(), converge: { ...world().converge, covered: { config: "c1", globals: undefined } } },
+      { ...world(), reload: { ...world().reload, covered: { config: "c1", globals: undefined } } },
       undefined,
     ],
     ["a cause without a move", world({ globalCause: { kind: "globals" } }), undefined],
@@ -90,7 +90,7 @@ describe("whether a reload of all modules is owed, and why", () => {
     expect(cause === undefined ? undefined : `${placeOf(cause)}: ${describeCause(cause)}`).toBe(expected);
   });
 
-  it.each<readonly [ConvergePhase, Partial<View>, boolean]>([
+  it.each<readonly [ReloadPhase, Partial<View>, boolean]>([
     ["idle", moved({ config: "c2" }), false],
     ["beforeAll", moved({ config: "c2" }), true],
     ["discovery", moved({ config: "c2" }), true],
@@ -102,7 +102,7 @@ describe("whether a reload of all modules is owed, and why", () => {
     ["modules", {}, false],
   ])("a reload in its %s phase and %j: starts again: %s", (phase, change, restarts) => {
     const view = world(change);
-    const during = { ...view, converge: { ...view.converge, phase } };
+    const during = { ...view, reload: { ...view.reload, phase } };
     expect(restartOwed(during) !== undefined).toBe(restarts);
     expect(configOvertaken(during)).toBe(during.coverage.config !== NOW.config);
   });

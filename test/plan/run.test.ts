@@ -77,7 +77,7 @@ describe("whether a module run is owed, and why", () => {
     (phase) => {
       const module = moduleView("m", { phase: "new" });
       const rest = viewOf([module]);
-      expect(runOwed(module, { ...rest, converge: { ...rest.converge, phase } })).toBeUndefined();
+      expect(runOwed(module, { ...rest, reload: { ...rest.reload, phase } })).toBeUndefined();
     },
   );
 });

@@ -101,7 +101,7 @@ describe("the record", () => {
     expect(state.view).toBe(before);
     state.updateRun("web", (run) => ({ ...run, rounds: 1 }));
     expect(state.view.modules.get("db")).toBe(db);
-    state.recordConverge({ remaining: 1 });
+    state.recordReload({ remaining: 1 });
     expect(state.view.modules.get("db")).toBe(db);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
     expect(web?.rounds).toBe(0);
@@ -118,11 +118,11 @@ describe("the record", () => {
 
   it("a hook's own write to the ConfigMap covers itself: run and reload do not become due", () => {
     const { state, seen } = lab("web");
-    state.startConverge({ kind: "start-up" });
+    state.startReload({ kind: "start-up" });
     handled(state, "web");
     state.recordOwnConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }));
-    const { coverage, converge, modules } = state.view;
-    expect(converge.covered?.config).toBe(coverage.config);
+    const { coverage, reload, modules } = state.view;
+    expect(reload.covered?.config).toBe(coverage.config);
     expect(modules.get("web")).toMatchObject({
       attempted: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
       handled: { section: modules.get("web")?.sectionDigest, config: modules.get("web")?.configDigest },
@@ -131,12 +131,12 @@ describe("the record", () => {
 
   it("what was owed before a hook's own write is owed after it", () => {
     const { state, seen } = lab("web");
-    state.startConverge({ kind: "start-up" });
+    state.startReload({ kind: "start-up" });
     handled(state, "web");
     state.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }), FRONT);
     state.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
-    const { coverage, converge, modules } = state.view;
-    expect(converge.covered?.config).not.toBe(coverage.config);
+    const { coverage, reload, modules } = state.view;
+    expect(reload.covered?.config).not.toBe(coverage.config);
     const web = modules.get("web");
     expect(web?.handled.section).not.toBe(web?.sectionDigest);
     expect(web?.attempted?.section).not.toBe(web?.sectionDigest);
@@ -178,7 +178,7 @@ describe("the record", () => {
     expect(state.view.secondLook).toBe(false);
     state.recordConfig(seen({}), FRONT);
     expect(state.view.secondLook).toBe(true);
-    state.startConverge({ kind: "second-look" });
+    state.startReload({ kind: "second-look" });
     expect(state.view.secondLook).toBe(false);
   });
 
@@ -187,7 +187,7 @@ describe("the record", () => {
     state.recordRequest(undefined, "t1");
     state.recordRequest("web", "t2");
     state.recordRequest("db", "t3");
-    state.startConverge({ kind: "requested" });
+    state.startReload({ kind: "requested" });
     state.recordDecision("web", { enabled: false, by: "none" });
     state.recordDecision("db", { enabled: true, by: "values" });
     expect(state.view.handledToken).toBe("t1");
@@ -210,7 +210,7 @@ describe("the record", () => {
 
   it("starts with nothing seen", () => {
     const state = new State({ clock: new ManualClock(), onChange: () => {} });
-    const { boot, config, converge, holds, secondLook, modules, tree } = state.view;
+    const { boot, config, reload, holds, secondLook, modules, tree } = state.view;
     expect([boot, config.condition, config.digest, secondLook, holds]).toEqual([
       "loading",
       "ok",
@@ -218,7 +218,7 @@ describe("the record", () => {
       false,
       [],
     ]);
-    expect([converge.phase, converge.covered, converge.remaining]).toEqual(["idle", undefined, 0]);
+    expect([reload.phase, reload.covered, reload.remaining]).toEqual(["idle", undefined, 0]);
     expect([modules.size, tree.modules.length, tree.purgeHolds.length]).toEqual([0, 0, 0]);
     expect([state.enabledModules(), state.globalHooks]).toEqual([[], []]);
   });
@@ -227,7 +227,7 @@ describe("the record", () => {
     const { state, clock } = lab("web");
     const begin = clock.now();
     state.recordBoot("converging");
-    state.startConverge({ kind: "start-up" });
+    state.startReload({ kind: "start-up" });
     const covered = { config: state.values.globalConfigDigest(), globals: undefined };
     const during = {
       phase: "beforeAll",
@@ -236,17 +236,17 @@ describe("the record", () => {
       finishedAt: undefined,
       covered,
     };
-    expect(state.view.converge).toMatchObject(during);
+    expect(state.view.reload).toMatchObject(during);
     expect(state.coversConfig()).toBe(true);
     state.coverGlobals();
-    expect(state.view.converge.covered?.globals).toBe(state.view.coverage.globals);
+    expect(state.view.reload.covered?.globals).toBe(state.view.coverage.globals);
     state.setPhase("modules");
-    state.recordConverge({ remaining: 3 });
+    state.recordReload({ remaining: 3 });
     await clock.advance(1000);
-    state.finishConverge(2);
+    state.finishReload(2);
     expect(state.view).toMatchObject({
       boot: "running",
-      converge: {
+      reload: {
         phase: "idle",
         cause: { kind: "start-up" },
         startedAt: begin,
@@ -260,20 +260,20 @@ describe("the record", () => {
   it("does not begin to run with a reload's end before start-up came that far", () => {
     const { state } = lab();
     state.recordBoot("synchronization");
-    state.finishConverge(0);
+    state.finishReload(0);
     expect(state.view.boot).toBe("synchronization");
   });
 
   it("a reload under way can take content into account that came after its start", () => {
     const { state, seen } = lab("web");
-    state.startConverge({ kind: "start-up" });
+    state.startReload({ kind: "start-up" });
     state.coverGlobals();
-    const globals = state.view.converge.covered?.globals;
+    const globals = state.view.reload.covered?.globals;
     state.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);
     expect(state.coversConfig()).toBe(false);
     state.coverGlobals();
     expect(state.coversConfig()).toBe(false);
-    expect(state.view.converge.covered?.globals).not.toBe(globals);
+    expect(state.view.reload.covered?.globals).not.toBe(globals);
     state.coverConfig();
     expect(state.coversConfig()).toBe(true);
   });

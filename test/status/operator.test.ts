@@ -24,7 +24,7 @@ const broken = moduleView("d", { problem: { file: "d/values.yaml", message: "bad
 const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition },
 });
-const phase = (view: View) => ({ converge: { ...view.converge, phase: "modules" as const, remaining: 1 } });
+const phase = (view: View) => ({ reload: { ...view.reload, phase: "modules" as const, remaining: 1 } });
 const brake = (confirmed: boolean) => () => ({
   brake: { modules: ["b", "e"], installed: 3, resourceVersion: "7", confirmed },
 });

@@ -81,7 +81,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
   return {
     boot: "running",
     config: { condition: "ok", problems: [], resourceVersion: "42", unknownKeys: [], digest: "v1-c1" },
-    converge: {
+    reload: {
       phase: "idle",
       cause: { kind: "start-up" },
       startedAt: T0 - 9000,

@@ -560,7 +560,7 @@ export class EngineLab {
           this.#note(`${name} ${enabled ? "on" : "off"}`);
           tell(`switched ${name} ${enabled ? "on" : "off"}: ${reason ?? by}`);
         },
-        converged: (seconds) => {
+        reloaded: (seconds) => {
           this.#note("converged");
           tell(`converged: ${seconds} s`);
         },

@@ -253,7 +253,7 @@ describe("a reload that meets changes", () => {
       modules: [one(), { name: "off" }, { name: "two", enabled: true }],
     });
     lab.addRelease("off");
-    lab.helmFails = () => void left.push(lab.state.view.converge.remaining);
+    lab.helmFails = () => void left.push(lab.state.view.reload.remaining);
     await lab.start();
     expect(left).toEqual([2, 1]);
   });

@@ -639,9 +639,9 @@ describe("what is told of a reload", () => {
     const lab: EngineLab = new EngineLab({
       modules: ["one", "two", "three"].map((name) => ({ name, enabled: true })),
     });
-    lab.helmFails = () => void left.push(lab.state.view.converge.remaining);
+    lab.helmFails = () => void left.push(lab.state.view.reload.remaining);
     await lab.start();
-    expect([left, lab.state.view.converge.remaining]).toEqual([[3, 2, 1], 0]);
+    expect([left, lab.state.view.reload.remaining]).toEqual([[3, 2, 1], 0]);
   });
 
   it("how many are still to run: not those that fail, nor those that an edit asks for meanwhile", async () => {
@@ -651,7 +651,7 @@ describe("what is told of a reload", () => {
       modules: ["one", "two", "three"].map((name, order) => ({ name, order, enabled: true })),
     });
     lab.helmFails = (name) => {
-      left.push([name, lab.state.view.converge.remaining]);
+      left.push([name, lab.state.view.reload.remaining]);
       if (name !== "two" || !fails) return undefined;
       fails = false;
       lab.edit({ one: "{ x: 1 }" });

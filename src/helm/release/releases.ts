@@ -126,7 +126,7 @@ export class Releases {
    * Ends helm processes that an earlier operator process left, before anything is decided; only for the holder of
    * the lease.
    */
-  async endOrphans(signal?: AbortSignal): Promise<void> {
+  async endStrays(signal?: AbortSignal): Promise<void> {
     await endAllHelms(this.#options.managedBy, this.#options.clock, signal);
   }
 

@@ -28,7 +28,7 @@ export interface ModuleRecorder {
   discoverFailed(): void;
   missingRights(count: number): void;
   configInvalid(): void;
-  converged(reload: { activation: string; seconds: number }): void;
+  reloaded(reload: { activation: string; seconds: number }): void;
   /** Drops the series of a module whose directory is gone. */
   forget(module: string): Promise<void>;
 }
@@ -63,7 +63,7 @@ export function moduleRecorder(registry: SeriesRegistry): ModuleRecorder {
     discoverFailed: () => registry.add("discoverErrors", {}),
     missingRights: (count) => registry.set("missingRights", {}, count),
     configInvalid: () => registry.add("configErrors", {}),
-    converged({ activation, seconds }) {
+    reloaded({ activation, seconds }) {
       registry.add("convergenceSeconds", { activation }, seconds);
       registry.add("convergenceTotal", { activation });
     },

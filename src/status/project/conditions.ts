@@ -9,7 +9,7 @@ export interface Judged {
   readonly reason: string;
   readonly message: string;
   /** Ready for states that do not change it: a healing, a suspension. */
-  readonly before?: ConditionStatus;
+  readonly ready?: ConditionStatus;
 }
 
 /** A condition without its time. */
@@ -26,9 +26,9 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Suspended: "True",
 };
 
-/** The one function that computes Ready, for modules and for the operator. */
+/** The one function that computes Ready, for modules and for the operator, from the state that `verdict.ts` finds. */
 export function readyOf(judged: Judged): ConditionStatus {
-  return judged.before ?? READY[judged.state];
+  return judged.ready ?? READY[judged.state];
 }
 
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */

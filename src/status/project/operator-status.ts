@@ -33,7 +33,7 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
     status: defined({
       state: judged.state,
       modules: count(view, verdicts),
-      converge: projectConverge(view),
+      converge: projectReload(view),
       observedConfig: defined({
         resourceVersion: config.resourceVersion,
         digest: shownDigest(config.digest),
@@ -99,11 +99,11 @@ function underWay(view: View): OperatorJudged | undefined {
     const state = view.boot === "converging" ? "Running" : "Pending";
     return { state, reason: "Progressing", message: BOOT_MESSAGE[view.boot] };
   }
-  if (view.converge.phase !== "idle") {
+  if (view.reload.phase !== "idle") {
     return {
       state: "Running",
       reason: "Progressing",
-      message: `Reloading all modules: ${causeOf(view.converge) ?? ""}`,
+      message: `Reloading all modules: ${causeOf(view.reload) ?? ""}`,
     };
   }
   if (view.requestedToken === view.handledToken) return undefined;
@@ -173,21 +173,21 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
   };
 }
 
-function projectConverge({ boot, converge, enabledModules }: View): ConvergeStatus {
-  const { startedAt, finishedAt, phase } = converge;
+function projectReload({ boot, reload, enabledModules }: View): ConvergeStatus {
+  const { startedAt, finishedAt, phase } = reload;
   const total = enabledModules.length;
   const isUnderWay = phase !== "idle";
   return defined({
     phase: boot === "running" || boot === "converging" ? phase : "starting",
-    cause: causeOf(converge),
+    cause: causeOf(reload),
     startedAt: startedAt === undefined ? undefined : timestamp(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : timestamp(finishedAt),
-    progress: isUnderWay ? `${Math.max(0, total - converge.remaining)}/${total}` : undefined,
-    remaining: isUnderWay ? converge.remaining : undefined,
+    progress: isUnderWay ? `${Math.max(0, total - reload.remaining)}/${total}` : undefined,
+    remaining: isUnderWay ? reload.remaining : undefined,
   });
 }
 
-function causeOf({ cause }: View["converge"]): string | undefined {
+function causeOf({ cause }: View["reload"]): string | undefined {
   return cause === undefined ? undefined : line(describeCause(cause));
 }
 

@@ -20,8 +20,8 @@ export interface Verdict {
   readonly state: ModuleState;
   readonly reason: string;
   readonly message: string;
-  /** What Ready was before a healing or a suspension; these two states do not change it. */
-  readonly before?: ConditionStatus;
+  /** Ready, where the state does not say it: a healing and a suspension leave it as it was. */
+  readonly ready?: ConditionStatus;
 }
 
 type Rule = (view: ModuleView, facts: OperatorFacts) => Verdict | undefined;
@@ -65,7 +65,7 @@ const healing: Rule = (view) => {
     state: "Running",
     reason: "Healing",
     message: withWait(`Bringing back ${absentText(view)}`, view),
-    before: "True",
+    ready: "True",
   };
 };
 
@@ -135,8 +135,8 @@ function withWait(message: string, view: ModuleView): string {
   return wait === undefined ? message : `${message}: ${wait}`;
 }
 
-function suspendedAs(before: ConditionStatus, message: string): Verdict {
-  return { state: "Suspended", reason: "Suspended", message, before };
+function suspendedAs(ready: ConditionStatus, message: string): Verdict {
+  return { state: "Suspended", reason: "Suspended", message, ready };
 }
 
 function hasRelease(view: ModuleView): boolean {

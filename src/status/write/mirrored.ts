@@ -1,5 +1,6 @@
 /** One object of the status: what it should be, what it is, and what has to be written. */
 
+import { LABELS } from "../../helm/index.ts";
 import type { Timer } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
@@ -95,18 +96,15 @@ export function wantedStatus(mirrored: MirroredObject, live: LiveObject): JsonOb
   return stamp(mirrored.status ?? { conditions: [] }, mirrored.acknowledged ?? live.generation);
 }
 
-/** Label that names the operator an object belongs to. */
-export const OWNER_LABEL = "addon-operator.io/managed-by";
-
 /** Whether this operator made the object. */
 function isOurs(live: LiveObject, marks: Marks): boolean {
-  return live.labels[OWNER_LABEL] === marks.labels[OWNER_LABEL];
+  return live.labels[LABELS.managedBy] === marks.labels[LABELS.managedBy];
 }
 
 /** Whether another operator made the object. */
 export function isForeign(live: LiveObject, marks: Marks): boolean {
-  const owner = live.labels[OWNER_LABEL];
-  return owner !== undefined && owner !== marks.labels[OWNER_LABEL];
+  const owner = live.labels[LABELS.managedBy];
+  return owner !== undefined && owner !== marks.labels[LABELS.managedBy];
 }
 
 function hasMarks(live: LiveObject, mirrored: MirroredObject, marks: Marks): boolean {

@@ -6,7 +6,7 @@ import { CONFIRM_DELETE } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import type { MirroredObject, Identity } from "./mirrored.ts";
 import { type LiveObject, liveFrom } from "./live.ts";
-import { type HelmRelease, type Home, listObjects } from "../project/objects.ts";
+import { type HelmRelease, type Home, listObjects } from "./objects.ts";
 import { Patience } from "./patience.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import { type AddonObject, type ModuleSpec, REQUESTED_AT, isToken } from "../models/kinds.ts";
@@ -93,7 +93,7 @@ export class StatusMirror {
       logger,
       patience: this.#patience,
       parallel: options.parallel ?? PARALLEL,
-      isReloading: () => this.#view !== undefined && this.#view.converge.phase !== "idle",
+      isReloading: () => this.#view !== undefined && this.#view.reload.phase !== "idle",
       adopt: (mirrored, live) => this.#adopt(mirrored, live),
       settled: (mirrored) => this.#notice(mirrored),
     });

@@ -2,7 +2,8 @@
 
 import PQueue from "p-queue";
 
-import { type Clock, type Logger, digest, nextBurst } from "../../lib/index.ts";
+import { type Clock, type Logger, nextBurst } from "../../lib/index.ts";
+import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, ConnectionError } from "../../kube/index.ts";
 import {
   type MirroredObject,
@@ -15,7 +16,7 @@ import {
   newMirroredObject,
 } from "./mirrored.ts";
 import type { LiveObject } from "./live.ts";
-import { type Home, readObject, takeStep } from "../project/objects.ts";
+import { type Home, readObject, takeStep } from "./objects.ts";
 import type { Patience } from "./patience.ts";
 
 /** What a {@link Writer} works with. */
@@ -55,7 +56,7 @@ export class Writer {
     this.operator = newMirroredObject({ kind: "AddonOperator", name: operatorName });
     this.#labels = {
       "app.kubernetes.io/managed-by": "addon-operator",
-      "addon-operator.io/managed-by": digest(`${namespace}/${operatorName}`),
+      [LABELS.managedBy]: managedByDigest(namespace, operatorName),
     };
   }
 

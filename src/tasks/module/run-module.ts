@@ -134,7 +134,7 @@ function succeed(run: ModuleRun, { cause }: RunModuleTask): void {
  */
 function cancelled(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
   run.break("interrupted");
-  const goesOn = task.group === "converge" && run.ports.state.view.converge.phase === "modules";
+  const goesOn = task.group === "converge" && run.ports.state.view.reload.phase === "modules";
   return goesOn ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
 }
 

@@ -1,5 +1,6 @@
 /** Reads and writes AddonModules and the AddonOperator on the server. */
 
+import { LABELS } from "../../helm/index.ts";
 import {
   type KubeClient,
   type NamedMeta,
@@ -15,16 +16,9 @@ import {
   remove,
 } from "../../kube/index.ts";
 import { pointerOf } from "../../lib/index.ts";
-import { type PatchStep, statusPatch } from "../write/difference.ts";
-import {
-  type MirroredObject,
-  type Identity,
-  type Marks,
-  type Need,
-  OWNER_LABEL,
-  wantedStatus,
-} from "../write/mirrored.ts";
-import { type LiveObject, liveFrom } from "../write/live.ts";
+import { type PatchStep, statusPatch } from "./difference.ts";
+import { type MirroredObject, type Identity, type Marks, type Need, wantedStatus } from "./mirrored.ts";
+import { type LiveObject, liveFrom } from "./live.ts";
 import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
 import { AddonOperator, type IAddonOperator } from "../models/addon-operator.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
@@ -108,8 +102,8 @@ async function writeStatus(home: Home, mirrored: MirroredObject, marks: Marks): 
 
 /** An object that has another operator's label by now is not written. */
 function stillOurs({ labels }: Marks): PatchStep {
-  const path = pointerOf(["metadata", "labels", OWNER_LABEL]);
-  return { op: "test", path, value: labels[OWNER_LABEL] ?? "" };
+  const path = pointerOf(["metadata", "labels", LABELS.managedBy]);
+  return { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
 }
 
 async function createObject(

@@ -2,10 +2,10 @@
 
 import { hookTask } from "../../hooks/index.ts";
 import { describeCause } from "../../model/index.ts";
-import type { ConvergeTask, LifecycleName, Task } from "../../model/index.ts";
+import type { ReloadTask, LifecycleName, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS } from "../../state/index.ts";
-import type { ConvergePhase } from "../../state/index.ts";
+import type { ReloadPhase } from "../../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";
 import { failureText } from "../hook/execute-hook.ts";
@@ -17,14 +17,14 @@ import { activate } from "../hook/sources.ts";
  * Reload of all modules. The task stays at the head of `main`; each time it comes up, the steps of the phase before
  * have run in front of it. A change of the ConfigMap may reset the phase to `idle` at any await.
  */
-export function converge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
-  const { phase } = ports.state.view.converge;
+export function reload(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
+  const { phase } = ports.state.view.reload;
   return HANDLERS[phase](ports, task, context);
 }
 
-type PhaseHandler = (ports: Ports, task: ConvergeTask, context: RunContext) => Promise<Outcome<Task>>;
+type PhaseHandler = (ports: Ports, task: ReloadTask, context: RunContext) => Promise<Outcome<Task>>;
 
-const HANDLERS: Readonly<Record<ConvergePhase, PhaseHandler>> = {
+const HANDLERS: Readonly<Record<ReloadPhase, PhaseHandler>> = {
   idle: start,
   beforeAll: discoverModules,
   discovery: discoverModules,
@@ -34,9 +34,9 @@ const HANDLERS: Readonly<Record<ConvergePhase, PhaseHandler>> = {
 
 const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 
-async function start(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
+async function start(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
-  state.startConverge(task.cause);
+  state.startReload(task.cause);
   ports.logger.info("Reload all modules started", { cause: describeCause(task.cause) });
   try {
     const tree = await loadTree(ports);
@@ -45,33 +45,29 @@ async function start(ports: Ports, task: ConvergeTask, context: RunContext): Pro
     await activate(ports, state.globalHooks, { ...context, patience: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
-    if (state.view.converge.phase === "beforeAll") state.setPhase("idle");
+    if (state.view.reload.phase === "beforeAll") state.setPhase("idle");
     return retryDiscovery(ports, error);
   }
-  if (state.view.converge.phase !== "beforeAll") return CANCELLED;
+  if (state.view.reload.phase !== "beforeAll") return CANCELLED;
   return { kind: "expand", tasks: globalHooks(ports, "beforeAll") };
 }
 
 /** Discovery; its errors are retried every five seconds, not with a growing delay. */
-async function discoverModules(
-  ports: Ports,
-  task: ConvergeTask,
-  context: RunContext,
-): Promise<Outcome<Task>> {
+async function discoverModules(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   state.setPhase("discovery");
   try {
     // The cause of a script's failure may have been mended on disk, or be gone.
     if (context.failures > 0) await loadTree(ports);
     const tasks = await discover(ports, task.cause, context.signal);
-    if (state.view.converge.phase !== "discovery") return CANCELLED;
-    state.recordConverge({
+    if (state.view.reload.phase !== "discovery") return CANCELLED;
+    state.recordReload({
       phase: "modules",
       remaining: tasks.filter((each) => each.kind === "run-module").length,
     });
     return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
   } catch (error) {
-    if (state.view.converge.phase !== "discovery") return CANCELLED;
+    if (state.view.reload.phase !== "discovery") return CANCELLED;
     return retryDiscovery(ports, error);
   }
 }
@@ -84,21 +80,21 @@ function retryDiscovery(ports: Ports, error: unknown): Outcome<Task> {
 }
 
 function afterModules(ports: Ports): Promise<Outcome<Task>> {
-  ports.state.recordConverge({ phase: "afterAll", remaining: 0 });
+  ports.state.recordReload({ phase: "afterAll", remaining: 0 });
   return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll") });
 }
 
-function finish(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>> {
+function finish(ports: Ports, task: ReloadTask): Promise<Outcome<Task>> {
   const { state, clock } = ports;
-  const { converge: ended, coverage, globalCause } = state.view;
+  const { reload: ended, coverage, globalCause } = state.view;
   const own =
     coverage.globals !== ended.covered?.globals &&
     globalCause?.kind === "hook" &&
     globalCause.by === "afterAll";
   const rounds = own ? ended.rounds + 1 : 0;
-  state.finishConverge(rounds % MAX_ROUNDS);
+  state.finishReload(rounds % MAX_ROUNDS);
   const ms = clock.now() - (ended.startedAt ?? clock.now());
-  ports.recorder.converged(ms / 1000);
+  ports.recorder.reloaded(ms / 1000);
   ports.logger.info("Reload all modules ended", { cause: describeCause(task.cause), ms });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
   return Promise.resolve({
