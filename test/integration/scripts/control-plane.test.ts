@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { cluster, eventually, freshNamespace, kubeconfigOf, ownCluster } from "../../support/cluster.ts";
 import { kubectl } from "../../../scripts/control-plane.mjs";
+import { versions } from "../../../scripts/setup/versions.mjs";
 
 describe("the shared control plane", () => {
   test("answers as the pinned version", async () => {
     const version = JSON.parse(await cluster().kubectl(["version", "-o", "json"]));
-    expect(version.serverVersion.gitVersion).toBe("v1.36.3");
-    expect(version.clientVersion.gitVersion).toBe("v1.36.3");
+    expect(version.serverVersion.gitVersion).toBe(`v${versions.kubernetes}`);
+    expect(version.clientVersion.gitVersion).toBe(`v${versions.kubernetes}`);
   });
 
   test("lets namespaces go away", async () => {
