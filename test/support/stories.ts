@@ -19,7 +19,7 @@ export function tell(
 ): void {
   const count = Number(asked ?? (process.env["LONG"] === undefined ? few : 10_000));
   const seeds = Array.from({ length: count }, (_, index) => FIRST + index);
-  it(`${what}: ${count} stories`, { timeout: 1_200_000 }, async () => {
+  it(`${what}: ${count} stories`, { timeout: 3_600_000 }, async () => {
     const failed: string[] = [];
     for (const seed of asked === undefined ? [...before, ...seeds] : seeds) {
       try {
