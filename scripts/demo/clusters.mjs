@@ -22,12 +22,16 @@ export async function openCluster({ kubeconfig, ...how }) {
   const cluster = kubeconfig
     ? await usersCluster(kubeconfig, how)
     : await startCluster({ controllerManager: false, tools: demoTools });
+  let creating = Promise.resolve();
   const createNamespace = (name) => {
     const metadata = { name, labels: { [label]: "true" } };
     const namespace = { apiVersion: "v1", kind: "Namespace", metadata };
-    return cluster.kubectl(["create", "-f", "-"], JSON.stringify(namespace));
+    creating = cluster.kubectl(["create", "-f", "-"], JSON.stringify(namespace));
+    return creating;
   };
-  return { ...cluster, createNamespace };
+  // A signal may come while a namespace is being created: it is cleaned up once it is there.
+  const stop = () => creating.catch(() => {}).then(() => cluster.stop());
+  return { ...cluster, createNamespace, stop };
 }
 
 /** The current context of that file alone, whatever becomes of the file meanwhile. */
