@@ -2,6 +2,7 @@
 
 import { digest } from "../lib/index.ts";
 import type { Clock, KnownSecrets } from "../lib/index.ts";
+import { GLOBAL } from "../model/index.ts";
 import type { Cause, Hook, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
 import type { ParsedConfig, PatchOperation } from "../values/index.ts";
@@ -179,7 +180,10 @@ export class State {
   recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): void {
     if (operations.length === 0) return;
     this.#values.addPatches(key, operations, hook);
-    this.#allTouched();
+    if (key === GLOBAL) return this.#allTouched();
+    // A module's patches show in no other module's view.
+    for (const { name, valuesKey } of this.#tree.modules) if (valuesKey === key) this.#views.changed(name);
+    this.#touched();
   }
 
   /** A global hook switched a module; undefined takes that back. */

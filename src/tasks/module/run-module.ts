@@ -68,12 +68,10 @@ async function steps(run: ModuleRun): Promise<void> {
 /** The first run since the module became enabled. */
 async function firstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
-  state.update(run.name, (record) => {
-    record.run = { ...record.run, phase: "onStartup" };
-    record.ranHere = true;
-  });
+  state.update(run.name, (record) => void (record.ranHere = true));
+  state.updateRun(run.name, (before) => ({ ...before, phase: "onStartup" }));
   await run.hooks("onStartup");
-  state.updateRun(run.name, (record) => ({ ...record, phase: "synchronization" }));
+  state.updateRun(run.name, (before) => ({ ...before, phase: "synchronization" }));
 }
 
 /** Hooks that are new since the last run are activated. */
