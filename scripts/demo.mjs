@@ -5,11 +5,9 @@
 //   … --yes                                 does not ask
 //   … --sources                             runs src/ and writes no bundle; so also where the checkout cannot be written
 //   … --verbose                             shows the operator's log as well
-import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { offered, parseOptions } from "./demo/ask.mjs";
+import { runScript } from "./run.mjs";
 import { setup } from "./setup.mjs";
-import { modernNode } from "./setup/tools.mjs";
 import { demoTools } from "./setup/versions.mjs";
 
 async function main() {
@@ -18,13 +16,7 @@ async function main() {
   const chosen = kubeconfig ?? (once || !process.stdin.isTTY ? undefined : await offered());
   await setup(chosen ? ["kubectl", "helm"] : demoTools);
   const more = chosen && !kubeconfig ? [`--kubeconfig=${chosen}`] : [];
-  // By a Node of its own, since this one may be too old.
-  const script = fileURLToPath(new URL("demo/run.mjs", import.meta.url));
-  const child = spawn(modernNode(), [script, ...args, ...more], { stdio: "inherit" });
-  // A terminal sends Ctrl-C to both: the demo ends in its own time.
-  process.on("SIGINT", () => {});
-  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
-  child.once("exit", (code) => process.exit(code ?? 1));
+  runScript("demo/run.mjs", [...args, ...more]);
 }
 
 main().catch((error) => {

@@ -1,0 +1,29 @@
+#!/usr/bin/env node
+// Makes the checkout ready, then runs one of these scripts by a Node that is new enough. Plain Node 20, no dependencies.
+//   node scripts/run.mjs test.mjs [ARGUMENT…]
+// (`setup.mjs && node test.mjs` would not do: a shell remembers where `node` was before the dependencies brought theirs.)
+import { spawn } from "node:child_process";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { setup } from "./setup.mjs";
+import { modernNode } from "./setup/tools.mjs";
+
+/** Runs `script`, a path below `scripts/`, with our streams and ends as it ends. */
+export function runScript(script, args) {
+  const path = fileURLToPath(new URL(script, import.meta.url));
+  const child = spawn(modernNode(), [path, ...args], { stdio: "inherit" });
+  // A terminal sends Ctrl-C to both: the script ends in its own time.
+  process.on("SIGINT", () => {});
+  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  child.once("exit", (code) => process.exit(code ?? 1));
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const [script, ...args] = process.argv.slice(2);
+  try {
+    await setup();
+    runScript(script, args);
+  } catch (error) {
+    console.error(error.message);
+    process.exitCode = 1;
+  }
+}
