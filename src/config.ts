@@ -1,9 +1,6 @@
 /** Reads the settings from flags and environment variables; the table of settings is in settings.ts. */
 
-import { resolve } from "node:path";
-
 import type { Environment } from "./environment.ts";
-import { parseDuration, parseLimit } from "./lib/index.ts";
 import { parseOverlay } from "./model/index.ts";
 import type { Overlay } from "./model/index.ts";
 import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS } from "./settings.ts";
@@ -132,7 +129,7 @@ function readFlag(arg: string, queue: string[], flags: Flags): void {
   const setting = SETTINGS.find((each) => each.flags.includes(name));
   if (setting === undefined) return unknownFlag(name, inline === undefined ? queue : [], flags);
   const value = inline ?? nextValue(setting, queue);
-  if (value === undefined) flags.errors.push(`--${name}: needs a value: ${accepted(setting)}`);
+  if (value === undefined) flags.errors.push(`--${name}: needs a value: ${setting.accepted}`);
   else flags.values.set(setting.key, value);
 }
 
@@ -193,48 +190,7 @@ function environmentWarnings(env: Environment): string[] {
   );
 }
 
-const ACCEPTED: Readonly<Record<SettingRow["kind"], string>> = {
-  string: "text",
-  path: "a path",
-  program: "a path or a name",
-  boolean: "true or false",
-  duration: "a duration such as 90s or 1m30s",
-  integer: "a whole number, 0 or more",
-  number: "a number, 0 or more",
-  limit: "a number such as 3, a share such as 50%, both as 3,50%, or off",
-  choice: "one of the choices",
-};
-
-function accepted({ kind, choices }: SettingRow): string {
-  return choices?.join(", ") ?? ACCEPTED[kind];
-}
-
 function convert(setting: SettingRow, value: string): unknown {
-  const parsed = CONVERTERS[setting.kind](value, setting);
-  return parsed === undefined ? new Error(`"${value}" is not accepted; use ${accepted(setting)}`) : parsed;
+  const parsed = setting.read(value);
+  return parsed === undefined ? new Error(`"${value}" is not accepted; use ${setting.accepted}`) : parsed;
 }
-
-/** Each path of a list that is separated by colons. */
-function absolute(value: string): string {
-  const paths = value.split(":").filter(Boolean);
-  return paths.map((path) => resolve(path)).join(":");
-}
-
-const CONVERTERS: Readonly<Record<SettingRow["kind"], (value: string, setting: SettingRow) => unknown>> = {
-  string: (value) => value,
-  path: absolute,
-  program: (value) => (value.includes("/") ? resolve(value) : value),
-  integer: (value) => (/^\d+$/.test(value) ? Number(value) : undefined),
-  number: (value) => (/^\d+(\.\d+)?$/.test(value) ? Number(value) : undefined),
-  boolean: (value) =>
-    ({ true: true, yes: true, "1": true, false: false, no: false, "0": false })[value.toLowerCase()],
-  duration: (value) => {
-    const ms = parseDuration(value);
-    return ms === undefined || ms < 0 ? undefined : ms;
-  },
-  limit: parseLimit,
-  choice: (value, setting) => {
-    const wanted = value.toLowerCase();
-    return setting.choices?.includes(wanted) === true ? wanted : undefined;
-  },
-};

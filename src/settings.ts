@@ -1,317 +1,211 @@
 /** The table of settings: flags, environment variables, types, defaults and help. */
 
-import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
-import type { Limit, LogLevel, LogType } from "./lib/index.ts";
+import { resolve } from "node:path";
+
+import { LOG_LEVELS, LOG_TYPES, parseDuration, parseLimit, type Limit } from "./lib/index.ts";
+
+/** What texts mean as values of one kind. */
+interface Kind<T> {
+  readonly kind: string;
+  readonly choices?: readonly string[];
+  /** For people. */
+  readonly accepted: string;
+  /** Undefined for a text that is not accepted. */
+  readonly read: (text: string) => T | undefined;
+}
+
+interface Row<T, F extends string> {
+  readonly kind: Kind<T>;
+  readonly flag: F;
+  readonly help: string;
+}
+
+/** `flag` is the documented name without `--`; what stands behind `=` counts where nothing is set. */
+function row<T, const F extends string>(kind: Kind<T>, flag: F, help: string): Row<T, F> {
+  return { kind, flag, help };
+}
+
+const TEXT: Kind<string> = { kind: "string", accepted: "text", read: (text) => text };
+/** One, or several with colons between them; relative ones start where the operator was started. */
+const PATH: Kind<string> = {
+  kind: "path",
+  accepted: "a path",
+  read: (text) =>
+    text
+      .split(":")
+      .filter(Boolean)
+      .map((path) => resolve(path))
+      .join(":"),
+};
+const PROGRAM: Kind<string> = {
+  kind: "program",
+  accepted: "a path or a name",
+  read: (text) => (text.includes("/") ? resolve(text) : text),
+};
+const INTEGER: Kind<number> = {
+  kind: "integer",
+  accepted: "a whole number, 0 or more",
+  read: (text) => (/^\d+$/.test(text) ? Number(text) : undefined),
+};
+const NUMBER: Kind<number> = {
+  kind: "number",
+  accepted: "a number, 0 or more",
+  read: (text) => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined),
+};
+const BOOLEAN: Kind<boolean> = {
+  kind: "boolean",
+  accepted: "true or false",
+  read: (text) => (/^(true|yes|1)$/i.test(text) ? true : /^(false|no|0)$/i.test(text) ? false : undefined),
+};
+const DURATION: Kind<number> = {
+  kind: "duration",
+  accepted: "a duration such as 90s or 1m30s",
+  read(text) {
+    const ms = parseDuration(text);
+    return ms === undefined || ms < 0 ? undefined : ms;
+  },
+};
+const LIMIT: Kind<Limit> = {
+  kind: "limit",
+  accepted: "a number such as 3, a share such as 50%, both as 3,50%, or off",
+  read: parseLimit,
+};
+
+function choice<const T extends string>(choices: readonly T[]): Kind<T> {
+  const read = (text: string): T | undefined => choices.find((each) => each === text.toLowerCase());
+  return { kind: "choice", choices, accepted: choices.join(", "), read };
+}
+
+/** Every setting, in the order of docs/SETTINGS.md. */
+const ROWS = {
+  modulesDir: row(PATH, "modules-dir", "modules directories, separated by colons"),
+  globalHooksDir: row(PATH, "global-hooks-dir", "directory of global hooks"),
+  workingDir: row(PATH, "working-dir", "directory with modules/ and global-hooks/"),
+  tmpDir: row(PATH, "tmp-dir=/tmp/addon-operator", "directory for temporary files"),
+  namespace: row(TEXT, "namespace", "namespace of the ConfigMap and the releases"),
+  configMap: row(TEXT, "config-map=addon-operator", "name of the ConfigMap"),
+  configOverlay: row(
+    TEXT,
+    "config-overlay",
+    "where hooks write: secret/NAME or configmap/NAME; not set: into the ConfigMap itself",
+  ),
+  listenAddress: row(TEXT, "listen-address=0.0.0.0", "address of the HTTP server"),
+  listenPort: row(INTEGER, "listen-port=9115", "port of the HTTP server"),
+  metricsPrefix: row(TEXT, "prometheus-metrics-prefix=addon_operator_", "prefix of metric names"),
+  kubeConfig: row(PATH, "kube-config", "path of a kubeconfig"),
+  kubeContext: row(TEXT, "kube-context", "context of the kubeconfig"),
+  kubeClientQps: row(NUMBER, "kube-client-qps", "API requests a second; none = no limit"),
+  kubeClientBurst: row(INTEGER, "kube-client-burst", "burst of API requests"),
+  patcherQps: row(NUMBER, "object-patcher-kube-client-qps", "object patches a second; none = no limit"),
+  patcherBurst: row(INTEGER, "object-patcher-kube-client-burst", "burst of object patches"),
+  patcherTimeoutMs: row(DURATION, "object-patcher-kube-client-timeout=10s", "time-out of one object patch"),
+  helmBin: row(PROGRAM, "helm-bin=helm", "helm binary"),
+  helmTimeoutMs: row(DURATION, "helm-timeout=20m", "time-out of a helm operation"),
+  helmHistoryMax: row(INTEGER, "helm-history-max=10", "revisions kept per release"),
+  helmIgnoreRelease: row(TEXT, "helm-ignore-release", "releases to leave alone, separated by commas"),
+  helmValidate: row(BOOLEAN, "helm-validate=false", "validate manifests against the server's OpenAPI"),
+  purge: row(
+    choice(["owned", "all", "off"]),
+    "purge=owned",
+    "which releases without a module directory are removed",
+  ),
+  adopt: row(
+    choice(["all", "go", "none"]),
+    "adopt=all",
+    "which existing releases are taken over by modules of the same name",
+  ),
+  deleteBrake: row(
+    LIMIT,
+    "delete-brake=3,50%",
+    "most modules that one change may remove: a number, a share of those installed or on, or both (then both must be exceeded)",
+  ),
+  jqBin: row(PROGRAM, "jq-bin", "jq binary; default jq on PATH, else node-jq's"),
+  retryMinMs: row(DURATION, "retry-delay-min=5s", "first delay after a failure"),
+  retryMaxMs: row(DURATION, "retry-delay-max=30s", "longest delay after failures"),
+  hookTimeoutMs: row(DURATION, "hook-timeout", "time limit of one hook run; none = no limit"),
+  unnumberedOrder: row(INTEGER, "unnumbered-modules-order=1", "order of modules without a number"),
+  strictValues: row(BOOLEAN, "strict-check-values-mode-enabled=false", "a missing values.yaml is an error"),
+  ha: row(BOOLEAN, "ha=false", "run warm followers beside a leader"),
+  pod: row(TEXT, "pod", "name of this Pod, for the Lease"),
+  leaseDurationMs: row(DURATION, "lease-duration=35s", "how long a lease is good for"),
+  leaseRenewMs: row(DURATION, "lease-renew-deadline=30s", "give up leading after this time without renewal"),
+  leaseRetryMs: row(DURATION, "lease-retry-period=10s", "time between tries to take or renew the lease"),
+  manageCrds: row(BOOLEAN, "manage-crds=true", "create and upgrade the operator's own CRDs at start"),
+  keepManagedFields: row(
+    BOOLEAN,
+    "keep-managed-fields=false",
+    "keep managedFields in objects given to hooks",
+  ),
+  statusValues: row(
+    choice(["redacted", "full", "none"]),
+    "status-values=redacted",
+    "merged values in AddonModule status",
+  ),
+  shutdownTimeoutMs: row(
+    DURATION,
+    "shutdown-timeout=30s",
+    "how long a running hook or helm may take at stop",
+  ),
+  logLevel: row(choice(LOG_LEVELS), "log-level=info", "least level that is logged"),
+  logType: row(
+    choice(LOG_TYPES),
+    "log-type",
+    "form of log lines; default text on a terminal, json elsewhere",
+  ),
+  logNoTime: row(BOOLEAN, "log-no-time=false", "log lines without time"),
+  logProxyHookJson: row(BOOLEAN, "log-proxy-hook-json=false", "pass JSON log lines of hooks through"),
+  debug: row(BOOLEAN, "debug=false", "log everything: --log-level=debug and --debug-kubernetes-api"),
+  debugSocket: row(
+    TEXT,
+    "debug-unix-socket=/var/run/addon-operator/debug.socket",
+    "path of the debug socket",
+  ),
+  debugKeepTmpFiles: row(BOOLEAN, "debug-keep-tmp-files=false", "keep the temporary files of hook runs"),
+  debugKubernetesApi: row(BOOLEAN, "debug-kubernetes-api=false", "log every API request at level debug"),
+};
+
+type ValueOf<R> =
+  R extends Row<infer T, infer F> ? (F extends `${string}=${string}` ? T : T | undefined) : never;
+
+/** All settings, typed. Durations are in milliseconds; `undefined` = not set. */
+export type Settings = { readonly [Key in keyof typeof ROWS]: ValueOf<(typeof ROWS)[Key]> };
+
+/** Further names of flags. */
+const FURTHER_FLAGS: Readonly<Partial<Record<keyof Settings, string>>> = {
+  listenAddress: "prometheus-listen-address",
+  listenPort: "prometheus-listen-port",
+};
+
+/** Environment variables that are not only named as the flag is, in order of precedence. */
+const VARIABLES: Readonly<Partial<Record<keyof Settings, readonly string[]>>> = {
+  kubeConfig: ["KUBE_CONFIG", "KUBECONFIG"],
+  helmBin: ["HELM_BIN_PATH", "HELM_BIN"],
+  jqBin: ["JQ_PATH"],
+  unnumberedOrder: ["UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER"],
+  logLevel: ["LOG_LEVEL", "RLOG_LOG_LEVEL"],
+  debug: [],
+};
 
 /** One row of the table of settings. */
-export interface SettingRow {
-  readonly key: string;
+export interface SettingRow extends Kind<unknown> {
+  readonly key: keyof Settings;
   /** Names without `--`; the documented one first. */
   readonly flags: readonly string[];
   /** Environment variables in order of precedence; each also answers to `ADDON_OPERATOR_<NAME>`. */
   readonly env: readonly string[];
-  readonly kind:
-    | "string"
-    | "path"
-    | "program"
-    | "integer"
-    | "number"
-    | "boolean"
-    | "duration"
-    | "choice"
-    | "limit";
-  readonly choices?: readonly string[];
   /** As a user would write it; undefined = not set. */
-  readonly default?: string;
+  readonly default: string | undefined;
   readonly help: string;
 }
 
-const row = (
-  key: string,
-  names: { flags: string; env?: string },
-  rest: Omit<SettingRow, "key" | "flags" | "env">,
-): SettingRow => ({
-  key,
-  flags: names.flags.split(" "),
-  env: (names.env ?? "").split(" ").filter(Boolean),
-  ...rest,
+/** The table, row by row. */
+export const SETTINGS: readonly SettingRow[] = Object.entries(ROWS).map(([name, { kind, flag, help }]) => {
+  const key = name as keyof Settings;
+  const [documented = "", fallback] = flag.split("=");
+  const flags = [documented, FURTHER_FLAGS[key] ?? []].flat();
+  const env = VARIABLES[key] ?? [documented.toUpperCase().replaceAll("-", "_")];
+  return { ...kind, key, flags, env, default: fallback, help };
 });
-
-const text = (fallback: string | undefined, help: string): Omit<SettingRow, "key" | "flags" | "env"> =>
-  fallback === undefined ? { kind: "string", help } : { kind: "string", default: fallback, help };
-
-/** Files and directories; relative ones start where the operator was started, not where a child process runs. */
-const path = (fallback: string | undefined, help: string): Omit<SettingRow, "key" | "flags" | "env"> => ({
-  ...text(fallback, help),
-  kind: "path",
-});
-
-/** Every setting, in the order of docs/SETTINGS.md. */
-export const SETTINGS: readonly SettingRow[] = [
-  row(
-    "modulesDir",
-    { flags: "modules-dir", env: "MODULES_DIR" },
-    path(undefined, "modules directories, separated by colons"),
-  ),
-  row(
-    "globalHooksDir",
-    { flags: "global-hooks-dir", env: "GLOBAL_HOOKS_DIR" },
-    path(undefined, "directory of global hooks"),
-  ),
-  row(
-    "workingDir",
-    { flags: "working-dir", env: "WORKING_DIR" },
-    path(undefined, "directory with modules/ and global-hooks/"),
-  ),
-  row(
-    "tmpDir",
-    { flags: "tmp-dir", env: "TMP_DIR" },
-    path("/tmp/addon-operator", "directory for temporary files"),
-  ),
-  row(
-    "namespace",
-    { flags: "namespace", env: "NAMESPACE" },
-    text(undefined, "namespace of the ConfigMap and the releases"),
-  ),
-  row(
-    "configMap",
-    { flags: "config-map", env: "CONFIG_MAP" },
-    text("addon-operator", "name of the ConfigMap"),
-  ),
-  row(
-    "configOverlay",
-    { flags: "config-overlay", env: "CONFIG_OVERLAY" },
-    text(undefined, "where hooks write: secret/NAME or configmap/NAME; not set: into the ConfigMap itself"),
-  ),
-  row(
-    "listenAddress",
-    { flags: "listen-address prometheus-listen-address", env: "LISTEN_ADDRESS" },
-    text("0.0.0.0", "address of the HTTP server"),
-  ),
-  row(
-    "listenPort",
-    { flags: "listen-port prometheus-listen-port", env: "LISTEN_PORT" },
-    { kind: "integer", default: "9115", help: "port of the HTTP server" },
-  ),
-  row(
-    "metricsPrefix",
-    { flags: "prometheus-metrics-prefix", env: "PROMETHEUS_METRICS_PREFIX" },
-    text("addon_operator_", "prefix of metric names"),
-  ),
-  row(
-    "kubeConfig",
-    { flags: "kube-config", env: "KUBE_CONFIG KUBECONFIG" },
-    path(undefined, "path of a kubeconfig"),
-  ),
-  row(
-    "kubeContext",
-    { flags: "kube-context", env: "KUBE_CONTEXT" },
-    text(undefined, "context of the kubeconfig"),
-  ),
-  row(
-    "kubeClientQps",
-    { flags: "kube-client-qps", env: "KUBE_CLIENT_QPS" },
-    { kind: "number", help: "API requests a second; none = no limit" },
-  ),
-  row(
-    "kubeClientBurst",
-    { flags: "kube-client-burst", env: "KUBE_CLIENT_BURST" },
-    { kind: "integer", help: "burst of API requests" },
-  ),
-  row(
-    "patcherQps",
-    { flags: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS" },
-    { kind: "number", help: "object patches a second; none = no limit" },
-  ),
-  row(
-    "patcherBurst",
-    { flags: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST" },
-    { kind: "integer", help: "burst of object patches" },
-  ),
-  row(
-    "patcherTimeoutMs",
-    { flags: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT" },
-    { kind: "duration", default: "10s", help: "time-out of one object patch" },
-  ),
-  row(
-    "helmBin",
-    { flags: "helm-bin", env: "HELM_BIN_PATH HELM_BIN" },
-    { ...text("helm", "helm binary"), kind: "program" },
-  ),
-  row(
-    "helmTimeoutMs",
-    { flags: "helm-timeout", env: "HELM_TIMEOUT" },
-    { kind: "duration", default: "20m", help: "time-out of a helm operation" },
-  ),
-  row(
-    "helmHistoryMax",
-    { flags: "helm-history-max", env: "HELM_HISTORY_MAX" },
-    { kind: "integer", default: "10", help: "revisions kept per release" },
-  ),
-  row(
-    "helmIgnoreRelease",
-    { flags: "helm-ignore-release", env: "HELM_IGNORE_RELEASE" },
-    text(undefined, "releases to leave alone, separated by commas"),
-  ),
-  row(
-    "helmValidate",
-    { flags: "helm-validate", env: "HELM_VALIDATE" },
-    { kind: "boolean", default: "false", help: "validate manifests against the server's OpenAPI" },
-  ),
-  row(
-    "purge",
-    { flags: "purge", env: "PURGE" },
-    {
-      kind: "choice",
-      choices: ["owned", "all", "off"],
-      default: "owned",
-      help: "which releases without a module directory are removed",
-    },
-  ),
-  row(
-    "adopt",
-    { flags: "adopt", env: "ADOPT" },
-    {
-      kind: "choice",
-      choices: ["all", "go", "none"],
-      default: "all",
-      help: "which existing releases are taken over by modules of the same name",
-    },
-  ),
-  row(
-    "deleteBrake",
-    { flags: "delete-brake", env: "DELETE_BRAKE" },
-    {
-      kind: "limit",
-      default: "3,50%",
-      help: "most modules that one change may remove: a number, a share of those installed or on, or both (then both must be exceeded)",
-    },
-  ),
-  row(
-    "jqBin",
-    { flags: "jq-bin", env: "JQ_PATH" },
-    { ...text(undefined, "jq binary; default jq on PATH, else node-jq's"), kind: "program" },
-  ),
-  row(
-    "retryMinMs",
-    { flags: "retry-delay-min", env: "RETRY_DELAY_MIN" },
-    { kind: "duration", default: "5s", help: "first delay after a failure" },
-  ),
-  row(
-    "retryMaxMs",
-    { flags: "retry-delay-max", env: "RETRY_DELAY_MAX" },
-    { kind: "duration", default: "30s", help: "longest delay after failures" },
-  ),
-  row(
-    "hookTimeoutMs",
-    { flags: "hook-timeout", env: "HOOK_TIMEOUT" },
-    { kind: "duration", help: "time limit of one hook run; none = no limit" },
-  ),
-  row(
-    "unnumberedOrder",
-    { flags: "unnumbered-modules-order", env: "UNNUMBERED_MODULES_ORDER UNNUMBERED_MODULE_ORDER" },
-    { kind: "integer", default: "1", help: "order of modules without a number" },
-  ),
-  row(
-    "strictValues",
-    { flags: "strict-check-values-mode-enabled", env: "STRICT_CHECK_VALUES_MODE_ENABLED" },
-    { kind: "boolean", default: "false", help: "a missing values.yaml is an error" },
-  ),
-  row(
-    "ha",
-    { flags: "ha", env: "HA" },
-    { kind: "boolean", default: "false", help: "run warm followers beside a leader" },
-  ),
-  row("pod", { flags: "pod", env: "POD" }, text(undefined, "name of this Pod, for the Lease")),
-  row(
-    "leaseDurationMs",
-    { flags: "lease-duration", env: "LEASE_DURATION" },
-    { kind: "duration", default: "35s", help: "how long a lease is good for" },
-  ),
-  row(
-    "leaseRenewMs",
-    { flags: "lease-renew-deadline", env: "LEASE_RENEW_DEADLINE" },
-    { kind: "duration", default: "30s", help: "give up leading after this time without renewal" },
-  ),
-  row(
-    "leaseRetryMs",
-    { flags: "lease-retry-period", env: "LEASE_RETRY_PERIOD" },
-    { kind: "duration", default: "10s", help: "time between tries to take or renew the lease" },
-  ),
-  row(
-    "manageCrds",
-    { flags: "manage-crds", env: "MANAGE_CRDS" },
-    { kind: "boolean", default: "true", help: "create and upgrade the operator's own CRDs at start" },
-  ),
-  row(
-    "keepManagedFields",
-    { flags: "keep-managed-fields", env: "KEEP_MANAGED_FIELDS" },
-    { kind: "boolean", default: "false", help: "keep managedFields in objects given to hooks" },
-  ),
-  row(
-    "statusValues",
-    { flags: "status-values", env: "STATUS_VALUES" },
-    {
-      kind: "choice",
-      choices: ["redacted", "full", "none"],
-      default: "redacted",
-      help: "merged values in AddonModule status",
-    },
-  ),
-  row(
-    "shutdownTimeoutMs",
-    { flags: "shutdown-timeout", env: "SHUTDOWN_TIMEOUT" },
-    { kind: "duration", default: "30s", help: "how long a running hook or helm may take at stop" },
-  ),
-  row(
-    "logLevel",
-    { flags: "log-level", env: "LOG_LEVEL RLOG_LOG_LEVEL" },
-    { kind: "choice", choices: LOG_LEVELS, default: "info", help: "least level that is logged" },
-  ),
-  row(
-    "logType",
-    { flags: "log-type", env: "LOG_TYPE" },
-    {
-      kind: "choice",
-      choices: LOG_TYPES,
-      help: "form of log lines; default text on a terminal, json elsewhere",
-    },
-  ),
-  row(
-    "logNoTime",
-    { flags: "log-no-time", env: "LOG_NO_TIME" },
-    { kind: "boolean", default: "false", help: "log lines without time" },
-  ),
-  row(
-    "logProxyHookJson",
-    { flags: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON" },
-    { kind: "boolean", default: "false", help: "pass JSON log lines of hooks through" },
-  ),
-  row(
-    "debug",
-    { flags: "debug", env: "" },
-    {
-      kind: "boolean",
-      default: "false",
-      help: "log everything: --log-level=debug and --debug-kubernetes-api",
-    },
-  ),
-  row(
-    "debugSocket",
-    { flags: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET" },
-    text("/var/run/addon-operator/debug.socket", "path of the debug socket"),
-  ),
-  row(
-    "debugKeepTmpFiles",
-    { flags: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES" },
-    { kind: "boolean", default: "false", help: "keep the temporary files of hook runs" },
-  ),
-  row(
-    "debugKubernetesApi",
-    { flags: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API" },
-    { kind: "boolean", default: "false", help: "log every API request at level debug" },
-  ),
-];
 
 /** Settings of the Go operator that have no meaning here: accepted with a warning. */
 export const IGNORED_SETTINGS: readonly string[] = [
@@ -339,55 +233,3 @@ export const IGNORED_ENV: readonly string[] = [
   "USE_NELM",
   "QUEUE_ACTIONS_METRICS",
 ];
-
-/** All settings, typed. Durations are in milliseconds; `undefined` = not set. */
-export interface Settings {
-  readonly modulesDir: string | undefined;
-  readonly globalHooksDir: string | undefined;
-  readonly workingDir: string | undefined;
-  readonly tmpDir: string;
-  readonly namespace: string | undefined;
-  readonly configMap: string;
-  readonly configOverlay: string | undefined;
-  readonly listenAddress: string;
-  readonly listenPort: number;
-  readonly metricsPrefix: string;
-  readonly kubeConfig: string | undefined;
-  readonly kubeContext: string | undefined;
-  readonly kubeClientQps: number | undefined;
-  readonly kubeClientBurst: number | undefined;
-  readonly patcherQps: number | undefined;
-  readonly patcherBurst: number | undefined;
-  readonly patcherTimeoutMs: number;
-  readonly helmBin: string;
-  readonly helmTimeoutMs: number;
-  readonly helmHistoryMax: number;
-  readonly helmIgnoreRelease: string | undefined;
-  readonly helmValidate: boolean;
-  readonly purge: "owned" | "all" | "off";
-  readonly adopt: "all" | "go" | "none";
-  readonly deleteBrake: Limit;
-  readonly jqBin: string | undefined;
-  readonly retryMinMs: number;
-  readonly retryMaxMs: number;
-  readonly hookTimeoutMs: number | undefined;
-  readonly unnumberedOrder: number;
-  readonly strictValues: boolean;
-  readonly ha: boolean;
-  readonly pod: string | undefined;
-  readonly leaseDurationMs: number;
-  readonly leaseRenewMs: number;
-  readonly leaseRetryMs: number;
-  readonly manageCrds: boolean;
-  readonly keepManagedFields: boolean;
-  readonly statusValues: "redacted" | "full" | "none";
-  readonly shutdownTimeoutMs: number;
-  readonly logLevel: LogLevel;
-  readonly logType: LogType | undefined;
-  readonly logNoTime: boolean;
-  readonly logProxyHookJson: boolean;
-  readonly debug: boolean;
-  readonly debugSocket: string;
-  readonly debugKeepTmpFiles: boolean;
-  readonly debugKubernetesApi: boolean;
-}
