@@ -22,7 +22,7 @@ function loadedBy(file: string, seen = new Set<string>()): Set<string> {
 }
 
 describe("a command of a fresh checkout", () => {
-  test.each(["setup", "run", "demo"])("scripts/%s.mjs loads nothing but Node's own modules", (name) => {
+  test.each(["setup", "run", "demo"])("the script %s loads nothing but Node's own modules", (name) => {
     const packages = [...loadedBy(join(root, "scripts", `${name}.mjs`))].filter(
       (path) => !path.startsWith("/"),
     );
