@@ -1,7 +1,7 @@
 export { allowsFailure, collapseGroups, hookTask } from "./combine.ts";
 export { parseHookConfig } from "./config/hook-config.ts";
 export { renderContext } from "./context.ts";
-export { runEnabledScript } from "./enabled-script.ts";
+export { runEnabledScript, type EnabledAnswer, type EnabledScriptRun } from "./enabled-script.ts";
 export { hookEnvironment } from "./hook-environment.ts";
 export { LeftoverError } from "./answer/json-stream.ts";
 export type { HookOutput } from "./answer/leftovers.ts";

@@ -7,12 +7,11 @@ import type { Metrics } from "./metrics.ts";
 import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 
-type HookOwners = Pick<State, "globalHooks" | "records" | "module">;
+type HookOwners = Pick<State, "globalHooks" | "records" | "hooksOf">;
 
 /** Whether this hook exists now, enabled or not. */
 export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): boolean {
-  const hooks = module === undefined ? state.globalHooks : (state.module(module)?.hooks ?? []);
-  return hooks.some(({ name }) => name === hook);
+  return state.hooksOf(module).some(({ name }) => name === hook);
 }
 
 /** The modules and hooks that have series; the series of those that are gone are dropped. */

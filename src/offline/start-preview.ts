@@ -13,7 +13,7 @@ import type { Json, Module, Overlay, Tree } from "../model/index.ts";
 import { brakeOf, decideAll, explainBrake, guardOf, isWanted, leaving, moduleFacts } from "../plan/index.ts";
 import type { ModuleFacts, Removal, ScriptAnswer } from "../plan/index.ts";
 import { State, problemOf } from "../state/index.ts";
-import { checkSchemas, helmInput, moduleConfigFile, moduleValuesFile } from "../tasks/index.ts";
+import { checkSchemas, helmInput, scriptOf } from "../tasks/index.ts";
 import { ConfigMapSource, overlayInForce } from "../triggers/index.ts";
 
 /** What would happen to one module, or to a release without one. */
@@ -190,22 +190,11 @@ async function askScript(
   module: Module,
   enabled: readonly string[],
 ): Promise<ScriptAnswer> {
-  const path = module.enabledScript ?? "";
-  const answer = await runEnabledScript({
-    module: module.name,
-    path,
-    values: moduleValuesFile(state.values, module, enabled),
-    configValues: moduleConfigFile(state.values, module),
-    settings: base.runs,
-    logger: base.logger,
-  });
-  if ("failure" in answer)
-    return {
-      enabled: false,
-      problem: { file: path, message: `its enabled script failed: ${answer.failure}` },
-    };
-  const { enabled: isOn, reason } = answer;
-  return { enabled: isOn, ...(reason === undefined ? {} : { reason }) };
+  const script = scriptOf(state.values, module, enabled);
+  const answer = await runEnabledScript({ ...script, settings: base.runs, logger: base.logger });
+  if (!("failure" in answer)) return answer;
+  const message = `its enabled script failed: ${answer.failure}`;
+  return { enabled: false, problem: { file: script.path, message } };
 }
 
 async function releaseFate({ releases, state }: Look, module: Module): Promise<Verdict> {

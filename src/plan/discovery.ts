@@ -106,7 +106,7 @@ export function decide(facts: ModuleFacts, answer?: ScriptAnswer): Decision | "a
 function lastOf({ record, owner }: ModuleFacts): Decision {
   const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
   if (!decided) return { enabled: owner === "ours", by: "none" };
-  return { enabled, by, ...(reason === undefined ? {} : { reason }) };
+  return { enabled, by, reason };
 }
 
 /** A module that is on must have valid values, and must not overwrite a release that is never touched. */

@@ -24,6 +24,15 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
 }
 
+/** What is waited for: the task has left its queue, or has at least been tried. */
+export type WaitUntil = "left" | "tried";
+
+interface Wait {
+  readonly key: string;
+  readonly until: WaitUntil;
+  readonly resolve: () => void;
+}
+
 interface Worker<T extends QueueTask> {
   readonly lane: Lane<T>;
   timer: Timer | undefined;
@@ -51,6 +60,7 @@ export class Queues<T extends QueueTask> {
   readonly #workers = new Map<string, Worker<T>>();
   #stopped = false;
   #idle: (() => void)[] = [];
+  #waits: readonly Wait[] = [];
   /** Cached: it is read far more often than it changes. */
   #views: readonly QueueView<T>[] | undefined;
 
@@ -109,6 +119,27 @@ export class Queues<T extends QueueTask> {
     return [...this.#workers.values()].flatMap((worker) => worker.lane.failures(key) ?? [])[0];
   }
 
+  /** Resolves when the task with this key is in no queue, for any reason: done, cancelled, removed; or was tried. */
+  over(key: string, until: WaitUntil): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waits = [...this.#waits, { key, until, resolve }];
+      this.#endWaits();
+    });
+  }
+
+  #endWaits(): void {
+    if (this.#waits.length === 0) return;
+    const isOver = ({ key, until }: Wait): boolean => {
+      const failures = this.failures(key);
+      return failures === undefined || (until === "tried" && failures > 0);
+    };
+    const { over = [], under = [] } = Object.groupBy(this.#waits, (wait) =>
+      isOver(wait) ? "over" : "under",
+    );
+    this.#waits = under;
+    for (const { resolve } of over) resolve();
+  }
+
   /** How many queues are at work. */
   get running(): number {
     return [...this.#workers.values()].filter((worker) => worker.lane.head?.running === true).length;
@@ -160,6 +191,7 @@ export class Queues<T extends QueueTask> {
 
   #changed(queue: string): void {
     this.#views = undefined;
+    this.#endWaits();
     this.#options.onChange?.(queue);
   }
 

@@ -8,7 +8,7 @@ import type { ConfigCondition } from "./view.ts";
 export interface Decision {
   readonly enabled: boolean;
   readonly by: EnabledBy;
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   readonly problem?: Problem;
 }
 

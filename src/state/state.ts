@@ -66,6 +66,11 @@ export class State {
     return this.#globalHooks;
   }
 
+  /** The hooks of a module that exists, or the global ones. */
+  hooksOf(module: string | undefined): readonly Hook[] {
+    return module === undefined ? this.#globalHooks : (this.#records.get(module)?.hooks ?? []);
+  }
+
   /** The record of a module; change it through `update` only. */
   module(name: string): Readonly<ModuleRecord> | undefined {
     return this.#records.get(name);

@@ -2,8 +2,7 @@
 
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { boot } from "./reload/boot.ts";
-import { reload } from "./reload/reload.ts";
+import { boot, reload } from "./reload/reload.ts";
 import { deleteModule } from "./module/delete-module.ts";
 import { ensureCrds } from "./reload/ensure-crds.ts";
 import type { Ports } from "./ports.ts";

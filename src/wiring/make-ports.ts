@@ -3,14 +3,13 @@
 import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { applyObjects } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
-import type { TaskWaits } from "../queue/index.ts";
 import type { Base } from "./base.ts";
 
 /** Rooms that are ports as they are. */
 type Direct = "state" | "queues" | "watches" | "sources" | "releases" | "config" | "recorder" | "hookMetrics";
 
 /** Builds everything that a task may use. */
-export function makePorts(base: Base, rooms: Pick<Ports, Direct> & { readonly waits: TaskWaits }): Ports {
+export function makePorts(base: Base, rooms: Pick<Ports, Direct>): Ports {
   const { clock, logger, settings, runs, readTree, filters, env } = base;
   const { patchClient: client, discovery } = base;
   const loader = new HookLoader({
@@ -27,11 +26,8 @@ export function makePorts(base: Base, rooms: Pick<Ports, Direct> & { readonly wa
     deleteBrake: settings.deleteBrake,
     runHook: (run) => runHook({ ...run, settings: runs, logger }),
     applyObjects: (operations) => applyObjects({ client, discovery, filters, clock }, operations),
-    runScript: ({ module: { name, enabledScript = "" }, ...inputs }) =>
-      runEnabledScript({ ...inputs, module: name, path: enabledScript, settings: runs, logger }),
+    runScript: (script) => runEnabledScript({ ...script, settings: runs, logger }),
     loadHook: (file, module) => loader.load(file, module),
     readTree,
-    lookAgain: (ms) => void clock.setTimer(ms, () => rooms.state.recordSecondLook()),
-    awaitTask: (task, until) => rooms.waits.offer(task, until),
   };
 }

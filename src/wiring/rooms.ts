@@ -14,7 +14,7 @@ import { MAIN_QUEUE, moduleOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { explainHold } from "../plan/index.ts";
 import { reportChildren } from "../process/index.ts";
-import { Queues, RateLimits, TaskWaits } from "../queue/index.ts";
+import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { Happening } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
@@ -47,7 +47,6 @@ export class Rooms {
   readonly #base: Base;
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
-  readonly #waits: TaskWaits;
   readonly #memory: Quiet;
   readonly #bindings: KubeBindings;
   #followed: FollowedReleases | undefined;
@@ -68,7 +67,6 @@ export class Rooms {
     scope.add(() => this.#memory.close());
     this.leadership = new Leadership({ ...base, biteMs, onLost });
     this.queues = this.#makeQueues();
-    this.#waits = new TaskWaits(this.queues);
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();
     this.#bindings = this.#makeBindings();
@@ -120,7 +118,6 @@ export class Rooms {
       },
       delay: (task) => limits.waitMs(task),
       onChange: () => {
-        this.#waits.look();
         this.#memory.touch();
         this.adapters.queuesChanged();
       },
@@ -184,7 +181,6 @@ export class Rooms {
       config: this.config,
       recorder: makeRecorder(this.#told),
       hookMetrics: this.#hookMetrics,
-      waits: this.#waits,
     });
   }
 

@@ -22,7 +22,8 @@ test("series of hooks and modules are there from the start, and go with them", a
       return globalHooks;
     },
     records: () => records.values(),
-    module: (name: string) => records.find(({ module }) => module.name === name),
+    hooksOf: (name: string | undefined) =>
+      name === undefined ? globalHooks : (records.find(({ module }) => module.name === name)?.hooks ?? []),
   } as unknown as State;
   const metrics = createMetrics({ prefix: "" });
   const inventory = new Inventory(metrics, state);

@@ -569,9 +569,10 @@ export class EngineLab {
       applyObjects: async (operations) => this.#acts.get(operations)?.objects?.(),
       hookMetrics: { apply: (operations) => this.#acts.get(operations)?.metrics?.() },
       runScript: ({ module, values }) => {
-        const spec = this.#modules.find((each) => each.name === module.name);
-        const { enabledModules } = (JSON.parse(textOf(values)) as { global: { enabledModules: string[] } })
-          .global;
+        const spec = this.#modules.find((each) => each.name === module);
+        const { enabledModules } = (
+          JSON.parse(textOf(values as Pieces)) as { global: { enabledModules: string[] } }
+        ).global;
         try {
           const answer = spec?.script?.(enabledModules) ?? true;
           const isText = typeof answer === "string";
@@ -598,17 +599,7 @@ export class EngineLab {
         this.onRead?.();
         return Promise.resolve(this.#tree());
       },
-      lookAgain: (ms) => void clock.setTimer(ms, () => state.recordSecondLook()),
-      awaitTask: (task, until) => {
-        queues.offer(task.trigger.binding.queue, task);
-        return this.#left(task.key ?? "", until);
-      },
     };
-  }
-
-  async #left(key: string, until: "settled" | "tried"): Promise<void> {
-    const isOver = (failures = -1): boolean => failures < 0 || (until === "tried" && failures > 0);
-    while (!isOver(this.queues.failures(key))) await settle();
   }
 
   #write(key: string, operations: Parameters<Ports["config"]["write"]>[1]): void {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { moduleConfigFile, moduleValuesFile } from "../../src/tasks/index.ts";
+import { scriptOf } from "../../src/tasks/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 
 async function filesOf(globalValues: Record<string, string | string[]>) {
@@ -10,8 +10,8 @@ async function filesOf(globalValues: Record<string, string | string[]>) {
   const [module] = tree.modules;
   if (module === undefined) throw new Error("no module");
   return {
-    valuesFile: () => moduleValuesFile(values, module, ["one", "two"]),
-    configFile: () => moduleConfigFile(values, module),
+    valuesFile: () => scriptOf(values, module, ["one", "two"]).values,
+    configFile: () => scriptOf(values, module, []).configValues,
   };
 }
 

@@ -8,11 +8,18 @@ import { allowsFailure } from "../../hooks/index.ts";
 import type { HookOutput, HookRunInput } from "../../hooks/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL } from "../../model/index.ts";
-import type { Binding, Cause, Hook, HookTrigger } from "../../model/index.ts";
+import type {
+  Binding,
+  Cause,
+  Hook,
+  HookTrigger,
+  LifecycleBinding,
+  LifecycleName,
+} from "../../model/index.ts";
 import type { Usage } from "../../process/index.ts";
 import { MANY_OPERATIONS } from "../../values/index.ts";
 import type { Ports } from "../ports.ts";
-import { globalConfigFile, globalValuesFile, moduleConfigFile, moduleValuesFile } from "./files.ts";
+import { valuesFiles } from "./files.ts";
 import { judgePatches } from "./patches.ts";
 import type { JudgedPatches } from "./patches.ts";
 
@@ -64,13 +71,7 @@ function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "v
   const { values } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
   const module = hook.module === undefined ? undefined : ports.state.module(hook.module)?.module;
-  if (module === undefined)
-    return { snapshots, values: globalValuesFile(values), configValues: globalConfigFile(values) };
-  return {
-    snapshots,
-    values: moduleValuesFile(values, module, ports.state.enabledModules()),
-    configValues: moduleConfigFile(values, module),
-  };
+  return { snapshots, ...valuesFiles(values, module, ports.state.enabledModules()) };
 }
 
 /** Objects and metrics were checked when they were read; patches of values are checked against the schemas here. */
@@ -152,4 +153,19 @@ function record(
   const binding = triggers[0]?.binding;
   const activation = binding === undefined ? "" : hookActivation(binding);
   ports.recorder.hookRun({ hook, binding: binding?.name ?? "", queue, activation, ...run });
+}
+
+interface LifecycleHook {
+  readonly hook: Hook;
+  readonly trigger: { readonly type: "lifecycle"; readonly binding: LifecycleBinding };
+}
+
+/** Hooks with this binding, by ORDER; of one ORDER as they came, which is by name. */
+export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName): LifecycleHook[] {
+  return hooks
+    .flatMap((hook) => {
+      const binding = hook.config.bindings.lifecycle.find((each) => each.name === name);
+      return binding === undefined ? [] : [{ hook, trigger: { type: "lifecycle", binding } as const }];
+    })
+    .sort((a, b) => a.trigger.binding.order - b.trigger.binding.order);
 }

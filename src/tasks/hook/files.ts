@@ -9,34 +9,26 @@ import { helmValues } from "../../values/index.ts";
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
 export type Pieces = readonly Uint8Array[];
 
-/** VALUES_PATH of a global hook: merged global values only. */
-export function globalValuesFile(values: ValuesView): Pieces {
-  return fileOf([[GLOBAL, piecesOf(values.merged(GLOBAL).values)]]);
+/** The values files of a hook or of an `enabled` script. */
+export interface ValuesFiles {
+  /** VALUES_PATH: merged values; with a module's, `global.enabledModules`. */
+  readonly values: Pieces;
+  /** CONFIG_VALUES_PATH: ConfigMap content only. */
+  readonly configValues: Pieces;
 }
 
-/** CONFIG_VALUES_PATH of a global hook. */
-export function globalConfigFile(values: ValuesView): Pieces {
-  return fileOf([[GLOBAL, piecesOf(values.configSection(GLOBAL) ?? {})]]);
-}
-
-/** VALUES_PATH of a module hook or enabled script: with `global.enabledModules`. */
-export function moduleValuesFile(
+/** The files with the global values, and the section of a module unless the hook is a global one. */
+export function valuesFiles(
   values: ValuesView,
-  { valuesKey }: Module,
+  module: Module | undefined,
   enabledModules: readonly string[],
-): Pieces {
-  const global = withEnabled(values.merged(GLOBAL).values as JsonObject, enabledModules);
-  const section = piecesOf(values.merged(valuesKey).values);
-  return fileOf([
-    [GLOBAL, global],
-    [valuesKey, section],
-  ]);
-}
-
-/** CONFIG_VALUES_PATH of a module hook or enabled script: ConfigMap content only. */
-export function moduleConfigFile(values: ValuesView, { valuesKey }: Module): Pieces {
-  const sections = [GLOBAL, valuesKey] as const;
-  return fileOf(sections.map((key) => [key, piecesOf(values.configSection(key) ?? {})]));
+): ValuesFiles {
+  const keys = module === undefined ? [GLOBAL] : [GLOBAL, module.valuesKey];
+  const configValues = fileOf(keys.map((key) => [key, piecesOf(values.configSection(key) ?? {})]));
+  const pieces = keys.map((key): [string, Pieces] => [key, piecesOf(values.merged(key).values)]);
+  if (module !== undefined)
+    pieces[0] = [GLOBAL, withEnabled(values.merged(GLOBAL).values as JsonObject, enabledModules)];
+  return { values: fileOf(pieces), configValues };
 }
 
 /** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */

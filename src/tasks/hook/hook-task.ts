@@ -4,9 +4,9 @@ import { allowsFailure, collapseGroups } from "../../hooks/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { HookTask, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
-import { isCurrent } from "./current-hook.ts";
 import type { Ports } from "../ports.ts";
 import { executeHook } from "./execute-hook.ts";
+import { isCurrent } from "./sources.ts";
 import { noteSynchronized } from "./synchronize.ts";
 
 /**

@@ -4,6 +4,7 @@ import { hookTask } from "../../hooks/index.ts";
 import { orAborted } from "../../lib/index.ts";
 import { MAIN_QUEUE } from "../../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
+import type { WaitUntil } from "../../queue/index.ts";
 import type { Ports } from "../ports.ts";
 import { executeHook, failureText } from "./execute-hook.ts";
 
@@ -12,7 +13,7 @@ export interface SyncRun {
   readonly signal: AbortSignal;
   readonly onStart?: (hook: Hook) => void;
   /** How long to wait for those in named queues: until they succeeded (default), or were tried. */
-  readonly patience?: "settled" | "tried";
+  readonly waitUntil?: WaitUntil;
 }
 
 /**
@@ -89,14 +90,19 @@ function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): P
       noteSynchronized(ports, hook, [binding]);
       continue;
     }
-    const ended = ports.awaitTask(synchronizationTask(ports, hook, binding), run.patience ?? "settled");
-    if (binding.waitForSynchronization) waits.push(ended);
+    const task = synchronizationTask(ports, hook, binding);
+    ports.queues.offer(binding.queue, task);
+    if (binding.waitForSynchronization) waits.push(ports.queues.over(task.key, run.waitUntil ?? "left"));
   }
   return waits;
 }
 
 /** Folds into one that waits or runs, but not into a run that saw former watches of the hook. */
-function synchronizationTask(ports: Ports, hook: Hook, binding: KubernetesBinding): HookTask {
+function synchronizationTask(
+  ports: Ports,
+  hook: Hook,
+  binding: KubernetesBinding,
+): HookTask & { readonly key: string } {
   const trigger: HookTrigger = { type: "synchronization", binding };
   return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${ports.watches.opening(hook)}` };
 }

@@ -2,13 +2,12 @@
 
 import type { OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import type { Cause, Hook, LifecycleName } from "../../model/index.ts";
+import type { Cause, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import { atStep, begun, broken, completed, failed, settled, succeeded } from "../../state/index.ts";
 import type { ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
-import { failureText } from "../hook/execute-hook.ts";
+import { executeHook, failureText, lifecycleHooks } from "../hook/execute-hook.ts";
 import type { Ports } from "../ports.ts";
-import { runLifecycle } from "./lifecycle-hooks.ts";
 
 /** What is to be done to a module, and why. */
 interface Work {
@@ -51,12 +50,15 @@ export class ModuleRun {
   readonly onWait: OnWait = (hook) =>
     this.#update((run) => atStep(run, { hook: hook?.name, hookSince: hook?.since }));
 
-  /** The step that runs the module's hooks with this binding. */
+  /** The step that runs the module's hooks with this binding, one after the other, up to the first that fails. */
   async hooks(binding: LifecycleName): Promise<void> {
-    const { queue, signal } = this;
+    const { ports, queue, signal } = this;
     this.step(binding);
-    const onStart = ({ name }: Hook): void => this.step(binding, name);
-    await runLifecycle(this.ports, this.record.hooks, { binding, queue, signal, onStart });
+    for (const { hook, trigger } of lifecycleHooks(this.record.hooks, binding)) {
+      signal.throwIfAborted();
+      this.step(binding, hook.name);
+      await executeHook(ports, { hook, triggers: [trigger], queue, signal });
+    }
   }
 
   /** Notes what helm is going to use: later changes cause another run. */

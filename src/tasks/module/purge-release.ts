@@ -6,6 +6,7 @@ import { guardOf } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { configIsMissing } from "./delete-module.ts";
 import type { Ports } from "../ports.ts";
+import { lookAgain } from "../reload/load.ts";
 
 /** A directory must be missing in two looks, this long apart, before its release is purged. */
 const SECOND_LOOK_MS = 3000;
@@ -25,7 +26,7 @@ export function purges(ports: Ports, candidates: readonly string[], isHeld: bool
     return [];
   }
   if (isHeld) return [];
-  if (due.length < candidates.length) ports.lookAgain(SECOND_LOOK_MS);
+  if (due.length < candidates.length) lookAgain(ports, SECOND_LOOK_MS);
   return due.map((release) => ({ kind: "purge-release", key: `purge-release/${release}`, release }));
 }
 

@@ -4,12 +4,13 @@ import type { Cause, Module, Task } from "../../model/index.ts";
 import { moduleOf, runModuleKey } from "../../model/index.ts";
 import { decideAll } from "../../plan/index.ts";
 import type { Inquiry, ScriptAnswer } from "../../plan/index.ts";
-import type { Decision } from "../../state/index.ts";
+import type { Decision, ModuleRecord, ValuesView } from "../../state/index.ts";
 import { problemOf } from "../../state/index.ts";
-import { announceRuns } from "./announce.ts";
-import { moduleConfigFile, moduleValuesFile } from "../hook/files.ts";
-import type { Ports } from "../ports.ts";
+import { lifecycleHooks } from "../hook/execute-hook.ts";
+import { helmInput, valuesFiles } from "../hook/files.ts";
+import type { ValuesFiles } from "../hook/files.ts";
 import { deactivate, silence } from "../hook/sources.ts";
+import type { Ports } from "../ports.ts";
 import { factsOf, loadLate } from "./load.ts";
 import { removals } from "./removals.ts";
 
@@ -51,28 +52,32 @@ function inquiry(ports: Ports, signal: AbortSignal): Inquiry {
   };
 }
 
+/** The answer of an `enabled` script, which sees the modules that are on before it. */
 async function script(
   ports: Ports,
   module: Module,
   { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
 ): Promise<ScriptAnswer> {
-  const { values } = ports.state;
-  const answer = await ports.runScript({
-    module,
-    values: moduleValuesFile(values, module, enabled),
-    configValues: moduleConfigFile(values, module),
-    signal,
-  });
-  if (!("failure" in answer)) {
-    const { enabled: isOn, reason } = answer;
-    return { enabled: isOn, ...(reason === undefined ? {} : { reason }) };
-  }
-  const { failure: message } = answer;
-  ports.state.updateRun(module.name, (run) => {
+  const answer = await ports.runScript({ ...scriptOf(ports.state.values, module, enabled), signal });
+  if ("failure" in answer) throw scriptFailed(ports, module, answer.failure);
+  return answer;
+}
+
+/** A call of a module's `enabled` script. */
+export function scriptOf(
+  values: ValuesView,
+  module: Module,
+  enabled: readonly string[],
+): ValuesFiles & { readonly module: string; readonly path: string } {
+  return { module: module.name, path: module.enabledScript ?? "", ...valuesFiles(values, module, enabled) };
+}
+
+function scriptFailed({ state }: Ports, { name }: Module, message: string): ScriptFailure {
+  state.updateRun(name, (run) => {
     const failures = (run.retry?.failures ?? 0) + 1;
     return { ...run, retry: { reason: "ScriptFailed", message, failures, nextAt: undefined } };
   });
-  throw new ScriptFailure(`enabled script of ${module.name} failed: ${message}`);
+  return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
 }
 
 function announce(ports: Ports, module: Module, decision: Decision): void {
@@ -117,4 +122,24 @@ function isRunnable(ports: Ports, name: string): boolean {
 function crds(ports: Ports, runs: readonly string[]): Task[] {
   const modules = runs.filter((name) => (ports.state.module(name)?.module.crdFiles.length ?? 0) > 0);
   return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
+}
+
+/** The input is that of the moment at which somebody asks: hooks change values on the way. */
+export function announceRuns({ state, releases }: Ports, runs: readonly string[]): void {
+  const records = runs.flatMap((name) => state.module(name) ?? []);
+  const due = records.filter(
+    ({ module }) => module.chart !== "none" && !state.values.settings(module).suspended,
+  );
+  releases.announce(
+    due.map((record) => ({
+      name: record.module.name,
+      input: () => helmInput(state.values, record.module),
+      settled: isSettled(record),
+    })),
+  );
+}
+
+/** Whether no hook of the module changes its values before helm's turn. */
+function isSettled({ hooks, run }: Readonly<ModuleRecord>): boolean {
+  return hooks.length === 0 || (run.phase === "ready" && lifecycleHooks(hooks, "beforeHelm").length === 0);
 }

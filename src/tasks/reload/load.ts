@@ -1,13 +1,14 @@
 /** Reads the directories again and loads hooks and schemas. */
 
-import type { Hook, HookFile, Module, Problem, Tree } from "../../model/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
 import { tellTree } from "../../modules/index.ts";
 import { isWanted, moduleFacts } from "../../plan/index.ts";
 import type { ModuleFacts } from "../../plan/index.ts";
-import { checkSchemas } from "./check-schemas.ts";
-import { isCurrent } from "../hook/current-hook.ts";
+import { compileSchemas } from "../../values/index.ts";
+import type { Schemas } from "../../values/index.ts";
+import { deactivate, isCurrent } from "../hook/sources.ts";
 import type { Ports } from "../ports.ts";
-import { deactivate } from "../hook/sources.ts";
 
 /**
  * Reads the directories again and configures the hooks of the modules that may run. A module whose files, schemas
@@ -17,7 +18,7 @@ export async function loadTree(ports: Ports): Promise<Tree> {
   const before = ports.state.tree;
   const tree = await ports.readTree(before);
   tellTree(ports.logger, tree, before);
-  if (tree.recheckAt !== undefined) ports.lookAgain(Math.max(0, tree.recheckAt - ports.clock.now()));
+  if (tree.recheckAt !== undefined) lookAgain(ports, Math.max(0, tree.recheckAt - ports.clock.now()));
   retireModules(ports, tree);
   const covered = ports.state.coversConfig();
   const names = moduleNames(ports);
@@ -40,6 +41,11 @@ function recordTree({ state, logger }: Ports, tree: Tree): void {
   for (const error of state.values.globalProblems)
     if (!told.has(error))
       logger.error("Global files are broken; the last good values and schemas stay", { error });
+}
+
+/** Another reload in `ms` milliseconds. */
+export function lookAgain({ clock, state }: Ports, ms: number): void {
+  clock.setTimer(ms, () => state.recordSecondLook());
 }
 
 function moduleNames(ports: Ports): string {
@@ -86,6 +92,22 @@ async function loadModule(ports: Ports, module: Module): Promise<void> {
   });
   retireHooks(ports, before);
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
+}
+
+/** Schemas whose warnings were logged, so that a reload without changes logs nothing. */
+const told = new WeakSet<Schemas>();
+
+/** Compiles schemas and logs their warnings once; returns what makes them unusable. */
+export function checkSchemas({ logger }: Pick<Ports, "logger">, files: SchemaFiles): Problem | undefined {
+  try {
+    const schemas = compileSchemas(files);
+    if (!told.has(schemas)) for (const warning of schemas.warnings) logger.warn(warning);
+    told.add(schemas);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ProblemError) return error.problems[0];
+    throw error;
+  }
 }
 
 /** Configures hooks, in the order of their names; all problems are collected. */

@@ -1,4 +1,4 @@
-/** The reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
+/** Start-up, and the reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { hookTask } from "../../hooks/index.ts";
 import { describeCause } from "../../model/index.ts";
@@ -8,10 +8,31 @@ import { MAX_ROUNDS } from "../../state/index.ts";
 import type { ReloadPhase } from "../../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";
-import { failureText } from "../hook/execute-hook.ts";
-import { hooksOf } from "../module/lifecycle-hooks.ts";
+import { failureText, lifecycleHooks } from "../hook/execute-hook.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
 import { activate } from "../hook/sources.ts";
+
+/**
+ * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
+ * Synchronization. The plan adds the first reload.
+ */
+export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
+  const { state } = ports;
+  if (state.view.boot === "onStartup") {
+    state.recordBoot("synchronization");
+    return { kind: "expand", tasks: globalHooks(ports, "onStartup", "boot") };
+  }
+  try {
+    await activate(ports, state.globalHooks, context);
+  } catch (error) {
+    if (context.signal.aborted) throw error;
+    const message = failureText(error);
+    ports.logger.error("Synchronization of global hooks failed", { error: message });
+    return { kind: "retry", message };
+  }
+  state.recordBoot("converging");
+  return { kind: "done" };
+}
 
 /**
  * Reload of all modules. The task stays at the head of `main`; each time it comes up, the steps of the phase before
@@ -42,14 +63,14 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
     const tree = await loadTree(ports);
     await reloadGlobalHooks(ports, tree);
     // A hook that fails in a queue of its own must not stop all others.
-    await activate(ports, state.globalHooks, { ...context, patience: "tried" });
+    await activate(ports, state.globalHooks, { ...context, waitUntil: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
     if (state.view.reload.phase === "beforeAll") state.setPhase("idle");
     return retryDiscovery(ports, error);
   }
   if (state.view.reload.phase !== "beforeAll") return CANCELLED;
-  return { kind: "expand", tasks: globalHooks(ports, "beforeAll") };
+  return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "converge") };
 }
 
 /** Discovery; its errors are retried every five seconds, not with a growing delay. */
@@ -81,7 +102,7 @@ function retryDiscovery(ports: Ports, error: unknown): Outcome<Task> {
 
 function afterModules(ports: Ports): Promise<Outcome<Task>> {
   ports.state.recordReload({ phase: "afterAll", remaining: 0 });
-  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll") });
+  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "converge") });
 }
 
 function finish(ports: Ports, task: ReloadTask): Promise<Outcome<Task>> {
@@ -103,9 +124,9 @@ function finish(ports: Ports, task: ReloadTask): Promise<Outcome<Task>> {
   });
 }
 
-function globalHooks(ports: Ports, binding: LifecycleName): Task[] {
-  return hooksOf(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
+function globalHooks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
+  return lifecycleHooks(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
     ...hookTask(hook, trigger),
-    group: "converge",
+    group,
   }));
 }
