@@ -6,7 +6,7 @@ import type { Clock } from "../lib/index.ts";
 import { oneLine, sleep } from "../lib/index.ts";
 import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { isJsonObject, ProblemError } from "../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, ProblemError, textOf } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { documentsOf } from "./manifest/manifest.ts";
 
@@ -60,8 +60,7 @@ function isCrd(document: JsonObject): boolean {
 }
 
 function nameOf(object: JsonObject): string {
-  const metadata = isJsonObject(object["metadata"]) ? object["metadata"] : {};
-  return typeof metadata["name"] === "string" ? metadata["name"] : "";
+  return textOf(objectOf(object["metadata"])["name"]) ?? "";
 }
 
 async function applyOne(
@@ -69,7 +68,7 @@ async function applyOne(
   { client, signal, fieldManager }: CrdTools,
 ): Promise<JsonObject> {
   const { status: _, ...body } = crd;
-  const { creationTimestamp: __, ...metadata } = isJsonObject(body["metadata"]) ? body["metadata"] : {};
+  const { creationTimestamp: __, ...metadata } = objectOf(body["metadata"]);
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
   try {
     return await applyPatch(client, target, {
@@ -123,7 +122,6 @@ async function isServed(
 }
 
 function isEstablished(crd: JsonObject): boolean {
-  const status = isJsonObject(crd["status"]) ? crd["status"] : {};
-  const conditions = Array.isArray(status["conditions"]) ? status["conditions"].filter(isJsonObject) : [];
+  const conditions = objectsIn(objectOf(crd["status"])["conditions"]);
   return conditions.some((each) => each["type"] === "Established" && each["status"] === "True");
 }

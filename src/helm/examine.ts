@@ -1,8 +1,7 @@
 /** Looks at a release and decides what is owed. */
 
 import type { Clock, Logger } from "../lib/index.ts";
-import { isJsonObject } from "../model/index.ts";
-import type { JsonObject } from "../model/index.ts";
+import { objectOf } from "../model/index.ts";
 import type { Helm, UpgradeCall } from "./binary/helm.ts";
 import type { Capabilities } from "./chart/capabilities.ts";
 import type { Chart, ChartReader } from "./chart/chart.ts";
@@ -75,15 +74,10 @@ function digestInputs(tools: Reconciler, request: ReconcileRequest, chart: Chart
     module: request.module,
     namespace,
     chart,
-    values: parseValues(request.values),
+    values: objectOf(JSON.parse(request.values)),
     helm: helm.identity(),
     capabilities: () => capabilities.digest(),
   });
-}
-
-function parseValues(text: string): JsonObject {
-  const values: unknown = JSON.parse(text);
-  return isJsonObject(values) ? values : {};
 }
 
 /** `null` removes the manifest label of the last revision; a new release has none. */

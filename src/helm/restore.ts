@@ -3,9 +3,10 @@
 import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
+import { objectOf } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
-import { documentsOf, lastingBodies, member, nameOf, refOf } from "./manifest/manifest.ts";
+import { documentsOf, lastingBodies, nameOf, refOf } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
@@ -109,14 +110,14 @@ async function putBack(tools: RestoreTools, { ref, body, applyMethod, signal }: 
 
 /** helm marks objects when it applies them: its record does not have the marks. */
 function marked(body: JsonObject, release: string, home: string): JsonObject {
-  const metadata = member(body, "metadata");
+  const metadata = objectOf(body["metadata"]);
   return {
     ...body,
     metadata: {
       ...metadata,
-      labels: { ...member(metadata, "labels"), "app.kubernetes.io/managed-by": "Helm" },
+      labels: { ...objectOf(metadata["labels"]), "app.kubernetes.io/managed-by": "Helm" },
       annotations: {
-        ...member(metadata, "annotations"),
+        ...objectOf(metadata["annotations"]),
         "meta.helm.sh/release-name": release,
         "meta.helm.sh/release-namespace": home,
       },

@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 
 import { bodiesOf, documentsOf } from "../helm/index.ts";
-import { isJsonObject } from "../model/index.ts";
+import { objectOf } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
 
 /** Group and plural name of a kind. */
@@ -67,10 +67,8 @@ export class Kinds {
   }
 
   #learnOne({ spec }: JsonObject): void {
-    const names = isJsonObject(spec) ? spec["names"] : undefined;
-    if (!isJsonObject(spec) || !isJsonObject(names)) return;
-    const { kind, plural } = names;
-    const group = spec["group"];
+    const { names, group } = objectOf(spec);
+    const { kind, plural } = objectOf(names);
     if (typeof kind !== "string" || typeof plural !== "string" || typeof group !== "string") return;
     this.#own.set(kind.toLowerCase(), { group, plural });
     this.#own.set(plural, { group, plural });

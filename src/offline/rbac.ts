@@ -3,7 +3,7 @@
 import { bodiesOf, documentsOf } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { isJsonObject } from "../model/index.ts";
+import { isJsonObject, objectOf, textOf } from "../model/index.ts";
 import type { Hook, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 import { Kinds } from "./rbac-kinds.ts";
@@ -125,10 +125,10 @@ function addObject(needs: Needs, object: JsonObject): void {
  */
 function addBindingRights(needs: Needs, objects: readonly JsonObject[]): void {
   const brought = new Set(
-    objects.filter(isRbac).map((object) => `${text(object["kind"])} ${nameOf(object)}`),
+    objects.filter(isRbac).map((object) => `${textOf(object["kind"])} ${nameOf(object)}`),
   );
   for (const object of objects.filter(isRbac)) {
-    const { kind, name } = isJsonObject(object["roleRef"]) ? object["roleRef"] : {};
+    const { kind, name } = objectOf(object["roleRef"]);
     if (typeof kind !== "string" || typeof name !== "string" || brought.has(`${kind} ${name}`)) continue;
     const resources = [`${kind.toLowerCase()}s`];
     needs.grant({ apiGroups: [RBAC], resources, verbs: ["bind"], resourceNames: [name] });
@@ -138,14 +138,9 @@ function addBindingRights(needs: Needs, objects: readonly JsonObject[]): void {
 const RBAC = "rbac.authorization.k8s.io";
 
 function isRbac(object: JsonObject): boolean {
-  return typeof object["apiVersion"] === "string" && object["apiVersion"].startsWith(`${RBAC}/`);
+  return textOf(object["apiVersion"])?.startsWith(`${RBAC}/`) === true;
 }
 
-function nameOf(object: JsonObject): string {
-  const { metadata } = object;
-  return isJsonObject(metadata) ? text(metadata["name"]) : "";
-}
-
-function text(value: Json | undefined): string {
-  return typeof value === "string" ? value : "";
+function nameOf({ metadata }: JsonObject): string {
+  return textOf(objectOf(metadata)["name"]) ?? "";
 }

@@ -1,6 +1,6 @@
 /** The values that helm gets (docs/MODULES.md, "module.yaml"). */
 
-import { GLOBAL, isJsonObject } from "../model/index.ts";
+import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, Module, Section } from "../model/index.ts";
 import { merge } from "./merge.ts";
 
@@ -15,7 +15,7 @@ export function helmValues(
 
 /** A section may have a `global` of its own, over the shared one; a chart that knows none is given none if it is empty. */
 function rootValues(shared: Section, section: Section): JsonObject {
-  const { global: own, ...values } = isJsonObject(section) ? section : {};
+  const { global: own, ...values } = objectOf(section);
   const global = merge(shared, own) ?? {};
   const isEmpty = isJsonObject(global) && Object.keys(global).length === 0;
   return isEmpty ? values : { ...values, [GLOBAL]: global };

@@ -5,7 +5,7 @@ import type { Stats } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 
-import { isJsonObject, ProblemError } from "../../model/index.ts";
+import { objectOf, ProblemError } from "../../model/index.ts";
 
 /** Which helm it is. `id` changes with the file; `major` is 3 or 4. */
 export interface Binary {
@@ -40,7 +40,7 @@ function executable(path: string): Stats | undefined {
 export async function notedMajor(dir: string, binary: Binary): Promise<number | undefined> {
   try {
     const note: unknown = JSON.parse(await readFile(noteFile(dir), "utf8"));
-    const { id, major } = isJsonObject(note) ? note : {};
+    const { id, major } = objectOf(note);
     return id === binary.id && typeof major === "number" ? major : undefined;
   } catch {
     return undefined;

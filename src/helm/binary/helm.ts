@@ -4,8 +4,8 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
 import type { Clock, Logger } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, textOf } from "../../model/index.ts";
+import type { JsonObject } from "../../model/index.ts";
 import { run } from "../../process/index.ts";
 import type { RunResult } from "../../process/index.ts";
 import { locate, noteMajor, notedMajor } from "./binary.ts";
@@ -154,9 +154,8 @@ export class Helm {
     const taking = { ...call, takeOwnership: true };
     const args = [...(await this.#upgradeArgs(taking)), "--dry-run=server", "-o", "json"];
     const { stdout } = await this.#run("upgrade", args, call);
-    const release = JSON.parse(stdout) as Json;
-    const hooks = isJsonObject(release) && Array.isArray(release["hooks"]) ? release["hooks"] : [];
-    return [manifestOf(release), ...hooks.map(manifestOf)];
+    const release = objectOf(JSON.parse(stdout));
+    return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => textOf(manifest) ?? "");
   }
 
   /** `helm upgrade --install`. A first installation creates CRDs of sub-charts that are missing. */
@@ -266,11 +265,6 @@ export class Helm {
 
 function outcome(result: RunResult): JsonObject {
   return result.outcome === "succeeded" ? {} : { outcome: result.outcome, error: result.message };
-}
-
-function manifestOf(value: Json): string {
-  const manifest = isJsonObject(value) ? value["manifest"] : undefined;
-  return typeof manifest === "string" ? manifest : "";
 }
 
 function operationOf(verb: string, args: readonly string[]): HelmOperation | undefined {

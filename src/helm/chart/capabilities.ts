@@ -3,7 +3,7 @@
 import type { KubeClient } from "../../kube/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { digest } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 
 const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -43,27 +43,17 @@ export class Capabilities {
 
 /** `group/version/Kind` of aggregated discovery; group and version alone from servers without it. */
 function kindsOf(discovery: JsonObject): string[] {
-  const groups = list(discovery["items"]).concat(list(discovery["groups"]));
+  const groups = [...objectsIn(discovery["items"]), ...objectsIn(discovery["groups"])];
   return groups.flatMap((group) => {
-    const metadata = isJsonObject(group["metadata"]) ? group["metadata"] : {};
-    const name = text(group["name"] ?? metadata["name"]);
-    return list(group["versions"]).flatMap((version) => {
+    const name = text(group["name"] ?? objectOf(group["metadata"])["name"]);
+    return objectsIn(group["versions"]).flatMap((version) => {
       const at = `${name}/${text(version["version"])}`;
-      const kinds = list(version["resources"]).map((resource) => `${at}/${kindOf(resource)}`);
-      return [at, ...kinds];
+      const kinds = objectsIn(version["resources"]).map((each) => objectOf(each["responseKind"])["kind"]);
+      return [at, ...kinds.map((kind) => `${at}/${text(kind)}`)];
     });
   });
 }
 
-function kindOf(resource: JsonObject): string {
-  const response = isJsonObject(resource["responseKind"]) ? resource["responseKind"] : {};
-  return text(response["kind"]);
-}
-
-function list(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
-}
-
 function text(value: Json | undefined): string {
-  return typeof value === "string" ? value : "";
+  return textOf(value) ?? "";
 }

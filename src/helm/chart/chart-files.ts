@@ -6,6 +6,9 @@ import type { Stats } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
+import { parseYaml } from "../../lib/index.ts";
+import { objectOf } from "../../model/index.ts";
+import type { JsonObject } from "../../model/index.ts";
 import { parseHelmIgnore } from "./helm-ignore.ts";
 import type { Ignore } from "./helm-ignore.ts";
 
@@ -70,7 +73,7 @@ export function hashFiles(contents: readonly (readonly [string, Buffer])[]): str
 }
 
 /** The text of a file that may hold templates; packed sub-charts are unpacked. */
-export function textOf(rel: string, bytes: Buffer): string {
+export function contentOf(rel: string, bytes: Buffer): string {
   if (!/\.(tgz|tar\.gz)$/.test(rel)) return bytes.toString("utf8");
   try {
     return gunzipSync(bytes, { maxOutputLength: 64 * 1024 * 1024 }).toString("utf8");
@@ -86,4 +89,13 @@ export function isTemplate(rel: string): boolean {
     /^(?:charts\/[^/]+\/)*templates\//.test(rel) ||
     /^(?:charts\/[^/]+\/)*charts\/[^/]+\.(tgz|tar\.gz)$/.test(rel)
   );
+}
+
+/** The map in a YAML file; empty where it is missing or broken, which helm tells when it renders the chart. */
+export function readMap(file: string): JsonObject {
+  try {
+    return objectOf(parseYaml(readFileSync(file, "utf8"), file).value);
+  } catch {
+    return {};
+  }
 }

@@ -4,9 +4,9 @@ import { readFileSync } from "node:fs";
 
 import type { Clock } from "../../lib/index.ts";
 import { parseYaml } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { objectOf } from "../../model/index.ts";
 import type { Module } from "../../model/index.ts";
-import { fingerprintOf, hashFiles, isSettled, isTemplate, listChartFiles, textOf } from "./chart-files.ts";
+import { fingerprintOf, hashFiles, isSettled, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
 import type { ChartFile } from "./chart-files.ts";
 import { mentionsShared } from "../manifest/shared-kinds.ts";
 import { scanTemplates } from "./template-scan.ts";
@@ -57,7 +57,7 @@ export class ChartReader {
 function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   const contents = files.map((file) => [file.rel, readFileSync(file.path)] as const);
   const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
-  const templates = contents.filter(([rel]) => isTemplate(rel)).map(([rel, bytes]) => textOf(rel, bytes));
+  const templates = contents.filter(([rel]) => isTemplate(rel)).map(([rel, bytes]) => contentOf(rel, bytes));
   const reach = scanTemplates(templates);
   return {
     digest: hashFiles(contents),
@@ -118,8 +118,7 @@ function conditionPaths(text: string): string[] {
 
 function hasUsableName(chartYaml: string): boolean {
   try {
-    const { value } = parseYaml(chartYaml, "Chart.yaml");
-    const name = isJsonObject(value) ? value["name"] : undefined;
+    const { name } = objectOf(parseYaml(chartYaml, "Chart.yaml").value);
     return typeof name === "string" && name !== "" && name !== "." && name !== ".." && !/[/\\]/.test(name);
   } catch {
     return true;

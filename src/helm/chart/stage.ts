@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { parseYaml, toYaml } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { objectOf } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
 import { Scratch } from "../../process/index.ts";
 import { NOT_CHART } from "./chart-files.ts";
@@ -55,6 +55,5 @@ export async function stageChart(
 
 async function readOwn(dir: string): Promise<JsonObject> {
   const file = join(dir, "Chart.yaml");
-  const { value } = parseYaml(await readFile(file, "utf8"), file);
-  return isJsonObject(value) ? value : {};
+  return objectOf(parseYaml(await readFile(file, "utf8"), file).value);
 }

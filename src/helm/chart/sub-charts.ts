@@ -1,12 +1,12 @@
 /** Finds out which sub-charts of a chart are on, as helm decides it. */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { parseYaml } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { merge } from "../../values/index.ts";
+import { readMap } from "./chart-files.ts";
 
 /** Files with CRDs of a module, without those of sub-charts that these values switch off. */
 export function crdsInForce(
@@ -15,20 +15,24 @@ export function crdsInForce(
 ): readonly string[] {
   const subCharts = join(module.chartDir, "charts") + sep;
   if (!module.crdFiles.some((file) => file.startsWith(subCharts))) return module.crdFiles;
-  const off = dirsOff(module.chartDir, mapOf(JSON.parse(values()) as Json));
+  const off = dirsOff(module.chartDir, objectOf(JSON.parse(values()) as Json));
   return module.crdFiles.filter((file) => !off.some((dir) => file.startsWith(dir + sep)));
 }
 
 /** Directories of sub-charts that are off, at any depth. */
 function dirsOff(dir: string, given: JsonObject): string[] {
   const subCharts = subChartsOf(dir);
-  const values = completed(subCharts, over(mapIn(join(dir, "values.yaml")), given));
+  const values = completed(subCharts, over(readMap(join(dir, "values.yaml")), given));
   return subCharts.flatMap((sub) => {
     const on = sub.uses.filter((use) => isOn(use, values));
     if (sub.uses.length > 0 && on.length === 0) return [sub.dir];
-    const section = mapOf(values[on[0]?.key ?? sub.name]);
+    const section = objectOf(values[on[0]?.key ?? sub.name]);
     const { global = {}, tags = {} } = values;
-    return dirsOff(sub.dir, { ...section, global: over(mapOf(global), mapOf(section["global"])), tags });
+    return dirsOff(sub.dir, {
+      ...section,
+      global: over(objectOf(global), objectOf(section["global"])),
+      tags,
+    });
   });
 }
 
@@ -48,21 +52,20 @@ interface Use {
 }
 
 function subChartsOf(dir: string): SubChart[] {
-  const named = [join(dir, "Chart.yaml"), join(dir, "requirements.yaml")].flatMap((file) => {
-    const dependencies = mapIn(file)["dependencies"];
-    return Array.isArray(dependencies) ? dependencies.filter(isJsonObject) : [];
-  });
+  const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
+    objectsIn(readMap(join(dir, file))["dependencies"]),
+  );
   return directoriesIn(join(dir, "charts")).map((sub) => {
-    const name = textOf(mapIn(join(sub, "Chart.yaml"))["name"]);
+    const name = textOf(readMap(join(sub, "Chart.yaml"))["name"]) ?? "";
     return { dir: sub, name, uses: named.filter((each) => each["name"] === name).map(useOf) };
   });
 }
 
 function useOf({ name, alias, condition, tags }: JsonObject): Use {
   return {
-    key: textOf(alias) || textOf(name),
-    condition: textOf(condition),
-    tags: Array.isArray(tags) ? tags.map(textOf) : [],
+    key: textOf(alias) || (textOf(name) ?? ""),
+    condition: textOf(condition) ?? "",
+    tags: Array.isArray(tags) ? tags.map((tag) => textOf(tag) ?? "") : [],
   };
 }
 
@@ -70,9 +73,9 @@ function useOf({ name, alias, condition, tags }: JsonObject): Use {
 function completed(subCharts: readonly SubChart[], values: JsonObject): JsonObject {
   const result = { ...values };
   for (const { dir, name, uses } of subCharts) {
-    const defaults = mapIn(join(dir, "values.yaml"));
+    const defaults = readMap(join(dir, "values.yaml"));
     for (const key of uses.length === 0 ? [name] : uses.map((use) => use.key))
-      result[key] = over(defaults, mapOf(values[key]));
+      result[key] = over(defaults, objectOf(values[key]));
   }
   return result;
 }
@@ -82,24 +85,16 @@ function isOn({ condition, tags }: Use, values: JsonObject): boolean {
   const answers = condition.split(",").map((path) => at(values, path.trim().split(".")));
   const answer = answers.find((each) => typeof each === "boolean");
   if (answer !== undefined) return answer;
-  const told = tags.map((tag) => mapOf(values["tags"])[tag]);
+  const told = tags.map((tag) => objectOf(values["tags"])[tag]);
   return told.includes(true) || !told.includes(false);
 }
 
 function at(values: Json | undefined, [key, ...rest]: readonly string[]): Json | undefined {
-  return key === undefined ? values : at(mapOf(values)[key], rest);
+  return key === undefined ? values : at(objectOf(values)[key], rest);
 }
 
 function over(defaults: JsonObject, given: JsonObject): JsonObject {
-  return mapOf(merge(defaults, given));
-}
-
-function mapOf(value: Json | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
-}
-
-function textOf(value: Json | undefined): string {
-  return typeof value === "string" ? value : "";
+  return objectOf(merge(defaults, given));
 }
 
 function directoriesIn(dir: string): string[] {
@@ -108,14 +103,5 @@ function directoriesIn(dir: string): string[] {
     return entries.filter((entry) => entry.isDirectory()).map((entry) => join(dir, entry.name));
   } catch {
     return [];
-  }
-}
-
-/** What is missing or broken says nothing here: helm tells it when the chart is rendered. */
-function mapIn(file: string): JsonObject {
-  try {
-    return mapOf(parseYaml(readFileSync(file, "utf8"), file).value);
-  } catch {
-    return {};
   }
 }

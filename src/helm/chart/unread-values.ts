@@ -3,10 +3,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { parseYaml } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
-import { isTemplate, listChartFiles, textOf } from "./chart-files.ts";
+import { contentOf, isTemplate, listChartFiles, readMap } from "./chart-files.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { actionsOf } from "./template-tokens.ts";
 
@@ -33,7 +32,7 @@ function keysRead({
 }: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
   const files = listChartFiles(dir, chart === "synthetic").filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
-    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => textOf(rel, readFileSync(path)));
+    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => contentOf(rel, readFileSync(path)));
   const own = texts((rel) => rel.startsWith("templates/"));
   // What a sub-chart defines and the chart includes reads the chart's values, too.
   const { keys, dynamic } = scanTemplates(includesOthers(own) ? texts(() => true) : own);
@@ -60,29 +59,14 @@ function stringAt(tokens: ReturnType<typeof actionsOf>[number], at: number): str
 
 /** Sections of sub-charts, the first words of their conditions, and of the values that they export. */
 function dependencyKeys(chart: JsonObject): string[] {
-  const dependencies = Array.isArray(chart["dependencies"]) ? chart["dependencies"].filter(isJsonObject) : [];
-  return dependencies.flatMap(({ name, alias, condition, "import-values": imported }) => [
-    textOr(alias) ?? textOr(name) ?? "",
-    ...(textOr(condition) ?? "").split(",").map((path) => path.trim().split(".")[0] ?? ""),
+  return objectsIn(chart["dependencies"]).flatMap(({ name, alias, condition, "import-values": imported }) => [
+    textOf(alias) ?? textOf(name) ?? "",
+    ...(textOf(condition) ?? "").split(",").map((path) => path.trim().split(".")[0] ?? ""),
     ...(Array.isArray(imported) ? imported.flatMap(parentKey) : []),
   ]);
 }
 
 function parentKey(imported: Json): string[] {
-  const parent = isJsonObject(imported) ? textOr(imported["parent"]) : undefined;
+  const parent = textOf(objectOf(imported)["parent"]);
   return parent === undefined ? [] : [parent.split(".")[0] ?? ""];
-}
-
-function textOr(value: Json | undefined): string | undefined {
-  return typeof value === "string" ? value : undefined;
-}
-
-/** A file that cannot be read is reported elsewhere. */
-function readMap(file: string): JsonObject {
-  try {
-    const { value } = parseYaml(readFileSync(file, "utf8"), file);
-    return isJsonObject(value) ? value : {};
-  } catch {
-    return {};
-  }
 }

@@ -1,7 +1,7 @@
 /** Compares two manifests for people. */
 
 import { canonicalJson, toYaml } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf } from "../../model/index.ts";
 import type { Json } from "../../model/index.ts";
 import { documentsOf } from "./manifest.ts";
 
@@ -30,7 +30,7 @@ function byIdentity(manifests: readonly string[]): Map<string, string> {
 
 function identityOf(document: Json): string {
   if (!isJsonObject(document)) return "text";
-  const metadata = isJsonObject(document["metadata"]) ? document["metadata"] : {};
+  const metadata = objectOf(document["metadata"]);
   const parts = [document["apiVersion"], document["kind"], metadata["namespace"], metadata["name"]];
   return parts.filter((part) => typeof part === "string").join(" ");
 }

@@ -1,8 +1,8 @@
 /** Finds what any API server would refuse in a manifest. */
 
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { documentsOf, expand, member } from "./manifest.ts";
+import { documentsOf, expand } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -45,29 +45,29 @@ export function manifestFaults(manifest: string): string[] {
 }
 
 function describe(object: JsonObject): string {
-  const { name, namespace } = member(object, "metadata");
+  const { name, namespace } = objectOf(object["metadata"]);
   const where = typeof namespace === "string" ? `${namespace}/` : "";
   return `${text(object["kind"])} ${where}${text(name)}`;
 }
 
 function text(value: Json | undefined): string {
-  return typeof value === "string" ? value : "(none)";
+  return textOf(value) ?? "(none)";
 }
 
 function objectFaults(object: JsonObject): string[] {
-  const { name, namespace, labels } = member(object, "metadata");
+  const { name, namespace, labels } = objectOf(object["metadata"]);
   return [
     ...nameFaults(object, name),
     ...(namespace === undefined || namespace === null || isLabel(namespace)
       ? []
       : [`"${printed(namespace)}" is no valid namespace`]),
     ...labelFaults(labels),
-    ...POD_SPECS.flatMap((path) => containerFaults(path.reduce(member, object))),
+    ...POD_SPECS.flatMap((path) => containerFaults(path.reduce((here, key) => objectOf(here[key]), object))),
   ];
 }
 
 function nameFaults(object: JsonObject, name: Json | undefined): string[] {
-  if (name === undefined && member(object, "metadata")["generateName"] !== undefined) return [];
+  if (name === undefined && objectOf(object["metadata"])["generateName"] !== undefined) return [];
   if (name === undefined || name === null || name === "") return ["it has no name"];
   if (typeof name !== "string") return [`its name is ${printed(name)}, which is no text: quote it`];
   return spellingFaults(object, name);
@@ -89,10 +89,7 @@ function labelFaults(labels: Json | undefined): string[] {
 }
 
 function containerFaults(podSpec: JsonObject): string[] {
-  return CONTAINERS.flatMap((key) => {
-    const containers = podSpec[key];
-    return Array.isArray(containers) ? containers.filter(isJsonObject) : [];
-  })
+  return CONTAINERS.flatMap((key) => objectsIn(podSpec[key]))
     .filter(({ name }) => !isLabel(name))
     .map(
       ({ name }) =>

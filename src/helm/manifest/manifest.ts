@@ -1,7 +1,7 @@
 /** Reads rendered manifests: documents, objects, checksums. */
 
 import { canonicalJson, digest, parseYaml } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, textOf } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 
 /** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
@@ -112,7 +112,7 @@ function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean
 
 /** What a list holds, lists in it included; anything else is itself. */
 export function expand(document: Json): Json[] {
-  const { apiVersion, kind, items } = isJsonObject(document) ? document : {};
+  const { apiVersion, kind, items } = objectOf(document);
   const isList = typeof apiVersion === "string" && typeof kind === "string" && kind.endsWith("List");
   return isList && Array.isArray(items) ? items.flatMap(expand) : [document];
 }
@@ -120,21 +120,15 @@ export function expand(document: Json): Json[] {
 const PASSING_ANNOTATIONS = ["helm.sh/hook", "helm.sh/hook-delete-policy"];
 
 function isPassing(object: JsonObject): boolean {
-  const annotations = member(member(object, "metadata"), "annotations");
+  const annotations = objectOf(objectOf(object["metadata"])["annotations"]);
   if (PASSING_ANNOTATIONS.some((name) => annotations[name] !== undefined)) return true;
-  return object["kind"] === "Job" && typeof member(object, "spec")["ttlSecondsAfterFinished"] === "number";
+  return object["kind"] === "Job" && typeof objectOf(object["spec"])["ttlSecondsAfterFinished"] === "number";
 }
 
 /** Empty for anything that does not name an object. */
 export function refOf(object: JsonObject): ObjectRef[] {
   const { apiVersion, kind } = object;
-  const { name, namespace } = member(object, "metadata");
+  const { name, namespace } = objectOf(object["metadata"]);
   if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string") return [];
-  return [{ apiVersion, kind, name, namespace: typeof namespace === "string" ? namespace : undefined }];
-}
-
-/** The object under a key; an empty one where there is none. */
-export function member(object: JsonObject, key: string): JsonObject {
-  const value = object[key];
-  return isJsonObject(value) ? value : {};
+  return [{ apiVersion, kind, name, namespace: textOf(namespace) }];
 }

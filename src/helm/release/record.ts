@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
 import { DepthError, cutDeep, isTooDeep, oneLine } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 
 /** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */
@@ -40,10 +40,9 @@ export interface ReleaseRecord {
 export async function decodeRelease(data: string): Promise<ReleaseRecord> {
   const json = cutDeep(await decodeJson(data));
   const chart = objectOf(objectOf(json["chart"])["metadata"]);
-  const hooks = Array.isArray(json["hooks"]) ? json["hooks"].filter(isJsonObject) : [];
   return {
     manifest: textOf(json["manifest"]) ?? "",
-    hooks: hooks.map(hookOf),
+    hooks: objectsIn(json["hooks"]).map(hookOf),
     config: objectOf(json["config"]),
     chartVersion: textOf(chart["version"]),
     lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
@@ -109,16 +108,8 @@ async function unpack(bytes: Buffer): Promise<Buffer> {
   }
 }
 
-function objectOf(value: unknown): JsonObject {
-  return isJsonObject(value) ? value : {};
-}
-
 /** Go's zero time means that there is none. */
 function timeOf(value: unknown): number | undefined {
   const time = Date.parse(textOf(value) ?? "");
   return time > 0 ? time : undefined;
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
 }

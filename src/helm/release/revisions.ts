@@ -2,7 +2,7 @@
 
 import { isLater } from "../../kube/index.ts";
 import type { WatchedObject } from "../../kube/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { objectOf } from "../../model/index.ts";
 
 /** One revision of a release, from the labels of its Secret alone. */
 export interface ReleaseMeta {
@@ -158,7 +158,7 @@ export class Revisions {
 /** What the labels of a Secret say; undefined where it is none of a release. */
 export function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   const { name: secret, uid = "", resourceVersion = "", labels: found } = object.metadata;
-  const labels = (isJsonObject(found) ? found : {}) as Record<string, string>;
+  const labels = objectOf(found) as Record<string, string>;
   const { name, version, status } = labels;
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
   const revision = Number(version);

@@ -1,6 +1,6 @@
 /** Chooses the part of a section that the config schema judges. */
 
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { member, setMember } from "../merge.ts";
 import { compilePattern } from "../schema/pattern.ts";
@@ -71,7 +71,7 @@ function isForeign(parent: PartNode, child: PartNode): boolean {
 function describing(schema: JsonObject, key: string): JsonObject[] {
   const { properties, patternProperties, additionalProperties } = schema;
   const found = isJsonObject(properties) ? [member(properties, key)] : [];
-  for (const [pattern, below] of Object.entries(isJsonObject(patternProperties) ? patternProperties : {})) {
+  for (const [pattern, below] of Object.entries(objectOf(patternProperties))) {
     if (compilePattern(pattern).test(key)) found.push(below);
   }
   const named = found.filter((each) => isJsonObject(each));

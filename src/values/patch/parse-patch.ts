@@ -1,7 +1,7 @@
 /** Reads the patch files of hooks (docs/VALUES.md, "Patches"). */
 
 import { DepthError, type JsonText, jsonTexts, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, textOf } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { PatchError } from "./patch.ts";
 import type { ParsedPatch, PatchOperation, PatchRules } from "./patch.ts";
@@ -45,7 +45,7 @@ function parseOne({ text, at }: JsonText): Json {
 function readOperation(raw: Json, warnings: string[]): PatchOperation {
   if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
   const path = pathOf(raw, "path", warnings);
-  const op = typeof raw["op"] === "string" ? raw["op"] : "";
+  const op = textOf(raw["op"]) ?? "";
   switch (op) {
     case "add":
     case "replace":

@@ -5,6 +5,7 @@ import type { ErrorObject, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
 import { parseDuration, pointerOf } from "../../lib/index.ts";
+import { textOf } from "../../model/index.ts";
 import type { Json, JsonObject, Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 
@@ -99,8 +100,7 @@ function compile(schema: JsonObject): ValidateFunction {
 }
 
 function param(error: ErrorObject, name: string): string | undefined {
-  const value: unknown = (error.params as Readonly<Record<string, unknown>>)[name];
-  return typeof value === "string" ? value : undefined;
+  return textOf((error.params as Readonly<Record<string, unknown>>)[name]);
 }
 
 function pathOf(error: ErrorObject): string {

@@ -1,6 +1,6 @@
 /** Fills in the defaults of a schema. */
 
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { member, setMember } from "../merge.ts";
 import { compilePattern } from "./pattern.ts";
@@ -54,7 +54,7 @@ class Filling {
     filled = Array.isArray(filled)
       ? this.#items(schema, filled, depth)
       : this.#members(schema, filled, depth);
-    for (const branch of listOf(schema["allOf"])) filled = this.fill(branch, filled, depth + 1);
+    for (const branch of objectsIn(schema["allOf"])) filled = this.fill(branch, filled, depth + 1);
     return filled;
   }
 
@@ -101,13 +101,9 @@ class Filling {
   }
 }
 
-function listOf(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
-}
-
 function schemasIn(value: Json | undefined): (readonly [string, JsonObject])[] {
   const found: (readonly [string, JsonObject])[] = [];
-  for (const [name, each] of Object.entries(isJsonObject(value) ? value : {})) {
+  for (const [name, each] of Object.entries(objectOf(value))) {
     if (isJsonObject(each)) found.push([name, each]);
   }
   return found;

@@ -2,7 +2,7 @@
 
 import { oneLine, pointerOf } from "../../lib/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { objectOf } from "../../model/index.ts";
 import { knowsFormat } from "./ajv.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, resolveRef, subSchemas } from "./schema-tree.ts";
@@ -47,7 +47,7 @@ function isEndless(root: JsonObject, schema: JsonObject, above: readonly JsonObj
 
 function patternsIn(schema: JsonObject): string[] {
   const { pattern, patternProperties } = schema;
-  const named = isJsonObject(patternProperties) ? Object.keys(patternProperties) : [];
+  const named = Object.keys(objectOf(patternProperties));
   return typeof pattern === "string" ? [pattern, ...named] : named;
 }
 

@@ -1,7 +1,7 @@
 /** Compiles the schemas of a module or of global values (docs/VALUES.md, "Schemas"). */
 
 import { digest } from "../../lib/index.ts";
-import { ProblemError, isJsonObject } from "../../model/index.ts";
+import { ProblemError, objectOf } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../../model/index.ts";
 import { metaProblems } from "./ajv.ts";
 import type { Violation } from "./ajv.ts";
@@ -127,8 +127,7 @@ function read(source: SchemaFile | undefined): Source | undefined {
 function extended(values: Source | undefined, config: Source | undefined): Source | undefined {
   const wish = values?.document["x-extend"];
   if (values === undefined || wish === undefined) return values;
-  const name = isJsonObject(wish) ? wish["schema"] : undefined;
-  if (name !== EXTENDS) throw extendProblem(values, `schema must be ${EXTENDS}`);
+  if (objectOf(wish)["schema"] !== EXTENDS) throw extendProblem(values, `schema must be ${EXTENDS}`);
   if (config === undefined) throw extendProblem(values, `${EXTENDS} does not exist beside it`);
   return { ...values, document: extend(values.document, config.document) };
 }
