@@ -25,3 +25,29 @@ export function objectsIn(value: unknown): JsonObject[] {
 export function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
+
+/** An own member; never one of a prototype. */
+export function member(value: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(value, key) ? value[key] : undefined;
+}
+
+/** Sets an own property, `__proto__` included. */
+export function setMember<T>(target: Record<string, T>, key: string, value: T): void {
+  if (key !== "__proto__") target[key] = value;
+  else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** What stands at the end of a path through maps and lists. */
+export function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {
+  return path.reduce(childOf, value);
+}
+
+function childOf(value: Json | undefined, segment: string): Json | undefined {
+  if (Array.isArray(value)) return isIndex(segment) ? value[Number(segment)] : undefined;
+  return isJsonObject(value) ? member(value, segment) : undefined;
+}
+
+/** Whether a segment of a path can be the index of an item in a list. */
+export function isIndex(segment: string): boolean {
+  return /^(?:0|[1-9]\d*)$/.test(segment);
+}

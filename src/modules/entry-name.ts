@@ -1,6 +1,6 @@
 /** What the name of a directory says: order and name of a module, and whether it can be one. */
 
-import { camelCase } from "../lib/index.ts";
+import { camelCase } from "../model/index.ts";
 import { SETTINGS } from "../values/index.ts";
 
 /** Order and name of a module, taken from the name of its directory or symlink. */

@@ -3,7 +3,7 @@
  * and the sub-command `plan` decide it here.
  */
 
-import { camelCase } from "../lib/index.ts";
+import { camelCase } from "../model/index.ts";
 import type { Limit } from "../lib/index.ts";
 import type { Module, Problem } from "../model/index.ts";
 import { brokenFiles, invalidValues, newModuleRecord, problemOf } from "../state/index.ts";

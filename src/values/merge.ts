@@ -1,18 +1,7 @@
 /** Merges maps without changing them. */
 
-import { isJsonObject } from "../model/index.ts";
+import { isJsonObject, member, setMember } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
-
-/** Sets an own property, `__proto__` included. */
-export function setMember(target: JsonObject, key: string, value: Json): void {
-  if (key !== "__proto__") target[key] = value;
-  else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-}
-
-/** An own member; never one of a prototype. */
-export function member(value: JsonObject, key: string): Json | undefined {
-  return Object.hasOwn(value, key) ? value[key] : undefined;
-}
 
 /**
  * `upper` over `lower`: maps merge, everything else is replaced, lists and null included.

@@ -1,11 +1,11 @@
 /** Tells which layer set a value (`module values --explain`). */
 
 import { canonicalJson, isAtOrBelow, pointerOf, segmentsOf } from "../lib/index.ts";
-import { isJsonObject } from "../model/index.ts";
+import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Section } from "../model/index.ts";
 import { effective } from "./layers.ts";
 import type { SectionInput } from "./layers.ts";
-import { member, mergeLayers } from "./merge.ts";
+import { mergeLayers } from "./merge.ts";
 import type { PatchOperation } from "./patch/patch.ts";
 
 /** Names of layers as people read them, strongest last. */
@@ -107,9 +107,7 @@ function same(left: Json | undefined, right: Json | undefined): boolean {
 }
 
 function at(value: Json, path: string): Json | undefined {
-  let found: Json | undefined = value;
-  for (const segment of segmentsOf(path)) found = isJsonObject(found) ? member(found, segment) : undefined;
-  return found;
+  return valueAt(value, segmentsOf(path));
 }
 
 function* leaves(value: Json, path = ""): Generator<readonly [string, Json]> {

@@ -1,7 +1,7 @@
 /** The digest of everything that a release is made from (docs/CONTRACT.md, "Labels and annotations"). */
 
 import { canonicalJson, digest } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { mentionsLookup } from "./chart.ts";
 import type { Chart } from "./chart.ts";
@@ -39,17 +39,9 @@ export async function inputsDigest(inputs: Inputs): Promise<string> {
 function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
   if (chart.reach.dynamic) return global ?? null;
   const reached: JsonObject = {};
-  for (const path of [...chart.reach.globals].sort()) reached[path] = at(global, path.split(".")) ?? null;
+  for (const path of [...chart.reach.globals].sort())
+    reached[path] = valueAt(global, path.split(".")) ?? null;
   return reached;
-}
-
-function at(value: Json | undefined, path: readonly string[]): Json | undefined {
-  let here = value;
-  for (const key of path) {
-    if (!isJsonObject(here)) return undefined;
-    here = here[key];
-  }
-  return here;
 }
 
 /**

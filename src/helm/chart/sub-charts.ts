@@ -3,7 +3,7 @@
 import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { objectOf, objectsIn, textOf } from "../../model/index.ts";
+import { objectOf, objectsIn, textOf, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { merge } from "../../values/index.ts";
 import { readMap } from "./chart-files.ts";
@@ -82,15 +82,11 @@ function completed(subCharts: readonly SubChart[], values: JsonObject): JsonObje
 
 /** The first condition that values answer with a boolean decides, else tags; without any of them it is on. */
 function isOn({ condition, tags }: Use, values: JsonObject): boolean {
-  const answers = condition.split(",").map((path) => at(values, path.trim().split(".")));
+  const answers = condition.split(",").map((path) => valueAt(values, path.trim().split(".")));
   const answer = answers.find((each) => typeof each === "boolean");
   if (answer !== undefined) return answer;
   const told = tags.map((tag) => objectOf(values["tags"])[tag]);
   return told.includes(true) || !told.includes(false);
-}
-
-function at(values: Json | undefined, [key, ...rest]: readonly string[]): Json | undefined {
-  return key === undefined ? values : at(objectOf(values)[key], rest);
 }
 
 function over(defaults: JsonObject, given: JsonObject): JsonObject {

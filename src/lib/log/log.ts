@@ -6,7 +6,7 @@ import { KnownSecrets } from "../redact/known-secrets.ts";
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export const LOG_TYPES = ["text", "json", "color"] as const;
-export type LogType = (typeof LOG_TYPES)[number];
+type LogType = (typeof LOG_TYPES)[number];
 
 /** Keys that go with a log line: ids, names, counts. Never values of a user's secrets. */
 export type LogFields = Readonly<Record<string, unknown>>;

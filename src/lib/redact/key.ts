@@ -1,5 +1,6 @@
 /** What the name of a key says of its value. */
 
+import { Memo } from "../memo.ts";
 import {
   CHOOSES,
   FILLERS,
@@ -23,20 +24,13 @@ export type Says = "secret" | "likely" | "keyName" | "about" | "plain";
 
 /** Keys that say too little alone. */
 const COMPLETED = /^[^a-z0-9]*(?:keys?|auth|cert|string|url|id|hash|secret|community)[^a-z0-9]*$/i;
-const MOST_JUDGED = 10_000;
 /** Values have few distinct keys and many of each. */
-const JUDGED = new Map<string, Says>();
+const judged = new Memo<Says>(10_000);
 
 /** What `key` says of its value; `parent` is the key above it, which completes keys like `key` and `url`. */
 export function judgeKey(key: string, parent = ""): Says {
   const id = COMPLETED.test(key) ? `${parent}\0${key}` : key;
-  let known = JUDGED.get(id);
-  if (known === undefined) {
-    known = judge(key, parent);
-    if (JUDGED.size >= MOST_JUDGED) JUDGED.clear();
-    JUDGED.set(id, known);
-  }
-  return known;
+  return judged.get(id, () => judge(key, parent));
 }
 
 /** True when a value under this key must not be shown: passwords, tokens, keys, certificates and the like. */

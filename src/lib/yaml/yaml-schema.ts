@@ -11,6 +11,8 @@ import {
   strTag,
 } from "js-yaml";
 
+import { setMember } from "../../model/index.ts";
+
 const TRUE = new Set(["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"]);
 const FALSE = new Set(["n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"]);
 const NULL = new Set(["", "~", "null", "Null", "NULL"]);
@@ -82,12 +84,6 @@ function keyText(key: unknown): string | undefined {
   return typeof key === "number" || typeof key === "boolean" ? String(key) : undefined;
 }
 
-/** Sets an own property, `__proto__` included. */
-function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
-  if (key !== "__proto__") target[key] = value;
-  else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-}
-
 /** Called with each key that is there already: the only way to learn of duplicates from the parser. */
 export interface OverwriteCounter {
   count: number;
@@ -105,7 +101,7 @@ function mapTag(
       const text = keyText(key);
       if (text === undefined) return "a key must be a string, a number or a boolean";
       if (Object.hasOwn(carrier, text)) overwrites.count++;
-      setOwn(carrier, text, value);
+      setMember(carrier, text, value);
       return "";
     },
     has: (carrier, key) => Object.hasOwn(carrier, keyText(key) ?? ""),

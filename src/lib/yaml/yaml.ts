@@ -13,9 +13,9 @@ import {
 import type { Json } from "../../model/index.ts";
 import { DepthError, MAX_DEPTH } from "../depth.ts";
 import { oneLine } from "../error-text.ts";
+import { duplicateKeys, firstDocument, type YamlEvent } from "./yaml-keys.ts";
 import { KUBERNETES_SCHEMA, NOT_IN_JSON, WRITING_SCHEMA, overwrites } from "./yaml-schema.ts";
 
-type Event = ReturnType<typeof parseEvents>[number];
 type ScalarEvent = Parameters<typeof getScalarValue>[1];
 
 const MAX_MERGED_KEYS = 100_000;
@@ -54,7 +54,7 @@ export interface ParsedYaml {
  * Throws YamlError.
  */
 export function parseYaml(text: string, file: string): ParsedYaml {
-  let events: Event[] = [];
+  let events: YamlEvent[] = [];
   try {
     overwrites.count = 0;
     events = firstDocument(parseEvents(text, { maxDepth: MAX_DEPTH + 1 }));
@@ -81,7 +81,7 @@ export function toYaml(value: Json): string {
   return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
 }
 
-function toYamlError(error: unknown, events: readonly Event[], text: string): YamlError {
+function toYamlError(error: unknown, events: readonly YamlEvent[], text: string): YamlError {
   if (error instanceof YamlError) return error;
   if (!(error instanceof YAMLException)) return new YamlError(oneLine(error), positionOfMisfit(events, text));
   const { mark } = error;
@@ -100,7 +100,7 @@ function unquoted(reason: string): string {
 }
 
 /** Where the first plain scalar stands that JSON cannot express. */
-function positionOfMisfit(events: readonly Event[], text: string): Position {
+function positionOfMisfit(events: readonly YamlEvent[], text: string): Position {
   const misfit = events.find((event) => event.type === EVENT_ID.SCALAR && isMisfit(event, text));
   const before = text.slice(0, misfit?.type === EVENT_ID.SCALAR ? misfit.valueStart : 0).split("\n");
   return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
@@ -108,11 +108,6 @@ function positionOfMisfit(events: readonly Event[], text: string): Position {
 
 function isMisfit(event: ScalarEvent, text: string): boolean {
   return event.style === SCALAR_STYLE.PLAIN && NOT_IN_JSON.test(getScalarValue(text, event));
-}
-
-function firstDocument(events: Event[]): Event[] {
-  const second = events.findIndex((event, index) => index > 0 && event.type === EVENT_ID.DOCUMENT);
-  return second < 0 ? events : events.slice(0, second);
 }
 
 interface Weight {
@@ -149,55 +144,4 @@ function bounded(weight: Weight, depth: number): Weight {
 
 function tooMuch(reason: string): YamlError {
   return new YamlError(reason, { line: 1, column: 1 });
-}
-
-interface Frame {
-  /** Undefined for sequences; for mappings the keys seen so far. */
-  readonly keys: Map<string, number> | undefined;
-  expectsKey: boolean;
-}
-
-/** Walks over the parser's events and tracks the line; positions only grow. */
-class KeyWalk {
-  readonly #text: string;
-  readonly #frames: Frame[] = [];
-  #line = 1;
-  #at = 0;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  /** Takes one event; returns what is wrong when it is a key that was there before. */
-  visit(event: Event): string | undefined {
-    if (event.type === EVENT_ID.POP) {
-      this.#frames.pop();
-      return undefined;
-    }
-    const frame = this.#frames.at(-1);
-    const isKey = frame?.keys !== undefined && frame.expectsKey;
-    if (frame !== undefined) frame.expectsKey = !frame.expectsKey;
-    if (event.type !== EVENT_ID.SCALAR && event.type !== EVENT_ID.ALIAS) this.#frames.push(frameOf(event));
-    return isKey && event.type === EVENT_ID.SCALAR ? this.#note(frame.keys, event) : undefined;
-  }
-
-  #note(keys: Map<string, number>, event: ScalarEvent): string | undefined {
-    const key = getScalarValue(this.#text, event);
-    if (key === "<<") return undefined;
-    for (; this.#at < event.valueStart; this.#at++) if (this.#text[this.#at] === "\n") this.#line++;
-    const first = keys.get(key);
-    keys.set(key, this.#line);
-    if (first === undefined) return undefined;
-    return `line ${this.#line}: key "${key}" was already set in line ${first}; the last one wins`;
-  }
-}
-
-function frameOf(event: Event): Frame {
-  return { keys: event.type === EVENT_ID.MAPPING ? new Map<string, number>() : undefined, expectsKey: true };
-}
-
-function duplicateKeys(events: readonly Event[], text: string, file: string): string[] {
-  const walk = new KeyWalk(text);
-  const warnings = events.map((event) => walk.visit(event)).filter((warning) => warning !== undefined);
-  return warnings.map((warning) => `${file}: ${warning}`);
 }

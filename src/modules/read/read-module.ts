@@ -2,8 +2,8 @@
 
 import { join } from "node:path";
 
-import { camelCase, parseYaml, YamlError } from "../../lib/index.ts";
-import { describeProblem, isJsonObject, ProblemError } from "../../model/index.ts";
+import { parseYaml, YamlError } from "../../lib/index.ts";
+import { ProblemError, camelCase, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { ChartKind, JsonObject, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
 import { parseModuleValues } from "../../values/index.ts";
 import type { ModuleValues } from "../../values/index.ts";

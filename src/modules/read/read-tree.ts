@@ -1,8 +1,8 @@
 /** Reads the modules directories and the global hooks directory into a tree. */
 
-import { breathe, camelCase, systemClock } from "../../lib/index.ts";
+import { breathe, systemClock } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import { describeProblem, ProblemError } from "../../model/index.ts";
+import { ProblemError, camelCase, describeProblem } from "../../model/index.ts";
 import type { Module, Problem, Tree } from "../../model/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import { commonOf, mergeGlobals, placeIn, readCommonFiles } from "../common-values.ts";

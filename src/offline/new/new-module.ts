@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, wr
 import { dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
-import { camelCase, toYaml } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
+import { toYaml } from "../../lib/index.ts";
+import { ProblemError, camelCase } from "../../model/index.ts";
 import { openChart, refuseName, splitEntryName } from "../../modules/index.ts";
 import { archivesIn, lintDirs } from "../lint.ts";
 import { scoped } from "../surroundings.ts";

@@ -1,8 +1,7 @@
 /** Chooses the part of a section that the config schema judges. */
 
-import { isJsonObject, objectOf } from "../../model/index.ts";
+import { isJsonObject, objectOf, member, setMember } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { member, setMember } from "../merge.ts";
 import { compilePattern } from "../schema/pattern.ts";
 import { sameValue } from "../schema/schema-tree.ts";
 

@@ -1,10 +1,10 @@
 /** What a hook's config patch writes into the ConfigMap or the overlay. */
 
 import { YamlError, canonicalJson, parseYaml, toYaml } from "../../lib/index.ts";
-import { GLOBAL, ProblemError, isJsonObject } from "../../model/index.ts";
+import { GLOBAL, ProblemError, isJsonObject, member, setMember } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
 import { applyPatch } from "../patch/apply-patch.ts";
-import { member, merge, setMember } from "../merge.ts";
+import { merge } from "../merge.ts";
 import type { PatchOperation } from "../patch/patch.ts";
 import { readSection, yamlProblem } from "../static-values.ts";
 

@@ -3,9 +3,8 @@
 import jsonPatch from "fast-json-patch";
 
 import { canonicalJson, DepthError, isTooDeep, pointerOf, segmentsOf } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isIndex, isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
-import { member, setMember } from "../merge.ts";
 import { PatchError } from "./patch.ts";
 import type { PatchOperation } from "./patch.ts";
 
@@ -116,16 +115,14 @@ class PatchedDocument {
   }
 
   get(segments: readonly string[]): Json | undefined {
-    let value: Json | undefined = this.root;
-    for (const segment of segments) value = childOf(value, segment);
-    return value;
+    return valueAt(this.root, segments);
   }
 
   /** Copies every container above `segments` that is not a copy already. */
   open(segments: readonly string[]): void {
     let parent: Container = this.root;
     for (const segment of segments.slice(0, -1)) {
-      const child: Json | undefined = childOf(parent, segment);
+      const child: Json | undefined = valueAt(parent, [segment]);
       if (!isContainer(child)) return;
       const copy: Container = this.#own.has(child) ? child : copyOf(child);
       this.#own.add(copy);
@@ -240,17 +237,8 @@ function sizeOf(value: Json | undefined): number {
   return JSON.stringify(value)?.length ?? 0;
 }
 
-function isIndex(segment: string): boolean {
-  return /^(?:0|[1-9]\d*)$/.test(segment);
-}
-
 function isContainer(value: Json | undefined): value is Container {
   return typeof value === "object" && value !== null;
-}
-
-function childOf(value: Json | undefined, segment: string): Json | undefined {
-  if (Array.isArray(value)) return isIndex(segment) ? value[Number(segment)] : undefined;
-  return isJsonObject(value) ? member(value, segment) : undefined;
 }
 
 function putChild(parent: Container, segment: string, child: Json): void {

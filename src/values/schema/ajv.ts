@@ -4,7 +4,7 @@ import { Ajv } from "ajv";
 import type { ErrorObject, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
-import { parseDuration, pointerOf } from "../../lib/index.ts";
+import { Memo, parseDuration, pointerOf } from "../../lib/index.ts";
 import { textOf } from "../../model/index.ts";
 import type { Json, JsonObject, Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
@@ -67,19 +67,11 @@ export function metaProblems(schema: JsonObject, file: string): Problem[] {
   }));
 }
 
-const MOST_KEPT = 5000;
-const kept = new Map<string, Check>();
+const checks = new Memo<Check>(5000);
 
 /** The whole schema, compiled when it is first used; equal schemas share one. */
 export function ajvCheck(schema: JsonObject): Check {
-  const id = JSON.stringify(schema);
-  let check = kept.get(id);
-  if (check === undefined) {
-    check = compiledLate(schema);
-    if (kept.size >= MOST_KEPT) kept.clear();
-    kept.set(id, check);
-  }
-  return check;
+  return checks.get(JSON.stringify(schema), () => compiledLate(schema));
 }
 
 function compiledLate(schema: JsonObject): Check {

@@ -1,8 +1,7 @@
 /** Fills in the defaults of a schema. */
 
-import { isJsonObject, objectOf, objectsIn } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, member, setMember } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { member, setMember } from "../merge.ts";
 import { compilePattern } from "./pattern.ts";
 import { resolveRef, subSchemas } from "./schema-tree.ts";
 

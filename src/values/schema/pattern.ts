@@ -2,7 +2,7 @@
 
 import { RE2JS } from "re2js";
 
-import { oneLine } from "../../lib/index.ts";
+import { Memo, oneLine } from "../../lib/index.ts";
 
 /** A compiled regular expression of a schema. */
 export interface Pattern {
@@ -12,22 +12,17 @@ export interface Pattern {
   toString(): string;
 }
 
-const MOST_KEPT = 5000;
-const kept = new Map<string, Pattern>();
+const compiled = new Memo<Pattern>(5000);
 
 /**
  * Compiles `pattern`, in the syntax of RE2 (schemas were written for Go): no pattern can stall the operator. Throws
  * SyntaxError for what RE2 refuses.
  */
 export function compilePattern(pattern: string): Pattern {
-  let compiled = kept.get(pattern);
-  if (compiled === undefined) {
+  return compiled.get(pattern, () => {
     const program = parse(pattern);
-    compiled = { test: (text) => program.matcher(text).find(), toString: () => pattern };
-    if (kept.size >= MOST_KEPT) kept.clear();
-    kept.set(pattern, compiled);
-  }
-  return compiled;
+    return { test: (text) => program.matcher(text).find(), toString: () => pattern };
+  });
 }
 
 function parse(pattern: string): RE2JS {

@@ -1,9 +1,8 @@
 /** Walks over the schemas of a document. */
 
 import { pointerOf, segmentsOf } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { member, setMember } from "../merge.ts";
 
 /**
  * How a sub-schema belongs to its parent: `part` describes a member or an item of the value, `same` the same value
@@ -94,14 +93,8 @@ function withChild(container: Json | undefined, name: string, child: JsonObject)
 export function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
   if (ref === "#") return root;
   if (!ref.startsWith("#/")) return undefined;
-  let found: Json | undefined = root;
-  for (const segment of segmentsOf(decodeURI(ref.slice(1)))) found = step(found, segment);
+  const found = valueAt(root, segmentsOf(decodeURI(ref.slice(1))));
   return isJsonObject(found) ? found : undefined;
-}
-
-function step(value: Json | undefined, segment: string): Json | undefined {
-  if (Array.isArray(value)) return value[Number(segment)];
-  return isJsonObject(value) ? member(value, segment) : undefined;
 }
 
 /** The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. */

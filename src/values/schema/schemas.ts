@@ -1,6 +1,6 @@
 /** Compiles the schemas of a module or of global values (docs/VALUES.md, "Schemas"). */
 
-import { digest } from "../../lib/index.ts";
+import { Memo, digest } from "../../lib/index.ts";
 import { ProblemError, objectOf } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../../model/index.ts";
 import { metaProblems } from "./ajv.ts";
@@ -35,9 +35,8 @@ export interface Schemas {
   readonly warnings: readonly string[];
 }
 
-const MOST_KEPT = 5000;
 const EXTENDS = "config-values.yaml";
-const kept = new Map<string, Schemas>();
+const compiled = new Memo<Schemas>(5000);
 
 /**
  * Reads and checks schema files; equal texts share one result. Throws ProblemError with file and path for YAML that
@@ -57,14 +56,8 @@ export function compileSchemas(files: SchemaFiles): Schemas {
 const ofFiles = new WeakMap<SchemaFiles, Schemas>();
 
 function compileOnce(files: SchemaFiles): Schemas {
-  const id = digest(...[files.config, files.values].flatMap((each) => [each?.file ?? "", each?.text ?? ""]));
-  let schemas = kept.get(id);
-  if (schemas === undefined) {
-    schemas = compile(files);
-    if (kept.size >= MOST_KEPT) kept.clear();
-    kept.set(id, schemas);
-  }
-  return schemas;
+  const texts = [files.config, files.values].flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
+  return compiled.get(digest(...texts), () => compile(files));
 }
 
 /** One file as read. */

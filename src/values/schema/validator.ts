@@ -2,10 +2,9 @@
 
 import { pointerOf } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, member } from "../../model/index.ts";
 import { MISSING, UNDECLARED, ajvCheck } from "./ajv.ts";
 import type { Check, Violation } from "./ajv.ts";
-import { member } from "../merge.ts";
 import { allSchemas } from "./schema-tree.ts";
 
 /** Checks a value; results are kept for as long as the value exists. */
