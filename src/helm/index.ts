@@ -21,12 +21,5 @@ export { purgeList, type PurgeInput } from "./release/purge-list.ts";
 export { renderOffline } from "./preview.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
-export type { UpcomingModule } from "./ahead/ahead.ts";
 export { Releases } from "./release/releases.ts";
-export type {
-  HelmInput,
-  ReconcileRequest,
-  Release,
-  ReleaseOutcome,
-  ReleasesOptions,
-} from "./release/releases.ts";
+export type { HelmInput, Release, ReleaseOutcome, ReleasesOptions } from "./release/releases.ts";

@@ -1,29 +1,11 @@
 /** The metrics that hooks make (docs/METRICS.md, "Metrics of hooks"). */
 
-import { describeFamilies } from "./exposition.ts";
+import type { MetricOperation } from "../hooks/index.ts";
 
-/** One line of a hook's METRICS_PATH file, parsed. */
-export interface HookMetricOperation {
-  readonly action: "add" | "set" | "observe" | "expire";
-  /** Absent only with `expire`. */
-  readonly name?: string | undefined;
-  readonly value?: number | undefined;
-  readonly buckets?: readonly number[] | undefined;
-  readonly labels?: Readonly<Record<string, string>> | undefined;
-  readonly group?: string | undefined;
-}
-
-/** The hook that wrote it. */
+/** The hook that made a series. */
 export interface HookMetricOwner {
   readonly hook: string;
   readonly module?: string | undefined;
-}
-
-export interface HookMetricsOptions {
-  /** Replaces `{PREFIX}` in a name. */
-  readonly prefix: string;
-  /** Whether this hook still exists. */
-  readonly exists?: (owner: HookMetricOwner) => boolean;
 }
 
 /** Operations that cannot be applied; nothing of their file was applied. */
@@ -34,9 +16,10 @@ export class HookMetricError extends Error {
   }
 }
 
-export type FamilyType = "counter" | "gauge" | "histogram";
+/** An operation that writes, with its final name. */
+type Write = Exclude<MetricOperation, { action: "expire" }>;
 
-export interface HookSeries {
+interface HookSeries {
   readonly labels: Readonly<Record<string, string>>;
   readonly owner: HookMetricOwner;
   readonly group: string | undefined;
@@ -48,102 +31,103 @@ export interface HookSeries {
   count: number;
 }
 
-export interface HookFamily {
+interface HookFamily {
   readonly name: string;
   readonly type: FamilyType;
   readonly series: Map<string, HookSeries>;
 }
 
-const TYPES: Readonly<Record<Exclude<HookMetricOperation["action"], "expire">, FamilyType>> = {
-  add: "counter",
-  set: "gauge",
-  observe: "histogram",
-};
-const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
-const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
+const TYPES = { add: "counter", set: "gauge", observe: "histogram" } as const;
+type FamilyType = (typeof TYPES)[Write["action"]];
 
-/** An operation that writes, with its final name. */
-type Write = HookMetricOperation & {
-  readonly action: keyof typeof TYPES;
-  readonly name: string;
-  readonly value: number;
-};
+const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 
 /**
- * The metrics of hooks, at `/metrics/hooks`. Names are the hooks' own. Metrics of a group are replaced by each run
- * that names the group; all others accumulate over runs. The labels `hook` and `module` name who made them.
+ * The metrics of hooks, at `/metrics/hooks`. Names are the hooks' own, with `prefix` for `{PREFIX}`. Metrics of a
+ * group are replaced by each run that names the group; all others accumulate over runs. The labels `hook` and
+ * `module` name who made them.
  */
 export class HookMetrics {
   readonly #prefix: string;
   readonly #exists: (owner: HookMetricOwner) => boolean;
   readonly #families = new Map<string, HookFamily>();
 
-  constructor({ prefix, exists = () => true }: HookMetricsOptions) {
+  /** `exists` tells whether a hook does still. */
+  constructor(prefix: string, exists: (owner: HookMetricOwner) => boolean) {
     this.#prefix = prefix;
     this.#exists = exists;
   }
 
   /** Applies what one run of a hook left: all of it, or nothing (throws HookMetricError). */
-  apply(operations: readonly HookMetricOperation[], owner: HookMetricOwner): void {
+  apply(operations: readonly MetricOperation[], owner: HookMetricOwner): void {
     const groups = new Set(operations.flatMap(({ group }) => group ?? []));
+    const named = operations.map((operation) => this.#named(operation));
     const types = new Map<string, FamilyType>();
-    const checked = operations.map((operation) => this.#check(operation, groups, types));
+    for (const operation of named) if (operation.action !== "expire") this.#check(operation, groups, types);
     this.#remove((series) => series.group !== undefined && groups.has(series.group));
-    for (const operation of checked) this.#perform(operation, owner);
+    for (const operation of named) {
+      if (operation.action !== "expire") this.#write(operation, owner);
+      // With a group all of it went already; without one, what this hook accumulated goes.
+      else if (operation.group === undefined) this.#expire(operation.name, owner);
+    }
   }
 
   /** The text that Prometheus reads, without the metrics of hooks that are gone. */
   text(): string {
     this.#remove(({ owner }) => !this.#exists(owner));
-    return describeFamilies(this.#families.values());
+    const sorted = [...this.#families.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return sorted.map(describeFamily).join("");
+  }
+
+  #named(operation: MetricOperation): MetricOperation {
+    if (operation.name === undefined) return operation;
+    const name = operation.name.replaceAll("{PREFIX}", this.#prefix);
+    if (!NAME.test(name)) throw new HookMetricError(`"${name}" is no name for a metric`);
+    return { ...operation, name } as MetricOperation;
   }
 
   #check(
-    operation: HookMetricOperation,
+    { action, name, value, labels }: Write,
     groups: ReadonlySet<string>,
     types: Map<string, FamilyType>,
-  ): HookMetricOperation {
-    if (operation.action === "expire") return operation;
-    const write = settle(operation, this.#prefix);
-    const type = TYPES[write.action];
-    const inUse = types.get(write.name) ?? this.#typeWithout(write.name, groups);
-    if (inUse !== undefined && inUse !== type) {
-      throw new HookMetricError(
-        `metric ${write.name} is a ${inUse} already, "${write.action}" makes a ${type}`,
-      );
-    }
-    types.set(write.name, type);
-    return write;
+  ): void {
+    // A number in JSON may be too large for one.
+    if (!Number.isFinite(value)) throw new HookMetricError(`metric ${name}: a value is needed`);
+    if (action === "observe" && Object.hasOwn(labels, "le"))
+      throw new HookMetricError(`metric ${name}: the label "le" is the histogram's own`);
+    const type = TYPES[action];
+    const inUse = types.get(name) ?? this.#typeWithout(name, groups) ?? type;
+    types.set(name, type);
+    if (inUse !== type)
+      throw new HookMetricError(`metric ${name} is a ${inUse} already, "${action}" makes a ${type}`);
   }
 
   /** The type of a name, as far as series outside these groups fix it. */
   #typeWithout(name: string, groups: ReadonlySet<string>): FamilyType | undefined {
-    const family = this.#families.get(name);
-    for (const { group } of family?.series.values() ?? []) {
-      if (group === undefined || !groups.has(group)) return family?.type;
-    }
-    return undefined;
+    const { type, series } = this.#families.get(name) ?? {};
+    const stays = ({ group }: HookSeries): boolean => group === undefined || !groups.has(group);
+    return series?.values().some(stays) === true ? type : undefined;
   }
 
-  #perform(operation: HookMetricOperation, owner: HookMetricOwner): void {
-    if (isWrite(operation)) return this.#write(operation, owner);
-    // With a group all of it went already; without one, what this hook accumulated goes.
-    if (operation.group !== undefined) return;
-    const { name } = operation;
-    this.#remove((series, family) => {
-      return isFrom(series, owner) && series.group === undefined && (name === undefined || family === name);
+  #expire(name: string | undefined, { hook, module }: HookMetricOwner): void {
+    this.#remove(({ owner, group }, family) => {
+      // Two modules may have hooks of the same name.
+      const isOwn = owner.hook === hook && owner.module === module;
+      return isOwn && group === undefined && (name === undefined || family === name);
     });
   }
 
   #write(write: Write, owner: HookMetricOwner): void {
     const { hook, module } = owner;
+    const { group } = write;
     const labels = { ...write.labels, hook, ...(module === undefined ? {} : { module }) };
     const family = this.#family(write.name, TYPES[write.action]);
     const key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
     const old = family.series.get(key);
-    const buckets = write.buckets ?? [];
-    const kept = old !== undefined && old.group === write.group && same(old.buckets, buckets);
-    const series = kept ? old : fresh({ labels, owner, group: write.group, buckets });
+    const buckets = write.action === "observe" ? write.buckets : [];
+    const isKept = old !== undefined && old.group === group && same(old.buckets, buckets);
+    const counts = buckets.map(() => 0);
+    const series = isKept ? old : { labels, owner, group, buckets, counts, value: 0, count: 0 };
     family.series.set(key, series);
     update(series, write);
   }
@@ -164,54 +148,6 @@ export class HookMetrics {
   }
 }
 
-/** Two modules may have hooks of the same name. */
-function isFrom({ owner }: HookSeries, { hook, module }: HookMetricOwner): boolean {
-  return owner.hook === hook && owner.module === module;
-}
-
-function isWrite(operation: HookMetricOperation): operation is Write {
-  return operation.action !== "expire";
-}
-
-function settle(operation: HookMetricOperation, prefix: string): Write {
-  const { action, value } = operation;
-  const name = nameOf(operation, prefix);
-  if (action === "expire" || value === undefined || !Number.isFinite(value)) {
-    throw new HookMetricError(`metric ${name}: a value is needed`);
-  }
-  if (action === "add" && value < 0) {
-    throw new HookMetricError(`metric ${name}: a counter cannot go down by ${value}`);
-  }
-  return {
-    ...operation,
-    action,
-    name,
-    value,
-    buckets: action === "observe" ? bucketsOf(operation, name) : [],
-  };
-}
-
-function nameOf({ name: given = "", labels = {} }: HookMetricOperation, prefix: string): string {
-  const name = given.replaceAll("{PREFIX}", prefix);
-  if (!NAME.test(name)) throw new HookMetricError(`"${name}" is no name for a metric`);
-  for (const label of Object.keys(labels)) {
-    if (!LABEL.test(label)) throw new HookMetricError(`metric ${name}: "${label}" is no name for a label`);
-  }
-  return name;
-}
-
-function bucketsOf({ buckets = [], labels }: HookMetricOperation, name: string): readonly number[] {
-  if (labels !== undefined && Object.hasOwn(labels, "le")) {
-    throw new HookMetricError(`metric ${name}: the label "le" is the histogram's own`);
-  }
-  if (buckets.length === 0) throw new HookMetricError(`metric ${name}: "observe" needs buckets`);
-  return [...new Set(buckets)].sort((a, b) => a - b);
-}
-
-function fresh(spec: Pick<HookSeries, "labels" | "owner" | "group" | "buckets">): HookSeries {
-  return { ...spec, value: 0, counts: spec.buckets.map(() => 0), count: 0 };
-}
-
 function update(series: HookSeries, { action, value }: Write): void {
   series.value = action === "set" ? value : series.value + value;
   if (action !== "observe") return;
@@ -223,4 +159,32 @@ function update(series: HookSeries, { action, value }: Write): void {
 
 function same(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((value, place) => value === b[place]);
+}
+
+/** A family in Prometheus' text format: all its series have the same labels; one that a series lacks is empty. */
+function describeFamily(family: HookFamily): string {
+  const { name, type, series } = family;
+  const labels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
+  const names = [...labels].sort();
+  const lines = [...series.values()].flatMap((one) => linesOf(family, one, names));
+  return `# HELP ${name} ${name}\n# TYPE ${name} ${type}\n${lines.join("\n")}\n`;
+}
+
+function linesOf({ name, type }: HookFamily, series: HookSeries, names: readonly string[]): string[] {
+  const labels = names.map((label) => `${label}="${escape(series.labels[label] ?? "")}"`).join(",");
+  if (type !== "histogram") return [`${name}{${labels}} ${series.value}`];
+  const { buckets, counts, count, value } = series;
+  const limits = [...buckets.map(String), "+Inf"];
+  return [
+    ...limits.map((limit, place) => `${name}_bucket{${labels},le="${limit}"} ${counts[place] ?? count}`),
+    `${name}_sum{${labels}} ${value}`,
+    `${name}_count{${labels}} ${count}`,
+  ];
+}
+
+function escape(value: string): string {
+  return value
+    .replaceAll("\\", String.raw`\\`)
+    .replaceAll('"', String.raw`\"`)
+    .replaceAll("\n", String.raw`\n`);
 }

@@ -2,7 +2,7 @@
 
 import { allBindings, hookActivation } from "../bindings/index.ts";
 import type { HookMetricOwner } from "./hook-metrics.ts";
-import type { HookSample } from "./recorders/hook-recorder.ts";
+import type { HookSample } from "./hook-series.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";

@@ -1,54 +1,52 @@
 /** The operator's own metrics (docs/METRICS.md). */
 
-import { hookRecorder, type HookRecorder } from "./recorders/hook-recorder.ts";
-import { kubeRecorder, type KubeRecorder } from "./recorders/kube-recorder.ts";
-import { moduleRecorder, type ModuleRecorder } from "./recorders/module-recorder.ts";
-import { queueRecorder, type QueueRecorder } from "./recorders/queue-recorder.ts";
+import { KubeSeries, QueueSeries } from "./flow-series.ts";
+import { HookRunSeries } from "./hook-series.ts";
+import { ModuleSeries } from "./module-series.ts";
 import { SeriesRegistry } from "./registry.ts";
-
-/** The series at `/metrics`; times are in seconds. */
-export interface Metrics {
-  readonly contentType: string;
-  readonly modules: ModuleRecorder;
-  readonly hooks: HookRecorder;
-  readonly queues: QueueRecorder;
-  readonly kube: KubeRecorder;
-  /** Once every 10 s. */
-  tick(): void;
-  /** An internal error in a callback of `place`. */
-  internalError(place: string): void;
-  /** The text that Prometheus reads; calls the samplers first. */
-  text(): Promise<string>;
-  /**
-   * Calls `sample` before each scrape, so that gauges (queue lengths) are current. Returns a function that ends
-   * this.
-   */
-  beforeScrape(sample: () => void | Promise<void>): () => void;
-}
 
 const PLACES = ["http", "debug socket", "timer", "watch", "child", "uncaught"];
 
-/** The operator's series under a prefix (`--prometheus-metrics-prefix`), at zero where their labels are known. */
-export function createMetrics({ prefix }: { readonly prefix: string }): Metrics {
-  const registry = new SeriesRegistry(prefix);
-  for (const place of PLACES) registry.touch("internalErrors", { place });
-  const samplers = new Set<{ readonly sample: () => void | Promise<void> }>();
-  return {
-    contentType: registry.contentType,
-    modules: moduleRecorder(registry),
-    hooks: hookRecorder(registry),
-    queues: queueRecorder(registry),
-    kube: kubeRecorder(registry),
-    tick: () => registry.add("liveTicks", {}),
-    internalError: (place) => registry.add("internalErrors", { place }),
-    text: async () => {
-      for (const { sample } of samplers) await sample();
-      return registry.text();
-    },
-    beforeScrape: (sample) => {
-      const sampler = { sample };
-      samplers.add(sampler);
-      return () => void samplers.delete(sampler);
-    },
-  };
+/**
+ * The series at `/metrics`, with a prefix (`--prometheus-metrics-prefix`), at zero where their labels are known; times
+ * are in seconds.
+ */
+export class Metrics {
+  readonly #registry: SeriesRegistry;
+  readonly modules: ModuleSeries;
+  readonly hooks: HookRunSeries;
+  readonly queues: QueueSeries;
+  readonly kube: KubeSeries;
+  readonly #samplers: (() => void | Promise<void>)[] = [];
+
+  constructor(prefix: string) {
+    const registry = new SeriesRegistry(prefix);
+    for (const place of PLACES) registry.touch("internalErrors", { place });
+    this.#registry = registry;
+    this.modules = new ModuleSeries(registry);
+    this.hooks = new HookRunSeries(registry);
+    this.queues = new QueueSeries(registry);
+    this.kube = new KubeSeries(registry);
+  }
+
+  /** Once every 10 s. */
+  tick(): void {
+    this.#registry.add("liveTicks", {});
+  }
+
+  /** An internal error in a callback of `place`. */
+  internalError(place: string): void {
+    this.#registry.add("internalErrors", { place });
+  }
+
+  /** The text that Prometheus reads; calls the samplers first. */
+  async text(): Promise<string> {
+    for (const sample of this.#samplers) await sample();
+    return this.#registry.text();
+  }
+
+  /** Calls `sample` before each scrape, so that gauges (queue lengths) are current. */
+  beforeScrape(sample: () => void | Promise<void>): void {
+    this.#samplers.push(sample);
+  }
 }

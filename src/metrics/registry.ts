@@ -23,10 +23,6 @@ export class SeriesRegistry {
     collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
   }
 
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
   text(): Promise<string> {
     return this.#registry.metrics();
   }

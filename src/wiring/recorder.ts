@@ -36,7 +36,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     released(module, outcome) {
       announceRelease(announce, module, outcome);
       if (outcome?.recovered === true)
-        metrics.modules.helmFallback({ module, operation: "upgrade", errorType: "pending" });
+        metrics.modules.helmFallback({ module, operation: "upgrade", error_type: "pending" });
     },
     removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
     failed(module, reason, message) {

@@ -81,7 +81,7 @@ const adapters: readonly Face[] = [
       '{"name":"a","set":1e3,"group":"g","labels":{"x":"\\"\\n"}}',
     ],
     feed(input) {
-      const metrics = new HookMetrics({ prefix: "p_" });
+      const metrics = new HookMetrics("p_", () => true);
       metrics.apply(parseMetrics(input.toString()), { hook: "h" });
       metrics.text();
     },

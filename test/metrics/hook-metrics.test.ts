@@ -1,18 +1,14 @@
 import { beforeEach, describe, expect, test } from "vitest";
 
-import {
-  HookMetricError,
-  HookMetrics,
-  type HookMetricOperation,
-  type HookMetricOwner,
-} from "../../src/metrics/index.ts";
+import type { MetricOperation } from "../../src/hooks/index.ts";
+import { HookMetricError, HookMetrics, type HookMetricOwner } from "../../src/metrics/index.ts";
 
 let gone: string[] = [];
-let metrics = new HookMetrics({ prefix: "addon_operator_" });
+let metrics: HookMetrics;
 beforeEach(() => {
   gone = [];
   const exists = ({ hook, module }: HookMetricOwner): boolean => !gone.includes(`${hook} of ${module}`);
-  metrics = new HookMetrics({ prefix: "addon_operator_", exists });
+  metrics = new HookMetrics("addon_operator_", exists);
 });
 
 const HOOK = { hook: "a.sh" };
@@ -25,12 +21,26 @@ function samples(): string[] {
     .filter((line) => line !== "" && !line.startsWith("#"));
 }
 
-function add(name: string, value: number, more: Partial<HookMetricOperation> = {}): HookMetricOperation {
-  return { action: "add", name, value, ...more };
+/** What may be given beside name and value. */
+interface More {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly group?: string;
 }
 
-function set(name: string, value: number, more: Partial<HookMetricOperation> = {}): HookMetricOperation {
-  return { action: "set", name, value, ...more };
+function add(name: string, value: number, { labels = {}, group }: More = {}): MetricOperation {
+  return { action: "add", name, value, labels, group };
+}
+
+function set(name: string, value: number, { labels = {}, group }: More = {}): MetricOperation {
+  return { action: "set", name, value, labels, group };
+}
+
+function observe(name: string, buckets: readonly number[], { value = 1, labels = {} } = {}): MetricOperation {
+  return { action: "observe", name, value, buckets, labels, group: undefined };
+}
+
+function expire(of: { readonly name?: string; readonly group?: string } = {}): MetricOperation {
+  return { action: "expire", name: of.name, group: of.group };
 }
 
 describe("metrics made by hooks", () => {
@@ -64,15 +74,9 @@ describe("metrics made by hooks", () => {
   });
 
   test("a histogram", () => {
-    const observe = (value: number): HookMetricOperation => ({
-      action: "observe",
-      name: "took",
-      value,
-      buckets: [5, 1],
-      labels: { le2: "x" },
-    });
-    metrics.apply([observe(0.5), observe(1)], HOOK);
-    metrics.apply([observe(3), observe(100)], HOOK);
+    const took = (value: number) => observe("took", [1, 5], { value, labels: { le2: "x" } });
+    metrics.apply([took(0.5), took(1)], HOOK);
+    metrics.apply([took(3), took(100)], HOOK);
     expect(samples()).toEqual([
       'took_bucket{hook="a.sh",le2="x",le="1"} 2',
       'took_bucket{hook="a.sh",le2="x",le="5"} 3',
@@ -117,18 +121,18 @@ describe("metrics made by hooks", () => {
 
   test("expire with a group drops the group, wherever it stands in the file", () => {
     metrics.apply([set("x", 1, { group: "g" }), set("y", 1)], HOOK);
-    metrics.apply([{ action: "expire", group: "g" }], HOOK);
+    metrics.apply([expire({ group: "g" })], HOOK);
     expect(samples()).toEqual(['y{hook="a.sh"} 1']);
-    metrics.apply([set("x", 1, { group: "g" }), { action: "expire", group: "g" }], HOOK);
+    metrics.apply([set("x", 1, { group: "g" }), expire({ group: "g" })], HOOK);
     expect(samples()).toEqual(['x{hook="a.sh"} 1', 'y{hook="a.sh"} 1']);
   });
 
   test("expire without a group drops what this hook accumulated, or one name of it", () => {
     metrics.apply([add("x", 1), add("y", 1), set("z", 1, { group: "g" })], HOOK);
     metrics.apply([add("x", 1)], { hook: "b.sh" });
-    metrics.apply([{ action: "expire", name: "x" }], HOOK);
+    metrics.apply([expire({ name: "x" })], HOOK);
     expect(samples()).toEqual(['x{hook="b.sh"} 1', 'y{hook="a.sh"} 1', 'z{hook="a.sh"} 1']);
-    metrics.apply([{ action: "expire" }, add("y", 5)], HOOK);
+    metrics.apply([expire(), add("y", 5)], HOOK);
     expect(samples()).toEqual(['x{hook="b.sh"} 1', 'y{hook="a.sh"} 5', 'z{hook="a.sh"} 1']);
   });
 
@@ -145,7 +149,7 @@ describe("metrics made by hooks", () => {
   test("hooks of two modules may have one name", () => {
     metrics.apply([add("x", 1)], { hook: "a.sh", module: "one" });
     metrics.apply([add("x", 1)], { hook: "a.sh", module: "two" });
-    metrics.apply([{ action: "expire" }], { hook: "a.sh", module: "one" });
+    metrics.apply([expire()], { hook: "a.sh", module: "one" });
     expect(samples()).toEqual(['x{hook="a.sh",module="two"} 1']);
   });
 
@@ -156,8 +160,8 @@ describe("metrics made by hooks", () => {
   });
 
   test("other buckets start the histogram anew", () => {
-    metrics.apply([{ action: "observe", name: "t", value: 1, buckets: [1] }], HOOK);
-    metrics.apply([{ action: "observe", name: "t", value: 1, buckets: [2] }], HOOK);
+    metrics.apply([observe("t", [1])], HOOK);
+    metrics.apply([observe("t", [2])], HOOK);
     expect(samples()).toContain('t_count{hook="a.sh"} 1');
   });
 
@@ -166,32 +170,20 @@ describe("metrics made by hooks", () => {
     expect(samples()).toEqual(['addon_operator_x{hook="a.sh"} 1']);
   });
 
-  test.each<[string, HookMetricOperation[]]>([
+  test.each<[string, MetricOperation[]]>([
     ['metric x is a counter already, "set" makes a gauge', [set("x", 1)]],
+    ['metric x is a counter already, "observe" makes a histogram', [observe("x", [1])]],
     [
-      'metric x is a counter already, "observe" makes a histogram',
-      [{ action: "observe", name: "x", value: 1, buckets: [1] }],
+      'metric addon_operator_x is a gauge already, "add" makes a counter',
+      [set("{PREFIX}x", 1), add("addon_operator_x", 1)],
     ],
-    ['metric new is a gauge already, "add" makes a counter', [set("new", 1), add("new", 1)]],
-    ["metric x: a counter cannot go down by -1", [add("x", -1)]],
-    ["metric y: a value is needed", [{ action: "set", name: "y" }]],
-    ['metric y: "observe" needs buckets', [{ action: "observe", name: "y", value: 1 }]],
-    [
-      'metric y: the label "le" is the histogram\'s own',
-      [{ action: "observe", name: "y", value: 1, buckets: [1], labels: { le: "1" } }],
-    ],
+    ["metric y: a value is needed", [set("y", Infinity)]],
+    ['metric y: the label "le" is the histogram\'s own', [observe("y", [1], { labels: { le: "1" } })]],
     ['"a-b" is no name for a metric', [set("a-b", 1)]],
-    ['"" is no name for a metric', [{ action: "set", value: 1 }]],
-    ['metric y: "a-b" is no name for a label', [set("y", 1, { labels: { "a-b": "1" } })]],
-    ['metric y: "__x" is no name for a label', [set("y", 1, { labels: { __x: "1" } })]],
   ])("refused: %s", (message, operations) => {
     metrics.apply([add("x", 1), set("kept", 1, { group: "g" })], HOOK);
     const before = metrics.text();
-    const batch: HookMetricOperation[] = [
-      set("kept", 2, { group: "g" }),
-      { action: "expire" },
-      ...operations,
-    ];
+    const batch: MetricOperation[] = [set("kept", 2, { group: "g" }), expire(), ...operations];
     expect(() => metrics.apply(batch, { hook: "b.sh" })).toThrow(new HookMetricError(message));
     expect(metrics.text()).toBe(before);
   });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { createMetrics } from "../../src/metrics/index.ts";
+import { Metrics } from "../../src/metrics/index.ts";
 import type { Hook } from "../../src/model/index.ts";
 import type { State } from "../../src/state/index.ts";
 import { hasHook, Inventory } from "../../src/metrics/inventory.ts";
@@ -25,7 +25,7 @@ test("series of hooks and modules are there from the start, and go with them", a
     hooksOf: (name: string | undefined) =>
       name === undefined ? globalHooks : (records.find(({ module }) => module.name === name)?.hooks ?? []),
   } as unknown as State;
-  const metrics = createMetrics({ prefix: "" });
+  const metrics = new Metrics("");
   const inventory = new Inventory(metrics, state);
   metrics.beforeScrape(() => inventory.refresh());
   const lines = async (name: string): Promise<string[]> =>

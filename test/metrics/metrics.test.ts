@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { createMetrics, type Metrics, SERIES } from "../../src/metrics/index.ts";
+import { Metrics, SERIES } from "../../src/metrics/index.ts";
 
 async function lines(metrics: Metrics, name: string): Promise<string[]> {
   const text = await metrics.text();
@@ -12,14 +12,14 @@ const HOOK = { hook: "hooks/a.sh", binding: "pods", queue: "main", activation: "
 
 describe("the operator's series", () => {
   test("are all declared from the start, under the prefix of the setting", async () => {
-    const text = await createMetrics({ prefix: "mine_" }).text();
+    const text = await new Metrics("mine_").text();
     for (const { name, type } of Object.values(SERIES))
       expect(text).toContain(`# TYPE mine_${name} ${type}\n`);
     expect(text).not.toContain(P);
   });
 
   test("are at zero where no label is needed or all are known", async () => {
-    const metrics = createMetrics({ prefix: P });
+    const metrics = new Metrics(P);
     expect(await lines(metrics, `${P}live_ticks`)).toEqual([`${P}live_ticks 0`]);
     expect(await lines(metrics, `${P}config_values_errors_total`)).toEqual([
       `${P}config_values_errors_total 0`,
@@ -40,7 +40,7 @@ describe("the operator's series", () => {
   });
 
   test("the process itself is measured: CPU, memory, open files, event loop, garbage collection", async () => {
-    const text = await createMetrics({ prefix: P }).text();
+    const text = await new Metrics(P).text();
     for (const name of [
       "process_cpu_seconds_total",
       "process_resident_memory_bytes",
@@ -52,7 +52,7 @@ describe("the operator's series", () => {
   });
 
   test("becoming known again does not set a counter back", async () => {
-    const metrics = createMetrics({ prefix: P });
+    const metrics = new Metrics(P);
     metrics.modules.ran({ module: "m", activation: "OperatorStartup", seconds: 1, failed: true });
     metrics.modules.known("m");
     expect(await lines(metrics, `${P}module_run_errors_total`)).toEqual([
@@ -61,7 +61,7 @@ describe("the operator's series", () => {
   });
 
   test("a failed module run counts under both names", async () => {
-    const metrics = createMetrics({ prefix: P });
+    const metrics = new Metrics(P);
     metrics.modules.ran({ module: "m", activation: "X", seconds: 0.3, failed: true });
     metrics.modules.ran({ module: "m", activation: "X", seconds: 0.3, failed: false });
     expect(await lines(metrics, `${P}module_run_errors_total`)).toEqual([
@@ -82,7 +82,7 @@ describe("the operator's series", () => {
       ["m", "module_hook"],
       [undefined, "global_hook"],
     ] as const) {
-      const metrics = createMetrics({ prefix: P });
+      const metrics = new Metrics(P);
       const usage = { userSeconds: 0.1, systemSeconds: 0.2, maxRssBytes: 1000 };
       metrics.hooks.ran({ ...HOOK, module, outcome, seconds: 0.4, usage });
       const value = async (name: string): Promise<number> =>
@@ -98,7 +98,7 @@ describe("the operator's series", () => {
   });
 
   test("gauges of modules and queues show what stands now, no more", async () => {
-    const metrics = createMetrics({ prefix: P });
+    const metrics = new Metrics(P);
     const one = { module: "a", enabled: true, version: "1.2", suspended: true };
     metrics.modules.stand([one, { module: "b", enabled: false, version: undefined, suspended: false }]);
     expect(await lines(metrics, `${P}mm_module_info`)).toEqual([
@@ -114,10 +114,10 @@ describe("the operator's series", () => {
     expect(await lines(metrics, `${P}mm_module_maintenance`)).toEqual([]);
   });
 
-  test("samplers run before a scrape, until they are ended", async () => {
-    const metrics = createMetrics({ prefix: P });
+  test("samplers run before each scrape", async () => {
+    const metrics = new Metrics(P);
     let length = 0;
-    const end = metrics.beforeScrape(() =>
+    metrics.beforeScrape(() =>
       metrics.queues.stand([{ queue: "main", length, head: { type: "ModuleRun" } }]),
     );
     length = 3;
@@ -127,15 +127,10 @@ describe("the operator's series", () => {
     expect(await lines(metrics, `${P}tasks_queue_head_info`)).toEqual([
       `${P}tasks_queue_head_info{queue="main",module="",task_type="ModuleRun",hook=""} 1`,
     ]);
-    end();
-    length = 4;
-    expect(await lines(metrics, `${P}tasks_queue_length`)).toEqual([
-      `${P}tasks_queue_length{queue="main"} 3`,
-    ]);
   });
 
   test("what is gone is forgotten, in every series, the rest is not", async () => {
-    const metrics = createMetrics({ prefix: P });
+    const metrics = new Metrics(P);
     for (const module of ["gone", "kept"]) {
       metrics.modules.ran({ module, activation: "X", seconds: 1, failed: true });
       metrics.modules.absent(module, "ns/Pod/x");
@@ -155,13 +150,13 @@ describe("the operator's series", () => {
   });
 
   test("the rest of the recorders write the series they are named for", async () => {
-    const metrics = createMetrics({ prefix: P });
+    const metrics = new Metrics(P);
     metrics.tick();
     metrics.modules.deleteFailed("m");
     metrics.modules.redeployed("m");
     metrics.modules.helmStep({ module: "m", activation: "X", seconds: 1 });
     metrics.modules.helmCommand({ module: "m", activation: "X", operation: "upgrade", seconds: 1 });
-    metrics.modules.helmFallback({ module: "m", operation: "upgrade", errorType: "pending" });
+    metrics.modules.helmFallback({ module: "m", operation: "upgrade", error_type: "pending" });
     metrics.modules.discoverFailed();
     metrics.modules.configInvalid();
     metrics.modules.reloaded({ activation: "X", seconds: 2.5 });

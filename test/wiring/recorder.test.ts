@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { silentLogger } from "../../src/lib/index.ts";
-import { createMetrics } from "../../src/metrics/index.ts";
+import { Metrics } from "../../src/metrics/index.ts";
 import type { Happening } from "../../src/status/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
 import { makeHelmRecorder, makeRecorder } from "../../src/wiring/recorder.ts";
@@ -10,7 +10,7 @@ import { makeHelmRecorder, makeRecorder } from "../../src/wiring/recorder.ts";
 function eventsOf(tell: (recorder: Recorder) => void): Happening[] {
   const events: Happening[] = [];
   const announce = (each: Happening): void => void events.push(each);
-  const metrics = createMetrics({ prefix: "" });
+  const metrics = new Metrics("");
   const state = { module: () => undefined } as never;
   tell(makeRecorder({ metrics, announce, logger: silentLogger, state }));
   return events;
@@ -43,7 +43,7 @@ test("an Event tells who switched a module, in a sentence", () => {
 test("objects that a module took over are an Event, with the releases they came from", () => {
   const events: Happening[] = [];
   const announce = (each: Happening): void => void events.push(each);
-  const metrics = createMetrics({ prefix: "" });
+  const metrics = new Metrics("");
   const state = { module: () => undefined } as never;
   const recorder = makeHelmRecorder({ metrics, announce, state });
   recorder.tookOver("web", ["ConfigMap/a of ns/other", "ClusterRole/b of ns/other"]);

@@ -7,7 +7,7 @@ import type { ValuesView } from "../../state/index.ts";
 import { helmValues } from "../../values/index.ts";
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
-export type Pieces = readonly Uint8Array[];
+type Pieces = readonly Uint8Array[];
 
 /** The values files of a hook or of an `enabled` script. */
 export interface ValuesFiles {

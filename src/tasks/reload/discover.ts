@@ -125,7 +125,7 @@ function crds(ports: Ports, runs: readonly string[]): Task[] {
 }
 
 /** The input is that of the moment at which somebody asks: hooks change values on the way. */
-export function announceRuns({ state, releases }: Ports, runs: readonly string[]): void {
+function announceRuns({ state, releases }: Ports, runs: readonly string[]): void {
   const records = runs.flatMap((name) => state.module(name) ?? []);
   const due = records.filter(
     ({ module }) => module.chart !== "none" && !state.values.settings(module).suspended,
