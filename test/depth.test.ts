@@ -20,7 +20,10 @@ import type { Json, JsonObject, Section } from "../src/model/index.ts";
 import { applyPatch, forStorage, merge, parsePatch, replay } from "../src/values/index.ts";
 import { configMap, modified } from "./kube/watch-server.ts";
 import { settle } from "./support/clock.ts";
-import { binding, bindingsLab, hook } from "./bindings/bindings-lab.ts";
+import { bindingsLab } from "./bindings/bindings-lab.ts";
+import { binding, hookOf } from "./hooks/build.ts";
+import { keepLog } from "./support/logged.ts";
+import type { LoggedLine } from "./support/logged.ts";
 
 const nested = (levels: number): string => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 const TOO_DEEP = nested(20_000);
@@ -92,9 +95,9 @@ describe("an object of the API that is nested too deep", () => {
   });
 
   it("is left out of a binding, told with its name, and the watch goes on", async () => {
-    const errors: string[] = [];
-    const lab = bindingsLab({ onFilterError: (_hook, _binding, error) => void errors.push(String(error)) });
-    const of = hook("h", [binding()]);
+    const lines: LoggedLine[] = [];
+    const lab = bindingsLab({ logger: keepLog(lines) });
+    const of = hookOf("h", [binding()]);
     const ready = lab.bindings.enable(of);
     const watch = await lab.serve(10, [
       configMap("a", 1),
@@ -103,7 +106,16 @@ describe("an object of the API that is nested too deep", () => {
     await ready;
     lab.bindings.unlock(of);
     expect(lab.bindings.snapshots(of).get("maps")).toHaveLength(1);
-    expect(errors).toEqual([`DepthError: the object is ${MESSAGE}`]);
+    const fields = {
+      hook: "h",
+      binding: "maps",
+      namespace: "ns",
+      name: "b",
+      error: `the object is ${MESSAGE}`,
+    };
+    expect(lines.filter(([level]) => level === "error")).toEqual([
+      ["error", "An object cannot be shown, the change is left out", fields],
+    ]);
     watch.send(modified(configMap("a", 11)));
     await settle();
     expect(lab.take()).toEqual(["h Modified ns/a"]);

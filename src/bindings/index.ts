@@ -1,17 +1,17 @@
 export type { Complain, Source, SourceOptions } from "./kind.ts";
 export {
   allBindings,
+  allowsFailure,
   bindingKeys,
+  collapseGroups,
   contextOf,
   hookActivation,
+  hookTask,
   makeSources,
-  mayJoin,
   readBindings,
 } from "./kinds.ts";
 export * from "./kubernetes/kube-bindings.ts";
-export * from "./kubernetes/kube-bindings-views.ts";
-export type { BindingTimes } from "./kubernetes/monitor/monitor.ts";
+export type { BindingTimes } from "./kubernetes/monitor.ts";
 export { MISPLACED, lifecycleBinding, type HookKind } from "./lifecycle.ts";
-export { Items, JsonText, itemMembers, type Members, type SnapshotSource } from "./members.ts";
-export { STRING } from "./item.ts";
-export { mismatches, object } from "./shape.ts";
+export { Items, JsonText, itemMembers, type Members, type Snapshots } from "./members.ts";
+export { STRING, mismatches, object, type Fits } from "./shape.ts";

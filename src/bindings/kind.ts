@@ -1,9 +1,11 @@
-/** What every kind of binding says of itself. */
+/** What every kind of binding says of itself, and what the items of most have in common. */
 
 import type { Clock } from "../lib/index.ts";
-import type { Binding, Hook, HookConfig, HookTrigger, JsonObject } from "../model/index.ts";
-import type { Members, SnapshotSource } from "./members.ts";
-import type { Shape } from "./shape.ts";
+import { MAIN_QUEUE } from "../model/index.ts";
+import type { Binding, CommonBinding, Hook, HookConfig, HookTrigger, JsonObject } from "../model/index.ts";
+import type { Members, Snapshots } from "./members.ts";
+import { BOOLEAN, STRING } from "./shape.ts";
+import type { Fits, Shape } from "./shape.ts";
 
 /** Collects problems, or warnings, while a configuration is read. */
 export type Complain = (problem: string) => void;
@@ -24,7 +26,7 @@ export interface BindingKind<B extends Binding = Binding> {
   /** Reads the bindings of a configuration that has this form. */
   read(config: JsonObject, findings: Findings): readonly B[];
   /** What a context says beside `binding` and the snapshots that were asked for. */
-  context(trigger: TriggerOf<B>, config: HookConfig, snapshots: SnapshotSource): Members;
+  context(trigger: TriggerOf<B>, config: HookConfig, snapshots: Snapshots): Members;
   /** The same in version 0, where it says anything. */
   oldContext?(trigger: TriggerOf<B>): Members;
   /** Whether a run for this trigger may be one with its neighbours' in the queue. */
@@ -50,4 +52,34 @@ export interface Source {
   /** Ends them. */
   disable(hook: Hook): void;
   close(): void;
+}
+
+/** The form of the fields that items of `schedule`, `kubernetes` and their like have in version 1. */
+export const ITEM_FIELDS = {
+  name: STRING,
+  allowFailure: BOOLEAN,
+  queue: STRING,
+  group: STRING,
+  includeSnapshotsFrom: { kind: "array", of: STRING, min: 1 },
+} as const satisfies Record<string, Shape>;
+
+/** A list of items. */
+export function items(of: Shape): Shape {
+  return { kind: "array", of, min: 1 };
+}
+
+/** What all items have; the names of their groups' snapshots are added when all bindings are known. */
+export function itemBinding(
+  raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: Fits<(typeof ITEM_FIELDS)[Key]> | undefined },
+  key: string,
+  index: number,
+): CommonBinding {
+  return {
+    id: `${key}[${index}]`,
+    name: raw.name || key,
+    allowFailure: raw.allowFailure ?? false,
+    queue: raw.queue || MAIN_QUEUE,
+    group: raw.group || undefined,
+    includeSnapshotsFrom: raw.includeSnapshotsFrom ?? [],
+  };
 }

@@ -1,10 +1,19 @@
 /** The kinds of bindings, and what others ask of them. */
 
-import type { Binding, Bindings, HookConfig, HookTrigger, JsonObject } from "../model/index.ts";
+import { FLOOD } from "../model/index.ts";
+import type {
+  Binding,
+  Bindings,
+  Hook,
+  HookConfig,
+  HookTask,
+  HookTrigger,
+  JsonObject,
+} from "../model/index.ts";
 import type { BindingKind, Findings, Source, SourceOptions } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
-import type { Members, SnapshotSource } from "./members.ts";
+import type { Members, Snapshots } from "./members.ts";
 import { named } from "./members.ts";
 import { schedule } from "./schedule.ts";
 import type { Shape } from "./shape.ts";
@@ -54,19 +63,41 @@ export function allBindings({ bindings }: Pick<HookConfig, "bindings">): readonl
 }
 
 /** One element of the binding context. */
-export function contextOf(trigger: HookTrigger, config: HookConfig, source: SnapshotSource): Members {
+export function contextOf(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): Members {
   const { binding } = trigger;
   const { name, group, includeSnapshotsFrom } = binding;
   if (config.version === "v0") return { binding: name, ...kindOf(binding).oldContext?.(trigger) };
-  const snapshots =
-    includeSnapshotsFrom.length === 0 ? {} : { snapshots: named(includeSnapshotsFrom, source) };
-  if (group !== undefined) return { binding: name, groupName: group, ...snapshots, type: "Group" };
-  return { binding: name, ...snapshots, ...kindOf(binding).context(trigger, config, source) };
+  const included =
+    includeSnapshotsFrom.length === 0 ? {} : { snapshots: named(includeSnapshotsFrom, snapshots) };
+  if (group !== undefined) return { binding: name, groupName: group, ...included, type: "Group" };
+  return { binding: name, ...included, ...kindOf(binding).context(trigger, config, snapshots) };
 }
 
-/** Whether a run for this trigger may be one with its neighbours' in the queue. */
-export function mayJoin(trigger: HookTrigger): boolean {
-  return kindOf(trigger.binding).joins(trigger);
+/**
+ * The task of one reason for a hook to run (docs/HOOKS.md, "Queues"). What may run together with its neighbours has the
+ * hook as its batch. Everything of version 0 runs alone.
+ */
+export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
+  const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id };
+  const joins = hook.config.version === "v1" && kindOf(trigger.binding).joins(trigger);
+  return joins ? task : { ...task, alone: true };
+}
+
+/**
+ * The triggers of tasks that run together: of neighbours in the same group only the last, in a flood of each group
+ * only the last.
+ */
+export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] {
+  const last = new Map(triggers.map(({ binding }, index) => [binding.group, index]));
+  return triggers.filter(({ binding: { group } }, index) => {
+    if (group === undefined) return true;
+    return triggers.length > FLOOD ? last.get(group) === index : group !== triggers[index + 1]?.binding.group;
+  });
+}
+
+/** A run may fail without being repeated only when that is allowed for each of its reasons. */
+export function allowsFailure(triggers: readonly HookTrigger[]): boolean {
+  return triggers.length > 0 && triggers.every(({ binding }) => binding.allowFailure);
 }
 
 /** The label `activation` of a hook's series: `Schedule`, `Kubernetes`, or the lifecycle binding. */

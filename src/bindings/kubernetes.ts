@@ -2,18 +2,46 @@
 
 import { MAIN_QUEUE } from "../model/index.ts";
 import type { JsonObject, KubernetesBinding } from "../model/index.ts";
-import { itemBinding, items } from "./item.ts";
+import { ITEM_FIELDS, itemBinding, items } from "./kind.ts";
 import type { BindingKind, Findings } from "./kind.ts";
-import { KUBERNETES } from "./kubernetes/forms.ts";
-import type { RawKubernetes } from "./kubernetes/forms.ts";
 import { ALL_EVENTS, OLD_EVENT, oldBinding, oldMembers } from "./kubernetes/old-events.ts";
-import type { RawOldEvent } from "./kubernetes/old-events.ts";
-import { fieldSelector, labelSelector, someOf } from "./kubernetes/selectors.ts";
+import {
+  FIELD_SELECTOR,
+  LABEL_SELECTOR,
+  NAME_SELECTOR,
+  fieldSelector,
+  labelSelector,
+  someOf,
+} from "./kubernetes/selectors.ts";
 import { Items, itemMembers } from "./members.ts";
+import { BOOLEAN, STRING, object } from "./shape.ts";
+import type { Fits } from "./shape.ts";
+
+const EVENTS = { kind: "array", of: { kind: "string", oneOf: ALL_EVENTS } } as const;
+const ITEM = object(
+  {
+    ...ITEM_FIELDS,
+    apiVersion: STRING,
+    kind: STRING,
+    executeHookOnEvent: EVENTS,
+    watchEvent: EVENTS,
+    executeHookOnSynchronization: BOOLEAN,
+    waitForSynchronization: BOOLEAN,
+    keepFullObjectsInMemory: BOOLEAN,
+    jqFilter: STRING,
+    resynchronizationPeriod: STRING,
+    nameSelector: NAME_SELECTOR,
+    labelSelector: LABEL_SELECTOR,
+    fieldSelector: FIELD_SELECTOR,
+    namespace: object({ nameSelector: NAME_SELECTOR, labelSelector: LABEL_SELECTOR }, { min: 1 }),
+  },
+  { required: ["kind"] },
+);
+type RawKubernetes = Fits<typeof ITEM>;
 
 /** What makes hooks run for them are watches: kubernetes/kube-bindings.ts. */
 export const kubernetes: BindingKind<KubernetesBinding> = {
-  keys: { v0: { onKubernetesEvent: items(OLD_EVENT) }, v1: { kubernetes: items(KUBERNETES) } },
+  keys: { v0: { onKubernetesEvent: items(OLD_EVENT) }, v1: { kubernetes: items(ITEM) } },
   read,
   context: (trigger, _, snapshots) =>
     trigger.type === "synchronization"
@@ -31,7 +59,7 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
 function read(config: JsonObject, findings: Findings): KubernetesBinding[] {
   // The form was checked before.
   const raw = (config["kubernetes"] ?? []) as unknown as RawKubernetes[];
-  const old = (config["onKubernetesEvent"] ?? []) as unknown as RawOldEvent[];
+  const old = (config["onKubernetesEvent"] ?? []) as unknown as Fits<typeof OLD_EVENT>[];
   return [
     ...raw.map((item, index) => readItem(item, index, findings)),
     ...old.map((item, index) => oldBinding(item, index, findings)),
@@ -48,21 +76,12 @@ function readItem(raw: RawKubernetes, index: number, findings: Findings): Kubern
     apiVersion: raw.apiVersion || undefined,
     kind: raw.kind,
     events: raw.executeHookOnEvent ?? raw.watchEvent ?? ALL_EVENTS,
-    ...switches(raw, queue),
-    jqFilter: raw.jqFilter || undefined,
-    ...selection(raw, id, findings),
-  };
-}
-
-function switches(
-  raw: RawKubernetes,
-  queue: string,
-): Pick<KubernetesBinding, "executeOnSynchronization" | "waitForSynchronization" | "keepFullObjects"> {
-  return {
     executeOnSynchronization: raw.executeHookOnSynchronization ?? true,
     // `main` cannot go on without a Synchronization that runs in `main`.
     waitForSynchronization: queue === MAIN_QUEUE || (raw.waitForSynchronization ?? true),
     keepFullObjects: raw.keepFullObjectsInMemory ?? true,
+    jqFilter: raw.jqFilter || undefined,
+    ...selection(raw, id, findings),
   };
 }
 

@@ -3,7 +3,7 @@
 import type { Json, SnapshotItem } from "../model/index.ts";
 
 /** Where snapshots come from; read anew for each attempt of a run. */
-export interface SnapshotSource {
+export interface Snapshots {
   get(bindingName: string): readonly SnapshotItem[];
   objects(bindingId: string): readonly SnapshotItem[];
 }
@@ -41,6 +41,6 @@ export function itemMembers(item: SnapshotItem): [string, Members[string]][] {
 }
 
 /** Snapshots by name, each once. */
-export function named(names: readonly string[], source: SnapshotSource): ReadonlyMap<string, Items> {
-  return new Map([...new Set(names)].sort().map((name) => [name, new Items(source.get(name))]));
+export function named(names: readonly string[], snapshots: Snapshots): ReadonlyMap<string, Items> {
+  return new Map([...new Set(names)].sort().map((name) => [name, new Items(snapshots.get(name))]));
 }

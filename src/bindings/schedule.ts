@@ -3,18 +3,17 @@
 import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
-import { BOOLEAN, ITEM_FIELDS, STRING, itemBinding, items } from "./item.ts";
-import type { RawItem } from "./item.ts";
+import { ITEM_FIELDS, itemBinding, items } from "./kind.ts";
 import type { BindingKind, Findings, Source, SourceOptions } from "./kind.ts";
+import { BOOLEAN, STRING, object } from "./shape.ts";
+import type { Fits } from "./shape.ts";
 
-const V1 = { ...ITEM_FIELDS, crontab: STRING };
-const V0 = { name: STRING, crontab: STRING, allowFailure: BOOLEAN };
+const required = ["crontab"] as const;
+const V1 = object({ ...ITEM_FIELDS, crontab: STRING }, { required });
+const V0 = object({ name: STRING, crontab: STRING, allowFailure: BOOLEAN }, { required, open: true });
 
 export const schedule: BindingKind<ScheduleBinding> = {
-  keys: {
-    v0: { schedule: items({ kind: "object", fields: V0, required: ["crontab"], open: true }) },
-    v1: { schedule: items({ kind: "object", fields: V1, required: ["crontab"] }) },
-  },
+  keys: { v0: { schedule: items(V0) }, v1: { schedule: items(V1) } },
   read,
   context: () => ({ type: "Schedule" }),
   joins: () => true,
@@ -24,7 +23,7 @@ export const schedule: BindingKind<ScheduleBinding> = {
 
 function read(config: JsonObject, { complain, warn }: Findings): ScheduleBinding[] {
   // The form was checked before.
-  const raw = (config["schedule"] ?? []) as unknown as (RawItem & { crontab: string })[];
+  const raw = (config["schedule"] ?? []) as unknown as Fits<typeof V1>[];
   return raw.map((item, index) => {
     const common = itemBinding(item, "schedule", index);
     try {
@@ -42,6 +41,7 @@ class Schedules implements Source {
   readonly #table: CronTable;
   readonly #emit: SourceOptions["emit"];
   readonly #hooks = new Map<string, Hook>();
+  /** By crontab: what ends its subscription. */
   readonly #lines = new Map<string, () => void>();
 
   constructor({ emit, ...options }: SourceOptions) {
@@ -53,11 +53,9 @@ class Schedules implements Source {
     if (hook.config.bindings.schedule.length === 0) return this.disable(hook);
     this.#hooks.set(hook.id, hook);
     for (const { crontab } of hook.config.bindings.schedule) {
-      if (!this.#lines.has(crontab))
-        this.#lines.set(
-          crontab,
-          this.#table.add(crontab, () => this.#fire(crontab)),
-        );
+      if (this.#lines.has(crontab)) continue;
+      const end = this.#table.add(crontab, () => this.#fire(crontab));
+      this.#lines.set(crontab, end);
     }
     this.#endUnused();
   }
@@ -74,11 +72,8 @@ class Schedules implements Source {
   }
 
   #endUnused(): void {
-    const used = new Set(
-      [...this.#hooks.values()].flatMap((each) =>
-        each.config.bindings.schedule.map((binding) => binding.crontab),
-      ),
-    );
+    const bindings = [...this.#hooks.values()].flatMap(({ config }) => config.bindings.schedule);
+    const used = new Set(bindings.map(({ crontab }) => crontab));
     for (const [line, end] of this.#lines) {
       if (used.has(line)) continue;
       end();

@@ -11,7 +11,7 @@ export type Shape =
   | { readonly kind: "map"; readonly of: Shape }
   | ObjectShape;
 
-export interface ObjectShape {
+interface ObjectShape {
   readonly kind: "object";
   readonly fields: Readonly<Record<string, Shape>>;
   readonly required?: readonly string[];
@@ -21,11 +21,36 @@ export interface ObjectShape {
 }
 
 /** An object with these fields. */
-export function object(
-  fields: Record<string, Shape>,
-  rest: Omit<ObjectShape, "kind" | "fields"> = {},
-): ObjectShape {
-  return { kind: "object", fields, ...rest };
+export function object<
+  const Fields extends Record<string, Shape>,
+  const Rest extends Omit<ObjectShape, "kind" | "fields"> = object,
+>(fields: Fields, rest?: Rest): { readonly kind: "object"; readonly fields: Fields } & Rest {
+  return { kind: "object", fields, ...(rest as Rest) };
+}
+
+export const STRING = { kind: "string" } as const;
+export const BOOLEAN = { kind: "boolean" } as const;
+export const STRINGS = { kind: "array", of: STRING } as const;
+
+/** What has a form, as a type. */
+export type Fits<S> = S extends { kind: "string"; oneOf: readonly (infer Word)[] }
+  ? Word
+  : S extends { kind: "array" | "map"; of: infer Item }
+    ? { array: Fits<Item>[]; map: Record<string, Fits<Item>> }[S["kind"]]
+    : S extends { kind: "object"; fields: infer Fields }
+      ? FitsFields<Fields, S extends { required: readonly (infer Key)[] } ? Key & keyof Fields : never>
+      : S extends { kind: keyof PlainTypes }
+        ? PlainTypes[S["kind"]]
+        : never;
+
+type FitsFields<Fields, Required extends keyof Fields> = {
+  [Key in Required]: Fits<Fields[Key]>;
+} & { [Key in Exclude<keyof Fields, Required>]?: Fits<Fields[Key]> };
+
+interface PlainTypes {
+  string: string;
+  boolean: boolean;
+  integer: number;
 }
 
 /**

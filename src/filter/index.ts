@@ -1,2 +1,2 @@
-export { FilterEngine, type FilterEngineOptions } from "./filter-engine.ts";
+export { FilterEngine, type Filter, type FilterEngineOptions } from "./filter-engine.ts";
 export { FilterError } from "./filter-error.ts";

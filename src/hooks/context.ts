@@ -1,14 +1,14 @@
 /** Writes the binding context of a run (docs/HOOKS.md, "Running: what a hook is given"). */
 
 import { Items, JsonText, contextOf, itemMembers } from "../bindings/index.ts";
-import type { Members, SnapshotSource } from "../bindings/index.ts";
+import type { Members, Snapshots } from "../bindings/index.ts";
 import type { HookConfig, HookTrigger, SnapshotItem } from "../model/index.ts";
 
 /** What a binding context file is made of. */
 export interface ContextInput {
   readonly config: HookConfig;
   readonly triggers: readonly HookTrigger[];
-  readonly snapshots: SnapshotSource;
+  readonly snapshots: Snapshots;
 }
 
 const PIECE = 64 * 1024;
@@ -29,18 +29,18 @@ export function* renderContext(input: ContextInput): Generator<string> {
 }
 
 function* contextTexts({ config, triggers, snapshots }: ContextInput): Generator<string> {
-  const source = onceEach(snapshots);
+  const read = onceEach(snapshots);
   yield "[";
   for (const [index, trigger] of triggers.entries()) {
     if (index > 0) yield ",";
-    const members = Object.entries(contextOf(trigger, config, source));
+    const members = Object.entries(contextOf(trigger, config, read));
     yield* objectTexts(members.sort(([a], [b]) => (a < b ? -1 : 1)));
   }
   yield "]\n";
 }
 
 /** Keeps what was read: in one run the same name means the same array in every context. */
-function onceEach(source: SnapshotSource): SnapshotSource {
+function onceEach(snapshots: Snapshots): Snapshots {
   const seen = new Map<string, readonly SnapshotItem[]>();
   const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
     const items = seen.get(key) ?? read();
@@ -48,8 +48,8 @@ function onceEach(source: SnapshotSource): SnapshotSource {
     return items;
   };
   return {
-    get: (name) => once(`name ${name}`, () => source.get(name)),
-    objects: (id) => once(`id ${id}`, () => source.objects(id)),
+    get: (name) => once(`name ${name}`, () => snapshots.get(name)),
+    objects: (id) => once(`id ${id}`, () => snapshots.objects(id)),
   };
 }
 

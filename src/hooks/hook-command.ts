@@ -1,24 +1,33 @@
-/** How a hook file is started. */
+/** How a hook file is started, and the environment of hooks and other children. */
 
+import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import type { HookFile } from "../model/index.ts";
 
-/** The command of a hook file; its own directory is the working directory in both phases. */
-export interface HookCommand {
+interface HookCommand {
   readonly file: string;
   readonly args: readonly string[];
   readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
 }
 
-/** Hooks that end in `.py` use the virtual environment `venv` of their hooks directory where there is one. */
-export async function commandOf(hook: HookFile, args: readonly string[]): Promise<HookCommand> {
-  const cwd = dirname(hook.path);
-  const python = hook.path.endsWith(".py") ? await venvPython(hook.root) : undefined;
-  return python === undefined
-    ? { file: hook.path, args, cwd }
-    : { file: python, args: [hook.path, ...args], cwd };
+/**
+ * The command of a hook file; its own directory is the working directory in both phases. WORKING_DIR is the configured
+ * directory, else the hooks directory that the hook was found in. Hooks that end in `.py` use the virtual environment
+ * `venv` of their hooks directory where there is one.
+ */
+export async function commandOf(
+  { path, root }: HookFile,
+  args: readonly string[],
+  settings: { readonly env: HookCommand["env"]; readonly workingDir: string | undefined },
+): Promise<HookCommand> {
+  const env = { ...settings.env, WORKING_DIR: settings.workingDir ?? root };
+  const python = path.endsWith(".py") ? await venvPython(root) : undefined;
+  const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
+  return { ...program, cwd: dirname(path), env };
 }
 
 async function venvPython(root: string): Promise<string | undefined> {
@@ -29,7 +38,20 @@ async function venvPython(root: string): Promise<string | undefined> {
   );
 }
 
-/** Value of WORKING_DIR: the configured directory, else the hooks directory the hook was found in. */
-export function workingDirOf(hook: HookFile, workingDir: string | undefined): string {
-  return workingDir ?? hook.root;
+/** The environment of children; SHELL_LIB_PATH names the shell library unless it is set already. */
+export function hookEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const defined = Object.fromEntries(
+    Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+  const library = shellLibrary();
+  return library === undefined ? defined : { SHELL_LIB_PATH: library, ...defined };
+}
+
+/** Beside the bundle, or in the source tree. */
+function shellLibrary(): string | undefined {
+  return ["./shell/shell_lib.sh", "../../shell/shell_lib.sh"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .find((path) => existsSync(path));
 }

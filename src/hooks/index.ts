@@ -1,14 +1,12 @@
-export { allowsFailure, collapseGroups, hookTask } from "./combine.ts";
 export { parseHookConfig } from "./config/hook-config.ts";
 export { renderContext } from "./context.ts";
 export { runEnabledScript, type EnabledAnswer, type EnabledScriptRun } from "./enabled-script.ts";
-export { hookEnvironment } from "./hook-environment.ts";
+export { hookEnvironment } from "./hook-command.ts";
 export { LeftoverError } from "./answer/json-stream.ts";
 export type { HookOutput } from "./answer/leftovers.ts";
-export { HookLoader, type HookLoaderOptions, type LoadedHook } from "./config/loader.ts";
+export { HookLoader, type AskOptions, type LoadedHook } from "./config/loader.ts";
 export { parseMetrics, type MetricOperation } from "./answer/metric-operations.ts";
 export { parseObjectOperations, type ObjectOperation } from "./answer/object-operations.ts";
 export { runHook, type HookRunInput, type HookRunResult, type RunSettings } from "./run-hook.ts";
 export { hookFileAt, hookOffline, type OfflineRun } from "./offline.ts";
 export { lintHook } from "./config/lint-hook.ts";
-export type { AskOptions } from "./config/ask-config.ts";

@@ -1,10 +1,10 @@
 /** Runs a hook: writes its input files, starts it, reads what it leaves. */
 
-import type { SnapshotSource } from "../bindings/index.ts";
+import type { Snapshots } from "../bindings/index.ts";
 import { type LogFields, type Logger, oneLine } from "../lib/index.ts";
 import { type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
 import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
-import { commandOf, workingDirOf } from "./hook-command.ts";
+import { commandOf } from "./hook-command.ts";
 import { renderContext } from "./context.ts";
 import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./answer/leftovers.ts";
 import { OutputLog } from "./answer/output-log.ts";
@@ -23,7 +23,7 @@ export interface RunSettings {
 export interface HookRunInput {
   readonly hook: Hook;
   readonly triggers: readonly HookTrigger[];
-  readonly snapshots: SnapshotSource;
+  readonly snapshots: Snapshots;
   readonly values: ScratchData;
   readonly configValues: ScratchData;
   readonly queue: string;
@@ -106,9 +106,10 @@ async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<st
 async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal } = request;
   const log = new OutputLog(logger.child(request.fields), settings.logProxyHookJson);
+  const command = await commandOf(hook, [], settings);
   const result = await run({
-    ...(await commandOf(hook, [])),
-    env: { ...settings.env, WORKING_DIR: workingDirOf(hook, settings.workingDir), ...variables },
+    ...command,
+    env: { ...command.env, ...variables },
     timeoutMs: settings.hookTimeoutMs,
     signal,
     // Every line goes to the log; stdout is needed for nothing else.

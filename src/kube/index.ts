@@ -20,5 +20,5 @@ export * from "./client/verbs.ts";
 export { WatchHub } from "./watch/hub.ts";
 export type { Subscription } from "./watch/hub.ts";
 export type { WatchConsumer } from "./watch/hub-member.ts";
-export { isLater, labelSelectorText, objectKey } from "./watch/watch-spec.ts";
+export { isLater, labelSelectorText, objectKey, splitKey } from "./watch/watch-spec.ts";
 export type { WatchSpec, WatchedObject } from "./watch/watch-spec.ts";

@@ -44,7 +44,6 @@ export function askOptions(settings: Settings, environment: Environment, scope: 
   return {
     env: hookEnvironment(environment),
     workingDir: settings.workingDir,
-    logger,
     checkFilter: (filter) => filters.compile(filter),
   };
 }

@@ -1,6 +1,6 @@
 /** The ports through which tasks reach other rooms. */
 
-import type { KubeBindings, SnapshotSource, Source } from "../bindings/index.ts";
+import type { KubeBindings, Source } from "../bindings/index.ts";
 import type { ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
   EnabledAnswer,
@@ -19,11 +19,10 @@ import type { Decision, ReleaseView, State } from "../state/index.ts";
 import type { ConfigMapSource } from "../triggers/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
-type WatchesPort = Pick<KubeBindings, "enable" | "opening" | "waiting" | "disable"> & {
-  /** Releases the buffered events of these bindings; later ones are handed on at once. */
-  unlock(hook: Hook, bindingIds: readonly string[]): void;
-  snapshots(hook: Hook): SnapshotSource;
-};
+type WatchesPort = Pick<
+  KubeBindings,
+  "enable" | "generation" | "waiting" | "unlock" | "disable" | "snapshots"
+>;
 
 /** Releases of helm. */
 type ReleasesPort = Pick<

@@ -12,12 +12,8 @@ type Direct = "state" | "queues" | "watches" | "sources" | "releases" | "config"
 export function makePorts(base: Base, rooms: Pick<Ports, Direct>): Ports {
   const { clock, logger, settings, runs, readTree, filters, env } = base;
   const { patchClient: client, discovery } = base;
-  const loader = new HookLoader({
-    env,
-    workingDir: settings.workingDir,
-    logger,
-    checkFilter: (filter) => filters.compile(filter),
-  });
+  const { workingDir } = settings;
+  const loader = new HookLoader({ env, workingDir, checkFilter: (filter) => filters.compile(filter) });
   return {
     ...rooms,
     clock,

@@ -1,10 +1,9 @@
 /** Builds the rooms of an operator and connects them. */
 
-import { KubeBindings, makeSources } from "../bindings/index.ts";
+import { KubeBindings, hookTask, makeSources } from "../bindings/index.ts";
 import type { Source } from "../bindings/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
-import { hookTask } from "../hooks/index.ts";
 import { Leadership } from "../kube/index.ts";
 import { breathe, idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";

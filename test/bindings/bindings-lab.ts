@@ -2,57 +2,12 @@ import { FilterEngine } from "../../src/filter/index.ts";
 import type { Resource } from "../../src/kube/index.ts";
 import { CONFIG_MAPS, NAMESPACES, WatchHub } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
-import type {
-  Hook,
-  HookConfig,
-  HookTrigger,
-  Json,
-  KubernetesBinding,
-  SnapshotItem,
-} from "../../src/model/index.ts";
+import type { Hook, HookTrigger, Json, SnapshotItem } from "../../src/model/index.ts";
 import type { KubeBindingsOptions } from "../../src/bindings/index.ts";
 import { KubeBindings } from "../../src/bindings/index.ts";
 import type { Call } from "../kube/watch-server.ts";
 import { WatchServer, list } from "../kube/watch-server.ts";
 import { ManualClock, settle } from "../support/clock.ts";
-import { bindingsWith } from "../hooks/build.ts";
-
-export const binding = (more: Partial<KubernetesBinding> = {}): KubernetesBinding => ({
-  type: "kubernetes",
-  id: "kubernetes[0]",
-  name: "maps",
-  allowFailure: false,
-  queue: "main",
-  group: undefined,
-  includeSnapshotsFrom: [],
-  apiVersion: undefined,
-  kind: "ConfigMap",
-  events: ["Added", "Modified", "Deleted"],
-  executeOnSynchronization: true,
-  waitForSynchronization: true,
-  keepFullObjects: true,
-  jqFilter: undefined,
-  names: undefined,
-  labelSelector: undefined,
-  fieldSelector: undefined,
-  namespaces: ["ns"],
-  namespaceLabels: undefined,
-  ...more,
-});
-
-export const hook = (
-  name: string,
-  kubernetes: KubernetesBinding[],
-  version: HookConfig["version"] = "v1",
-): Hook => ({
-  id: name,
-  name,
-  path: `/hooks/${name}`,
-  root: "/hooks",
-  signature: "1",
-  module: undefined,
-  config: { version, bindings: bindingsWith({ kubernetes }), settings: undefined },
-});
 
 /** `hook Added name`, or `hook sync binding`. */
 function triggerText(of: Hook, trigger: HookTrigger): string {

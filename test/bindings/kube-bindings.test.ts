@@ -5,12 +5,15 @@ import { ApiError, CONFIG_MAPS } from "../../src/kube/index.ts";
 import type { Json } from "../../src/model/index.ts";
 import { added, configMap, list, modified, removed } from "../kube/watch-server.ts";
 import { settle } from "../support/clock.ts";
-import { binding, bindingsLab, hook, names } from "./bindings-lab.ts";
+import { binding, hookOf } from "../hooks/build.ts";
+import { keepLog } from "../support/logged.ts";
+import type { LoggedLine } from "../support/logged.ts";
+import { bindingsLab, names } from "./bindings-lab.ts";
 
 const color = (name: string, version: number, value: string): object =>
   configMap(name, version, { data: { color: value } });
 
-async function enabled(of = hook("h", [binding()]), items = [color("b", 2, "red"), color("a", 1, "blue")]) {
+async function enabled(of = hookOf("h", [binding()]), items = [color("b", 2, "red"), color("a", 1, "blue")]) {
   const lab = bindingsLab();
   const ready = lab.bindings.enable(of);
   const watch = await lab.serve(10, items);
@@ -20,13 +23,13 @@ async function enabled(of = hook("h", [binding()]), items = [color("b", 2, "red"
 
 it("watches that are opened again are told from the former ones", async () => {
   const { bindings, of, serve } = await enabled();
-  const first = bindings.opening(of);
+  const first = bindings.generation(of);
   await bindings.enable(of);
-  expect([typeof first, bindings.opening(of)]).toEqual(["number", first]);
+  expect([typeof first, bindings.generation(of)]).toEqual(["number", first]);
   bindings.disable(of);
-  expect(bindings.opening(of)).toBeUndefined();
+  expect(bindings.generation(of)).toBeUndefined();
   const ready = bindings.enable(of);
-  expect(bindings.opening(of)).not.toBe(first);
+  expect(bindings.generation(of)).not.toBe(first);
   await serve(20, []);
   await ready;
 });
@@ -45,14 +48,14 @@ describe("snapshots", () => {
 
   it("hold only filter results where full objects are not wanted", async () => {
     const { bindings, of, server } = await enabled(
-      hook("h", [binding({ keepFullObjects: false, jqFilter: ".data.color" })]),
+      hookOf("h", [binding({ keepFullObjects: false, jqFilter: ".data.color" })]),
     );
     expect(bindings.snapshots(of).get("maps")).toEqual([{ filterResult: "blue" }, { filterResult: "red" }]);
     expect(server.pending).toBe(0);
   });
 
   it("ask for metadata only when neither object nor filter result is wanted", async () => {
-    const { watch, bindings, of } = await enabled(hook("h", [binding({ keepFullObjects: false })]));
+    const { watch, bindings, of } = await enabled(hookOf("h", [binding({ keepFullObjects: false })]));
     expect(watch.request.accept).toContain("PartialObjectMetadata");
     expect(bindings.snapshots(of).get("maps")).toEqual([{}, {}]);
   });
@@ -62,7 +65,7 @@ describe("snapshots", () => {
       metadata: { name: "a", resourceVersion: "1", managedFields: [{}, {}] },
     });
     const snapshot = async (jqFilter: string) => {
-      const { bindings, of } = await enabled(hook("h", [binding({ jqFilter })]), [item]);
+      const { bindings, of } = await enabled(hookOf("h", [binding({ jqFilter })]), [item]);
       return bindings.snapshots(of).get("maps");
     };
     expect(await snapshot(".metadata.managedFields[0]")).toMatchObject([
@@ -73,7 +76,7 @@ describe("snapshots", () => {
   });
 
   it("stay right for events the hook does not want", async () => {
-    const { bindings, of, watch, take } = await enabled(hook("h", [binding({ events: [] })]));
+    const { bindings, of, watch, take } = await enabled(hookOf("h", [binding({ events: [] })]));
     bindings.unlock(of);
     watch.send(added(color("c", 11, "x")), removed(color("a", 12, "blue")));
     await settle();
@@ -90,7 +93,7 @@ describe("snapshots", () => {
       binding({ name: "kubernetes", id: "kubernetes[1]", namespaces: ["zz"] }),
     ];
     const lab = bindingsLab();
-    const of = hook("h", two);
+    const of = hookOf("h", two);
     const ready = lab.bindings.enable(of);
     const lists = [await lab.server.next(), await lab.server.next()];
     for (const call of lists) {
@@ -129,7 +132,7 @@ describe("events", () => {
 
   it("are suppressed while the filter's result is the same, Deleted never", async () => {
     const { bindings, of, watch, take, triggers } = await enabled(
-      hook("h", [binding({ jqFilter: ".data" })]),
+      hookOf("h", [binding({ jqFilter: ".data" })]),
     );
     bindings.unlock(of);
     watch.send(
@@ -146,7 +149,7 @@ describe("events", () => {
   });
 
   it("keep the suppressed object's newest state in the snapshot", async () => {
-    const { bindings, of, watch, take } = await enabled(hook("h", [binding({ jqFilter: ".data" })]));
+    const { bindings, of, watch, take } = await enabled(hookOf("h", [binding({ jqFilter: ".data" })]));
     bindings.unlock(of);
     watch.send(modified(color("a", 11, "blue")));
     await settle();
@@ -158,7 +161,7 @@ describe("events", () => {
 
   it("tell after a new list what vanished, with the last state known", async () => {
     const { bindings, of, watch, take, triggers, serve } = await enabled(
-      hook("h", [binding({ jqFilter: ".data.color" })]),
+      hookOf("h", [binding({ jqFilter: ".data.color" })]),
     );
     bindings.unlock(of);
     watch.fail(new ApiError({ status: 410, reason: "Expired", message: "old" }));
@@ -171,7 +174,7 @@ describe("events", () => {
 
   it("reach several hooks in alphabetical order through one watch", async () => {
     const { bindings, serve, take, server } = bindingsLab();
-    const hooks = ["z", "a", "m"].map((name) => hook(name, [binding()]));
+    const hooks = ["z", "a", "m"].map((name) => hookOf(name, [binding()]));
     const ready = hooks.map((each) => bindings.enable(each));
     const watch = await serve(10, []);
     await Promise.all(ready);
@@ -201,8 +204,8 @@ describe("events", () => {
         event: (seconds) => void timed.push(`${of.name} told after ${seconds} s`),
       }),
     });
-    const hooks = ["a", "b"].map((name) => hook(name, [binding({ jqFilter: "one" })]));
-    hooks.push(hook("c", [binding({ jqFilter: "two" })]));
+    const hooks = ["a", "b"].map((name) => hookOf(name, [binding({ jqFilter: "one" })]));
+    hooks.push(hookOf("c", [binding({ jqFilter: "two" })]));
     const ready = hooks.map((each) => bindings.enable(each));
     const watch = await serve(10, [color("x", 1, "blue")]);
     await Promise.all(ready);
@@ -230,7 +233,7 @@ describe("events", () => {
       compile: (text: string) => Promise.resolve({ text, namesManagedFields: false, evaluate }),
     };
     const { bindings, serve, take } = bindingsLab({ filters });
-    const of = hook("h", [
+    const of = hookOf("h", [
       binding({ jqFilter: "slow" }),
       binding({ id: "kubernetes[1]", name: "too", jqFilter: "slow" }),
     ]);
@@ -257,15 +260,14 @@ describe("events", () => {
       if (is === "worse") throw new FilterError("timeout", "the filter took over 5s");
       return 1;
     };
-    const errors: string[] = [];
+    const lines: LoggedLine[] = [];
+    const failures = () =>
+      lines.filter(([level]) => level === "error").map(([, , fields]) => fields?.["name"]);
     const filters = {
       compile: (text: string) => Promise.resolve({ text, namesManagedFields: false, evaluate }),
     };
-    const { bindings, serve, take } = bindingsLab({
-      filters,
-      onFilterError: (_, { name }) => void errors.push(name),
-    });
-    const of = hook("h", [binding({ jqFilter: "f" })]);
+    const { bindings, serve, take } = bindingsLab({ filters, logger: keepLog(lines) });
+    const of = hookOf("h", [binding({ jqFilter: "f" })]);
     const ready = bindings.enable(of);
     const watch = await serve(10, [color("a", 1, "blue")]);
     await ready;
@@ -273,10 +275,10 @@ describe("events", () => {
     calls = 0;
     watch.send(modified(color("a", 11, "bad")));
     await settle();
-    expect([calls, take(), errors]).toEqual([2, [], ["maps"]]);
+    expect([calls, take(), failures()]).toEqual([2, [], ["a"]]);
     watch.send(modified(color("a", 12, "worse")));
     await settle();
-    expect([calls, take(), errors]).toEqual([3, [], ["maps", "maps"]]);
+    expect([calls, take(), failures()]).toEqual([3, [], ["a", "a"]]);
     watch.send(removed(color("a", 13, "bad")));
     await settle();
     expect(take()).toEqual(["h Deleted ns/a"]);
@@ -285,7 +287,7 @@ describe("events", () => {
 });
 
 describe("kinds", () => {
-  const widget = hook("h", [binding({ kind: "Widget" })]);
+  const widget = hookOf("h", [binding({ kind: "Widget" })]);
   const WIDGETS = { ...CONFIG_MAPS, group: "x.io", kind: "Widget", plural: "widgets" };
 
   it("that do not exist are waited for, said, and start with a Synchronization", async () => {
@@ -351,7 +353,7 @@ describe("kinds", () => {
 
   it("that are forbidden hold nobody up, and start when the right is given", async () => {
     const { bindings, clock, server, take } = bindingsLab();
-    const of = hook("h", [binding()]);
+    const of = hookOf("h", [binding()]);
     const ready = bindings.enable(of);
     (await server.next()).fail(new ApiError({ status: 403, reason: "Forbidden", message: "no rights" }));
     await ready;
@@ -367,7 +369,7 @@ describe("places", () => {
   it("are one watch for each namespace and name", async () => {
     const { bindings, server } = bindingsLab();
     void bindings.enable(
-      hook("h", [binding({ namespaces: ["n1", "n2", "n1"], names: ["a", "b"], fieldSelector: "x=y" })]),
+      hookOf("h", [binding({ namespaces: ["n1", "n2", "n1"], names: ["a", "b"], fieldSelector: "x=y" })]),
     );
     const seen: string[] = [];
     for (let count = 0; count < 4; count++) {
@@ -383,7 +385,9 @@ describe("places", () => {
 
   it("come and go with the namespaces' labels; objects of a namespace that comes are Added, of one that leaves Deleted", async () => {
     const { bindings, server, take } = bindingsLab();
-    const of = hook("h", [binding({ namespaces: undefined, namespaceLabels: { matchLabels: { on: "1" } } })]);
+    const of = hookOf("h", [
+      binding({ namespaces: undefined, namespaceLabels: { matchLabels: { on: "1" } } }),
+    ]);
     const ready = bindings.enable(of);
     const space = (name: string, version: number): object => ({
       metadata: { name, uid: name, resourceVersion: String(version) },
@@ -441,7 +445,7 @@ describe("lifetime", () => {
 
   it("lets go of an enable that waits", async () => {
     const { bindings } = bindingsLab();
-    const of = hook("h", [binding()]);
+    const of = hookOf("h", [binding()]);
     const ready = bindings.enable(of);
     bindings.disable(of);
     await expect(ready).resolves.toBeUndefined();
@@ -449,7 +453,7 @@ describe("lifetime", () => {
 
   it("keeps one copy of an object for all bindings, and none after them", async () => {
     const { bindings, serve } = bindingsLab();
-    const hooks = ["a", "b"].map((name) => hook(name, [binding()]));
+    const hooks = ["a", "b"].map((name) => hookOf(name, [binding()]));
     const ready = hooks.map((each) => bindings.enable(each));
     await serve(10, [color("a", 1, "blue")]);
     await Promise.all(ready);

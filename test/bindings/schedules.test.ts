@@ -6,7 +6,7 @@ import { bindingsWith } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 import { renderContext } from "../../src/hooks/index.ts";
 import { hookWith } from "../hooks/build.ts";
-import { hook as hookOf } from "./bindings-lab.ts";
+import { hookOf } from "../hooks/build.ts";
 
 const schedule = (crontab: string, name = "schedule"): ScheduleBinding => ({
   type: "schedule",

@@ -220,7 +220,7 @@ const READ: Readonly<Record<string, (output: HookOutput, text: string) => [unkno
 
 describe("hooks", () => {
   test.each(examples())("$name", async ({ kind, path, context = "[]", left }) => {
-    const loader = new HookLoader({ env, workingDir: undefined, logger: silentLogger });
+    const loader = new HookLoader({ env, workingDir: undefined });
     const loaded = await loader.load(hookFileAt(path), kind === "module" ? "web" : undefined);
     expect(loaded).toMatchObject({ hook: {}, warnings: [] });
     const settings = {

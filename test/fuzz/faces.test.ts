@@ -23,7 +23,8 @@ import { openFace } from "../support/faces.ts";
 import type { FaceName, OpenFace } from "../support/faces.ts";
 import { HOSTILE } from "../support/hostile-requests.ts";
 import { exchange, get, statusOf } from "../support/raw-http.ts";
-import { binding, bindingsLab, hook } from "../bindings/bindings-lab.ts";
+import { bindingsLab } from "../bindings/bindings-lab.ts";
+import { binding, hookOf } from "../hooks/build.ts";
 import { mutated } from "./mutate.ts";
 
 /** Inputs for each face. */
@@ -224,7 +225,7 @@ describe("every face takes any input: it is read or refused, in time and in boun
     await fc.assert(
       fc.asyncProperty(mutated(frames), async (input) => {
         const lab = bindingsLab();
-        const of = hook("h", [binding({ includeSnapshotsFrom: ["maps"] })]);
+        const of = hookOf("h", [binding({ includeSnapshotsFrom: ["maps"] })]);
         const ready = lab.bindings.enable(of);
         const watch = await lab.serve(10, [configMap("b", 2)]);
         await ready;

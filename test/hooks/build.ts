@@ -3,6 +3,7 @@ import { parseHookConfig } from "../../src/hooks/index.ts";
 import type {
   Bindings,
   Hook,
+  HookConfig,
   HookTrigger,
   KubernetesBinding,
   LifecycleName,
@@ -32,6 +33,45 @@ export const bindingsWith = (some: Partial<Bindings>): Bindings => ({
   schedule: [],
   kubernetes: [],
   ...some,
+});
+
+/** A binding of the ConfigMaps of `ns`. */
+export const binding = (more: Partial<KubernetesBinding> = {}): KubernetesBinding => ({
+  type: "kubernetes",
+  id: "kubernetes[0]",
+  name: "maps",
+  allowFailure: false,
+  queue: "main",
+  group: undefined,
+  includeSnapshotsFrom: [],
+  apiVersion: undefined,
+  kind: "ConfigMap",
+  events: ["Added", "Modified", "Deleted"],
+  executeOnSynchronization: true,
+  waitForSynchronization: true,
+  keepFullObjects: true,
+  jqFilter: undefined,
+  names: undefined,
+  labelSelector: undefined,
+  fieldSelector: undefined,
+  namespaces: ["ns"],
+  namespaceLabels: undefined,
+  ...more,
+});
+
+/** A hook with these kubernetes bindings; never run. */
+export const hookOf = (
+  name: string,
+  kubernetes: KubernetesBinding[],
+  version: HookConfig["version"] = "v1",
+): Hook => ({
+  id: name,
+  name,
+  path: `/hooks/${name}`,
+  root: "/hooks",
+  signature: "1",
+  module: undefined,
+  config: { version, bindings: bindingsWith({ kubernetes }), settings: undefined },
 });
 
 /** The binding of this name. */

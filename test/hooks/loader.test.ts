@@ -4,8 +4,7 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { HookLoader, type HookLoaderOptions, lintHook } from "../../src/hooks/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
+import { HookLoader, type AskOptions, lintHook } from "../../src/hooks/index.ts";
 import type { HookFile } from "../../src/model/index.ts";
 import { lifecycleBinding } from "../../src/bindings/index.ts";
 import { bindingsWith } from "./build.ts";
@@ -26,8 +25,8 @@ async function hookFile(script: string, name = "hook.sh"): Promise<HookFile> {
   return { name, path, root, signature: "1" };
 }
 
-const loader = (options: Partial<HookLoaderOptions> = {}) =>
-  new HookLoader({ env, workingDir: undefined, logger: silentLogger, ...options });
+const loader = (options: Partial<AskOptions> = {}) =>
+  new HookLoader({ env, workingDir: undefined, ...options });
 
 const V1 = `echo 'configVersion: v1'; echo`;
 
@@ -152,7 +151,7 @@ kubernetes:
 schedule:
 - name: x
 EOF`);
-  const options = { env, workingDir: undefined, logger: silentLogger };
+  const options = { env, workingDir: undefined };
   const { problems } = await lintHook(file, "module", options);
   expect(problems.map(({ key, message }) => [key, message])).toEqual([
     ["line 9", "kubernetes[1].mode is a forbidden property"],

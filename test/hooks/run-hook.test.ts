@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { hookEnvironment, hookOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
-import type { SnapshotSource } from "../../src/bindings/index.ts";
+import type { Snapshots } from "../../src/bindings/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
 import { hookWith, kubernetes, lifecycle, sync } from "./build.ts";
@@ -46,7 +46,7 @@ interface Given {
   readonly env?: Record<string, string>;
   readonly settings?: Partial<RunSettings>;
   readonly triggers?: readonly HookTrigger[];
-  readonly snapshots?: SnapshotSource;
+  readonly snapshots?: Snapshots;
   readonly signal?: AbortSignal;
 }
 

@@ -6,38 +6,18 @@ import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger, KubernetesBinding } from "../../src/model/index.ts";
 import { KubeBindings } from "../../src/bindings/index.ts";
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
-import { bindingsWith } from "../hooks/build.ts";
+import { binding, hookOf } from "../hooks/build.ts";
 
-const hookOf = (more: Partial<KubernetesBinding>): Hook => {
-  const binding: KubernetesBinding = {
-    type: "kubernetes",
-    id: "kubernetes[0]",
-    name: "objects",
-    allowFailure: false,
-    queue: "main",
-    group: undefined,
-    includeSnapshotsFrom: [],
-    apiVersion: undefined,
-    kind: "ConfigMap",
-    events: ["Added", "Modified", "Deleted"],
-    executeOnSynchronization: true,
-    waitForSynchronization: true,
-    keepFullObjects: false,
-    jqFilter: ".metadata.name",
-    names: undefined,
-    labelSelector: undefined,
-    fieldSelector: undefined,
-    namespaces: undefined,
-    namespaceLabels: undefined,
-    ...more,
-  };
-  const config = {
-    version: "v1" as const,
-    bindings: bindingsWith({ kubernetes: [binding] }),
-    settings: undefined,
-  };
-  return { id: "h", name: "h", path: "h", root: "/", signature: "", module: undefined, config };
-};
+const hook = (more: Partial<KubernetesBinding>): Hook =>
+  hookOf("h", [
+    binding({
+      name: "objects",
+      keepFullObjects: false,
+      jqFilter: ".metadata.name",
+      namespaces: undefined,
+      ...more,
+    }),
+  ]);
 
 function lab(kubeConfig = cluster().kubeconfig) {
   const told: string[] = [];
@@ -79,7 +59,7 @@ const configMap = (namespace: string, name: string, labels: Record<string, strin
 test("a kind that does not exist yet is waited for and starts when its CRD comes", async () => {
   const group = `${(await freshNamespace("crd")).replaceAll("-", "")}.example.com`;
   const { made, told, results } = lab();
-  const of = hookOf({ apiVersion: `${group}/v1`, kind: "Widget" });
+  const of = hook({ apiVersion: `${group}/v1`, kind: "Widget" });
   await made.enable(of);
   expect(made.troubles()[0]?.message).toContain("Widget");
   const crd = `widgets.${group}`;
@@ -105,7 +85,7 @@ test("a kind that does not exist yet is waited for and starts when its CRD comes
 test("missing rights are said, and the binding starts when they are given", async () => {
   const namespace = await freshNamespace("rbac");
   const { made, told, results } = lab(await kubeconfigOf(namespace, "limited"));
-  const of = hookOf({ namespaces: [namespace] });
+  const of = hook({ namespaces: [namespace] });
   await made.enable(of);
   expect(made.waiting(of)).toEqual(["kubernetes[0]"]);
   expect(made.troubles()[0]?.message).toContain("forbidden");
@@ -134,7 +114,7 @@ test("namespaces come and go with their labels, objects with theirs and their fi
     configMap(one, "not"),
     configMap(two, "b", { on: "1" }),
   );
-  const of = hookOf({
+  const of = hook({
     namespaceLabels: { matchLabels: { place: label } },
     labelSelector: { matchExpressions: [{ key: "on", operator: "In", values: ["1", "2"] }] },
     fieldSelector: "metadata.name!=never",

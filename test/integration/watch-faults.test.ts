@@ -3,17 +3,11 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import * as kube from "../../src/kube/index.ts";
 import type { Clock } from "../../src/lib/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import type {
-  Hook,
-  HookTrigger,
-  JsonObject,
-  KubernetesBinding,
-  SnapshotItem,
-} from "../../src/model/index.ts";
+import type { Hook, HookTrigger, JsonObject, SnapshotItem } from "../../src/model/index.ts";
 import { KubeBindings } from "../../src/bindings/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
-import { bindingsWith } from "../hooks/build.ts";
+import { binding, hookOf } from "../hooks/build.ts";
 
 /** Everything that takes minutes takes seconds: silence is noticed after 3 s, back-off ends at 0.2 s. */
 const FASTER = 50;
@@ -45,37 +39,10 @@ beforeEach(async () => {
   log = [];
 });
 
-const binding = (): KubernetesBinding => ({
-  type: "kubernetes",
-  id: "kubernetes[0]",
-  name: "maps",
-  allowFailure: false,
-  queue: "main",
-  group: undefined,
-  includeSnapshotsFrom: [],
-  apiVersion: undefined,
-  kind: "cm",
-  events: ["Added", "Modified", "Deleted"],
-  executeOnSynchronization: true,
-  waitForSynchronization: true,
-  keepFullObjects: true,
-  jqFilter: undefined,
-  names: undefined,
-  labelSelector: { matchLabels: { mine: "yes" } },
-  fieldSelector: undefined,
-  namespaces: [namespace],
-  namespaceLabels: undefined,
-});
-
-const hookOf = (name: string): Hook => ({
-  id: name,
-  name,
-  path: name,
-  root: "/",
-  signature: "",
-  module: undefined,
-  config: { version: "v1", bindings: bindingsWith({ kubernetes: [binding()] }), settings: undefined },
-});
+const hook = (name: string): Hook =>
+  hookOf(name, [
+    binding({ kind: "cm", labelSelector: { matchLabels: { mine: "yes" } }, namespaces: [namespace] }),
+  ]);
 
 function bindings(): KubeBindings {
   const client = kube.connect({ kubeConfig: proxy.kubeconfig, userAgent: "test", logger: silentLogger });
@@ -172,7 +139,7 @@ function expectSound(existing: readonly string[] = []): void {
 async function following(): Promise<{ made: KubeBindings; of: Hook }> {
   await make("old");
   const made = bindings();
-  const of = hookOf("h");
+  const of = hook("h");
   await made.enable(of);
   made.unlock(of);
   await eventually(() => expect(proxy.watches).toBe(1), "a watch");
@@ -274,7 +241,7 @@ describe("when the version is too old, the differences are told", () => {
       await Promise.all(Array.from({ length: 30 }, (_, index) => make(`m${at + index}`)));
     }
     const made = bindings();
-    const of = hookOf("h");
+    const of = hook("h");
     proxy.answer((seen) => onList(seen) && seen.query.has("continue"), { status: 410, reason: "Expired" }, 1);
     await made.enable(of);
     made.unlock(of);
@@ -287,7 +254,7 @@ describe("when the version is too old, the differences are told", () => {
 
 test("a hook that comes late sees the same, while the watch goes on", async () => {
   const { made, of } = await following();
-  const late = hookOf("late");
+  const late = hook("late");
   const writes = Promise.all(["x", "y", "z"].map((prefix) => churn(prefix)));
   await made.enable(late);
   made.unlock(late);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { hookTask } from "../../src/hooks/index.ts";
+import { hookTask } from "../../src/bindings/index.ts";
 import { RateLimits } from "../../src/queue/index.ts";
 import { hookWith, lifecycle } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";

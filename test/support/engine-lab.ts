@@ -19,7 +19,7 @@ import { State, withSection } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
 import { ForeignReleaseError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
-import { hookTask } from "../../src/hooks/index.ts";
+import { hookTask, lifecycleBinding } from "../../src/bindings/index.ts";
 import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Ports } from "../../src/tasks/index.ts";
@@ -27,8 +27,7 @@ import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
 import type { LoggedLine } from "./logged.ts";
-import { lifecycleBinding } from "../../src/bindings/index.ts";
-import { bindingsWith } from "../hooks/build.ts";
+import { binding, bindingsWith } from "../hooks/build.ts";
 
 /** What a scripted hook does at a run: leave patches, or fail. */
 export interface HookAct {
@@ -150,9 +149,9 @@ export class EngineLab {
   /** Events of bindings that are not unlocked yet, by hook id; hooks without an entry have no watch. */
   readonly #watches = new Map<
     string,
-    { hook: Hook; opening: number; open: boolean; waiting: HookTrigger[] }
+    { hook: Hook; generation: number; open: boolean; waiting: HookTrigger[] }
   >();
-  #openings = 0;
+  #generations = 0;
   #missing = false;
   #inMain = 0;
   #spin = { at: 0, lines: 0 };
@@ -469,13 +468,13 @@ export class EngineLab {
         enable: (hook) => {
           if (this.watchFails !== undefined) return Promise.reject(new Error(this.watchFails));
           if (hook.config.bindings.kubernetes.length > 0 && !this.#watches.has(hook.id))
-            this.#watches.set(hook.id, { hook, opening: ++this.#openings, open: false, waiting: [] });
+            this.#watches.set(hook.id, { hook, generation: ++this.#generations, open: false, waiting: [] });
           return Promise.resolve();
         },
-        opening: (hook) => this.#watches.get(hook.id)?.opening,
+        generation: (hook) => this.#watches.get(hook.id)?.generation,
         waiting: (hook) =>
           hook.config.bindings.kubernetes.map(({ id }) => id).filter((id) => this.unlisted.has(id)),
-        unlock: (hook, ids) => {
+        unlock: (hook, ids = []) => {
           this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`));
           const watch = this.#watches.get(hook.id);
           if (watch === undefined) return;
@@ -664,21 +663,7 @@ function configOf(spec: HookSpec): HookConfig {
         ...each,
       })),
       kubernetes: (spec.kubernetes ?? []).map((each, index) => ({
-        type: "kubernetes",
-        id: `k${index}`,
-        name: "kubernetes",
-        apiVersion: undefined,
-        kind: "Pod",
-        events: ["Added", "Modified", "Deleted"],
-        executeOnSynchronization: true,
-        waitForSynchronization: true,
-        keepFullObjects: true,
-        jqFilter: undefined,
-        names: undefined,
-        labelSelector: undefined,
-        fieldSelector: undefined,
-        namespaces: undefined,
-        namespaceLabels: undefined,
+        ...binding({ id: `k${index}`, name: "kubernetes", kind: "Pod", namespaces: undefined }),
         ...shared,
         ...each,
       })),

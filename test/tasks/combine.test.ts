@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { allowsFailure, hookTask } from "../../src/hooks/index.ts";
+import { allowsFailure, hookTask } from "../../src/bindings/index.ts";
 import type { HookRunResult } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger, Task } from "../../src/model/index.ts";
@@ -97,7 +97,7 @@ async function runsOf(words: string): Promise<Run[]> {
     clock,
     logger: silentLogger,
     watches: {
-      opening: () => 1,
+      generation: () => 1,
       snapshots: () => ({ get: () => [], objects: () => [] }),
       unlock: (_: Hook, ids: readonly string[]) => void unlocked.push(...ids),
     },

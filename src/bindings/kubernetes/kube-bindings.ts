@@ -1,24 +1,22 @@
 /** The kubernetes bindings of all hooks: snapshots and events (docs/HOOKS.md, "Kubernetes events"). */
 
+import type { Filter } from "../../filter/index.ts";
 import type { Discovery, WatchHub } from "../../kube/index.ts";
-import type { Clock, Logger } from "../../lib/index.ts";
+import type { Clock, LogFields, Logger } from "../../lib/index.ts";
 import { DepthError, oneLine } from "../../lib/index.ts";
-import type { Hook, HookTrigger, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
-import type { BindingCount, BindingDump, BindingTrouble } from "./kube-bindings-views.ts";
-import { countOf, dumpOf } from "./kube-bindings-views.ts";
-import { Kinds } from "./kube-kinds.ts";
-import { sortedItems } from "./monitor/monitor-cache.ts";
-import type { CompiledFilter } from "./monitor/monitor-filter.ts";
-import { FilterMemo } from "./monitor/monitor-filter.ts";
-import { TextPool } from "./monitor/monitor-text.ts";
-import type { BindingTimes } from "./monitor/monitor.ts";
-import { Monitor, needsPerson } from "./monitor/monitor.ts";
+import type { Hook, HookTrigger, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
+import type { Snapshots } from "../members.ts";
+import { SharedObjects } from "./extract.ts";
+import { sortedItems } from "./informer.ts";
+import { KindFinder } from "./kind-finder.ts";
+import type { BindingTimes, Operations } from "./monitor.ts";
+import { Monitor, needsPerson } from "./monitor.ts";
 
 /** What kubernetes bindings use, and what they call. */
 export interface KubeBindingsOptions {
   readonly hub: WatchHub;
   readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
-  readonly filters: { compile(text: string): Promise<CompiledFilter> };
+  readonly filters: { compile(text: string): Promise<Filter> };
   readonly clock: Clock;
   readonly logger: Logger;
   /** `--keep-managed-fields`. */
@@ -30,32 +28,23 @@ export interface KubeBindingsOptions {
    * disabled. The log line is written here.
    */
   readonly onTrouble?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
-  /** Called when a filter failed on an object for good, for the metric. The log line is written here. */
-  readonly onFilterError?: (hook: Hook, binding: KubernetesBinding, error: unknown) => void;
   /** Called once for each binding; returns what records how long its filter and events take. */
   readonly times?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;
-}
-
-/** Snapshots of one hook as they are at the moment of asking. */
-export interface HookSnapshots {
-  get(bindingName: string): readonly SnapshotItem[];
-  objects(bindingId: string): readonly SnapshotItem[];
 }
 
 interface Watched {
   readonly monitor: Monitor;
   readonly stop: AbortController;
-  /** Listed, or known to wait for a person or a kind. */
-  readonly settled: Promise<void>;
-  readonly settle: () => void;
-  isSettled: boolean;
+  /** Whoever enables the hook waits for this: all is listed, or it takes a person or a kind that is missing. */
+  readonly enabled: Promise<void>;
+  readonly resolveEnabled: () => void;
+  isEnabled: boolean;
   trouble: string | undefined;
 }
 
 /** The watches of one hook, from `enable` to `disable`. */
-interface Opening {
-  /** No other one has this number. */
-  readonly number: number;
+interface WatchedHook {
+  readonly generation: number;
   /** By binding id, in the order of the configuration. */
   readonly bindings: Map<string, Watched>;
 }
@@ -68,16 +57,15 @@ interface Opening {
  */
 export class KubeBindings {
   readonly #options: KubeBindingsOptions;
-  readonly #kinds: Kinds;
-  readonly #pool = new TextPool();
-  readonly #memo = new FilterMemo();
+  readonly #kinds: KindFinder;
+  readonly #shared = new SharedObjects();
   /** By hook id. */
-  readonly #hooks = new Map<string, Opening>();
-  #openings = 0;
+  readonly #hooks = new Map<string, WatchedHook>();
+  #generation = 0;
 
   constructor(options: KubeBindingsOptions) {
     this.#options = options;
-    this.#kinds = new Kinds(options);
+    this.#kinds = new KindFinder(options);
   }
 
   /**
@@ -87,16 +75,16 @@ export class KubeBindings {
   async enable(hook: Hook): Promise<void> {
     if (!this.#hooks.has(hook.id)) {
       const bindings = new Map<string, Watched>();
-      this.#hooks.set(hook.id, { number: ++this.#openings, bindings });
+      this.#hooks.set(hook.id, { generation: ++this.#generation, bindings });
       for (const binding of hook.config.bindings.kubernetes)
         bindings.set(binding.id, this.#start(hook, binding));
     }
-    await Promise.all(this.#of(hook.id).map(({ settled }) => settled));
+    await Promise.all(this.#of(hook.id).map(({ enabled }) => enabled));
   }
 
   /** Tells the watches that a hook has now from those it had or will have; undefined while it has none. */
-  opening(hook: Hook): number | undefined {
-    return this.#hooks.get(hook.id)?.number;
+  generation(hook: Hook): number | undefined {
+    return this.#hooks.get(hook.id)?.generation;
   }
 
   /** Ids of the bindings that have not been listed yet: their snapshots mean nothing. */
@@ -129,83 +117,82 @@ export class KubeBindings {
     this.#kinds.poke();
   }
 
-  /** The snapshots of a hook. */
-  snapshots(hook: Hook): HookSnapshots {
+  /** The snapshots of a hook as they are at the moment of asking. */
+  snapshots(hook: Hook): Snapshots {
     return {
-      get: (bindingName) => this.snapshot(hook.id, bindingName),
+      get: (bindingName) => this.#snapshot(hook.id, bindingName),
       objects: (bindingId) => this.#hooks.get(hook.id)?.bindings.get(bindingId)?.monitor.items() ?? [],
     };
   }
 
   /** The objects of a binding, by namespace, then name; of all bindings where several have that name. */
-  snapshot(hookId: string, bindingName: string): readonly SnapshotItem[] {
-    const named = this.#of(hookId).filter(({ monitor }) => monitor.binding.name === bindingName);
-    const [first, ...more] = named;
+  #snapshot(hookId: string, bindingName: string): readonly SnapshotItem[] {
+    const monitors = this.#of(hookId).map(({ monitor }) => monitor);
+    const [first, ...more] = monitors.filter(({ binding }) => binding.name === bindingName);
     if (first === undefined) return [];
     return more.length === 0
-      ? first.monitor.items()
-      : sortedItems(named.flatMap(({ monitor }) => monitor.stores()));
+      ? first.items()
+      : sortedItems([first, ...more].flatMap((monitor) => monitor.informers()));
   }
 
-  /** Bindings that cannot work, by hook and binding. */
-  troubles(): readonly BindingTrouble[] {
-    return this.#all().flatMap(({ monitor: { hook, binding }, trouble }) =>
-      trouble === undefined
-        ? []
-        : [{ hook: hook.name, module: hook.module, binding: binding.name, message: trouble }],
+  /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
+  troubles(): readonly { hook: string; module: string | undefined; binding: string; message: string }[] {
+    return this.#all().flatMap(({ monitor, trouble }) =>
+      trouble === undefined ? [] : [{ ...namesOf(monitor), message: trouble }],
     );
   }
 
   /** Number of objects of each binding (`kube_snapshot_objects`). */
-  counts(): readonly BindingCount[] {
-    return this.#all().map(({ monitor }) => countOf(monitor));
+  counts() {
+    return this.#all().map(({ monitor }) => {
+      return { ...namesOf(monitor), queue: monitor.binding.queue, objects: monitor.size };
+    });
   }
 
   /** Snapshots and counters of a hook for the debug commands, by binding name. */
-  dump(hookId: string): Record<string, BindingDump> {
+  dump(hookId: string) {
     return Object.fromEntries(this.#of(hookId).map(({ monitor }) => [monitor.binding.name, dumpOf(monitor)]));
   }
 
   #end(hookId: string): void {
-    for (const { monitor, stop, settle } of this.#of(hookId)) {
+    for (const { monitor, stop, resolveEnabled } of this.#of(hookId)) {
       stop.abort();
       monitor.close();
-      settle();
+      resolveEnabled();
     }
     this.#hooks.delete(hookId);
   }
 
   #start(hook: Hook, binding: KubernetesBinding): Watched {
-    const { promise: settled, resolve } = Promise.withResolvers<void>();
-    const stop = new AbortController();
+    const { promise: enabled, resolve } = Promise.withResolvers<void>();
     const { hub, clock, emit, keepManagedFields = false, times } = this.#options;
     const monitor = new Monitor(hook, binding, {
       hub,
       clock,
       keepManagedFields,
-      pool: this.#pool,
-      memo: this.#memo,
+      shared: this.#shared,
       emit: (event) => emit(hook, { type: "event", binding, event }),
       onReady: () => this.#ready(watched),
       onTrouble: (error) => this.#troubled(watched, error),
-      onFilterError: (place, error) => this.#filterFailed(monitor, place, error),
+      onFilterError: (place, error) => this.#filterFailed({ ...namesOf(monitor), ...place }, error),
       times: times?.(hook, binding),
     });
-    const settle = (): void => {
-      watched.isSettled = true;
+    const resolveEnabled = (): void => {
+      watched.isEnabled = true;
       resolve();
     };
-    const watched: Watched = { monitor, stop, settled, settle, isSettled: false, trouble: undefined };
+    const stop = new AbortController();
+    const watched: Watched = { monitor, stop, enabled, resolveEnabled, isEnabled: false, trouble: undefined };
     void this.#open(watched);
     return watched;
   }
 
   async #open(watched: Watched): Promise<void> {
-    const { monitor, stop, settle } = watched;
+    const { monitor, stop, resolveEnabled } = watched;
     const missing = (error: Error): void => {
       if (stop.signal.aborted) return;
       this.#troubled(watched, error);
-      settle();
+      resolveEnabled();
     };
     const resource = await this.#kinds.find(monitor.binding, stop.signal, missing);
     const filter = await this.#compile(monitor.binding).catch(missing);
@@ -214,14 +201,13 @@ export class KubeBindings {
     monitor.open(resource, filter.compiled);
   }
 
-  async #compile({ jqFilter }: KubernetesBinding): Promise<{ compiled: CompiledFilter | undefined }> {
+  async #compile({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
     return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
   }
 
-  #ready(watched: Watched): void {
-    const { monitor, isSettled, settle } = watched;
-    settle();
-    if (!isSettled) return;
+  #ready({ monitor, isEnabled, resolveEnabled }: Watched): void {
+    resolveEnabled();
+    if (!isEnabled) return;
     // Whoever enabled the hook went on without this binding: its Synchronization is due now.
     const { hook, binding } = monitor;
     const wanted = hook.config.version === "v1" && binding.executeOnSynchronization;
@@ -230,28 +216,21 @@ export class KubeBindings {
   }
 
   #troubled(watched: Watched, error: Error | undefined): void {
+    const { logger, onTrouble } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
-    if (error !== undefined && needsPerson(error)) watched.settle();
+    if (error !== undefined && needsPerson(error)) watched.resolveEnabled();
     if (message === watched.trouble) return;
     watched.trouble = message;
     const { hook, binding } = watched.monitor;
-    const fields = { hook: hook.name, module: hook.module, binding: binding.name };
-    if (message === undefined) this.#options.logger.info("Kubernetes binding works", fields);
-    else {
-      this.#options.logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
-    }
-    this.#options.onTrouble?.(hook, binding, message);
+    const fields = namesOf(watched.monitor);
+    if (message === undefined) logger.info("Kubernetes binding works", fields);
+    else logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
+    onTrouble?.(hook, binding, message);
   }
 
-  #filterFailed(
-    { hook, binding }: Monitor,
-    place: { namespace: string; name: string },
-    error: unknown,
-  ): void {
-    const fields = { hook: hook.name, module: hook.module, binding: binding.name, ...place };
+  #filterFailed(fields: LogFields, error: unknown): void {
     const what = error instanceof DepthError ? "An object cannot be shown" : "jqFilter failed";
     this.#options.logger.error(`${what}, the change is left out`, { ...fields, error: oneLine(error) });
-    this.#options.onFilterError?.(hook, binding, error);
   }
 
   #of(hookId: string): readonly Watched[] {
@@ -261,4 +240,24 @@ export class KubeBindings {
   #all(): readonly Watched[] {
     return [...this.#hooks.values()].flatMap(({ bindings }) => [...bindings.values()]);
   }
+}
+
+function namesOf({ hook, binding }: Monitor): { hook: string; module: string | undefined; binding: string } {
+  return { hook: hook.name, module: hook.module, binding: binding.name };
+}
+
+function dumpOf(monitor: Monitor) {
+  const { sinceStart, sinceLastExecution } = monitor.outbox;
+  return {
+    snapshot: monitor.peek().map(({ object, filterResult }): JsonObject => {
+      return { ...(object && { object }), ...(filterResult !== undefined && { filterResult }) };
+    }),
+    operations: { sinceStart: counted(sinceStart), sinceLastExecution: counted(sinceLastExecution) },
+  };
+}
+
+// The total is the first line, as in the Go operator.
+function counted(operations: Operations): Operations & { count: number } {
+  const { added, modified, deleted, cleaned } = operations;
+  return { count: added + modified + deleted + cleaned, ...operations };
 }

@@ -1,16 +1,14 @@
 /** Items of `onKubernetesEvent` (docs/HOOKS.md, "The old configuration"). */
 
-import { MAIN_QUEUE } from "../../model/index.ts";
 import type { KubernetesBinding, ObjectEvent, WatchEvent } from "../../model/index.ts";
-import { BOOLEAN, STRING, STRINGS } from "../item.ts";
+import { itemBinding } from "../kind.ts";
 import type { Complain, Findings } from "../kind.ts";
 import type { Members } from "../members.ts";
-import { object } from "../shape.ts";
-import { LABEL_SELECTOR } from "./forms.ts";
-import type { RawLabelSelector } from "./forms.ts";
-import { labelSelector, someOf } from "./selectors.ts";
+import { BOOLEAN, STRING, STRINGS, object } from "../shape.ts";
+import type { Fits } from "../shape.ts";
+import { LABEL_SELECTOR, labelSelector, someOf } from "./selectors.ts";
 
-export const ALL_EVENTS: readonly WatchEvent[] = ["Added", "Modified", "Deleted"];
+export const ALL_EVENTS = ["Added", "Modified", "Deleted"] as const satisfies readonly WatchEvent[];
 
 /** How they are called in version 0. */
 const OLD_NAMES: Readonly<Record<WatchEvent, string>> = {
@@ -35,30 +33,20 @@ export const OLD_EVENT = object(
   { required: ["kind"], open: true },
 );
 
-/** An item of that form. */
-export interface RawOldEvent {
-  name?: string;
-  kind: string;
-  event?: string[];
-  selector?: RawLabelSelector;
-  objectName?: string;
-  namespaceSelector?: { matchNames?: string[]; any?: boolean };
-  jqFilter?: string;
-  allowFailure?: boolean;
-}
-
 /** No Synchronization, no snapshots, queue main. */
-export function oldBinding(raw: RawOldEvent, index: number, { complain }: Findings): KubernetesBinding {
-  const id = `onKubernetesEvent[${index}]`;
+export function oldBinding(
+  raw: Fits<typeof OLD_EVENT>,
+  index: number,
+  { complain }: Findings,
+): KubernetesBinding {
+  // Other keys of items are tolerated here, and mean nothing.
+  const { name, allowFailure } = raw;
+  const common = itemBinding({ name, allowFailure }, "onKubernetesEvent", index);
+  const { id } = common;
   const any = raw.namespaceSelector?.any === true;
   return {
     type: "kubernetes",
-    id,
-    name: raw.name || "onKubernetesEvent",
-    allowFailure: raw.allowFailure ?? false,
-    queue: MAIN_QUEUE,
-    group: undefined,
-    includeSnapshotsFrom: [],
+    ...common,
     apiVersion: undefined,
     kind: raw.kind,
     events: raw.event?.flatMap((event) => watchEvent(event, id, complain)) ?? ALL_EVENTS,

@@ -1,8 +1,31 @@
-/** Turns selectors of a hook's configuration into those of the API. */
+/** Selectors in a hook's configuration, and how they become those of the API. */
 
 import type { LabelSelector } from "../../model/index.ts";
 import type { Complain } from "../kind.ts";
-import type { RawFieldSelector, RawLabelSelector } from "./forms.ts";
+import { STRING, STRINGS, object } from "../shape.ts";
+import type { Fits } from "../shape.ts";
+
+const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
+const FIELD_OPERATOR = { kind: "string", oneOf: ["=", "==", "Equals", "!=", "NotEquals"] } as const;
+
+/** `operation` is an older spelling of `operator`; that there is one of the two is checked below. */
+const LABEL_EXPRESSION = object(
+  { key: STRING, operator: LABEL_OPERATOR, operation: LABEL_OPERATOR, values: STRINGS },
+  { required: ["key"] },
+);
+const FIELD_EXPRESSION = object(
+  { field: STRING, operator: FIELD_OPERATOR, operation: FIELD_OPERATOR, value: STRING },
+  { required: ["field", "value"] },
+);
+export const LABEL_SELECTOR = object(
+  { matchLabels: { kind: "map", of: STRING }, matchExpressions: { kind: "array", of: LABEL_EXPRESSION } },
+  { min: 1 },
+);
+export const FIELD_SELECTOR = object(
+  { matchExpressions: { kind: "array", of: FIELD_EXPRESSION } },
+  { required: ["matchExpressions"] },
+);
+export const NAME_SELECTOR = object({ matchNames: STRINGS }, { required: ["matchNames"] });
 
 const LABEL_KEY =
   /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
@@ -15,7 +38,7 @@ interface ConfigPath {
 
 /** A label selector in the API's form; both spellings of `operator` are accepted. */
 export function labelSelector(
-  raw: RawLabelSelector | undefined,
+  raw: Fits<typeof LABEL_SELECTOR> | undefined,
   place: ConfigPath,
 ): LabelSelector | undefined {
   if (raw === undefined) return undefined;
@@ -32,10 +55,9 @@ export function labelSelector(
   };
 }
 
-type RawExpression = NonNullable<RawLabelSelector["matchExpressions"]>[number];
 type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 
-function labelExpression(raw: RawExpression, place: ConfigPath): Expression {
+function labelExpression(raw: Fits<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];
   checkKey(raw.key, { ...place, path: `${place.path}.key` });
@@ -65,7 +87,7 @@ function checkValue(value: string, { path, complain }: ConfigPath): void {
 
 /** A field selector in the API's syntax, with its values escaped. */
 export function fieldSelector(
-  raw: RawFieldSelector | undefined,
+  raw: Fits<typeof FIELD_SELECTOR> | undefined,
   { path, complain }: ConfigPath,
 ): string | undefined {
   if (raw === undefined || raw.matchExpressions.length === 0) return undefined;

@@ -3,7 +3,6 @@
 import { oneLine, parseYaml } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
 import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.ts";
-import { type JsonPatchItem, jsonPatchItems } from "./json-patch.ts";
 
 /** Which object an operation is about. An empty apiVersion means the preferred one of the kind. */
 interface ObjectTarget {
@@ -19,6 +18,12 @@ interface Patch extends ObjectTarget {
   /** A missing object is no error. */
   readonly ignoreMissingObject: boolean;
 }
+
+/** One operation of a JSON Patch (RFC 6902). */
+type JsonPatchItem =
+  | { readonly op: "add" | "replace" | "test"; readonly path: string; readonly value: Json }
+  | { readonly op: "remove"; readonly path: string }
+  | { readonly op: "move" | "copy"; readonly path: string; readonly from: string };
 
 /** One document of an object patch file, checked. */
 export type ObjectOperation =
@@ -170,4 +175,35 @@ function optional(value: JsonObject, key: string, path = ""): string | undefined
   if (text === undefined || text === null || text === "") return undefined;
   if (typeof text !== "string") throw new LeftoverError(`'${path}${key}' must be a string`);
   return text;
+}
+
+function jsonPatchItems(items: readonly Json[]): JsonPatchItem[] {
+  return items.map((item, index) => patchItem(item, `jsonPatch[${index}]`));
+}
+
+function patchItem(item: Json, place: string): JsonPatchItem {
+  if (!isJsonObject(item)) throw new LeftoverError(`${place} must be an object`);
+  const { value } = item;
+  const op = typeof item.op === "string" ? item.op : "";
+  const path = pointer(item.path, `${place}.path`);
+  switch (op) {
+    case "add":
+    case "replace":
+    case "test":
+      if (value === undefined) throw new LeftoverError(`${place}.value is required for op ${op}`);
+      return { op, path, value };
+    case "remove":
+      return { op, path };
+    case "move":
+    case "copy":
+      return { op, path, from: pointer(item.from, `${place}.from`) };
+    default:
+      throw new LeftoverError(`${place}.op should be one of [add remove replace move copy test]`);
+  }
+}
+
+function pointer(value: Json | undefined, place: string): string {
+  if (value === undefined) throw new LeftoverError(`${place} is required`);
+  if (typeof value === "string" && (value === "" || value.startsWith("/"))) return value;
+  throw new LeftoverError(`${place} is no JSON pointer: it must begin with "/"`);
 }

@@ -9,15 +9,23 @@ import {
   object,
   readBindings,
 } from "../../bindings/index.ts";
-import type { Complain, HookKind } from "../../bindings/index.ts";
-import { type HookConfig, type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
-import { oneLine, parseYaml } from "../../lib/index.ts";
-import { SETTINGS, hookSettings } from "./hook-settings.ts";
+import type { Complain, Fits, HookKind } from "../../bindings/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { HookConfig, HookSettings, Json, JsonObject } from "../../model/index.ts";
+import { oneLine, parseDuration, parseYaml } from "../../lib/index.ts";
 
 /** A hook configuration, or everything that is wrong with it. */
 export type ParsedHookConfig =
   | { readonly config: HookConfig; readonly warnings: readonly string[] }
   | { readonly errors: readonly string[] };
+
+/** docs/HOOKS.md, "Rate limits". */
+const SETTINGS = object({
+  executionMinInterval: STRING,
+  executionMinPeriod: STRING,
+  executionBurst: { kind: "integer" },
+});
+type RawSettings = Fits<typeof SETTINGS>;
 
 /** What a configuration may hold, by version (docs/HOOKS.md, "The old configuration"). */
 const FORMS = {
@@ -107,4 +115,32 @@ function warnOfEqualNames(config: HookConfig, warn: Complain): void {
     if (seen.has(key)) warn(`there are several ${key}: the hook cannot tell them apart; give each a name`);
     seen.add(key);
   }
+}
+
+/** `settings`: a token bucket over the hook's runs; each field is optional. */
+function hookSettings(settings: Json | undefined, complain: Complain): HookSettings | undefined {
+  if (settings === undefined) return undefined;
+  // The form was checked before.
+  const raw = settings as RawSettings;
+  return { minIntervalMs: minInterval(raw, complain), burst: burstOf(raw, complain) };
+}
+
+function minInterval({ executionMinInterval, executionMinPeriod }: RawSettings, complain: Complain): number {
+  if (executionMinInterval !== undefined && executionMinPeriod !== undefined) {
+    complain("settings.executionMinPeriod is another word for executionMinInterval: give only one");
+  }
+  const text = executionMinInterval ?? executionMinPeriod ?? "0";
+  const milliseconds = parseDuration(text) ?? -1;
+  if (milliseconds < 0) {
+    const spelling = executionMinInterval === undefined ? "executionMinPeriod" : "executionMinInterval";
+    complain(`settings.${spelling} is invalid: "${text}" is no duration like 3s, 500ms, 1m30s`);
+  }
+  return milliseconds;
+}
+
+function burstOf({ executionBurst = 1 }: RawSettings, complain: Complain): number {
+  if (executionBurst < 0 || !Number.isInteger(executionBurst)) {
+    complain(`settings.executionBurst is invalid: ${executionBurst} is no whole number from 0 on`);
+  }
+  return Math.max(executionBurst, 1);
 }

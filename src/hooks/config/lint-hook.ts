@@ -4,8 +4,7 @@ import { readFile } from "node:fs/promises";
 
 import type { HookKind } from "../../bindings/index.ts";
 import type { HookFile, Problem } from "../../model/index.ts";
-import { askConfig, type AskOptions } from "./ask-config.ts";
-import { configProblem, failureProblem } from "./loader.ts";
+import { askConfig, configProblem, failureProblem, type AskOptions } from "./loader.ts";
 
 /** What is wrong with a hook, and its warnings. */
 export interface HookFindings {

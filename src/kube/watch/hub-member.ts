@@ -2,7 +2,7 @@
 
 import type { Failures } from "../../lib/index.ts";
 import type { Version, WatchedObject } from "./watch-spec.ts";
-import { isLater } from "./watch-spec.ts";
+import { isLater, splitKey } from "./watch-spec.ts";
 
 /**
  * Consumer of a watch. First come `begin`, an `object` for each that is there, and `synced`; from then on `applied`
@@ -173,13 +173,7 @@ export function tombstone(
   { uid, resourceVersion }: Version,
   type: { apiVersion: string; kind: string },
 ): WatchedObject {
-  const slash = key.indexOf("/");
-  const namespace = key.slice(0, slash);
-  const metadata = {
-    name: key.slice(slash + 1),
-    ...(namespace === "" ? {} : { namespace }),
-    uid,
-    resourceVersion,
-  };
-  return { ...type, metadata };
+  const { namespace, name } = splitKey(key);
+  const space = namespace === "" ? {} : { namespace };
+  return { ...type, metadata: { name, ...space, uid, resourceVersion } };
 }

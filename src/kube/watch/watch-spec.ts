@@ -46,6 +46,12 @@ export function objectKey(object: WatchedObject): string {
   return `${object.metadata.namespace ?? ""}/${object.metadata.name}`;
 }
 
+/** Namespace (empty for cluster-wide objects) and name of an `objectKey`. */
+export function splitKey(key: string): { namespace: string; name: string } {
+  const slash = key.indexOf("/");
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
 /** Which version of its object this is. */
 export function versionOf(object: WatchedObject): Version {
   return { uid: object.metadata.uid ?? "", resourceVersion: object.metadata.resourceVersion ?? "" };

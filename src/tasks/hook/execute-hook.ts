@@ -3,8 +3,7 @@
  * the record (docs/HOOKS.md, "What takes effect when").
  */
 
-import { hookActivation } from "../../bindings/index.ts";
-import { allowsFailure } from "../../hooks/index.ts";
+import { allowsFailure, hookActivation } from "../../bindings/index.ts";
 import type { HookOutput, HookRunInput } from "../../hooks/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL } from "../../model/index.ts";

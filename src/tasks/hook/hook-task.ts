@@ -1,6 +1,6 @@
 /** The task that runs a hook for events and schedules. */
 
-import { allowsFailure, collapseGroups } from "../../hooks/index.ts";
+import { allowsFailure, collapseGroups } from "../../bindings/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { HookTask, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
@@ -22,9 +22,9 @@ export async function runHookTask(
   if (first === undefined || !isOwed(ports, first)) return { kind: "done" };
   const { hook } = first;
   const triggers = collapseGroups(batch.map((task) => task.trigger));
-  const opening = ports.watches.opening(hook);
+  const generation = ports.watches.generation(hook);
   // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
-  const isStale = (): boolean => opening !== undefined && ports.watches.opening(hook) !== opening;
+  const isStale = (): boolean => generation !== undefined && ports.watches.generation(hook) !== generation;
   try {
     await executeHook(ports, { hook, triggers, queue: context.queue, signal: context.signal });
   } catch (error) {

@@ -1,6 +1,6 @@
 /** Starts the watches of hooks and runs their Synchronization (docs/HOOKS.md, "Kubernetes events"). */
 
-import { hookTask } from "../../hooks/index.ts";
+import { hookTask } from "../../bindings/index.ts";
 import { orAborted } from "../../lib/index.ts";
 import { MAIN_QUEUE } from "../../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
@@ -104,7 +104,10 @@ function synchronizationTask(
   binding: KubernetesBinding,
 ): HookTask & { readonly key: string } {
   const trigger: HookTrigger = { type: "synchronization", binding };
-  return { ...hookTask(hook, trigger), key: `sync/${syncId(hook, binding)}/${ports.watches.opening(hook)}` };
+  return {
+    ...hookTask(hook, trigger),
+    key: `sync/${syncId(hook, binding)}/${ports.watches.generation(hook)}`,
+  };
 }
 
 const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;

@@ -1,6 +1,6 @@
 /** Start-up, and the reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import { hookTask } from "../../hooks/index.ts";
+import { hookTask } from "../../bindings/index.ts";
 import { describeCause } from "../../model/index.ts";
 import type { ReloadTask, LifecycleName, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";

@@ -6,7 +6,7 @@ import type { Clock, Timer } from "../../lib/index.ts";
 import { toError } from "../../lib/index.ts";
 
 /** What finding kinds needs. */
-export interface KindsOptions {
+interface KindFinderOptions {
   readonly hub: WatchHub;
   readonly discovery: Pick<Discovery, "resolve" | "invalidate">;
   readonly clock: Clock;
@@ -36,8 +36,8 @@ const EAGER_LOOKS = 8;
 /**
  * Finds kinds by discovery, and waits for those that are missing: looks again every 5 s and whenever a CRD changes.
  */
-export class Kinds {
-  readonly #options: KindsOptions;
+export class KindFinder {
+  readonly #options: KindFinderOptions;
   /** Wakes those that wait, to look again. */
   #looks: (() => void)[] = [];
   /** Questions that were not answered at once and are still open. */
@@ -47,7 +47,7 @@ export class Kinds {
   #eager = 0;
   #crds: Subscription | undefined;
 
-  constructor(options: KindsOptions) {
+  constructor(options: KindFinderOptions) {
     this.#options = options;
   }
 
