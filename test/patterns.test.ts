@@ -82,57 +82,63 @@ const loaded = await Promise.all(builders.map(({ path }) => builtBy(path)));
 const all = [...found.flatMap(({ patterns }) => patterns), ...loaded.flat()];
 
 const LENGTH = 100_000;
-const LIMIT_MS = 5000;
-/** What is linear needs a tenth of it for the whole length; what is not, much more. */
-const SUSPICIOUS_MS = 400;
 /** The part of the length that is tried first. */
 const PART = 10;
+/** What takes longer for the part never ends. */
+const PART_LIMIT_MS = 2000;
+/** What is linear needs a tenth of it for the whole length; what is not, much more. */
+const SUSPICIOUS_MS = 400;
 /** Who needs less for that part stays below it with quadratic growth, too. */
 const HARMLESS_MS = SUSPICIOUS_MS / PART ** 2;
-const LINEAR_GROWTH = 2 * PART;
+/** Who needs more shows its growth in a text of fewer parts. */
+const SLOW_MS = 30;
+const FEWER_PARTS = 4;
 
 const context = createContext({ run: () => {} });
 const runs = new Script("run()");
 
-/** Processor time of all matches in `text`; endless for what does not come to an end. */
-function timeOf(pattern: RegExp, text: string): number {
-  const whole = new RegExp(
-    pattern.source,
-    pattern.sticky ? pattern.flags : `${pattern.flags.replace("g", "")}g`,
-  );
+/** Processor time of all matches in `text`; `ended` is false when that was cut off after `limitMs`. */
+function timeOf(pattern: RegExp, text: string, limitMs: number): { ms: number; ended: boolean } {
+  const flags = pattern.sticky ? pattern.flags : `${pattern.flags.replace("g", "")}g`;
+  const whole = new RegExp(pattern.source, flags);
   const flat = Buffer.from(text).toString();
-  const before = process.cpuUsage();
   context["run"] = () => {
     whole.lastIndex = 0;
     if (pattern.sticky) whole.exec(flat);
     else for (const _ of flat.matchAll(whole));
   };
+  const before = process.cpuUsage();
+  let ended = true;
   try {
-    runs.runInContext(context, { timeout: LIMIT_MS });
-  } catch {
-    return Number.POSITIVE_INFINITY;
+    runs.runInContext(context, { timeout: limitMs });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
+    ended = false;
   }
   const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
+  return { ms: (user + system) / 1000, ended };
 }
 
-function fastest(pattern: RegExp, text: string): number {
-  const first = timeOf(pattern, text);
-  return Number.isFinite(first) ? Math.min(first, timeOf(pattern, text), timeOf(pattern, text)) : first;
+/** True when the text takes more than `ms`. A busy machine cuts off early: then it gets longer. */
+function takesLonger(pattern: RegExp, text: string, ms: number): boolean {
+  for (let limit = Math.ceil(2 * ms); ; limit *= 2) {
+    const took = timeOf(pattern, text, limit);
+    if (took.ms > ms || took.ended) return took.ms > ms;
+  }
 }
 
 /** The beginning of a text on which the pattern takes more than linear time. */
 function chokesOn(pattern: RegExp): string | undefined {
   for (const make of hostileTexts(pattern)) {
     const part = make(LENGTH / PART);
-    const short = timeOf(pattern, part);
-    if (short < HARMLESS_MS) continue;
-    if (!Number.isFinite(short)) return JSON.stringify(part.slice(0, 60));
-    const text = make(LENGTH);
-    const long = timeOf(pattern, text);
-    if (long < SUSPICIOUS_MS) continue;
-    // A busy machine makes one of them slow, not the fastest of three.
-    if (fastest(pattern, text) > LINEAR_GROWTH * fastest(pattern, part))
+    const short = timeOf(pattern, part, PART_LIMIT_MS);
+    if (!short.ended) return JSON.stringify(part.slice(0, 60));
+    if (short.ms < HARMLESS_MS) continue;
+    const parts = short.ms > SLOW_MS ? FEWER_PARTS : PART;
+    const text = make((LENGTH / PART) * parts);
+    const linear = Math.max(SUSPICIOUS_MS, 2 * parts * short.ms);
+    // Something else may have made it slow once.
+    if (takesLonger(pattern, text, linear) && takesLonger(pattern, text, linear))
       return JSON.stringify(text.slice(0, 60));
   }
   return undefined;
