@@ -4,7 +4,7 @@ import { FuzzWorld } from "../support/fuzz-world.ts";
 import type { EngineLab } from "../support/engine-lab.ts";
 
 const LONG = process.env["LONG"] !== undefined;
-const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 300));
+const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 200));
 const FIRST = Number(process.env["SEED"] ?? 1);
 const STEPS = 40;
 

@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 import { expect, test } from "vitest";
 
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";

@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

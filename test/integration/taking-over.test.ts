@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
