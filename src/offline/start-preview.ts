@@ -95,7 +95,7 @@ async function record(
   running: State | undefined,
 ): Promise<Pick<Look, "state" | "tree" | "configFound">> {
   const { clock, client, hub, logger, namespace, overlay, settings } = base;
-  const state = new State({ clock, onChange: () => {} });
+  const state = new State({ clock });
   const tree = await base.readTree();
   state.recordTree(tree);
   if (running !== undefined) lend(running, state);

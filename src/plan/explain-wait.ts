@@ -5,8 +5,8 @@ import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
 
-/** What the explanations are based on. */
-export interface Evidence {
+/** What explanations are made from: the state and the queues at one moment. */
+export interface Moment {
   readonly view: View;
   readonly queues: readonly QueueView<Task>[];
 }
@@ -15,15 +15,15 @@ export interface Evidence {
  * Why a module does not run now, in words; undefined when it need not run. E.g. *waits for cert-manager (failed 5
  * times)*: the error itself is told with cert-manager, not with each module that waits for it.
  */
-export function explainHold(module: ModuleView, evidence: Evidence): string | undefined {
+export function explainHold(module: ModuleView, at: Moment): string | undefined {
   if (module.problem !== undefined || module.activity !== "none") return undefined;
-  const waiting = waitingFor(module, evidence);
+  const waiting = waitingFor(module, at);
   if (waiting !== undefined) return describeWait(module, waiting);
-  return waitsForStart(module, evidence.view) ?? waitsForConfig(evidence.view);
+  return waitsForStart(module, at.view) ?? waitsForConfig(at.view);
 }
 
 /** The task that has to end before the module runs: the head of `main`, which may be the module's own. */
-function waitingFor(module: ModuleView, { queues, view }: Evidence): TaskView<Task> | undefined {
+function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task> | undefined {
   const main = queues.find((queue) => queue.name === MAIN_QUEUE)?.tasks ?? [];
   const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
   const reload = main.findIndex(({ task }) => task.kind === "converge" || task.kind === "boot");
@@ -41,9 +41,9 @@ function describeWait({ name }: ModuleView, { task, failures }: TaskView<Task>):
 }
 
 /** The last error of the task that is waited for, and when it is tried next (UTC). */
-function describeFailure(module: ModuleView, evidence: Evidence): string | undefined {
-  if (explainHold(module, evidence) === undefined) return undefined;
-  const head = waitingFor(module, evidence);
+function describeFailure(module: ModuleView, at: Moment): string | undefined {
+  if (explainHold(module, at) === undefined) return undefined;
+  const head = waitingFor(module, at);
   if (head === undefined || head.failures === 0) return undefined;
   const { nextAt, message = "" } = head;
   const when = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
@@ -86,12 +86,12 @@ function describeActivity({ activity, lastRun }: ModuleView): readonly (string |
 }
 
 /** Everything that can be said about the module's state, one sentence each (`module why`). */
-export function explainModule(module: ModuleView, evidence: Evidence): string[] {
+export function explainModule(module: ModuleView, at: Moment): string[] {
   const { problem, retry, absent } = module;
   const facts: readonly (string | undefined | false)[] = [
     problem !== undefined && `needs a person: ${problem.file}: ${problem.message}`,
-    explainHold(module, evidence),
-    describeFailure(module, evidence),
+    explainHold(module, at),
+    describeFailure(module, at),
     module.suspended && "suspended: helm is left alone, hooks go on",
     ...describeActivity(module),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,

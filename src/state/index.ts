@@ -1,8 +1,18 @@
-export * from "./values/check-config.ts";
-export * from "./facts.ts";
-export * from "./module-record.ts";
-export * from "./run-record.ts";
-export * from "./values/sections.ts";
-export * from "./state.ts";
-export * from "./values/values-store.ts";
-export * from "./view.ts";
+export { checkConfig, checkIdle, checkPatched, invalidValues, refusePatch } from "./values/check-config.ts";
+export { brokenFiles, newModuleRecord, problemOf, startOver } from "./module-record.ts";
+export type { Decision, ModuleRecord } from "./module-record.ts";
+export {
+  MAX_ROUNDS,
+  atStep,
+  begun,
+  broken,
+  completed,
+  failed,
+  succeeded,
+  withValuesOfNow,
+} from "./run-record.ts";
+export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
+export { sectionIn, withSection } from "./values/sections.ts";
+export { State } from "./state.ts";
+export type { ValuesView } from "./values/values-store.ts";
+export type { BootPhase, BrakeView, Coverage, ModuleView, ReleaseView, ReloadPhase, View } from "./view.ts";

@@ -1,11 +1,18 @@
 /** What is recorded of one module. */
 
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
-import type { Decision } from "./facts.ts";
 import { NEVER_RAN, startedOver } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import type { ReleaseView } from "./view.ts";
+
+/** A decision of modules discovery about one module. */
+export interface Decision {
+  readonly enabled: boolean;
+  readonly by: EnabledBy;
+  readonly reason?: string | undefined;
+  readonly problem?: Problem;
+}
 
 /** What is recorded of one module; what can be derived is left out. */
 export interface ModuleRecord {
@@ -108,8 +115,8 @@ export function problemOf(record: ModuleRecord): Problem | undefined {
  * hand.
  */
 export function releaseMoved({ run, release }: ModuleRecord): boolean {
-  const { phase, settledRevision: settled } = run;
-  if (settled === undefined || phase !== "ready") return false;
+  const { phase, leftRevision: left } = run;
+  if (left === undefined || phase !== "ready") return false;
   if (release === undefined) return true;
-  return release.revision > settled || (release.revision === settled && release.status !== "deployed");
+  return release.revision > left || (release.revision === left && release.status !== "deployed");
 }

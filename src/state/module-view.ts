@@ -2,19 +2,16 @@
 
 import { digest } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
-import type { Tree } from "../model/index.ts";
 import { problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
 
-/** Explains why a module does not run. */
-export type Hold = (module: string) => string | undefined;
-
-/** What the rest of the program sees of a module; expensive parts are computed on demand. */
-export function moduleView(record: ModuleRecord, values: ValuesView, hold: Hold): ModuleView {
+/** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
+export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
   const { release, absent, unread, troubles, requestedToken } = record;
+  const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   return {
     ...run,
     name: module.name,
@@ -34,53 +31,70 @@ export function moduleView(record: ModuleRecord, values: ValuesView, hold: Hold)
     sectionDigest: values.moduleConfigDigest(module),
     configDigest: values.configDigest(module),
     get valuesDigest() {
-      return values.merged(module.valuesKey).digest;
+      return own.digest;
     },
     get wholeDigest() {
-      return digest(values.merged(GLOBAL).digest, values.merged(module.valuesKey).digest);
+      return digest(global.digest, own.digest);
     },
-    values: () => ({
-      [GLOBAL]: values.merged(GLOBAL).values,
-      [module.valuesKey]: values.merged(module.valuesKey).values,
-    }),
+    values: () => ({ [GLOBAL]: global.values, [module.valuesKey]: own.values }),
     get secretPaths() {
-      return values.secretPaths(module.valuesKey);
-    },
-    get hold() {
-      return hold(module.name);
+      return new Set([...global.secretPaths, ...own.secretPaths]);
     },
   };
 }
 
 /**
- * The views of all modules in the order of the tree, updated in place: they are read several times in each run of
- * each module, and a copy each time would take most of the memory of a start with many modules.
+ * Views of modules by name, in the order of the tree. One with a changed view shares the places of all others: they are
+ * read several times in each run of each module, and a copied `Map` each time would cost more than the run itself.
  */
-export class ModuleViews {
-  #shown: Map<string, ModuleView> | undefined;
-  readonly #changed = new Set<string>();
+export class ModuleViews implements ReadonlyMap<string, ModuleView> {
+  readonly #places: ReadonlyMap<string, number>;
+  readonly #views: readonly ModuleView[];
 
-  changed(name: string): void {
-    this.#changed.add(name);
+  constructor(views: readonly ModuleView[], places?: ReadonlyMap<string, number>) {
+    this.#views = views;
+    this.#places = places ?? new Map(views.map(({ name }, place) => [name, place]));
   }
 
-  allChanged(): void {
-    this.#shown = undefined;
-  }
-
-  /** Rebuilds the views that have changed since the last call. */
-  show(tree: Tree, make: (name: string) => ModuleView | undefined): ReadonlyMap<string, ModuleView> {
-    const names = this.#shown === undefined ? tree.modules.map(({ name }) => name) : this.#changed;
-    this.#shown ??= new Map();
-    for (const name of names) {
-      const view = make(name);
-      if (view !== undefined) this.#shown.set(name, view);
+  /** The same with these views in place of those of the same names. */
+  with(changed: readonly ModuleView[]): ModuleViews {
+    const views = [...this.#views];
+    for (const view of changed) {
+      const place = this.#places.get(view.name);
+      if (place !== undefined) views[place] = view;
     }
-    this.#changed.clear();
-    return this.#shown;
+    return new ModuleViews(views, this.#places);
   }
-}
 
-export function namesOfEnabled(modules: ReadonlyMap<string, ModuleView>): string[] {
-  return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
+  get size(): number {
+    return this.#views.length;
+  }
+
+  has(name: string): boolean {
+    return this.#places.has(name);
+  }
+
+  get(name: string): ModuleView | undefined {
+    return this.#views[this.#places.get(name) ?? -1];
+  }
+
+  keys(): MapIterator<string> {
+    return this.#places.keys();
+  }
+
+  values(): MapIterator<ModuleView> {
+    return this.#views.values();
+  }
+
+  entries(): MapIterator<[string, ModuleView]> {
+    return this.#views.values().map((view): [string, ModuleView] => [view.name, view]);
+  }
+
+  [Symbol.iterator](): MapIterator<[string, ModuleView]> {
+    return this.entries();
+  }
+
+  forEach(call: (view: ModuleView, name: string, map: ReadonlyMap<string, ModuleView>) => void): void {
+    for (const view of this.#views) call(view, view.name, this);
+  }
 }

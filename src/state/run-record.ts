@@ -70,7 +70,7 @@ export interface RunRecord {
   /** Runs in a row that its own afterHelm hooks caused (guard against a livelock). */
   readonly rounds: number;
   /** Revision of its release that the last run left; undefined before the first run. */
-  readonly settledRevision: number | undefined;
+  readonly leftRevision: number | undefined;
 }
 
 /** After this many runs or reloads in a row that their own last hooks caused, they back off. */
@@ -86,7 +86,7 @@ export const NEVER_RAN: RunRecord = {
   handled: {},
   cause: undefined,
   rounds: 0,
-  settledRevision: undefined,
+  leftRevision: undefined,
 };
 
 /** A first run is owed: after a removal, and when the module becomes enabled again. */
@@ -121,7 +121,7 @@ export function atStep(run: RunRecord, at: Partial<Pick<LastRun, "step" | "hook"
 }
 
 /** Hooks may have changed values since the run began: helm works with what is in force now. */
-export function settled(run: RunRecord, basis: RunBasis): RunRecord {
+export function withValuesOfNow(run: RunRecord, basis: RunBasis): RunRecord {
   return { ...run, attempted: basis, cause: undefined };
 }
 

@@ -6,52 +6,51 @@ import { GLOBAL } from "../model/index.ts";
 import type { Cause, Hook, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
 import type { ParsedConfig, PatchOperation } from "../values/index.ts";
-import { BLANK, NO_TREE, type OperatorState } from "./blank.ts";
-import type { ConfigObservation, Decision } from "./facts.ts";
-import { Missing } from "./missing.ts";
 import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
-import type { ModuleRecord } from "./module-record.ts";
-import { ModuleViews, moduleView, namesOfEnabled } from "./module-view.ts";
-import type { Hold } from "./module-view.ts";
+import type { Decision, ModuleRecord } from "./module-record.ts";
+import { ModuleViews, moduleView } from "./module-view.ts";
 import { following, nothingToRun } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
+import { BLANK, NO_TREE } from "./view.ts";
 import type {
-  BootPhase,
-  BrakeView,
   ConfigCondition,
-  ReloadPhase,
-  ReloadView,
+  ConfigObservation,
+  OperatorState,
   ReleaseView,
+  ReloadView,
   View,
 } from "./view.ts";
 
 /**
  * The one record of what is known. Methods record facts and never decide; the rest of the program reads `view`.
- * Calls `onChange` once per turn in which something was recorded.
+ * Listeners are called once per turn in which something was recorded.
  */
 export class State {
   readonly #values: ValuesStore;
   readonly #clock: Clock;
-  readonly #onChange: () => void;
+  readonly #listeners: (() => void)[] = [];
   readonly #records = new Map<string, ModuleRecord>();
   #tree = NO_TREE;
   #globalHooks: readonly Hook[] = [];
   #operator = BLANK;
   /** Bindings of global hooks whose Synchronization succeeded. */
   readonly globalSynchronized = new Set<string>();
-  readonly missing: Missing;
-  #hold: Hold = () => undefined;
   #notified = false;
   #view: View | undefined;
-  readonly #views = new ModuleViews();
+  #modules: ModuleViews | undefined;
+  /** Modules whose views have changed. */
+  readonly #changed = new Set<string>();
 
-  constructor(options: { clock: Clock; onChange: () => void; secrets?: KnownSecrets }) {
-    this.#values = new ValuesStore(options.secrets);
-    this.#clock = options.clock;
-    this.#onChange = options.onChange;
-    this.missing = new Missing(options.clock);
+  constructor({ clock, secrets }: { readonly clock: Clock; readonly secrets?: KnownSecrets }) {
+    this.#values = new ValuesStore(secrets);
+    this.#clock = clock;
+  }
+
+  /** Calls `listener` after each turn in which something was recorded. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
   }
 
   get values(): ValuesView {
@@ -80,15 +79,17 @@ export class State {
     return this.#records.values();
   }
 
-  /** Changes what is known of the operator as a whole. */
-  #note(change: Partial<OperatorState>): void {
+  /** Records what is known of the operator as a whole. */
+  record(change: Partial<OperatorState>): void {
+    const before: Partial<Record<string, unknown>> = this.#operator;
+    if (Object.entries(change).every(([key, value]) => before[key] === value)) return;
     this.#operator = { ...this.#operator, ...change };
     this.#touched();
   }
 
   /** What affects the views of all modules changed: ConfigMap, directories, flags. */
   #allTouched(): void {
-    this.#views.allChanged();
+    this.#modules = undefined;
     this.#touched();
   }
 
@@ -99,7 +100,7 @@ export class State {
     this.#notified = true;
     queueMicrotask(() => {
       this.#notified = false;
-      this.#onChange();
+      for (const listener of this.#listeners) listener();
     });
   }
 
@@ -108,7 +109,7 @@ export class State {
     const record = this.#records.get(name);
     if (record === undefined) return;
     change(record);
-    this.#views.changed(name);
+    this.#changed.add(name);
     this.#touched();
   }
 
@@ -145,10 +146,6 @@ export class State {
     this.#touched();
   }
 
-  recordBoot(phase: BootPhase): void {
-    this.#note({ boot: phase });
-  }
-
   recordConfig(seen: ConfigObservation, cause: Cause): void {
     this.#lookAtHeld(seen.condition);
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
@@ -156,7 +153,7 @@ export class State {
     const { condition, problems, resourceVersion } = seen;
     const unknownKeys = describeUnknownKeys(this.#values.config?.unknownKeys ?? [], this.#values.modules());
     const all = digest(global, ...sections.values());
-    this.#note({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
+    this.record({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
     this.#allTouched();
   }
 
@@ -178,7 +175,7 @@ export class State {
   #lookAtHeld(now: ConfigCondition): void {
     const { config, holds } = this.#operator;
     const returned = config.condition === "missing" && now !== "missing";
-    if (returned && holds.length > 0) this.recordSecondLook();
+    if (returned && holds.length > 0) this.record({ secondLook: true });
   }
 
   /** A hook left patches of a section. */
@@ -187,7 +184,7 @@ export class State {
     this.#values.addPatches(key, operations, hook);
     if (key === GLOBAL) return this.#allTouched();
     // A module's patches show in no other module's view.
-    for (const { name, valuesKey } of this.#tree.modules) if (valuesKey === key) this.#views.changed(name);
+    for (const { name, valuesKey } of this.#tree.modules) if (valuesKey === key) this.#changed.add(name);
     this.#touched();
   }
 
@@ -200,18 +197,18 @@ export class State {
   /** Why values of a module changed, or (undefined) globals or flags. */
   recordCause(module: string | undefined, cause: Cause): void {
     if (module !== undefined) return this.updateRun(module, (run) => ({ ...run, cause }));
-    this.#note({ globalCause: cause });
+    this.record({ globalCause: cause });
     this.#allTouched();
   }
 
   recordReload(change: Partial<ReloadView>): void {
-    this.#note({ reload: { ...this.#operator.reload, ...change } });
+    this.record({ reload: { ...this.#operator.reload, ...change } });
   }
 
   /** Starts a reload; what it takes into account is noted before it reads anything. */
   startReload(cause: Cause): void {
     const { requestedToken, handledToken } = this.#operator;
-    this.#note({ secondLook: false, handledToken: requestedToken ?? handledToken });
+    this.record({ secondLook: false, handledToken: requestedToken ?? handledToken });
     this.recordReload({
       phase: "beforeAll",
       cause,
@@ -261,13 +258,9 @@ export class State {
     this.recordReload({ covered: { config, globals: this.#values.globalsDigest() } });
   }
 
-  setPhase(phase: ReloadPhase): void {
-    this.recordReload({ phase });
-  }
-
   finishReload(rounds: number): void {
     this.recordReload({ phase: "idle", finishedAt: this.#clock.now(), remaining: 0, rounds });
-    if (this.#operator.boot === "converging") this.recordBoot("running");
+    if (this.#operator.boot === "converging") this.record({ boot: "running" });
   }
 
   recordDecision(name: string, decision: Decision): void {
@@ -294,48 +287,19 @@ export class State {
   }
 
   recordRequest(name: string | undefined, token: string): void {
-    if (name === undefined) this.#note({ requestedToken: token });
+    if (name === undefined) this.record({ requestedToken: token });
     else this.update(name, (record) => void (record.requestedToken = token));
-  }
-
-  /** The directories are to be read a second time: what was missing once may be gone for good. */
-  recordSecondLook(): void {
-    this.#note({ secondLook: true });
   }
 
   /** Notes why something is not deleted or purged now, in addition to what is noted already. */
   addHold(text: string): void {
-    this.#note({ holds: [...this.#operator.holds, text] });
-  }
-
-  /** Forgets what is held: discovery finds it anew. */
-  clearHolds(): void {
-    this.#note({ holds: [] });
-  }
-
-  /** A removal of too many modules at once, as discovery found it. */
-  recordBrake(brake: BrakeView | undefined): void {
-    this.#note({ brake });
-  }
-
-  /** A person's confirmation of a removal, or its end. */
-  recordConfirmation(confirmation: string | undefined): void {
-    if (confirmation !== this.#operator.confirmation) this.#note({ confirmation });
-  }
-
-  recordMissingRights(rights: readonly string[]): void {
-    this.#note({ missingRights: rights });
+    this.record({ holds: [...this.#operator.holds, text] });
   }
 
   /** Why some kubernetes bindings of a module's hooks, or of global ones (undefined), cannot work now. */
   recordTroubles(module: string | undefined, troubles: readonly string[]): void {
-    if (module === undefined) this.#note({ troubles });
+    if (module === undefined) this.record({ troubles });
     else this.update(module, (record) => void (record.troubles = troubles));
-  }
-
-  /** Explains why a module does not run (plan); called when the view is made. */
-  explainWith(hold: Hold): void {
-    this.#hold = hold;
   }
 
   enabledModules(): string[] {
@@ -351,19 +315,28 @@ export class State {
   }
 
   #makeView(): View {
-    const modules = this.#views.show(this.#tree, (name) => {
-      const record = this.#records.get(name);
-      return record === undefined ? undefined : moduleView(record, this.#values, this.#hold);
-    });
+    const modules = this.#moduleViews();
     return {
       ...this.#operator,
       tree: this.#tree,
       modules,
       coverage: { config: this.#values.globalConfigDigest(), globals: this.#values.globalsDigest() },
       get enabledModules() {
-        return namesOfEnabled(modules);
+        return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
       },
     };
+  }
+
+  /** Those of before but for what has changed. */
+  #moduleViews(): ModuleViews {
+    const names = this.#modules === undefined ? this.#tree.modules.map(({ name }) => name) : this.#changed;
+    const views = [...names].flatMap((name) => {
+      const record = this.#records.get(name);
+      return record === undefined ? [] : [moduleView(record, this.#values)];
+    });
+    this.#changed.clear();
+    this.#modules = this.#modules?.with(views) ?? new ModuleViews(views);
+    return this.#modules;
   }
 }
 

@@ -1,7 +1,7 @@
 /** What the rest of the program sees of the state. */
 
 import type { Cause, EnabledBy, Json, Module, Problem, Tree } from "../model/index.ts";
-import type { ModuleSettings } from "../values/index.ts";
+import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /** How far start-up is; `converging` until the first reload has ended, then `running`. */
@@ -12,6 +12,16 @@ export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "afte
 
 /** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
 export type ConfigCondition = "ok" | "invalid" | "missing";
+
+/** The state of the ConfigMap on the server. */
+export interface ConfigObservation {
+  readonly condition: ConfigCondition;
+  readonly problems: readonly Problem[];
+  readonly resourceVersion: string | undefined;
+  /** New content to take into force; undefined keeps the last good one. */
+  readonly content?: ParsedConfig;
+  readonly overlay?: ParsedConfig | undefined;
+}
 
 interface ConfigView {
   readonly condition: ConfigCondition;
@@ -89,8 +99,6 @@ export interface ModuleView extends ModuleSettings, RunRecord {
   readonly sectionDigest: string;
   /** The release on the server is not as its last run left it (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
-  /** Why it does not run now, in words; undefined when nothing holds it up. */
-  readonly hold: string | undefined;
 }
 
 /** A removal that the brake holds: what a person has to confirm (docs/RUNNING.md, "The brake"). */
@@ -105,7 +113,7 @@ export interface BrakeView {
   readonly confirmed: boolean;
 }
 
-/** The read-only state, valid for the turn in which it was asked for. */
+/** The read-only state of one moment: what is recorded later shows in another one. */
 export interface View {
   readonly boot: BootPhase;
   readonly config: ConfigView;
@@ -126,6 +134,8 @@ export interface View {
   readonly brake: BrakeView | undefined;
   /** The version of the ConfigMap by which a person confirms a removal. */
   readonly confirmation: string | undefined;
+  /** Since when releases have had no module in the tree, in ms since the epoch. */
+  readonly orphans: ReadonlyMap<string, number>;
   /** API rights that the operator lacks, as `verb resource.group`. */
   readonly missingRights: readonly string[];
   /** Why some kubernetes bindings of global hooks cannot work, in words. */
@@ -133,3 +143,42 @@ export interface View {
   readonly requestedToken: string | undefined;
   readonly handledToken: string | undefined;
 }
+
+/** What is known of the operator as a whole; nothing of it is derived. */
+export type OperatorState = Omit<View, "tree" | "modules" | "coverage" | "enabledModules">;
+
+/** The state before anything was seen. */
+export const BLANK: OperatorState = {
+  boot: "loading",
+  config: { condition: "ok", problems: [], resourceVersion: undefined, unknownKeys: [], digest: "" },
+  reload: {
+    phase: "idle",
+    cause: undefined,
+    startedAt: undefined,
+    finishedAt: undefined,
+    remaining: 0,
+    covered: undefined,
+    rounds: 0,
+  },
+  globalCause: undefined,
+  secondLook: false,
+  holds: [],
+  brake: undefined,
+  confirmation: undefined,
+  orphans: new Map(),
+  missingRights: [],
+  troubles: [],
+  requestedToken: undefined,
+  handledToken: undefined,
+};
+
+/** The tree before the directories were read. */
+export const NO_TREE: Tree = {
+  modules: [],
+  globalValues: undefined,
+  globalSchemas: {},
+  globalHookFiles: [],
+  problems: [],
+  warnings: [],
+  purgeHolds: [],
+};

@@ -69,7 +69,7 @@ export class Adapters {
       secrets,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
-      confirmed: (version) => parts.state.recordConfirmation(version),
+      confirmed: (version) => parts.state.record({ confirmation: version }),
       requested: (module, token) => void this.#requested(module, token),
       specChanged: async () => void (await parts.config.refresh()),
     });
@@ -112,17 +112,17 @@ export class Adapters {
   /** Begins to write the state into AddonModules; only the holder of the lease may. */
   mirror(): void {
     const { hub, namespace } = this.#base;
-    const { scope, state } = this.#parts;
+    const { scope, state, queues } = this.#parts;
     scope.add(watchOwnObjects(hub, this.#mirror, namespace));
     this.#mirroring = true;
-    this.#mirror.update(state.view);
+    this.#mirror.update(state.view, queues.views());
   }
 
   #mirroring = false;
 
   /** Notes that the state has changed. */
   update(view: View): void {
-    if (this.#mirroring) this.#mirror.update(view);
+    if (this.#mirroring) this.#mirror.update(view, this.#parts.queues.views());
     this.#tellHolds(view);
   }
 

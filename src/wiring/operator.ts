@@ -90,7 +90,7 @@ export class Operator {
     // Before asking for the lease: that may be the very right that is missing.
     void watchRights(this.#base, scope, (missing) => {
       metrics.modules.missingRights(missing.length);
-      state.recordMissingRights(missing);
+      state.record({ missingRights: missing });
     });
     // A follower is warm: what it reads now it need not read when it takes over.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });

@@ -10,7 +10,6 @@ import type { Quiet, Scope } from "../lib/index.ts";
 import { HookMetrics, Metrics, bindingTimes, countWait, hasHook } from "../metrics/index.ts";
 import { MAIN_QUEUE, moduleOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
-import { explainHold } from "../plan/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
@@ -59,8 +58,8 @@ export class Rooms {
     reportChildren(failures);
     failures.onFailure = (place) => this.metrics.internalError(place);
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
-    this.state = new State({ clock, secrets, onChange: () => this.#changed() });
-    this.state.explainWith((name) => this.#explainHold(name));
+    this.state = new State({ clock, secrets });
+    this.state.onChange(() => this.#changed());
     this.#memory = idleMemory(clock);
     scope.add(() => this.#memory.close());
     this.leadership = new Leadership({ ...base, biteMs, onLost });
@@ -97,7 +96,7 @@ export class Rooms {
 
   /** The first tasks. */
   boot(): void {
-    this.state.recordBoot("onStartup");
+    this.state.record({ boot: "onStartup" });
     this.queues.offer(MAIN_QUEUE, { kind: "boot", key: "boot" });
   }
 
@@ -196,12 +195,6 @@ export class Rooms {
     const own = this.#bindings.troubles().filter((each) => each.module === module);
     const troubles = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
     this.state.recordTroubles(module, troubles);
-  }
-
-  #explainHold(name: string): string | undefined {
-    const { view } = this.state;
-    const module = view.modules.get(name);
-    return module === undefined ? undefined : explainHold(module, { view, queues: this.queues.views() });
   }
 
   /** After a run: watches the objects that its release has now, and tells people when the next try is. */

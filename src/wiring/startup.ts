@@ -40,7 +40,7 @@ export async function loadConfig(state: State, source: ConfigMapSource, ports: P
   if (!found && ports.releases.anyOurs()) {
     // In this order: a start that waits goes on as soon as the ConfigMap is not missing.
     source.missingAtStart();
-    state.recordBoot("waiting");
+    state.record({ boot: "waiting" });
     return;
   }
   if (!found) await source.createEmpty();

@@ -58,7 +58,7 @@ let ran: string[];
 const log: { level: LogLevel } = { level: "info" };
 
 function sources(): Sources {
-  const state = new State({ clock, onChange: () => {} });
+  const state = new State({ clock });
   state.recordTree({
     modules: [module],
     globalValues: { cluster: "east" },

@@ -71,10 +71,10 @@ describe("one change that would remove too many modules", () => {
 
   it("goes through once a person names the version of the ConfigMap", async () => {
     const lab = await emptied();
-    lab.state.recordConfirmation("1");
+    lab.state.record({ confirmation: "1" });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
-    lab.state.recordConfirmation(String(lab.version));
+    lab.state.record({ confirmation: String(lab.version) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     expect(lab.releases.size).toBe(0);
@@ -90,7 +90,7 @@ describe("one change that would remove too many modules", () => {
     const asked = lab.version;
     lab.edit(off("e"));
     await lab.run();
-    lab.state.recordConfirmation(String(asked));
+    lab.state.record({ confirmation: String(asked) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -103,7 +103,7 @@ describe("one change that would remove too many modules", () => {
     const asked = lab.version;
     lab.edit({ ...off("e"), aEnabled: "true" });
     await lab.run();
-    lab.state.recordConfirmation(String(asked));
+    lab.state.record({ confirmation: String(asked) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -123,7 +123,7 @@ describe("one change that would remove too many modules", () => {
     lab.tick("h");
     await lab.run();
     expect(lab.version).toBeGreaterThan(Number(asked));
-    lab.state.recordConfirmation(asked);
+    lab.state.record({ confirmation: asked });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
   });
@@ -132,12 +132,12 @@ describe("one change that would remove too many modules", () => {
     const lab = world();
     await lab.start();
     lab.setModules([{ name: "e" }]);
-    lab.state.recordSecondLook();
+    lab.state.record({ secondLook: true });
     await lab.run();
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.holds[0]).toMatch(/^not deleted: a, b, c, d: 4 of 5 modules/);
-    lab.state.recordConfirmation(String(lab.version));
+    lab.state.record({ confirmation: String(lab.version) });
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toHaveLength(4);
   });

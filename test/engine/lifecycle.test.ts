@@ -148,6 +148,24 @@ describe("start-up and reload", () => {
     expect([...lab.releases.keys()]).toEqual(["one"]);
   });
 
+  it("7: a release counts as missed from the first look that missed it in a row", async () => {
+    const one = { name: "one", enabled: true };
+    const lab = new EngineLab({ modules: [one] });
+    lab.addRelease("old");
+    const look = (token: string, after: number): Promise<void> => {
+      lab.state.recordRequest(undefined, token);
+      return lab.run(after);
+    };
+    await lab.start();
+    lab.setModules([one, { name: "old", enabled: true }]);
+    await look("t1", 2000);
+    lab.setModules([one]);
+    await look("t2", 2999);
+    expect([...lab.releases.keys()]).toContain("old");
+    await lab.run(1);
+    expect([...lab.releases.keys()]).toEqual(["one"]);
+  });
+
   it("8: afterAll hooks that change globals start another reload", async () => {
     const lab = new EngineLab({
       globalHooks: [

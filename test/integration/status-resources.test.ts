@@ -68,7 +68,7 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
     namespace,
     asked,
     writes: () => writes,
-    show: (...modules) => mirror.update(viewOf(modules)),
+    show: (...modules) => mirror.update(viewOf(modules), []),
     module: (name) => cluster().json<IAddonModule>(["get", "amod", name, "-n", namespace]),
     kubectl: (...args) => cluster().kubectl([...args, "-n", namespace]),
   };

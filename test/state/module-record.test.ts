@@ -1,15 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import type { Module } from "../../src/model/index.ts";
-import {
-  applyDecision,
-  newModuleRecord,
-  NEVER_RAN,
-  problemOf,
-  releaseMoved,
-  startOver,
-} from "../../src/state/index.ts";
+import { newModuleRecord, problemOf, startOver } from "../../src/state/index.ts";
 import type { Decision, ModuleRecord, RunRecord } from "../../src/state/index.ts";
+import { applyDecision, releaseMoved } from "../../src/state/module-record.ts";
+import { NEVER_RAN } from "../../src/state/run-record.ts";
 import { release } from "../status/views.ts";
 
 const problem = (message: string) => ({ file: "f", message });
@@ -23,7 +18,7 @@ function record(change: Partial<ModuleRecord> = {}): ModuleRecord {
 const runs = (change: Partial<RunRecord>) => ({ run: { ...NEVER_RAN, ...change } });
 
 describe("whether a release was moved by hand", () => {
-  const settled = runs({ phase: "ready", settledRevision: 3 });
+  const settled = runs({ phase: "ready", leftRevision: 3 });
   it.each<readonly [string, Partial<ModuleRecord>, boolean]>([
     ["as we left it", { ...settled, release: release("m") }, false],
     ["deleted", { ...settled, release: undefined }, true],
@@ -43,7 +38,7 @@ describe("whether a release was moved by hand", () => {
     ["no run of ours yet", { ...runs({ phase: "ready" }), release: release("m") }, false],
     [
       "no run of ours has ended yet",
-      { ...runs({ phase: "onStartup", settledRevision: 3 }), release: undefined },
+      { ...runs({ phase: "onStartup", leftRevision: 3 }), release: undefined },
       false,
     ],
   ])("%s", (_what, change, moved) => {
@@ -75,7 +70,7 @@ describe("what a decision of discovery does to the record", () => {
   const helm = { ...script, reason: "HelmFailed" } as const;
   const on: Decision = { enabled: true, by: "configmap" };
   const off: Decision = { enabled: false, by: "script", reason: "no GPU" };
-  const ready = { phase: "ready", settledRevision: 3, handled: { section: "s" } } as const;
+  const ready = { phase: "ready", leftRevision: 3, handled: { section: "s" } } as const;
   const ran = { enabled: true, ...runs(ready) };
   const retried = (retry: RunRecord["retry"]) => ({ ...ran, ...runs({ ...ready, retry }) });
   it.each<readonly [string, Partial<ModuleRecord>, Decision, Partial<ModuleRecord>]>([

@@ -30,7 +30,8 @@ const treeOf = (...names: string[]): Tree =>
 function lab(...names: string[]) {
   const clock = new ManualClock();
   let told = 0;
-  const state = new State({ clock, onChange: () => void (told += 1) });
+  const state = new State({ clock });
+  state.onChange(() => void (told += 1));
   state.recordTree(treeOf(...names));
   const content = (data: Record<string, string>) =>
     parseConfigMap("ConfigMap addon-operator", data, state.values.modules());
@@ -63,7 +64,7 @@ describe("the record", () => {
     const { state, changes } = lab("web");
     await changes();
     state.addHold("a");
-    state.recordBoot("running");
+    state.record({ boot: "running" });
     state.update("web", (record) => void (record.absent = ["x"]));
     expect(await changes()).toBe(1);
     expect(await changes()).toBe(0);
@@ -195,21 +196,34 @@ describe("the record", () => {
     expect(state.view.modules.get("db")?.handled.token).toBeUndefined();
   });
 
-  it("a release counts as missed from the first look that missed it in a row", async () => {
-    const { state, clock } = lab();
-    const now = (): number => clock.now();
-    expect(state.missing.before(["old"], now() - 3000)).toEqual([]);
-    await clock.advance(3000);
-    expect(state.missing.before([], now() - 3000)).toEqual([]);
-    expect(state.missing.before(["old"], now() - 3000)).toEqual([]);
-    await clock.advance(2999);
-    expect(state.missing.before(["old"], now() - 3000)).toEqual([]);
-    await clock.advance(1);
-    expect(state.missing.before(["old", "new"], now() - 3000)).toEqual(["old"]);
+  it("is a snapshot: a view does not change with what is recorded or patched later", () => {
+    const { state } = lab("web", "db");
+    const before = state.view;
+    const web = before.modules.get("web");
+    const seen = () => [web?.valuesDigest, web?.wholeDigest, web?.values(), before.enabledModules];
+    const first = seen();
+    for (const key of ["web", "global"])
+      state.recordPatches(key, [{ op: "add", path: `/${key}/x`, value: 1 }], "h");
+    state.recordDecision("web", { enabled: true, by: "values" });
+    expect(state.view.modules.get("web")?.valuesDigest).not.toBe(first[0]);
+    expect(state.view.enabledModules).toEqual(["web"]);
+    expect(seen()).toEqual(first);
+    expect(before.modules.get("web")).toBe(web);
+    expect([...before.modules].map(([name, { enabled }]) => [name, enabled])).toEqual([
+      ["web", false],
+      ["db", false],
+    ]);
+  });
+
+  it("merges what a view did not look at as it was then", () => {
+    const { state } = lab("web");
+    const before = state.view.modules.get("web");
+    state.recordPatches("web", [{ op: "add", path: "/web/x", value: 1 }], "h");
+    expect(before?.values()).toEqual({ global: {}, web: {} });
   });
 
   it("starts with nothing seen", () => {
-    const state = new State({ clock: new ManualClock(), onChange: () => {} });
+    const state = new State({ clock: new ManualClock() });
     const { boot, config, reload, holds, secondLook, modules, tree } = state.view;
     expect([boot, config.condition, config.digest, secondLook, holds]).toEqual([
       "loading",
@@ -226,7 +240,7 @@ describe("the record", () => {
   it("shows a reload from its begin to its end", async () => {
     const { state, clock } = lab("web");
     const begin = clock.now();
-    state.recordBoot("converging");
+    state.record({ boot: "converging" });
     state.startReload({ kind: "start-up" });
     const covered = { config: state.values.globalConfigDigest(), globals: undefined };
     const during = {
@@ -240,7 +254,7 @@ describe("the record", () => {
     expect(state.coversConfig()).toBe(true);
     state.coverGlobals();
     expect(state.view.reload.covered?.globals).toBe(state.view.coverage.globals);
-    state.setPhase("modules");
+    state.recordReload({ phase: "modules" });
     state.recordReload({ remaining: 3 });
     await clock.advance(1000);
     state.finishReload(2);
@@ -259,7 +273,7 @@ describe("the record", () => {
 
   it("does not begin to run with a reload's end before start-up came that far", () => {
     const { state } = lab();
-    state.recordBoot("synchronization");
+    state.record({ boot: "synchronization" });
     state.finishReload(0);
     expect(state.view.boot).toBe("synchronization");
   });
@@ -316,32 +330,30 @@ describe("the record", () => {
     const { state, changes } = lab("web");
     const release = { name: "web", revision: 3, status: "deployed" } as never;
     state.recordRelease("web", release);
-    state.recordMissingRights(["list pods"]);
+    state.record({ missingRights: ["list pods"] });
     state.addHold("a");
     state.addHold("b");
-    state.recordConfirmation("yes");
+    state.record({ confirmation: "yes" });
     expect(state.view).toMatchObject({
       missingRights: ["list pods"],
       holds: ["a", "b"],
       confirmation: "yes",
     });
     expect(state.view.modules.get("web")).toMatchObject({ release });
-    state.clearHolds();
+    state.record({ holds: [] });
     expect(state.view.holds).toEqual([]);
     await changes();
-    state.recordConfirmation("yes");
+    state.record({ confirmation: "yes" });
     expect(await changes()).toBe(0);
   });
 
-  it("shows modules that are on in the order of the tree, and why they do not run", () => {
+  it("shows modules that are on in the order of the tree", () => {
     const { state } = lab("a", "b", "c");
-    state.explainWith((name) => `waits for ${name}`);
     for (const name of ["c", "a"]) state.recordDecision(name, { enabled: true, by: "values" });
     expect([state.enabledModules(), state.view.enabledModules]).toEqual([
       ["a", "c"],
       ["a", "c"],
     ]);
-    expect(state.view.modules.get("b")?.hold).toBe("waits for b");
   });
 
   it("shows the merged values of a module with globals, and what of them is secret", () => {

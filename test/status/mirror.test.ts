@@ -6,7 +6,7 @@ import type { ModuleView } from "../../src/state/index.ts";
 import { type MirrorOptions, StatusMirror } from "../../src/status/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { FakeApi, missingKind, refused, unavailable } from "./fake-api.ts";
-import { T0, basis, finished, moduleView, underWay, viewOf } from "./views.ts";
+import { T0, basis, finished, moduleView, queueOf, underWay, viewOf } from "./views.ts";
 
 interface World {
   readonly api: FakeApi;
@@ -15,6 +15,8 @@ interface World {
   readonly warnings: string[];
   /** Shows modules and lets everything that is due happen. */
   readonly show: (...modules: readonly ModuleView[]) => Promise<void>;
+  /** The same of a module that waits for another one. */
+  readonly showWaiting: (module: ModuleView, head: string) => Promise<void>;
 }
 
 function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World {
@@ -26,12 +28,15 @@ function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World 
   api.onChange = (event, object) =>
     event === "applied" ? mirror.onObserved(object) : mirror.onDeleted(object);
   onTestFinished(() => mirror.close());
-  const show = async (...modules: readonly ModuleView[]): Promise<void> => {
-    mirror.update(viewOf(modules));
+  const seen = async (...shown: Parameters<StatusMirror["update"]>): Promise<void> => {
+    mirror.update(...shown);
     await clock.advance(50);
     await settle();
   };
-  return { api, clock, mirror, warnings, show };
+  const show = (...modules: readonly ModuleView[]) => seen(viewOf(modules), []);
+  const showWaiting = (module: ModuleView, head: string) =>
+    seen(viewOf([module]), queueOf(head, module.name));
+  return { api, clock, mirror, warnings, show, showWaiting };
 }
 
 const state = (api: FakeApi, name: string) => api.module(name)?.status?.state;
@@ -73,12 +78,12 @@ describe("StatusMirror", () => {
   it("counts what is not written yet, also of a view that was not looked at", async () => {
     const { api, clock, mirror, show } = world();
     expect(mirror.unwritten()).toBe(0);
-    mirror.update(viewOf([moduleView("a")]));
+    mirror.update(viewOf([moduleView("a")]), []);
     expect(mirror.unwritten()).toBe(2);
     await show(moduleView("a"));
     expect(mirror.unwritten()).toBe(0);
     await clock.advance(5000);
-    mirror.update(viewOf([moduleView("a"), moduleView("b")]));
+    mirror.update(viewOf([moduleView("a"), moduleView("b")]), []);
     expect(mirror.unwritten()).toBe(2);
     await mirror.flush();
     expect(mirror.unwritten()).toBe(0);
@@ -134,12 +139,12 @@ describe("StatusMirror", () => {
   });
 
   it("lets changes of words only wait while a module waits", async () => {
-    const { api, clock, show } = world();
-    const waiting = (hold: string) => moduleView("a", { handled: {}, hold });
-    await show(waiting("Waits for 9 modules"));
+    const { api, clock, showWaiting } = world();
+    const waiting = moduleView("a", { handled: {} });
+    await showWaiting(waiting, "m9");
     const before = patches(api, "a").length;
     for (let i = 8; i > 0; i--) {
-      await show(waiting(`Waits for ${i} modules`));
+      await showWaiting(waiting, `m${i}`);
       await clock.advance(2000);
     }
     expect(patches(api, "a").length).toBe(before);
@@ -148,12 +153,12 @@ describe("StatusMirror", () => {
   });
 
   it("does not let a release under way hold up the news that it is done", async () => {
-    const { api, clock, show } = world();
-    const waiting = { handled: {}, hold: "Waits" };
-    await show(moduleView("a", waiting));
+    const { api, clock, show, showWaiting } = world();
+    const waiting = { handled: {} };
+    await showWaiting(moduleView("a", waiting), "b");
     await clock.advance(5000);
     const release = { ...moduleView("a").release!, status: "pending-install" };
-    await show(moduleView("a", { ...waiting, release }));
+    await showWaiting(moduleView("a", { ...waiting, release }), "b");
     await show(moduleView("a"));
     expect(state(api, "a")).toBe("Ready");
   });
@@ -163,7 +168,7 @@ describe("StatusMirror", () => {
     await first.show(moduleView("a"), moduleView("b"));
     first.mirror.close();
     const { api, mirror, clock, show } = world({}, first.api);
-    mirror.update(viewOf([], { boot: "loading" }));
+    mirror.update(viewOf([], { boot: "loading" }), []);
     await clock.advance(100);
     expect(api.module("b")).toBeDefined();
     await show(moduleView("a"));
@@ -387,7 +392,7 @@ describe("StatusMirror", () => {
     await mirror.flush();
     expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 3 } });
     api.fail = () => refused();
-    mirror.update(viewOf([moduleView("a", { lastRun: finished({ attempts: 4 }) })]));
+    mirror.update(viewOf([moduleView("a", { lastRun: finished({ attempts: 4 }) })]), []);
     await mirror.flush();
     expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 3 } });
   });
@@ -417,10 +422,11 @@ describe("StatusMirror", () => {
           if (i < turn) return moduleView(name);
           if (i === turn && hidden)
             return moduleView(name, { ...never, activity: "running", lastRun: underWay(clock.now()) });
-          return moduleView(name, { ...never, hold: `Waits for ${names[turn]}` });
+          return moduleView(name, never);
         });
       const converging = { boot: turn < 100 ? "converging" : "running" } as const;
-      mirror.update(viewOf(look(true), converging));
+      const [head = "", ...waiting] = names.slice(turn);
+      mirror.update(viewOf(look(true), converging), queueOf(head, ...waiting));
       await clock.advance(140);
     }
     await clock.advance(40_000);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
-import { NO_TREE } from "../../src/state/blank.ts";
+import { NO_TREE } from "../../src/state/view.ts";
 import { State } from "../../src/state/index.ts";
 import { Projector } from "../../src/status/project/projector.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
@@ -16,7 +16,7 @@ const WEB = {
 };
 
 test("a module's status shows the global values of now, and its digest is that of the whole", () => {
-  const state = new State({ clock: new ManualClock(0), onChange: () => {} });
+  const state = new State({ clock: new ManualClock(0) });
   state.recordTree({ ...NO_TREE, modules: [WEB], globalValues: { zone: "eu" } } as unknown as Tree);
   const take = (data: Record<string, string>): void =>
     state.recordConfig(
@@ -30,7 +30,7 @@ test("a module's status shows the global values of now, and its digest is that o
     );
   const projector = new Projector("full");
   const shown = () => {
-    const status = projector.project(state.view, 0).modules.get("web")?.status;
+    const status = projector.project({ view: state.view, queues: [] }, 0).modules.get("web")?.status;
     return { values: status?.values, digest: status?.valuesDigest };
   };
   take({});

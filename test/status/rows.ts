@@ -6,6 +6,7 @@ export interface Row {
   readonly name: string;
   readonly view: Partial<ModuleView>;
   readonly boot?: "loading" | "converging";
+  readonly hold?: string;
   readonly state: string;
   readonly ready: "True" | "False" | "Unknown";
   readonly other: "Reconciling" | "Stalled" | undefined;
@@ -40,7 +41,7 @@ export const rows: readonly Row[] = [
   { name: "never ran", view: never, boot: "converging", ...waits, reason: "Pending" },
   { name: "configuration moved", view: { configDigest: "v1-c2" }, ...waits, reason: "Pending" },
   { name: "run asked for", view: { requestedToken: "t1" }, ...waits, reason: "Pending" },
-  { name: "hold", view: { ...never, hold: "Waits for module a" }, ...waits, reason: "Pending" },
+  { name: "hold", view: never, hold: "waits for a", ...waits, reason: "Pending" },
   { name: "object missing", view: { absent: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
   { name: "off, not removed yet", view: { enabled: false }, ...waits, reason: "Pending" },
   {

@@ -14,6 +14,7 @@ describe("the table of states", () => {
     const { status } = projectModule(view, {
       now: T0,
       boot: row.boot ?? "running",
+      hold: row.hold,
       before: new Map(),
       lastRunBefore: undefined,
       shown: {},

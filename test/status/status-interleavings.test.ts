@@ -74,7 +74,7 @@ class StatusStory {
       mirror.close();
       unwatch();
     };
-    mirror.update(this.#view());
+    mirror.update(this.#view(), []);
   }
 
   close(): void {
@@ -143,7 +143,10 @@ class StatusStory {
 
   /** What they should tell. */
   wanted(): Record<string, unknown> {
-    const { operator, modules } = new Projector("redacted").project(this.#view(), this.clock.now());
+    const { operator, modules } = new Projector("redacted").project(
+      { view: this.#view(), queues: [] },
+      this.clock.now(),
+    );
     const ours = [...modules]
       .map(([name, { spec, status }]) => ({ path: `${MODULES}/${name}`, spec, status }))
       .filter(({ path }) => !isForeign(this.api.get(path)))
@@ -180,7 +183,7 @@ class StatusStory {
 
   #show(): void {
     this.happened += 1;
-    this.#mirror?.update(this.#view());
+    this.#mirror?.update(this.#view(), []);
   }
 
   #view(): ReturnType<typeof viewOf> {

@@ -4,7 +4,8 @@ import { type Condition, enabledText, isHidden, judge, projectModule } from "../
 import type { BootPhase, ModuleView } from "../../src/state/index.ts";
 import { T0, basis, finished, moduleView, release, underWay } from "./views.ts";
 
-type Case = readonly [change: Partial<ModuleView>, state: string, message: string];
+type Change = Partial<ModuleView> & { readonly hold?: string };
+type Case = readonly [change: Change, state: string, message: string];
 
 const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2, nextAt: T0 + 7000 } as const;
 const WAITS = { hook: "Job/migrate (pre-upgrade)", hookSince: T0 - 30_000 };
@@ -12,8 +13,8 @@ const WAITS_TEXT = "helm waits for its hook Job/migrate (pre-upgrade) since 2025
 const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
 const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handled: {} };
 
-function told(change: Partial<ModuleView>, boot: BootPhase = "running"): readonly [string, string] {
-  const { state, message } = judge(moduleView("m", change), { now: T0, boot });
+function told({ hold, ...change }: Change, boot: BootPhase = "running"): readonly [string, string] {
+  const { state, message } = judge(moduleView("m", change), { now: T0, boot, hold });
   return [state, message];
 }
 

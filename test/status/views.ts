@@ -1,5 +1,7 @@
 import type { Json, Module } from "../../src/model/index.ts";
-import type { LastRun, ModuleView, ReleaseView, RunBasis, View } from "../../src/state/index.ts";
+import type { LastRun, ModuleView, ReleaseView, View } from "../../src/state/index.ts";
+import type { RunBasis } from "../../src/state/run-record.ts";
+import type { Moment } from "../../src/plan/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
 
 /** The moment tests begin at. */
@@ -31,9 +33,8 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     handled: basis(),
     cause: undefined,
     rounds: 0,
-    settledRevision: 3,
+    leftRevision: 3,
     releaseMoved: false,
-    hold: undefined,
     ...change,
   };
 }
@@ -99,4 +100,17 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     handledToken: undefined,
     ...change,
   } as unknown as View;
+}
+
+/** Queues in which the runs of some modules wait for that of another one. */
+export function queueOf(head: string, ...waiting: readonly string[]): Moment["queues"] {
+  const tasks = [head, ...waiting].map((module, place) => ({
+    task: { kind: "run-module", module, cause: { kind: "config" } } as const,
+    count: 1,
+    failures: 0,
+    message: undefined,
+    nextAt: undefined,
+    running: place === 0,
+  }));
+  return [{ name: "main", length: tasks.length, tasks }];
 }

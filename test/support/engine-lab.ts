@@ -176,7 +176,8 @@ export class EngineLab {
     this.#modules = [...(world.modules ?? [])];
     this.#globalHooks = world.globalHooks ?? [];
     this.data = { ...world.config };
-    this.state = new State({ clock: this.clock, onChange: () => this.engine.look() });
+    this.state = new State({ clock: this.clock });
+    this.state.onChange(() => this.engine.look());
     this.queues = new Queues<Task>({
       clock: this.clock,
       bounds: { minMs: 5000, maxMs: 30_000 },
@@ -198,7 +199,7 @@ export class EngineLab {
     this.#takeConfig();
     const loaded = await loadHooks(this.#ports, tree.globalHookFiles, undefined);
     this.state.recordGlobalHooks(loaded.hooks);
-    this.state.recordBoot("onStartup");
+    this.state.record({ boot: "onStartup" });
     this.queues.offer("main", { kind: "boot", key: "boot" });
     await this.run();
   }

@@ -53,7 +53,7 @@ async function openPort({ limits, slow, failed }: Parts): Promise<Omit<OpenFace,
 
 async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFace, "failures">> {
   const clock = new ManualClock();
-  const state = new State({ clock, onChange: () => {} });
+  const state = new State({ clock });
   const sources: Sources = {
     version: "1",
     clock,

@@ -88,7 +88,7 @@ async function runsOf(words: string): Promise<Run[]> {
     random: () => 0,
     run: (batch, context) => runTask(ports, batch, context),
   });
-  const state = new State({ clock, onChange: () => {} });
+  const state = new State({ clock });
   state.recordGlobalHooks(Object.values(HOOKS));
   // Only what a run of a global hook reaches.
   const ports = {

@@ -81,7 +81,7 @@ function world(
     },
   } as unknown as WatchHub;
   const clock = new ManualClock(0);
-  const state = new State({ clock, onChange: () => {} });
+  const state = new State({ clock });
   const logged: LoggedLine[] = [];
   const base = { client, hub, state, clock, logger: keepLog(logged), namespace: "ops", onTrouble: () => {} };
   const overlay = more.overlay === undefined ? undefined : ({ kind: "ConfigMap", name: "over" } as const);

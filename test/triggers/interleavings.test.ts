@@ -25,7 +25,7 @@ class ConfigStory {
   readonly roll: () => number;
   readonly clock = new ManualClock(0);
   readonly api: RestlessApi;
-  readonly state = new State({ clock: this.clock, onChange: () => {} });
+  readonly state = new State({ clock: this.clock });
   readonly source: ConfigMapSource;
   readonly isOverlaid: boolean;
   /** What hooks were told to be saved. */

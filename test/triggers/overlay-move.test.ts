@@ -85,7 +85,7 @@ class Server {
 
   source(overlay: Overlay = SECRET): { source: ConfigMapSource; state: State } {
     const clock = new ManualClock(0);
-    const state = new State({ clock, onChange: () => {} });
+    const state = new State({ clock });
     const { client } = this;
     const hub = {} as WatchHub;
     const more = { clock, state, name: "state-of-people", onTrouble: () => {} };

@@ -3,7 +3,7 @@
 import { digest, digestJson } from "../../lib/index.ts";
 import type { KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, ProblemError } from "../../model/index.ts";
-import type { EnabledBy, Json, JsonObject, Module, Section, Tree } from "../../model/index.ts";
+import type { EnabledBy, Json, JsonObject, Module, SchemaFiles, Section, Tree } from "../../model/index.ts";
 import {
   NO_SETTINGS,
   applyPatch,
@@ -30,9 +30,11 @@ import type { Located, Written } from "./origins.ts";
 import { PatchAuthors } from "./patch-authors.ts";
 import { sectionIn } from "./sections.ts";
 
-/** Merged values of one section with their digest. */
+/** Merged values of one section, of the layers as they were when it was asked for; merged at the first look. */
 export interface Merged extends Effective {
   readonly digest: string;
+  /** JSON pointers into the merged values, from the section's key on, that its schemas mark as secret. */
+  readonly secretPaths: readonly string[];
 }
 
 /** What ConfigMap and overlay say about one key. */
@@ -40,7 +42,7 @@ export type Sections = Pick<SectionInput, "config" | "overlay">;
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
 
-const NO_SCHEMAS = {};
+const NO_SCHEMAS: SchemaFiles = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
 /** The values as all but the state see them: only the state changes them, and tells of it. */
@@ -155,14 +157,29 @@ export class ValuesStore {
 
   /** As `merged`, with other layers, to judge a change before it is made. */
   merge(key: string, layers: Layers): Merged {
-    const result = effective(this.#input(key, layers));
-    this.#secrets?.learn(result.values, this.schemas(key).secretPaths);
-    let known: string | undefined;
+    const input = this.#input(key, layers);
+    const result = once(() => {
+      const merged = effective(input);
+      this.#secrets?.learn(merged.values, input.schemas.secretPaths);
+      return merged;
+    });
+    // Values that are merged only to be judged have no digest.
+    const known = once(() => digestJson(result().helmValues));
     return {
-      ...result,
-      // Values that are merged only to be judged have no digest.
+      get config() {
+        return result().config;
+      },
+      get values() {
+        return result().values;
+      },
+      get helmValues() {
+        return result().helmValues;
+      },
       get digest() {
-        return (known ??= digestJson(result.helmValues));
+        return known();
+      },
+      get secretPaths() {
+        return [...input.schemas.secretPaths].map((path) => `/${key}${path}`);
       },
     };
   }
@@ -183,13 +200,6 @@ export class ValuesStore {
 
   #sections(key: string): Sections {
     return { config: sectionIn(this.#config, key), overlay: sectionIn(this.#overlay, key) };
-  }
-
-  /** JSON pointers into a module's merged values (with `global`) that the schemas mark as secret. */
-  secretPaths(key: string): ReadonlySet<string> {
-    const under = (section: string): string[] =>
-      [...this.schemas(section).secretPaths].map((path) => `/${section}${path}`);
-    return new Set([...under(GLOBAL), ...under(key)]);
   }
 
   /** Which layer set each leaf of a section, and where, by JSON pointer. */
@@ -224,14 +234,14 @@ export class ValuesStore {
 
   #places(key: string): Places {
     const module = this.#modules.get(key);
-    const schemas = key === GLOBAL ? this.#globals?.globalSchemas : module?.schemas;
+    const schemas = this.#schemaFiles(key);
     const places = {
       "modules/values.yaml": module?.common.file,
       "module values.yaml": module?.own.file,
       ConfigMap: `key ${key}`,
       overlay: `key ${key}`,
-      "config schema default": schemas?.config?.file,
-      "values schema default": schemas?.values?.file,
+      "config schema default": schemas.config?.file,
+      "values schema default": schemas.values?.file,
     };
     const known = Object.entries(places).filter(([, place]) => place !== undefined);
     return { ...(Object.fromEntries(known) as Places), hookOf: (path) => this.#authors.of(key, path) };
@@ -239,8 +249,11 @@ export class ValuesStore {
 
   #input(key: string, layers: Layers): SectionInput {
     const module = this.#modules.get(key);
+    const files = this.#schemaFiles(key);
     return {
-      schemas: this.schemas(key),
+      get schemas() {
+        return usable(files);
+      },
       common: key === GLOBAL ? this.#globals?.globalValues : module?.common.section,
       own: module?.own.section,
       ...layers,
@@ -254,13 +267,11 @@ export class ValuesStore {
 
   /** The schemas of `global` or of a module's key; broken ones validate nothing (the module is Invalid). */
   schemas(key: string): Schemas {
-    const files = key === GLOBAL ? this.#globals?.globalSchemas : this.#modules.get(key)?.schemas;
-    try {
-      return compileSchemas(files ?? NO_SCHEMAS);
-    } catch (error) {
-      if (error instanceof ProblemError) return compileSchemas(NO_SCHEMAS);
-      throw error;
-    }
+    return usable(this.#schemaFiles(key));
+  }
+
+  #schemaFiles(key: string): SchemaFiles {
+    return (key === GLOBAL ? this.#globals?.globalSchemas : this.#modules.get(key)?.schemas) ?? NO_SCHEMAS;
   }
 
   /** The ConfigMap's own section for `key` (with overlay merged in), as CONFIG_VALUES_PATH shows it. */
@@ -343,6 +354,20 @@ export class ValuesStore {
   #sectionDigest(key: string): string {
     return digestJson([this.#config, this.#overlay].map((each) => orNothing(sectionIn(each, key))));
   }
+}
+
+function usable(files: SchemaFiles): Schemas {
+  try {
+    return compileSchemas(files);
+  } catch (error) {
+    if (error instanceof ProblemError) return compileSchemas(NO_SCHEMAS);
+    throw error;
+  }
+}
+
+function once<T extends object | string>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
 }
 
 /** An empty section says the same as no section. */

@@ -1,6 +1,8 @@
 /** Computes from a view what the resources should say. */
 
 import { KnownSecrets } from "../../lib/index.ts";
+import { explainHold } from "../../plan/index.ts";
+import type { Moment } from "../../plan/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
 import { type ModuleProjection, projectModule } from "./module-status.ts";
@@ -22,10 +24,11 @@ interface CachedProjection {
   readonly view: ModuleView;
   readonly boot: View["boot"];
   readonly hold: string | undefined;
-  readonly wholeDigest: string;
   readonly hidden: boolean;
   readonly projection: ModuleProjection;
 }
+
+type Look = Pick<CachedProjection, "boot" | "hidden" | "hold"> & { readonly now: number };
 
 const NO_TRANSITIONS: Transitions = new Map();
 
@@ -54,8 +57,9 @@ export class Projector {
     this.#cached.delete(module);
   }
 
-  /** What is to be shown of `view` at `now` (ms since the epoch). */
-  project(view: View, now: number): Projection {
+  /** What is to be shown of a view and the queues at `now` (ms since the epoch). */
+  project(at: Moment, now: number): Projection {
+    const { view } = at;
     for (const name of this.#cached.keys()) {
       if (!view.modules.has(name)) this.#forget(name);
     }
@@ -63,7 +67,10 @@ export class Projector {
     let lookAgainAt: number | undefined;
     for (const [name, module] of view.modules) {
       const hidden = isHidden(module, now);
-      modules.set(name, this.#module(module, { now, boot: view.boot, hidden }));
+      modules.set(
+        name,
+        this.#module(module, { now, boot: view.boot, hidden, hold: explainHold(module, at) }),
+      );
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
@@ -74,14 +81,15 @@ export class Projector {
     return { operator, modules, lookAgainAt };
   }
 
-  #module(view: ModuleView, look: { now: number; boot: View["boot"]; hidden: boolean }): ModuleProjection {
-    const { boot, hidden, now } = look;
-    const { hold, wholeDigest, name } = view;
+  #module(view: ModuleView, look: Look): ModuleProjection {
+    const { boot, hidden, hold, now } = look;
+    const { wholeDigest, name } = view;
     const old = this.#cached.get(name);
-    if (old !== undefined && sameLook(old, { view, boot, hold, wholeDigest, hidden })) return old.projection;
+    if (old !== undefined && sameLook(old, { view, boot, hold, hidden })) return old.projection;
     const raw = projectModule(view, {
       now,
       boot,
+      hold,
       before: this.#transitions.get(name) ?? NO_TRANSITIONS,
       lastRunBefore: old?.projection.status.lastRun,
       shown: this.#values(view, wholeDigest),
@@ -90,7 +98,7 @@ export class Projector {
     const status = { ...this.#secrets.redactDeep(told), ...(values === undefined ? {} : { values }) };
     const projection = { ...raw, status };
     this.#transitions.set(name, transitionsOf(status.conditions));
-    this.#cached.set(name, { view, boot, hold, wholeDigest, hidden, projection });
+    this.#cached.set(name, { view, boot, hold, hidden, projection });
     return projection;
   }
 
@@ -115,11 +123,7 @@ export class Projector {
 
 function sameLook(old: CachedProjection, look: Omit<CachedProjection, "projection">): boolean {
   return (
-    old.view === look.view &&
-    old.hold === look.hold &&
-    old.boot === look.boot &&
-    old.wholeDigest === look.wholeDigest &&
-    old.hidden === look.hidden
+    old.view === look.view && old.hold === look.hold && old.boot === look.boot && old.hidden === look.hidden
   );
 }
 

@@ -8,11 +8,13 @@ import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 /** A run younger than this is not announced as Running. */
 export const ANNOUNCE_AFTER_MS = 1000;
 
-/** What all modules of one view share. */
-export interface OperatorFacts {
+/** What is known besides the view of the module. */
+export interface JudgedBeside {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly boot: View["boot"];
+  /** Why the module does not run now, in words; undefined when nothing holds it up. */
+  readonly hold?: string | undefined;
 }
 
 /** The state of a module with the reason for it, before it becomes conditions. */
@@ -24,7 +26,7 @@ export interface Verdict {
   readonly ready?: ConditionStatus;
 }
 
-type Rule = (view: ModuleView, facts: OperatorFacts) => Verdict | undefined;
+type Rule = (view: ModuleView, facts: JudgedBeside) => Verdict | undefined;
 
 /** True while a run is under way that is too young to be announced. */
 export function isHidden(view: ModuleView, now: number): boolean {
@@ -34,7 +36,7 @@ export function isHidden(view: ModuleView, now: number): boolean {
 }
 
 /** The state of a module: the first rule that applies. */
-export function judge(view: ModuleView, facts: OperatorFacts): Verdict {
+export function judge(view: ModuleView, facts: JudgedBeside): Verdict {
   for (const rule of RULES) {
     const verdict = rule(view, facts);
     if (verdict !== undefined) return verdict;
@@ -82,15 +84,15 @@ const retrying: Rule = ({ retry }) =>
   retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
 
 /** Disabled with its release still there: it is to be removed, but has to wait. */
-const offWithRelease: Rule = (view) => {
+const offWithRelease: Rule = (view, { hold }) => {
   if (view.enabled || !hasRelease(view)) return undefined;
   if (view.suspended) return suspendedAs("True", "Off, but its release stays while it is suspended");
-  return { state: "Pending", reason: "Pending", message: view.hold ?? "Waits to be removed" };
+  return { state: "Pending", reason: "Pending", message: hold ?? "Waits to be removed" };
 };
 
 const owed: Rule = (view, facts) => {
-  const settled = !isOwed(view) && (!view.enabled || view.phase === "ready");
-  return settled ? undefined : { state: "Pending", reason: "Pending", message: pendingText(view, facts) };
+  if (!isOwed(view) && (!view.enabled || view.phase === "ready")) return undefined;
+  return { state: "Pending", reason: "Pending", message: facts.hold ?? BOOT_TEXT[facts.boot] };
 };
 
 const disabled: Rule = (view) =>
@@ -157,10 +159,6 @@ const BOOT_TEXT: Readonly<Record<View["boot"], string>> = {
   converging: "Waits for its turn in the reload of all modules",
   running: "Waits for its turn",
 };
-
-function pendingText(view: ModuleView, facts: OperatorFacts): string {
-  return view.hold ?? BOOT_TEXT[facts.boot];
-}
 
 const ENABLED_TEXT = {
   values: "values.yaml of the modules directory",

@@ -3,6 +3,7 @@
 import { type Clock, type KnownSecrets, type Logger, oneLine } from "../../lib/index.ts";
 import type { KubeClient } from "../../kube/index.ts";
 import { CONFIRM_DELETE } from "../../plan/index.ts";
+import type { Moment } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import type { MirroredObject, Identity } from "./mirrored.ts";
 import { type LiveObject, liveFrom } from "./live.ts";
@@ -73,7 +74,7 @@ export class StatusMirror {
   readonly #writer: Writer;
   readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
   readonly #lists = new Lists();
-  #view: View | undefined;
+  #shown: Moment | undefined;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #lookCostMs = 0;
   #loaded = false;
@@ -93,16 +94,16 @@ export class StatusMirror {
       logger,
       patience: this.#patience,
       parallel: options.parallel ?? PARALLEL,
-      isReloading: () => this.#view !== undefined && this.#view.reload.phase !== "idle",
+      isReloading: () => this.#shown !== undefined && this.#shown.view.reload.phase !== "idle",
       adopt: (mirrored, live) => this.#adopt(mirrored, live),
       settled: (mirrored) => this.#notice(mirrored),
     });
   }
 
   /** Notes what is known now; the first change is written at once, later ones at most once a second per object. */
-  update(view: View): void {
+  update(view: View, queues: Moment["queues"]): void {
     if (this.#closed) return;
-    this.#view = view;
+    this.#shown = { view, queues };
     this.#startLoading();
     this.#lookSoon();
   }
@@ -136,15 +137,15 @@ export class StatusMirror {
 
   /** How many objects are not yet as the last view says, which may not have been looked at. */
   unwritten(): number {
-    if (this.#view === undefined) return 0;
-    if (!this.#loaded) return 1 + this.#view.modules.size;
+    if (this.#shown === undefined) return 0;
+    if (!this.#loaded) return 1 + this.#shown.view.modules.size;
     this.#look();
     return this.#writer.unwritten;
   }
 
   /** Writes everything that is not written yet, now; resolves when that is done or has failed once. */
   async flush(): Promise<void> {
-    if (this.#closed || this.#view === undefined) return;
+    if (this.#closed || this.#shown === undefined) return;
     this.#startLoading();
     await this.#loading;
     if (!this.#loaded) return;
@@ -298,13 +299,13 @@ export class StatusMirror {
 
   /** Computes the statuses of the view and looks at those that changed, or at all. */
   #look(isFirst = false): void {
-    if (this.#view === undefined || !this.#loaded || this.#closed) return;
+    if (this.#shown === undefined || !this.#loaded || this.#closed) return;
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
     this.#lookedAt = clock.now();
-    const projection = this.#project(this.#view);
+    const projection = this.#project(this.#shown);
     if (projection === undefined) return;
-    const changed = this.#want(projection, this.#view);
+    const changed = this.#want(projection, this.#shown.view);
     for (const mirrored of isFirst ? this.#writer.entries() : changed) this.#writer.consider(mirrored);
     this.#lookCostMs = clock.monotonic() - startedAt;
     const again = projection.lookAgainAt;
@@ -312,9 +313,9 @@ export class StatusMirror {
   }
 
   /** A view that cannot be shown costs its status, never the work. */
-  #project(view: View): Projection | undefined {
+  #project(shown: Moment): Projection | undefined {
     try {
-      return this.#projector.project(view, this.#lookedAt);
+      return this.#projector.project(shown, this.#lookedAt);
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;

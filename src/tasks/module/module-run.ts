@@ -4,7 +4,7 @@ import type { OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { Cause, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
-import { atStep, begun, broken, completed, failed, settled, succeeded } from "../../state/index.ts";
+import { atStep, begun, broken, completed, failed, succeeded, withValuesOfNow } from "../../state/index.ts";
 import type { ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
 import { executeHook, failureText, lifecycleHooks } from "../hook/execute-hook.ts";
 import type { Ports } from "../ports.ts";
@@ -62,9 +62,9 @@ export class ModuleRun {
   }
 
   /** Notes what helm is going to use: later changes cause another run. */
-  settle(): void {
+  takeValues(): void {
     const basis = this.ports.state.basisOf(this.record);
-    this.#update((run) => settled(run, basis));
+    this.#update((run) => withValuesOfNow(run, basis));
   }
 
   /** All steps are done: what the run took into account is handled. */

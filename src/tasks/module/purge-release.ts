@@ -19,7 +19,10 @@ export function orphans(ports: Ports): string[] {
 /** Purges that are due, unless something forbids them, or all removals are held. */
 export function purges(ports: Ports, candidates: readonly string[], isHeld: boolean): Task[] {
   const { state, clock } = ports;
-  const due = state.missing.before(candidates, clock.now() - SECOND_LOOK_MS);
+  const now = clock.now();
+  const since = new Map(candidates.map((name) => [name, state.view.orphans.get(name) ?? now]));
+  state.record({ orphans: since });
+  const due = candidates.filter((name) => now - (since.get(name) ?? now) >= SECOND_LOOK_MS);
   const holds = purgeHolds(ports);
   if (candidates.length > 0 && holds.length > 0) {
     state.addHold(`not purged: ${candidates.join(", ")}: ${holds.join("; ")}`);

@@ -57,7 +57,7 @@ async function steps(run: ModuleRun): Promise<void> {
   if (record.run.phase !== "ready") await firstRun(run);
   await activateHooks(run);
   await run.hooks("beforeHelm");
-  run.settle();
+  run.takeValues();
   const outcome = await helmStep(run);
   await run.hooks("afterHelm");
   run.complete();
@@ -102,7 +102,7 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   ports.state.update(name, (record) => {
     record.absent = [];
     record.release = outcome.release;
-    record.run = { ...record.run, settledRevision: outcome.release?.revision };
+    record.run = { ...record.run, leftRevision: outcome.release?.revision };
   });
   return outcome;
 }

@@ -45,7 +45,7 @@ function recordTree({ state, logger }: Ports, tree: Tree): void {
 
 /** Another reload in `ms` milliseconds. */
 export function lookAgain({ clock, state }: Ports, ms: number): void {
-  clock.setTimer(ms, () => state.recordSecondLook());
+  clock.setTimer(ms, () => state.record({ secondLook: true }));
 }
 
 function moduleNames(ports: Ports): string {

@@ -19,7 +19,7 @@ import { activate } from "../hook/sources.ts";
 export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   if (state.view.boot === "onStartup") {
-    state.recordBoot("synchronization");
+    state.record({ boot: "synchronization" });
     return { kind: "expand", tasks: globalHooks(ports, "onStartup", "boot") };
   }
   try {
@@ -30,7 +30,7 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
     ports.logger.error("Synchronization of global hooks failed", { error: message });
     return { kind: "retry", message };
   }
-  state.recordBoot("converging");
+  state.record({ boot: "converging" });
   return { kind: "done" };
 }
 
@@ -66,7 +66,7 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
     await activate(ports, state.globalHooks, { ...context, waitUntil: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
-    if (state.view.reload.phase === "beforeAll") state.setPhase("idle");
+    if (state.view.reload.phase === "beforeAll") state.recordReload({ phase: "idle" });
     return retryDiscovery(ports, error);
   }
   if (state.view.reload.phase !== "beforeAll") return CANCELLED;
@@ -76,7 +76,7 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
 /** Discovery; its errors are retried every five seconds, not with a growing delay. */
 async function discoverModules(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
-  state.setPhase("discovery");
+  state.recordReload({ phase: "discovery" });
   try {
     // The cause of a script's failure may have been mended on disk, or be gone.
     if (context.failures > 0) await loadTree(ports);

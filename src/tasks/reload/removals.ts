@@ -14,7 +14,7 @@ import { orphans, purges } from "../module/purge-release.ts";
  * something forbids.
  */
 export function removals(ports: Ports, modules: readonly Module[]): Task[] {
-  ports.state.clearHolds();
+  ports.state.record({ holds: [] });
   const { off, foreign } = leaving(modules.map((module) => factsOf(ports, module)));
   const note = "a release of this name is not ours; it is left alone";
   for (const { module } of foreign) ports.recorder.failed(module.name, "ForeignRelease", note);
@@ -29,7 +29,7 @@ function isBraked(ports: Ports, off: readonly ModuleFacts[], gone: readonly stri
   const { state, releases, deleteBrake: limit } = ports;
   const present = [...releases.installed(), ...state.enabledModules()];
   const found = brakeOf({ off, orphans: gone, present, limit }, state.view);
-  state.recordBrake(found);
+  state.record({ brake: found });
   if (found === undefined || found.confirmed) return false;
   state.addHold(explainBrake(found));
   const message = "the module is switched off, but its removal is held: too many would go at once";
