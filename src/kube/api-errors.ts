@@ -68,11 +68,6 @@ export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.reason === "AlreadyExists";
 }
 
-/** The resourceVersion or continue token is too old (410). */
-export function isGone(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.status === 410;
-}
-
 /** The operator may not do this (403). */
 export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 403;

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames, parseSettings } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
-import { ownRights } from "../../src/kube/rights/own-rights.ts";
+import { ownRights } from "../../src/kube/rights.ts";
 import { parseYaml } from "../../src/lib/index.ts";
 import { isJsonObject } from "../../src/model/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { EVENT_TYPES } from "../../src/status/index.ts";
-import { ownRights } from "../../src/kube/rights/own-rights.ts";
+import { ownRights } from "../../src/kube/rights.ts";
 
 const root = join(import.meta.dirname, "../..");
 const page = readFileSync(join(root, "docs/STATUS.md"), "utf8");

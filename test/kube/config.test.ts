@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import type { ConfigSource } from "../../src/kube/client/kubeconfig.ts";
+import type { CredentialsOptions } from "../../src/kube/client/kubeconfig.ts";
 import { loadConfig } from "../../src/kube/client/kubeconfig.ts";
 
 let root = "";
@@ -25,7 +25,7 @@ function put(name: string, content: object | string): string {
   return file;
 }
 
-const problemOf = (source: ConfigSource): unknown => {
+const problemOf = (source: CredentialsOptions): unknown => {
   try {
     loadConfig({ root, home: root, ...source });
   } catch (error) {

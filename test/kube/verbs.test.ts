@@ -75,3 +75,12 @@ test.each<[string, (client: kube.KubeClient) => Promise<unknown>, Want]>([
     Object.fromEntries(Object.entries(want).filter(([name]) => name !== "path")),
   );
 });
+
+test("a list of metadata is asked for by the Accept header; null items are none", async () => {
+  const { api, client } = await fake();
+  api.on(`GET ${PATH}`, { json: { items: null, metadata: { resourceVersion: "7" } } });
+  const listed = await kube.listMetadata(client, AT, { labelSelector: "x=y" });
+  expect(listed).toEqual({ items: [], resourceVersion: "7" });
+  expect(api.requests[0]).toMatchObject({ path: PATH, query: { labelSelector: "x=y" } });
+  expect(api.requests[0]?.headers.accept).toContain("as=PartialObjectMetadataList");
+});

@@ -56,7 +56,6 @@ export class RestlessApi {
   get client(): KubeClient {
     return {
       json: (request: ApiRequest) => this.#counted(request),
-      sized: async (request: ApiRequest) => ({ value: await this.#counted(request), bytes: 0 }),
       stream: (request: ApiRequest) => this.#stream(request),
     } as unknown as KubeClient;
   }
@@ -214,12 +213,12 @@ export class RestlessApi {
   }
 
   #list(request: ApiRequest): JsonObject {
-    const { continue: token } = request.query ?? {};
+    const { continue: token, limit } = request.query ?? {};
     const all: Page =
       token === undefined
         ? { version: this.server.version, items: this.server.select(selectionOf(request)) }
         : this.#remainder(Number(token));
-    const isWhole = all.items.length < 2 || !this.#happens(this.weather.paged);
+    const isWhole = limit === undefined || all.items.length < 2 || !this.#happens(this.weather.paged);
     const items = isWhole ? [...all.items] : all.items.slice(0, 1);
     const next = isWhole ? {} : { continue: this.#keep({ ...all, items: all.items.slice(1) }) };
     const metadata = { resourceVersion: String(all.version), ...next };

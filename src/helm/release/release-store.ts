@@ -6,7 +6,7 @@ import {
   get,
   getMetadata,
   ignoreNotFound,
-  listPages,
+  listMetadata,
   mergePatch,
   remove,
   SECRETS,
@@ -102,14 +102,9 @@ export class ReleaseStore {
   }
 
   async #list(name: string, signal: AbortSignal | undefined): Promise<ReleaseMeta | undefined> {
-    const spec = { ...this.#selection(`,name=${name}`), metadataOnly: true, signal };
-    let found: WatchedObject[] = [];
-    let version = "";
-    for await (const page of listPages<WatchedObject>(this.#options.client, spec)) {
-      found = page.restart ? [...page.items] : [...found, ...page.items];
-      version = page.resourceVersion;
-    }
-    this.#revisions.listed(name, found, version);
+    const selection = this.#selection(`,name=${name}`);
+    const list = await listMetadata(this.#options.client, selection, { ...selection, signal });
+    this.#revisions.listed(name, list.items, list.resourceVersion);
     return this.get(name);
   }
 

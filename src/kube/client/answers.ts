@@ -17,17 +17,29 @@ export interface FailedAnswer {
 }
 
 /** The error for an answer of status 400 and above. */
-export function answerError(answer: FailedAnswer): ApiError {
-  const said = parseStatus(answer.text);
-  const details = isJsonObject(said["details"]) ? said["details"] : undefined;
-  const message = text(said["message"]) ?? `${answer.what}: the server answered ${answer.status}`;
+export function answerError({ text, status, what, retryAfter, secret }: FailedAnswer): ApiError {
+  const said = readStatus(parseStatus(text), status);
+  const message = said.message ?? `${what}: the server answered ${status}`;
+  const retryAfterMs = waitOf(retryAfter) ?? said.retryAfterMs;
   return new ApiError({
-    status: answer.status,
-    reason: text(said["reason"]) ?? String(answer.status),
-    message: answer.secret ? hideQuoted(message) : message,
-    retryAfterMs: waitOf(answer.retryAfter ?? details?.["retryAfterSeconds"]),
-    details: answer.secret ? undefined : details,
+    ...said,
+    message: secret ? hideQuoted(message) : message,
+    retryAfterMs,
+    details: secret ? undefined : said.details,
   });
+}
+
+/** The error that a Status object describes in the place of a list, or in a frame of a watch. */
+export function statusError(status: JsonObject): ApiError {
+  const said = readStatus(status, Number(status["code"] ?? 500));
+  return new ApiError({ ...said, message: said.message ?? `the server answered ${said.status}` });
+}
+
+function readStatus(said: JsonObject, status: number) {
+  const details = isJsonObject(said["details"]) ? said["details"] : undefined;
+  const retryAfterMs = waitOf(details?.["retryAfterSeconds"]);
+  const reason = textOf(said["reason"]) ?? String(status);
+  return { status, reason, message: textOf(said["message"]), retryAfterMs, details };
 }
 
 /** The error for a request that got no answer. `what` is `GET https://host/path`. */
@@ -58,7 +70,7 @@ function waitOf(seconds: unknown): number | undefined {
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
 }
 
-function text(value: unknown): string | undefined {
+function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 

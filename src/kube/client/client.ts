@@ -9,7 +9,8 @@ import { answerError, connectionError } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
 import { Deadline } from "./deadline.ts";
 import { ApiError, ConnectionError } from "../api-errors.ts";
-import { Connection } from "./connection.ts";
+import { Connections } from "./connections.ts";
+import type { PoolName } from "./connections.ts";
 import { pathTemplate } from "../discovery/resources.ts";
 import type { ApiRequest, Method } from "./request.ts";
 import { bodyOf, headersOf, nameOf, queryOf } from "./request.ts";
@@ -38,12 +39,6 @@ export interface ConnectOptions extends RateLimit {
   readonly timeoutMs?: number | undefined;
 }
 
-/** A parsed answer and its length. */
-export interface Sized<T> {
-  readonly value: T;
-  readonly bytes: number;
-}
-
 /** The one way to the API server: raw JSON over shared connections. */
 export interface KubeClient {
   /** The namespace the credentials name: the service account's or the context's. */
@@ -52,8 +47,6 @@ export interface KubeClient {
   readonly origin: { readonly file: string; readonly server: string };
   /** The parsed answer. Throws ApiError or ConnectionError; the signal's reason when that is aborted. */
   json<T>(request: ApiRequest): Promise<T>;
-  /** As `json`, with the length of the answer in bytes. */
-  sized<T>(request: ApiRequest): Promise<Sized<T>>;
   /** The body as it arrives, over a connection of its own. Ends when the signal is aborted or the reader stops. */
   stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>>;
   /** Calls `listener` after each request; returns a function that ends this. */
@@ -77,12 +70,12 @@ const TIMEOUT_MS = 30_000;
 /** A client for the given credentials; nothing is sent yet. Throws ProblemError when they cannot be read. */
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
-  const line = new Connection(new Credentials(options, clock));
-  return new Client({ line, clock, listeners: new Set(), options, pool: "unary" });
+  const connections = new Connections(new Credentials(options, clock));
+  return new Client({ connections, clock, listeners: new Set(), options, pool: "unary" });
 }
 
 interface Parts {
-  readonly line: Connection;
+  readonly connections: Connections;
   readonly clock: Clock;
   readonly listeners: Set<(report: RequestReport) => void>;
   readonly options: ConnectOptions;
@@ -91,7 +84,6 @@ interface Parts {
 }
 
 type Response = Dispatcher.ResponseData;
-type PoolName = "unary" | "streams" | "lease";
 
 class Client implements KubeClient {
   readonly #parts: Parts;
@@ -103,25 +95,21 @@ class Client implements KubeClient {
   }
 
   get namespaceFromContext(): string | undefined {
-    return this.#parts.line.credentials.namespace;
+    return this.#parts.connections.credentials.namespace;
   }
 
   get origin(): { file: string; server: string } {
-    const { file, server } = this.#parts.line.credentials;
+    const { file, server } = this.#parts.connections.credentials;
     return { file, server };
   }
 
   async json<T>(request: ApiRequest): Promise<T> {
-    return (await this.sized<T>(request)).value;
-  }
-
-  async sized<T>(request: ApiRequest): Promise<Sized<T>> {
     const deadline = this.#deadline(request);
     try {
       const text = await this.#persist(request, deadline, async (pools) =>
         (await pools(this.#parts.pool)).body.text(),
       );
-      return { value: (text === "" ? undefined : cutDeep(JSON.parse(text))) as T, bytes: text.length };
+      return (text === "" ? undefined : cutDeep(JSON.parse(text))) as T;
     } finally {
       deadline.end();
     }
@@ -158,11 +146,11 @@ class Client implements KubeClient {
   }
 
   writeOnlyWhile(allowed: () => boolean): void {
-    this.#parts.line.mayWrite = allowed;
+    this.#parts.connections.mayWrite = allowed;
   }
 
   close(): Promise<void> {
-    return this.#parts.line.close();
+    return this.#parts.connections.close();
   }
 
   #deadline(request: ApiRequest): Deadline {
@@ -186,14 +174,14 @@ class Client implements KubeClient {
         const failure = explain(error, deadline, nameOf(request, this.origin.server));
         const retry = retryOf(failure, request, tries);
         if (retry === undefined) throw failure;
-        if (retry.renew) this.#parts.line.credentials.renew();
+        if (retry.renew) this.#parts.connections.credentials.renew();
         if (retry.waitMs > 0) await sleep(this.#parts.clock, retry.waitMs, deadline.signal);
       }
     }
   }
 
   async #send(request: ApiRequest, signal: AbortSignal, pool: PoolName): Promise<Response> {
-    const { access, pools } = await this.#parts.line.open();
+    const { access, pools } = await this.#parts.connections.open();
     signal.throwIfAborted();
     const started = this.#parts.clock.monotonic();
     try {

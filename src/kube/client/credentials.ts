@@ -6,7 +6,7 @@ import type { RequestOptions } from "node:https";
 import type { Clock } from "../../lib/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import type { ConfigSource, LoadedConfig } from "./kubeconfig.ts";
+import type { CredentialsOptions, LoadedConfig } from "./kubeconfig.ts";
 import { loadConfig } from "./kubeconfig.ts";
 
 /** How to reach the server right now. */
@@ -36,16 +36,16 @@ const FRESH_MS = 10_000;
 
 /** Credentials of one context, kept fresh. */
 export class Credentials {
-  readonly #source: ConfigSource;
+  readonly #options: CredentialsOptions;
   readonly #clock: Clock;
   #loaded: LoadedConfig;
   #access: Promise<Access> | undefined;
   #askedAt = 0;
 
-  constructor(source: ConfigSource, clock: Clock) {
-    this.#source = source;
+  constructor(options: CredentialsOptions, clock: Clock) {
+    this.#options = options;
     this.#clock = clock;
-    this.#loaded = loadConfig(source);
+    this.#loaded = loadConfig(options);
   }
 
   /** The file the credentials came from. */
@@ -78,7 +78,7 @@ export class Credentials {
   /** Reads the files again and asks plug-ins again: for when the server answers 401. */
   renew(): void {
     try {
-      this.#loaded = loadConfig(this.#source);
+      this.#loaded = loadConfig(this.#options);
     } catch (error) {
       // A kubeconfig that is being replaced: what was read before stays in force.
       if (!(error instanceof ProblemError)) throw error;

@@ -10,10 +10,10 @@ import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { oneLine } from "../../lib/index.ts";
 import type { Problem } from "../../model/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { completeUsers } from "../rights/config-users.ts";
+import { completeUsers } from "./config-users.ts";
 
 /** Which credentials to use. Nothing given = in-cluster, then `~/.kube/config`. */
-export interface ConfigSource {
+export interface CredentialsOptions {
   /** Path of a kubeconfig, or several separated as in `PATH` (`--kube-config`, `KUBECONFIG`). */
   readonly kubeConfig?: string | undefined;
   /** Context to use instead of the file's current one (`--kube-context`). */
@@ -34,19 +34,19 @@ const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 const REMEDY = "set --kube-config or KUBECONFIG to a kubeconfig file, or run in a Pod with a service account";
 
 /** Reads the credentials anew. Throws a ProblemError that names file, key and remedy. */
-export function loadConfig(source: ConfigSource): LoadedConfig {
-  const file = chooseFile(source);
-  const config = file === undefined ? loadInCluster(source.root ?? "") : loadFiles(file);
+export function loadConfig(options: CredentialsOptions): LoadedConfig {
+  const file = chooseFile(options);
+  const config = file === undefined ? loadInCluster(options.root ?? "") : loadFiles(file);
   const from = file ?? ACCOUNT;
-  useContext(config, from, source.context);
+  useContext(config, from, options.context);
   const namespace = config.getContextObject(config.getCurrentContext())?.namespace?.trim();
   return { config, file: from, namespace: namespace === "" ? undefined : namespace };
 }
 
-function chooseFile(source: ConfigSource): string | undefined {
-  if (source.kubeConfig !== undefined && source.kubeConfig !== "") return source.kubeConfig;
-  if (readable(`${source.root ?? ""}${ACCOUNT}/token`)) return undefined;
-  const file = join(source.home ?? homedir(), ".kube", "config");
+function chooseFile(options: CredentialsOptions): string | undefined {
+  if (options.kubeConfig !== undefined && options.kubeConfig !== "") return options.kubeConfig;
+  if (readable(`${options.root ?? ""}${ACCOUNT}/token`)) return undefined;
+  const file = join(options.home ?? homedir(), ".kube", "config");
   if (readable(file)) return file;
   throw problem({ file, message: "no credentials for the Kubernetes API were found", remedy: REMEDY });
 }

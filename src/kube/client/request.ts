@@ -56,3 +56,12 @@ export function bodyOf(request: ApiRequest): string | null {
   if (request.body === undefined) return null;
   return typeof request.body === "string" ? request.body : JSON.stringify(request.body);
 }
+
+/** The `Accept` header: with `metadataOnly` the server leaves out the rest, where it can. */
+export function acceptOf(
+  { metadataOnly }: { readonly metadataOnly?: boolean | undefined },
+  suffix: "List" | "",
+): string {
+  if (metadataOnly !== true) return "application/json";
+  return `application/json;as=PartialObjectMetadata${suffix};g=meta.k8s.io;v=v1,application/json`;
+}

@@ -3,10 +3,11 @@
 import { DepthError, isCut } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import type { KubeClient } from "./client.ts";
-import { acceptOf } from "../list.ts";
+import { acceptOf } from "./request.ts";
 import type { ApiRequest } from "./request.ts";
 import type { ObjectPath, ResourceType } from "../discovery/resources.ts";
 import { pathOf } from "../discovery/resources.ts";
+import type { WatchedObject } from "../watch/watch-spec.ts";
 
 /** Field manager of the operator's own writes. */
 const FIELD_MANAGER = "addon-operator";
@@ -46,6 +47,30 @@ export function getMetadata<T = JsonObject>(
 ): Promise<T> {
   const path = pathOf(target.resource, target);
   return client.json<T>({ ...common(options), path, accept: acceptOf({ metadataOnly: true }, "") });
+}
+
+/** Lists the metadata of few objects, in one answer. */
+export async function listMetadata(
+  client: KubeClient,
+  target: Pick<Target, "resource" | "namespace">,
+  call: CallOptions & {
+    readonly labelSelector?: string | undefined;
+    readonly fieldSelector?: string | undefined;
+  },
+): Promise<{ items: readonly WatchedObject[]; resourceVersion: string }> {
+  const { labelSelector, fieldSelector } = call;
+  const { items, metadata } = await client.json<RawList>({
+    ...common(call),
+    path: pathOf(target.resource, { namespace: target.namespace }),
+    query: { labelSelector, fieldSelector },
+    accept: acceptOf({ metadataOnly: true }, "List"),
+  });
+  return { items: items ?? [], resourceVersion: metadata?.resourceVersion ?? "" };
+}
+
+interface RawList {
+  readonly items?: readonly WatchedObject[] | null;
+  readonly metadata?: { readonly resourceVersion?: string };
 }
 
 /** Reads one object. Throws DepthError for one that is nested so deep that it could not be written back whole. */

@@ -8,7 +8,7 @@ import type { KubeClient } from "../client/client.ts";
 import type { AggregatedList } from "./discovery-aggregated.ts";
 import { AGGREGATED, readAggregated } from "./discovery-aggregated.ts";
 import type { CoreVersions, GroupList } from "../objects.ts";
-import { walk } from "./discovery-walk.ts";
+import { walk } from "./read-discovery.ts";
 import type { Resource } from "./resources.ts";
 
 /** A kind that was not found is looked for again, but not more often than this. */

@@ -26,7 +26,7 @@ export function freeSpec(before: LeaseSpec | undefined, now: number): LeaseSpec 
 }
 
 /** Measures another holder's renewals by the own clock only; clocks of two machines are never compared. */
-export class Sighting {
+export class ObservedLease {
   #seen = "";
   #since = 0;
 

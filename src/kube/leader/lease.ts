@@ -7,7 +7,7 @@ import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { Identity } from "./identity.ts";
 import { formatIdentity, isGone } from "./identity.ts";
 import type { LeaseObject, LeaseSpec } from "../objects.ts";
-import { freeSpec, heldSpec, Sighting } from "./lease-record.ts";
+import { freeSpec, heldSpec, ObservedLease } from "./lease-record.ts";
 import { LEASES } from "../discovery/resources.ts";
 import { create, get, replace } from "../client/verbs.ts";
 
@@ -62,7 +62,7 @@ export class Lease {
   readonly #options: LeaseOptions;
   readonly #times: LeaseTimes;
   readonly #holder: string;
-  readonly #sighting = new Sighting();
+  readonly #observed = new ObservedLease();
   #object: LeaseObject | undefined;
   #waitingFor: string | undefined;
   #term: AbortController | undefined;
@@ -148,7 +148,7 @@ export class Lease {
     const spec = found?.spec ?? {};
     const holder = spec.holderIdentity ?? "";
     if (holder === "" || holder === this.#holder || isGone(holder, this.#options.identity)) return 0;
-    const remainingMs = this.#sighting.remainingMs(spec, this.#options.clock.monotonic());
+    const remainingMs = this.#observed.remainingMs(spec, this.#options.clock.monotonic());
     if (remainingMs > 0) this.#tellWaiting(holder);
     return Math.min(remainingMs, LOOK_MS, this.#times.retryMs);
   }

@@ -3,9 +3,9 @@
 import { Failures } from "../../lib/index.ts";
 import type { Clock, Logger } from "../../lib/index.ts";
 import type { KubeClient } from "../client/client.ts";
-import type { WatchConsumer } from "./hub-member.ts";
-import { Member } from "./hub-member.ts";
-import { SharedWatch } from "./hub-shared.ts";
+import type { WatchConsumer } from "./member.ts";
+import { Member } from "./member.ts";
+import { SharedWatch } from "./shared-watch.ts";
 import type { WatchErrorType } from "./watch-failure.ts";
 import type { WatchSpec } from "./watch-spec.ts";
 import { specKey } from "./watch-spec.ts";

@@ -69,6 +69,11 @@ export function specKey(spec: WatchSpec): string {
   return JSON.stringify([pathOf(resource, { namespace }), labelSelector ?? "", fieldSelector ?? "", flags]);
 }
 
+/** The selectors of `spec` as query parameters. */
+export function selectorsOf({ labelSelector, fieldSelector }: WatchSpec): Record<string, string | undefined> {
+  return { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined };
+}
+
 /** `Pod in namespace x with labels …`, for people. */
 export function describeSpec(spec: WatchSpec): string {
   const { resource, namespace, labelSelector, fieldSelector } = spec;
@@ -93,12 +98,10 @@ function expressionText({ key, operator, values = [] }: Expression): string {
   return `${key} ${operator === "In" ? "in" : "notin"} (${values.join(",")})`;
 }
 
-/** Parses one object and completes it: apiVersion and kind are added, managedFields dropped unless wanted. */
-export function parseObject(bytes: Buffer, spec: WatchSpec): WatchedObject {
-  return wholeObject(JSON.parse(bytes.toString("utf8")) as unknown, spec);
-}
-
-/** As {@link parseObject} for a parsed value. Throws a SyntaxError for anything but an object with a name. */
+/**
+ * Completes a parsed object: apiVersion and kind are added, managedFields dropped unless wanted. Throws a SyntaxError for
+ * anything but an object with a name.
+ */
 export function wholeObject(value: unknown, spec: WatchSpec): WatchedObject {
   if (!isJsonObject(value) || !isJsonObject(value["metadata"]))
     throw new SyntaxError("not a Kubernetes object");

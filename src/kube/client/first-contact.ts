@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import type { KubeClient } from "../client/client.ts";
+import type { KubeClient } from "./client.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
 
 const PATIENCE_MS = 10_000;

@@ -6,17 +6,17 @@ import type { JsonObject } from "../../model/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import { ApiError, ConnectionError } from "../api-errors.ts";
-import { FrameSplitter } from "./frames.ts";
 import { pathOf } from "../discovery/resources.ts";
 import { remedyFor, retryDelayFor } from "./watch-failure.ts";
-import { acceptOf } from "../list.ts";
-import { listForWatch, selectorsOf, statusError } from "./watch-list.ts";
+import { statusError } from "../client/answers.ts";
+import { acceptOf } from "../client/request.ts";
+import { listObjects } from "./list.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
-import { wholeObject } from "./watch-spec.ts";
-import { Breather, readStream } from "./watch-stream.ts";
+import { selectorsOf, wholeObject } from "./watch-spec.ts";
+import { Breather, LineSplitter, readStream } from "./stream.ts";
 
-/** What a watch loop reports, in order. A returned promise makes the loop wait until it is settled. */
-export interface WatchObserver {
+/** What a watch loop reports, in order. The loop waits for a returned promise. */
+export interface ReflectorHandler {
   /** A list begins; the objects of an unfinished one before it do not count. */
   listing(): void;
   listed(object: WatchedObject): Promise<void> | void;
@@ -31,7 +31,7 @@ export interface WatchObserver {
 }
 
 /** What a watch loop needs. */
-export interface WatchTools {
+export interface ReflectorTools {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -40,7 +40,6 @@ export interface WatchTools {
 
 // The server sends a bookmark about every minute: silence for this long means that the connection is dead.
 const WATCH_SILENCE_MS = 150_000;
-const LIST_SILENCE_MS = 60_000;
 const SHORTEST_WATCH_S = 240;
 const SPREAD_S = 60;
 /** A watch that lived this long, or delivered something, counts as working. */
@@ -50,20 +49,20 @@ const GOOD_WATCH_MS = 10_000;
  * Lists and then watches for ever, whatever fails: a closed watch is opened again from the last version seen, an
  * expired version is listed anew.
  */
-export class ResourceWatch {
+export class Reflector {
   readonly #spec: WatchSpec;
-  readonly #tools: WatchTools;
-  readonly #observer: WatchObserver;
+  readonly #tools: ReflectorTools;
+  readonly #handler: ReflectorHandler;
   readonly #stop = new AbortController();
   #version: string | undefined;
   #failures = 0;
   #expiredLists = 0;
   #troubled = false;
 
-  constructor(spec: WatchSpec, tools: WatchTools, observer: WatchObserver) {
+  constructor(spec: WatchSpec, tools: ReflectorTools, handler: ReflectorHandler) {
     this.#spec = spec;
     this.#tools = tools;
-    this.#observer = observer;
+    this.#handler = handler;
   }
 
   /** Runs until `close`; never rejects. */
@@ -86,17 +85,11 @@ export class ResourceWatch {
 
   async #list(): Promise<string> {
     const { client, clock } = this.#tools;
-    const options = {
-      client,
-      clock,
-      signal: this.#stop.signal,
-      silenceMs: LIST_SILENCE_MS,
-      unpaged: this.#expiredLists > 1,
-    };
-    this.#observer.listing();
+    const options = { client, clock, signal: this.#stop.signal, unpaged: this.#expiredLists > 1 };
+    this.#handler.listing();
     try {
-      const version = await listForWatch(this.#spec, options, (object) => this.#observer.listed(object));
-      await this.#observer.completed(version);
+      const version = await listObjects(this.#spec, options, (object) => this.#handler.listed(object));
+      await this.#handler.completed(version);
       this.#expiredLists = 0;
       this.#clear();
       return version;
@@ -109,7 +102,7 @@ export class ResourceWatch {
   async #follow(): Promise<void> {
     const { client, clock, random } = this.#tools;
     const begun = clock.monotonic();
-    const lines = new FrameSplitter();
+    const lines = new LineSplitter();
     const breather = new Breather(clock);
     const query = {
       ...selectorsOf(this.#spec),
@@ -147,8 +140,8 @@ export class ResourceWatch {
     this.#works();
     if (type === "BOOKMARK") return this.#advance(frame["object"]);
     const object = wholeObject(frame["object"], this.#spec);
-    if (type === "DELETED") await this.#observer.deleted(object);
-    else await this.#observer.applied(object);
+    if (type === "DELETED") await this.#handler.deleted(object);
+    else await this.#handler.applied(object);
     this.#advance(object);
   }
 
@@ -166,12 +159,12 @@ export class ResourceWatch {
   #clear(): void {
     if (!this.#troubled) return;
     this.#troubled = false;
-    this.#observer.trouble(undefined);
+    this.#handler.trouble(undefined);
   }
 
   async #recover(error: unknown): Promise<void> {
     const remedy = remedyFor(error);
-    this.#observer.failed(error);
+    this.#handler.failed(error);
     this.#failures += 1;
     if (remedy.kind === "expired") this.#version = undefined;
     // A single lost connection or expired version is normal.
@@ -182,7 +175,7 @@ export class ResourceWatch {
 
   #report(error: unknown): void {
     this.#troubled = true;
-    this.#observer.trouble(error instanceof Error ? error : new Error(String(error)));
+    this.#handler.trouble(error instanceof Error ? error : new Error(String(error)));
   }
 }
 

@@ -2,14 +2,14 @@
 
 import { sleep } from "../../lib/index.ts";
 import type { HubTools } from "./hub.ts";
-import type { Change, Member } from "./hub-member.ts";
-import { tombstone } from "./hub-member.ts";
+import type { Change, Member } from "./member.ts";
+import { tombstone } from "./member.ts";
 import { apiVersionOf } from "../discovery/resources.ts";
 import { remedyFor, retryDelayFor, watchErrorType } from "./watch-failure.ts";
-import { listForWatch } from "./watch-list.ts";
+import { listObjects } from "./list.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
 import { describeSpec, isLater, objectKey, versionOf } from "./watch-spec.ts";
-import { ResourceWatch } from "./watch.ts";
+import { Reflector } from "./reflector.ts";
 
 /**
  * One watch and its members. It stores only the version of each object: enough to tell after a new list what
@@ -18,7 +18,7 @@ import { ResourceWatch } from "./watch.ts";
 export class SharedWatch {
   readonly #spec: WatchSpec;
   readonly #options: HubTools;
-  readonly #watch: ResourceWatch;
+  readonly #reflector: Reflector;
   readonly #stop = new AbortController();
   #known = new Map<string, Version>();
   /** Keys of the list under way, once the first list is complete. */
@@ -35,7 +35,7 @@ export class SharedWatch {
   constructor(spec: WatchSpec, options: HubTools) {
     this.#spec = spec;
     this.#options = options;
-    this.#watch = new ResourceWatch(spec, options, {
+    this.#reflector = new Reflector(spec, options, {
       listing: () => this.#begin(),
       listed: (object) => (this.#ready ? this.#compare(object) : this.#record(object)),
       completed: (version) => (this.#ready ? this.#sweep(version) : this.#complete(version)),
@@ -45,7 +45,7 @@ export class SharedWatch {
       trouble: (error) => this.#tell(error),
     });
     // Members that subscribe in the same turn share the first list.
-    queueMicrotask(() => void this.#watch.run());
+    queueMicrotask(() => void this.#reflector.run());
   }
 
   add(member: Member): void {
@@ -67,7 +67,7 @@ export class SharedWatch {
 
   close(): void {
     this.#stop.abort();
-    this.#watch.close();
+    this.#reflector.close();
     for (const member of this.#members) member.close();
   }
 
@@ -197,9 +197,9 @@ export class SharedWatch {
 
   async #listFor(joiners: ReadonlySet<Member>, unpaged: boolean): Promise<void> {
     const { client, clock } = this.#options;
-    const options = { client, clock, unpaged, signal: this.#stop.signal, silenceMs: 60_000 };
+    const options = { client, clock, unpaged, signal: this.#stop.signal };
     for (const member of this.#inOrder(joiners)) member.begin();
-    const version = await listForWatch(this.#spec, options, (object) =>
+    const version = await listObjects(this.#spec, options, (object) =>
       all(this.#inOrder(joiners).map((member) => member.listed(object))),
     );
     await Promise.all(this.#inOrder(joiners).map((member) => member.complete(version)));

@@ -1,54 +1,75 @@
-/** Cuts watch streams and lists into objects while they arrive. */
+/** Lists everything that a watch selects: page by page, object by object. */
 
+import type { JsonObject } from "../../model/index.ts";
 import { isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { ConnectionError } from "../api-errors.ts";
+import { statusError } from "../client/answers.ts";
+import { acceptOf } from "../client/request.ts";
+import { pathOf } from "../discovery/resources.ts";
+import { Breather, Pieces, readStream } from "./stream.ts";
+import type { ReadOptions } from "./stream.ts";
+import { selectorsOf, wholeObject } from "./watch-spec.ts";
+import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 
-const NEWLINE = 0x0a;
+interface ListOptions extends Omit<ReadOptions, "silenceMs"> {
+  /** Ask for everything in one answer: for servers that expire a list before the next page is asked for. */
+  readonly unpaged: boolean;
+}
+
+const PAGE_SIZE = 500;
+const SILENCE_MS = 60_000;
+
+/**
+ * Lists everything that `spec` selects, page by page, and hands each object to `take` as it arrives; other work
+ * gets its turn every few objects. Returns the resource version of the list. Errors as of `readStream`.
+ */
+export async function listObjects(
+  spec: WatchSpec,
+  { unpaged, ...options }: ListOptions,
+  take: (object: WatchedObject) => Promise<void> | void,
+): Promise<string> {
+  const breather = new Breather(options.clock);
+  let page: JsonObject = {};
+  do {
+    const splitter = new ListSplitter();
+    const query = {
+      ...selectorsOf(spec),
+      limit: unpaged ? undefined : PAGE_SIZE,
+      continue: textOf(page["continue"]) || undefined,
+    };
+    const request = { path: pathOf(spec.resource, spec), query, accept: acceptOf(spec, "List") };
+    await readStream(request, { ...options, silenceMs: SILENCE_MS }, async (chunk) => {
+      for (const bytes of splitter.push(chunk)) {
+        await take(wholeObject(JSON.parse(bytes.toString("utf8")), spec));
+        await breather.pause();
+      }
+    });
+    page = metadataOf(splitter);
+  } while (textOf(page["continue"]) !== "");
+  return textOf(page["resourceVersion"]);
+}
+
+function metadataOf(splitter: ListSplitter): JsonObject {
+  let list: JsonObject;
+  try {
+    list = splitter.end();
+  } catch (cause) {
+    throw new ConnectionError("ECUT", "the list ended in the middle", { cause });
+  }
+  if (list["kind"] === "Status") throw statusError(list);
+  return isJsonObject(list["metadata"]) ? list["metadata"] : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
-
-/** A piece that may arrive in several chunks; its bytes are joined once, at its end. */
-class Pieces {
-  #parts: Uint8Array[] = [];
-
-  add(part: Uint8Array): void {
-    if (part.length > 0) this.#parts.push(part);
-  }
-
-  /** Everything added since the last call. */
-  take(): Buffer {
-    const [first] = this.#parts;
-    const whole =
-      this.#parts.length === 1 && first !== undefined
-        ? Buffer.from(first.buffer, first.byteOffset, first.byteLength)
-        : Buffer.concat(this.#parts);
-    this.#parts = [];
-    return whole;
-  }
-}
-
-/** Splits a watch stream at its newlines; what has no newline yet waits for the next chunk. */
-export class FrameSplitter {
-  readonly #open = new Pieces();
-
-  /** The non-empty lines that `chunk` completes. They may share memory with it. */
-  push(chunk: Uint8Array): Buffer[] {
-    const lines: Buffer[] = [];
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
-      this.#open.add(chunk.subarray(from, end));
-      from = end + 1;
-      const line = this.#open.take();
-      if (line.length > 0) lines.push(line);
-    }
-    this.#open.add(chunk.subarray(from));
-    return lines;
-  }
-}
 
 /**
  * Cuts a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, so that no page, however
@@ -87,7 +108,7 @@ export class ListSplitter {
 
   /** The list without its items. Throws a SyntaxError when the answer is not complete. */
   end(): JsonObject {
-    const list = JSON.parse(this.#envelope.take().toString("utf8")) as Json;
+    const list = JSON.parse(this.#envelope.take().toString("utf8")) as unknown;
     if (!isJsonObject(list)) throw new SyntaxError("the answer is not a list");
     return list;
   }

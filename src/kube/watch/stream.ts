@@ -1,4 +1,4 @@
-/** Reads the stream of a watch and notices when it is dead. */
+/** Reads the stream of a watch or list, notices when it is dead, and cuts it into lines. */
 
 import type { Clock, Timer } from "../../lib/index.ts";
 import { breathe, orAborted } from "../../lib/index.ts";
@@ -109,5 +109,46 @@ export class Breather {
   async #rest(): Promise<void> {
     await breathe();
     this.#since = this.#clock.monotonic();
+  }
+}
+
+/** A piece that may arrive in several chunks; its bytes are joined once, at its end. */
+export class Pieces {
+  #parts: Uint8Array[] = [];
+
+  add(part: Uint8Array): void {
+    if (part.length > 0) this.#parts.push(part);
+  }
+
+  /** Everything added since the last call. */
+  take(): Buffer {
+    const [first] = this.#parts;
+    const whole =
+      this.#parts.length === 1 && first !== undefined
+        ? Buffer.from(first.buffer, first.byteOffset, first.byteLength)
+        : Buffer.concat(this.#parts);
+    this.#parts = [];
+    return whole;
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/** Splits a watch stream at its newlines; what has no newline yet waits for the next chunk. */
+export class LineSplitter {
+  readonly #open = new Pieces();
+
+  /** The non-empty lines that `chunk` completes. They may share memory with it. */
+  push(chunk: Uint8Array): Buffer[] {
+    const lines: Buffer[] = [];
+    let from = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
+      this.#open.add(chunk.subarray(from, end));
+      from = end + 1;
+      const line = this.#open.take();
+      if (line.length > 0) lines.push(line);
+    }
+    this.#open.add(chunk.subarray(from));
+    return lines;
   }
 }

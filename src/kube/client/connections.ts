@@ -1,26 +1,55 @@
-/** The pools of connections: requests, watches, the lease. */
+/** The connections in use: pools for requests, watches and the lease. */
 
 import type { Dispatcher } from "undici";
 import { Agent, ProxyAgent, Socks5ProxyAgent } from "undici";
 
-import type { Access } from "./credentials.ts";
+import type { Access, Credentials } from "./credentials.ts";
 import { ConnectionError } from "../api-errors.ts";
 import { isWrite } from "./request.ts";
+
+/** Credentials and the pools that go with them, replaced when credentials change. */
+export class Connections {
+  readonly credentials: Credentials;
+  /** Asked before each write except those of the lease. */
+  mayWrite: () => boolean = () => true;
+  #pools: Pools | undefined;
+  #fingerprint = "";
+  #closed = false;
+
+  constructor(credentials: Credentials) {
+    this.credentials = credentials;
+  }
+
+  async open(): Promise<{ access: Access; pools: Pools }> {
+    const access = await this.credentials.access();
+    if (this.#closed) throw new ConnectionError("ECLOSED", "the client is closed");
+    if (this.#pools === undefined || this.#fingerprint !== access.fingerprint) {
+      // Certificates were rotated: new requests use new connections, running ones end on the old ones.
+      void this.#pools?.close();
+      this.#pools = openPools(access, () => this.mayWrite());
+      this.#fingerprint = access.fingerprint;
+    }
+    return { access, pools: this.#pools };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#pools?.destroy();
+  }
+}
 
 /**
  * The connections of one access: few and shared for single requests, one for each watch, and separate ones for the
  * lease.
  */
-export interface Pools {
-  readonly unary: Dispatcher;
-  readonly streams: Dispatcher;
-  /** Other requests neither delay nor block these. */
-  readonly lease: Dispatcher;
+type Pools = Readonly<Record<PoolName, Dispatcher>> & {
   /** Lets running requests end, then closes. */
   close(): Promise<void>;
   /** Closes at once. */
   destroy(): Promise<void>;
-}
+};
+/** Other requests neither delay nor block those of the lease. */
+export type PoolName = "unary" | "streams" | "lease";
 
 const UNARY_CONNECTIONS = 16;
 /** Two, so that a renewal does not wait for one that got stuck. */
@@ -31,7 +60,7 @@ const KEEP_ALIVE_MS = 30_000;
  * Opens the pools (no connection yet). Writes are sent only while `mayWrite` returns true, those of the lease
  * always.
  */
-export function openPools(access: Access, mayWrite: () => boolean): Pools {
+function openPools(access: Access, mayWrite: () => boolean): Pools {
   const pools = {
     unary: open(access, { connections: UNARY_CONNECTIONS }).compose(refuseWrites(mayWrite)),
     // A watch may be silent for minutes: its reader decides when it is dead, not the pool.

@@ -147,10 +147,10 @@ export class Member {
   }
 
   #track(promise: Promise<void>): void {
-    const settled = promise
+    const over = promise
       .catch((error: unknown) => this.#failed(error))
-      .then(() => void this.#outstanding.delete(settled));
-    this.#outstanding.add(settled);
+      .then(() => void this.#outstanding.delete(over));
+    this.#outstanding.add(over);
   }
 
   #failed(error: unknown): void {
