@@ -14,7 +14,7 @@ ARG GO=golang:1.26-bookworm@sha256:551752d3ad9de9923190bf5280500617ed8fee287ffb4
 FROM --platform=$BUILDPLATFORM ${BASE} AS bundle-build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --ignore-scripts --no-audit
+RUN npm ci --omit=dev --ignore-scripts --no-audit
 COPY tsconfig.json ./
 COPY scripts ./scripts
 COPY crds ./crds

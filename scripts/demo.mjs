@@ -14,7 +14,7 @@ async function main() {
   const args = process.argv.slice(2);
   const { once, kubeconfig } = parseOptions(args);
   const chosen = kubeconfig ?? (once || !process.stdin.isTTY ? undefined : await offered());
-  await setup(chosen ? ["kubectl", "helm"] : demoTools);
+  await setup(chosen ? ["kubectl", "helm"] : demoTools, process.env, { dev: false });
   const more = chosen && !kubeconfig ? [`--kubeconfig=${chosen}`] : [];
   runScript("demo/run.mjs", [...args, ...more]);
 }

@@ -18,15 +18,21 @@ import { cacheDir, cacheRoot, root, toolNames, versions } from "./setup/versions
 
 export { tools };
 
-/** Brings the dependencies and the `wanted` tools into place; throws one readable error when it cannot. */
-export async function setup(wanted = toolNames, env = process.env) {
-  if (dependenciesCurrent(root) && missingOf(wanted, env).length === 0) return;
+/**
+ * Brings the dependencies and the `wanted` tools into place; throws one readable error when it cannot. Without `dev`,
+ * only what it takes to build and run the operator: half of the time.
+ */
+export async function setup(wanted = toolNames, env = process.env, { dev = true } = {}) {
+  if (dependenciesCurrent(root, { dev }) && missingOf(wanted, env).length === 0) return;
   makeCache(env);
   const wait = (pid) => say(`another set-up (process ${pid}) is at work: waiting for it`);
   const release = await lock(join(cacheRoot(env), "setup.lock"), wait);
   try {
     // Both to their end, so that nothing is left running when one of them fails.
-    const results = await Promise.allSettled([installDependencies(root, env), getTools(wanted, env)]);
+    const results = await Promise.allSettled([
+      installDependencies(root, env, { dev }),
+      getTools(wanted, env),
+    ]);
     const failures = results
       .filter(({ status }) => status === "rejected")
       .map(({ reason }) => reason.message);

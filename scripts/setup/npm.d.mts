@@ -1,5 +1,9 @@
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export declare function dependenciesCurrent(root: string): boolean;
+export declare function dependenciesCurrent(root: string, options?: { dev?: boolean }): boolean;
 export declare function npmEnv(env: Environment): Record<string, string | undefined>;
-export declare function installDependencies(root: string, env: Environment): Promise<void>;
+export declare function installDependencies(
+  root: string,
+  env: Environment,
+  options?: { dev?: boolean },
+): Promise<void>;

@@ -4,13 +4,16 @@ import { delimiter, join, sep } from "node:path";
 import { say, step } from "./progress.mjs";
 import { own as ownTool } from "./tools.mjs";
 
-/** True when every package the lock file asks for is installed in that version (optional ones may be absent). */
-export function dependenciesCurrent(root) {
+/**
+ * True when every package the lock file asks for is installed in that version (optional ones may be absent); without
+ * `dev`, those that only checks and tests need may be absent too.
+ */
+export function dependenciesCurrent(root, { dev = true } = {}) {
   const wanted = packagesOf(join(root, "package-lock.json"));
   const installed = packagesOf(join(root, "node_modules", ".package-lock.json"));
   if (!wanted || !installed) return false;
   return Object.entries(wanted).every(([path, entry]) => {
-    if (path === "") return true;
+    if (path === "" || (entry.dev && !dev)) return true;
     const have = installed[path];
     return have ? have.version === entry.version : entry.optional === true || entry.devOptional === true;
   });
@@ -41,13 +44,13 @@ export function isWritable(dir) {
 }
 
 /** `npm ci` where needed. Throws with the end of npm's output when it fails. */
-export async function installDependencies(root, env) {
-  if (dependenciesCurrent(root)) return;
+export async function installDependencies(root, env, { dev = true } = {}) {
+  if (dependenciesCurrent(root, { dev })) return;
   if (!isWritable(root))
     throw new Error(
       `${root} cannot be written, and its node_modules is not what package-lock.json asks for: copy the checkout to where you may write.`,
     );
-  const args = ["ci", "--no-audit", "--no-fund"];
+  const args = ["ci", "--no-audit", "--no-fund", ...(dev ? [] : ["--omit=dev"])];
   const { ok, output } = await step("npm ci", "npm", { args, cwd: root, env: npmEnv(env) });
   if (!ok)
     throw new Error(

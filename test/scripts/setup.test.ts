@@ -254,6 +254,13 @@ describe("npm dependencies", () => {
     expect(dependenciesCurrent(dir)).toBe(current);
   });
 
+  test("what only tests need is not asked for where they do not run", () => {
+    lockFile("package-lock.json", { ...wanted, "node_modules/c": { version: "1.0.0", dev: true } });
+    lockFile("node_modules/.package-lock.json", wanted);
+    expect(dependenciesCurrent(dir)).toBe(false);
+    expect(dependenciesCurrent(dir, { dev: false })).toBe(true);
+  });
+
   test("a jq on PATH that is new enough spares the download of another", () => {
     const jq = executable("bin", "jq");
     writeFileSync(jq, "#!/bin/sh\necho jq-1.6\n");
