@@ -1,12 +1,11 @@
 /** A long-lived helper process that answers lines with lines. */
 
 import { systemClock } from "../lib/index.ts";
-import { launch, type Child, type Exit } from "./spawn/child.ts";
+import { launch, type Child } from "./spawn/child.ts";
 import { callBack, remember } from "./children.ts";
 import { Ending, signalGroup } from "./spawn/group.ts";
-import { Tail } from "./kept.ts";
-import { LineSplitter } from "./lines.ts";
-import { explainStart } from "./spawn/start-problem.ts";
+import { LastBytes, LineSplitter } from "./output.ts";
+import { describeEnd } from "./spawn/result.ts";
 
 /** What to start, and who takes its answers. */
 export interface CoprocessOptions {
@@ -24,8 +23,6 @@ export interface CoprocessOptions {
 /** How a coprocess ended, or why it never began. */
 export interface CoprocessExit {
   readonly started: boolean;
-  readonly exitCode?: number;
-  readonly signal?: string;
   /** The end of stderr. */
   readonly stderr: string;
   /** One line for people. */
@@ -42,7 +39,7 @@ const STDERR_LIMIT = 16 * 1024;
 export class Coprocess {
   readonly exited: Promise<CoprocessExit>;
   readonly #child: Child;
-  readonly #stderr = new Tail(STDERR_LIMIT);
+  readonly #stderr = new LastBytes(STDERR_LIMIT);
   #alive: boolean;
 
   constructor(options: CoprocessOptions) {
@@ -104,10 +101,8 @@ export class Coprocess {
     this.#child.stdin?.destroy();
     this.#child.stderr?.destroy();
     const stderr = this.#stderr.text();
-    if (exit.kind === "notStarted") {
-      return { started: false, stderr, message: await explainStart(options, exit.error) };
-    }
-    return { started: true, ...facts(exit), stderr, message: describe(exit, stderr) };
+    const message = await describeEnd(exit, stderr, options);
+    return { started: exit.kind === "exited", stderr, message };
   }
 
   #remember(): void {
@@ -124,19 +119,4 @@ function ends(stream: Child["stdout"]): Promise<void> {
     if (stream === undefined || stream.readableEnded || stream.destroyed) return resolve();
     stream.once("end", resolve).once("close", resolve);
   });
-}
-
-type Exited = Extract<Exit, { kind: "exited" }>;
-
-function facts(exit: Exited): { exitCode?: number; signal?: string } {
-  return {
-    ...(exit.code === undefined ? {} : { exitCode: exit.code }),
-    ...(exit.signal === undefined ? {} : { signal: exit.signal }),
-  };
-}
-
-function describe(exit: Exited, stderr: string): string {
-  const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
-  const last = stderr.trimEnd().split("\n").at(-1) ?? "";
-  return last === "" ? how : `${how}: ${last}`;
 }

@@ -1,7 +1,7 @@
 export { endChildren, reportChildren, startOnlyWhile } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
 export { startsAsMeant } from "./spawn/libc.ts";
-export { MAX_LINE, TRUNCATED } from "./lines.ts";
+export { MAX_LINE, TRUNCATED } from "./output.ts";
 export { run, type RunRequest } from "./run-process.ts";
 export type { RunOutcome, RunResult, Stream } from "./spawn/result.ts";
 export type { Usage } from "./reaper.ts";

@@ -2,15 +2,12 @@
 
 import type { Readable, Writable } from "node:stream";
 
-import { type Clock, systemClock } from "../lib/index.ts";
+import { type Clock, systemClock, type Timer } from "../lib/index.ts";
 import { launch, type Child, type Exit } from "./spawn/child.ts";
 import { callBack, remember, startsAllowed } from "./children.ts";
-import { drain } from "./drain.ts";
 import { Ending } from "./spawn/group.ts";
-import { Head, Tail } from "./kept.ts";
-import { LineSplitter } from "./lines.ts";
+import { FirstBytes, LastBytes, LineSplitter } from "./output.ts";
 import { toResult, type RunResult, type Stream } from "./spawn/result.ts";
-import { explainStart } from "./spawn/start-problem.ts";
 
 /** A child process to run. */
 export interface RunRequest {
@@ -35,9 +32,21 @@ export interface RunRequest {
   readonly clock?: Clock | undefined;
 }
 
+const NOT_BEGUN: RunResult = {
+  outcome: "cancelled",
+  stdout: "",
+  stdoutTruncated: false,
+  stderr: "",
+  durationMs: 0,
+  message: "cancelled",
+};
 const STDOUT_LIMIT = 1024 * 1024;
 const STDERR_LIMIT = 64 * 1024;
 const GRACE_MS = 3000;
+/** After the leader's end, its output counts as complete when nothing came for this long. */
+const QUIET_MS = 100;
+/** A daemon that goes on writing is read for no longer than this. */
+const LONGEST_MS = 1000;
 
 /**
  * Runs a child in its own process group and resolves when it has ended; never throws. A time-out or an abort ends
@@ -47,7 +56,7 @@ const GRACE_MS = 3000;
 export async function run(request: RunRequest): Promise<RunResult> {
   const clock = request.clock ?? systemClock;
   const startedAt = clock.monotonic();
-  if (request.signal?.aborted || !startsAllowed()) return cancelled();
+  if (request.signal?.aborted || !startsAllowed()) return NOT_BEGUN;
   const { input } = request;
   const child = launch({ ...request, stdin: input === undefined ? undefined : "pipe" });
   if (input !== undefined) void feed(child.stdin, input);
@@ -55,27 +64,13 @@ export async function run(request: RunRequest): Promise<RunResult> {
   const { exit, ending } = await ended(child, request, clock);
   await drain(output.streams, clock);
   output.flush();
-  return toResult({
-    exit,
-    reason: ending?.reason,
-    timeoutMs: request.timeoutMs,
-    durationMs: clock.monotonic() - startedAt,
+  const kept = {
     stdout: output.stdout.text(),
     stdoutTruncated: output.stdout.truncated,
     stderr: output.stderr.text(),
-    startProblem: exit.kind === "notStarted" ? await explainStart(request, exit.error) : undefined,
-  });
-}
-
-function cancelled(): RunResult {
-  return {
-    outcome: "cancelled",
-    stdout: "",
-    stdoutTruncated: false,
-    stderr: "",
-    durationMs: 0,
-    message: "cancelled",
+    durationMs: clock.monotonic() - startedAt,
   };
+  return toResult({ exit, reason: ending?.reason, ...kept }, request);
 }
 
 async function feed(stdin: Writable | undefined, input: string | Promise<string>): Promise<void> {
@@ -85,15 +80,15 @@ async function feed(stdin: Writable | undefined, input: string | Promise<string>
 }
 
 interface Output {
-  readonly stdout: Head;
-  readonly stderr: Tail;
+  readonly stdout: FirstBytes;
+  readonly stderr: LastBytes;
   readonly streams: readonly Readable[];
   flush(): void;
 }
 
 function collect(child: Child, request: RunRequest): Output {
-  const stdout = new Head(request.stdoutLimit ?? STDOUT_LIMIT);
-  const stderr = new Tail(request.stderrLimit ?? STDERR_LIMIT);
+  const stdout = new FirstBytes(request.stdoutLimit ?? STDOUT_LIMIT);
+  const stderr = new LastBytes(request.stderrLimit ?? STDERR_LIMIT);
   const flushes = [
     listen({ readable: child.stdout, kept: stdout, name: "stdout" }, request.onLine),
     listen({ readable: child.stderr, kept: stderr, name: "stderr" }, request.onLine),
@@ -104,7 +99,7 @@ function collect(child: Child, request: RunRequest): Output {
 
 interface Source {
   readonly readable: Readable | undefined;
-  readonly kept: Head | Tail;
+  readonly kept: FirstBytes | LastBytes;
   readonly name: Stream;
 }
 
@@ -143,4 +138,33 @@ async function ended(
   });
   remember({ end: (ms) => ending.begin("cancelled", ms), ended: over });
   return over;
+}
+
+/**
+ * Resolves when both streams have ended; or, where a daemon holds them open, when they have been quiet for a moment
+ * or have gone on for too long. Then they are closed.
+ */
+async function drain(streams: readonly Readable[], clock: Clock): Promise<void> {
+  const deadline = clock.monotonic() + LONGEST_MS;
+  await Promise.all(streams.map((stream) => drained(stream, deadline, clock)));
+  for (const stream of streams) stream.destroy();
+}
+
+function drained(stream: Readable, deadline: number, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    if (stream.readableEnded || stream.destroyed) return resolve();
+    let timer: Timer | undefined;
+    const finish = (): void => {
+      timer?.cancel();
+      stream.off("data", wait).off("end", finish).off("close", finish);
+      resolve();
+    };
+    const wait = (): void => {
+      timer?.cancel();
+      const left = deadline - clock.monotonic();
+      timer = clock.setTimer(Math.min(QUIET_MS, left), finish);
+    };
+    stream.on("data", wait).once("end", finish).once("close", finish);
+    wait();
+  });
 }

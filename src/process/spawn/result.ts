@@ -1,9 +1,10 @@
 /** The result of a child process. */
 
-import { formatDuration } from "../../lib/index.ts";
+import { formatDuration, oneLine } from "../../lib/index.ts";
 import type { Exit } from "./child.ts";
 import type { EndReason } from "./group.ts";
 import type { Usage } from "../reaper.ts";
+import { explainStart } from "./start-problem.ts";
 
 export type Stream = "stdout" | "stderr";
 export type RunOutcome = "succeeded" | "failed" | "timedOut" | "cancelled" | "notStarted";
@@ -12,9 +13,9 @@ export type RunOutcome = "succeeded" | "failed" | "timedOut" | "cancelled" | "no
 export interface RunResult {
   readonly outcome: RunOutcome;
   /** Undefined when a signal ended it, or it was never started. */
-  readonly exitCode?: number;
+  readonly exitCode?: number | undefined;
   /** E.g. `SIGKILL`. */
-  readonly signal?: string;
+  readonly signal?: string | undefined;
   /** The first bytes of stdout, up to the request's limit. */
   readonly stdout: string;
   readonly stdoutTruncated: boolean;
@@ -23,59 +24,46 @@ export interface RunResult {
   /** Wall time from the start to the end of the leading process and its output. */
   readonly durationMs: number;
   /** CPU time and peak memory, where they are known. */
-  readonly usage?: Usage;
+  readonly usage?: Usage | undefined;
   /** One line for people: `succeeded`, `exit code 3: <last line of stderr>`, `timed out after 5s` … */
   readonly message: string;
 }
 
-/** What is known when a run has ended. */
-export interface Ended {
+/** How a run ended, and what is kept of its output. */
+interface Ended extends Pick<RunResult, "stdout" | "stdoutTruncated" | "stderr" | "durationMs"> {
   readonly exit: Exit;
   readonly reason: EndReason | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly durationMs: number;
-  readonly stdout: string;
-  readonly stdoutTruncated: boolean;
-  readonly stderr: string;
-  /** Why it was never started, for people. */
-  readonly startProblem: string | undefined;
+}
+
+/** What was started, as far as messages need it. */
+interface Started {
+  readonly file: string;
+  readonly cwd: string;
+  readonly timeoutMs?: number | undefined;
 }
 
 const MESSAGE_LIMIT = 300;
 
 /** The only place that makes results. */
-export function toResult(ended: Ended): RunResult {
-  const { exit, stdout, stdoutTruncated, stderr, durationMs } = ended;
-  return {
-    outcome: outcomeOf(ended),
-    ...(exit.kind === "exited" && exit.code !== undefined ? { exitCode: exit.code } : {}),
-    ...(exit.kind === "exited" && exit.signal !== undefined ? { signal: exit.signal } : {}),
-    stdout,
-    stdoutTruncated,
-    stderr,
-    durationMs,
-    ...(exit.kind === "exited" && exit.usage !== undefined ? { usage: exit.usage } : {}),
-    message: messageOf(ended),
-  };
+export async function toResult({ exit, reason, ...kept }: Ended, started: Started): Promise<RunResult> {
+  const { code, signal, usage } = exit.kind === "exited" ? exit : {};
+  const result = { ...kept, exitCode: code, signal, usage };
+  if (reason === "timedOut")
+    return {
+      ...result,
+      outcome: reason,
+      message: `timed out after ${formatDuration(started.timeoutMs ?? 0)}`,
+    };
+  if (reason === "cancelled") return { ...result, outcome: reason, message: reason };
+  if (code === 0) return { ...result, outcome: "succeeded", message: "succeeded" };
+  const message = await describeEnd(exit, kept.stderr, started);
+  return { ...result, outcome: exit.kind === "exited" ? "failed" : exit.kind, message };
 }
 
-function outcomeOf({ exit, reason }: Ended): RunOutcome {
-  if (exit.kind === "notStarted") return reason === "cancelled" ? "cancelled" : "notStarted";
-  return reason ?? (exit.code === 0 ? "succeeded" : "failed");
-}
-
-function messageOf(ended: Ended): string {
-  const { exit, reason } = ended;
-  if (reason === "timedOut") return `timed out after ${formatDuration(ended.timeoutMs ?? 0)}`;
-  if (reason === "cancelled") return "cancelled";
-  if (exit.kind === "notStarted") return ended.startProblem ?? exit.error.message;
-  if (exit.code === 0) return "succeeded";
+/** One line for people: why it was never started, or its exit code and the last line of stderr. */
+export async function describeEnd(exit: Exit, stderr: string, started: Started): Promise<string> {
+  if (exit.kind === "notStarted") return explainStart(started, exit.error);
   const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
-  const last = lastLine(ended.stderr);
+  const last = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
   return last === "" ? how : `${how}: ${last}`;
-}
-
-function lastLine(text: string): string {
-  const line = text.trimEnd().split("\n").at(-1)?.trim() ?? "";
-  return line.length > MESSAGE_LIMIT ? `${line.slice(0, MESSAGE_LIMIT)}…` : line;
 }
