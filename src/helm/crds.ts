@@ -1,8 +1,10 @@
 /** Creates and upgrades CRDs (docs/MODULES.md, "The chart"). */
 
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 
-import type { Clock } from "../lib/index.ts";
+import type { Clock, Logger } from "../lib/index.ts";
 import { oneLine, sleep } from "../lib/index.ts";
 import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
@@ -124,4 +126,30 @@ async function isServed(
 function isEstablished(crd: JsonObject): boolean {
   const conditions = objectsIn(objectOf(crd["status"])["conditions"]);
   return conditions.some((each) => each["type"] === "Established" && each["status"] === "True");
+}
+
+const OWN_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
+
+interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
+  readonly logger: Logger;
+}
+
+/** Creates or upgrades the operator's own CRDs; without the right to do so, logs that once and goes on. */
+export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Promise<void> {
+  try {
+    // helm installs the same definitions with the chart, and would refuse to change them if they had another owner.
+    await ensureCrds(OWN_FILES.map(fileOf), { client, clock, fieldManager: "helm" });
+  } catch (error) {
+    logger.warn("The CRDs of the operator could not be applied; statuses need them", {
+      error: oneLine(error),
+    });
+  }
+}
+
+/** Beside the bundle, or in the source tree. */
+function fileOf(name: string): string {
+  const places = [`./crds/${name}`, `../../crds/${name}`].map((path) =>
+    fileURLToPath(new URL(path, import.meta.url)),
+  );
+  return places.find((path) => existsSync(path)) ?? places[0] ?? name;
 }

@@ -4,7 +4,7 @@ import { LABELS } from "./release/labels.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 
 /** What a run has to do about a release. */
-export type Decision =
+export type ReleaseDecision =
   | { readonly act: "nothing" }
   /** Straight to `helm upgrade --install`. */
   | { readonly act: "install" | "upgrade"; readonly why: string }
@@ -14,7 +14,7 @@ export type Decision =
   | { readonly act: "compare"; readonly why: string };
 
 /** Everything that the decision depends on. */
-export interface Evidence {
+export interface DecisionInput {
   readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
   /** Digest of the inputs as they are now. */
   readonly inputs: string;
@@ -28,8 +28,8 @@ export interface Evidence {
  * one that is suspended. An upgrade also follows a comparison that finds a difference; objects that are absent with
  * equal inputs are put back without helm (`restore.ts`).
  */
-export function decide(evidence: Evidence): Decision {
-  const { release, inputs, managedBy } = evidence;
+export function decide(input: DecisionInput): ReleaseDecision {
+  const { release, inputs, managedBy } = input;
   if (release === undefined) return { act: "install", why: "there is no release" };
   const { status, labels } = release;
   if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
@@ -38,7 +38,7 @@ export function decide(evidence: Evidence): Decision {
   if (labels[LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };
   if (labels[LABELS.inputs] !== inputs) return { act: "compare", why: "inputs changed" };
-  return evidence.lookup ? { act: "compare", why: "templates look things up" } : { act: "nothing" };
+  return input.lookup ? { act: "compare", why: "templates look things up" } : { act: "nothing" };
 }
 
 /** A helm works on it, or died at it. */

@@ -7,8 +7,8 @@ import type { Capabilities } from "./chart/capabilities.ts";
 import type { Chart, ChartReader } from "./chart/chart.ts";
 import { inputsDigest, withValueTemplates } from "./chart/inputs.ts";
 import { decide } from "./decide.ts";
-import type { Decision } from "./decide.ts";
-import type { Rendered } from "./manifest/rendered.ts";
+import type { ReleaseDecision } from "./decide.ts";
+import type { Rendered } from "./manifest/manifest.ts";
 import { originToWorkOn } from "./ownership/adopt.ts";
 import type { AdoptPolicy, Origin } from "./ownership/adopt.ts";
 import type { LookTools } from "./ownership/outliving.ts";
@@ -57,7 +57,7 @@ export interface Reconciliation {
 export async function examine(
   tools: Reconciler,
   request: ReconcileRequest,
-): Promise<{ reconciliation: Reconciliation; release: ReleaseMeta | undefined; decision: Decision }> {
+): Promise<{ reconciliation: Reconciliation; release: ReleaseMeta | undefined; decision: ReleaseDecision }> {
   const { module } = request;
   const release = tools.store.get(module.name);
   const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
@@ -76,7 +76,7 @@ function digestInputs(tools: Reconciler, request: ReconcileRequest, chart: Chart
     chart,
     values: objectOf(JSON.parse(request.values)),
     helm: helm.identity(),
-    capabilities: () => capabilities.digest(),
+    capabilities,
   });
 }
 

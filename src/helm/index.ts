@@ -1,6 +1,13 @@
-export { ensureCrds } from "./crds.ts";
-export { mayAdopt, originOf, type AdoptPolicy, type Origin } from "./ownership/adopt.ts";
-export { decide, type Evidence } from "./decide.ts";
+export { applyOwnCrds, ensureCrds } from "./crds.ts";
+export {
+  mayAdopt,
+  originOf,
+  purgeList,
+  type AdoptPolicy,
+  type Origin,
+  type PurgeInput,
+} from "./ownership/adopt.ts";
+export { decide, type DecisionInput } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
 export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./binary/hook-watch.ts";
@@ -15,11 +22,10 @@ export {
 } from "./manifest/manifest.ts";
 export { manifestFaults } from "./manifest/manifest-faults.ts";
 export { ownerOf } from "./ownership/outliving.ts";
-export { applyOwnCrds } from "./chart/own-crds.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
-export { purgeList, type PurgeInput } from "./release/purge-list.ts";
-export { renderOffline } from "./preview.ts";
+export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { Releases } from "./release/releases.ts";
-export type { HelmInput, Release, ReleaseOutcome, ReleasesOptions } from "./release/releases.ts";
+export type { HelmInput, ReleaseOutcome, ReleasesOptions } from "./release/releases.ts";
+export type { Release } from "./release/observed-releases.ts";

@@ -4,15 +4,13 @@ import { oneLine } from "../lib/index.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import { withHookWatch } from "./binary/hook-watch.ts";
-import { endLiveHelms } from "./binary/live-helms.ts";
 import { isUnfinished } from "./decide.ts";
-import type { Decision } from "./decide.ts";
+import type { ReleaseDecision } from "./decide.ts";
 import { examine, labelsOf } from "./examine.ts";
 import type { Reconciler, Reconciliation } from "./examine.ts";
-import type { Rendered } from "./manifest/rendered.ts";
-import { keepExisting } from "./ownership/keep.ts";
+import type { Rendered } from "./manifest/manifest.ts";
 import { spareInUpgrade } from "./ownership/spare.ts";
-import { isTaken, takeOver } from "./ownership/take-over.ts";
+import { isTaken, keepExisting, takeOver } from "./ownership/others-objects.ts";
 import { LABELS } from "./release/labels.ts";
 import { secretOf } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
@@ -40,7 +38,7 @@ export async function reconcileRelease(tools: Reconciler, request: ReconcileRequ
 async function act(
   reconciliation: Reconciliation,
   release: ReleaseMeta | undefined,
-  decision: Decision,
+  decision: ReleaseDecision,
 ): Promise<Result> {
   switch (decision.act) {
     case "nothing":
@@ -57,9 +55,9 @@ async function act(
 
 /** Ends what an earlier operator process left running, then marks the record failed, so that helm can go on. */
 async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta | undefined> {
-  const { store, managedBy, clock, logger } = tools;
+  const { helm, store, logger } = tools;
   const { module, signal } = request;
-  await endLiveHelms(`${managedBy}/${module.name}`, clock, signal);
+  await helm.endLeftOver(signal, module.name);
   const release = await store.refresh(module.name, signal);
   if (release === undefined || !isUnfinished(release.status)) return release;
   logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });

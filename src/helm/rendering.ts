@@ -1,11 +1,15 @@
-/** Renders a chart, and compares it with its release. */
+/** Renders a chart, compares it with its release, and tells what a run would do. */
 
-import type { UpgradeCall } from "./binary/helm.ts";
+import type { Clock } from "../lib/index.ts";
+import type { Helm, UpgradeCall } from "./binary/helm.ts";
+import { ChartReader } from "./chart/chart.ts";
 import { withChart } from "./chart/stage.ts";
+import { examine } from "./examine.ts";
 import type { Reconciler, Reconciliation } from "./examine.ts";
-import { renderedFrom } from "./manifest/rendered.ts";
-import type { Rendered } from "./manifest/rendered.ts";
+import { renderedFrom } from "./manifest/manifest.ts";
+import type { Rendered } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS } from "./release/labels.ts";
+import type { ReconcileRequest } from "./release/releases.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 
 /** What helm would install or upgrade now. */
@@ -61,4 +65,44 @@ async function applyMethodOf(
   const { signal } = reconciliation.request;
   if (release.status === "uninstalled" || (await helm.major(signal)) < 4) return undefined;
   return (await store.summary(release)).applyMethod;
+}
+
+/** What a run would do about a release, and why. */
+export interface Preview {
+  readonly action: "unchanged" | "label" | "install" | "upgrade";
+  readonly why: string;
+}
+
+/**
+ * Decides as `reconcileRelease` does and stops there; nothing is written. What helm would have to apply is
+ * rendered, so that errors of the chart show. Throws the same errors.
+ */
+export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
+  const { reconciliation, release, decision } = await examine(tools, request);
+  if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
+  const { act, why } = decision;
+  const rendered = await renderNow(reconciliation, release);
+  if (act !== "compare" || release === undefined)
+    return { action: act === "install" ? "install" : "upgrade", why };
+  const same = await isSame(tools, release, rendered);
+  if (same) return { action: "label", why: `${why}; the manifest stays the same` };
+  return { action: "upgrade", why: `${why}; the manifest changes` };
+}
+
+/** Manifest and helm hooks as a run would render them now. Throws the same errors. */
+export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
+  const { reconciliation, release } = await examine(tools, request);
+  return withCall(reconciliation, release, (call) => manifestsOf(reconciliation, call));
+}
+
+/** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
+export async function renderOffline(
+  tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
+  request: ReconcileRequest & { readonly includeCrds: boolean },
+): Promise<string> {
+  const { includeCrds } = request;
+  const { needsStage } = new ChartReader(tools.clock).read(request.module);
+  return withChart(tools.tmpDir, { ...request, needsStage }, (call) =>
+    tools.helm.template({ ...call, isUpgrade: false, includeCrds }),
+  );
 }

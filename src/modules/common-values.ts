@@ -8,9 +8,10 @@ import { mergeLayers, parseCommonValues } from "../values/index.ts";
 import type { CommonValues } from "../values/index.ts";
 import type { RememberedValues } from "./memory.ts";
 import { readText } from "./read/read-text.ts";
-import { confirmGone, isSettled } from "./read/reading.ts";
+import { confirmGone } from "./read/reading.ts";
 import type { Reading } from "./read/reading.ts";
 import type { DirScan } from "./read/scan-dir.ts";
+import { isSettled } from "./read/signature.ts";
 
 /** One `modules/values.yaml` that counts. */
 export interface CommonFile {
@@ -77,7 +78,7 @@ function readOne(reading: Reading, file: string, scan: DirScan): RememberedValue
   if (before?.settled === true && before.signature === found.signature) return before;
   const values = guarded(reading, () => parseCommonValues(readText(file), file));
   if (values === undefined) return before;
-  return { signature: found.signature, settled: isSettled(reading, found.changedAt), values };
+  return { signature: found.signature, settled: isSettled(found.changedAt, reading.now), values };
 }
 
 function absent(reading: Reading, file: string, before?: RememberedValues): RememberedValues | undefined {

@@ -19,7 +19,7 @@ export interface ModuleFacts {
   readonly settings: ModuleSettings;
   readonly flag: Pick<Decision, "enabled" | "by">;
   /** Whose the release of its name is. */
-  readonly owner: "ours" | "foreign" | "absent";
+  readonly owner: "ours" | "foreign" | "none";
   /** The release of its name is never touched. */
   readonly reserved: boolean;
   /** Its removal was interrupted when only hooks were left to run. */

@@ -100,7 +100,7 @@ export class Operator {
       key.ensure(),
       loadEverything(this.#base, state, ports),
       settings.manageCrds ? applyOwnCrds(this.#base) : undefined,
-      releases.endStrays(stop.signal).then(() => releases.ready()),
+      releases.helm.endLeftOver(stop.signal).then(() => releases.ready()),
     ]);
   }
 

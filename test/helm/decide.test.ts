@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 
 import { decide, mayAdopt, originOf } from "../../src/helm/index.ts";
 import { LABELS, purgeList } from "../../src/helm/index.ts";
-import type { AdoptPolicy, Evidence, Origin, PurgeInput } from "../../src/helm/index.ts";
+import type { AdoptPolicy, DecisionInput, Origin, PurgeInput } from "../../src/helm/index.ts";
 import type { Module } from "../../src/model/index.ts";
 
 const OURS = `v1-${"a".repeat(40)}`;
@@ -14,7 +14,7 @@ const labels = (managedBy: string, inputs = "v1-now"): Record<string, string> =>
 
 describe("decide", () => {
   const deployed = { status: "deployed", labels: labels(OURS) };
-  test.each<[string, Partial<Evidence>, string]>([
+  test.each<[string, Partial<DecisionInput>, string]>([
     ["no release", { release: undefined }, "install: there is no release"],
     [
       "uninstalled",
@@ -61,7 +61,7 @@ describe("decide", () => {
       "recover: the release is uninstalling",
     ],
   ])("%s", (_, change, expected) => {
-    const evidence: Evidence = {
+    const evidence: DecisionInput = {
       release: deployed,
       inputs: "v1-now",
       managedBy: OURS,
@@ -109,16 +109,15 @@ describe("purgeList", () => {
     { name: "go", labels: { moduleChecksum: "x" } },
     { name: "other", labels: labels(OTHER) },
   ];
-  const tree = { modules: [{ name: "here" } as Module], purgeHolds: [] };
+  const modules = [{ name: "here" } as Module];
   test.each<[string, Partial<PurgeInput>, string[]]>([
     ["owned", {}, ["gone"]],
     ["all", { policy: "all" }, ["foreign", "go", "gone"]],
     ["off", { policy: "off" }, []],
     ["ignored", { policy: "all", never: new Set(["foreign"]) }, ["go", "gone"]],
     ["protected", { never: new Set(["gone"]) }, []],
-    ["a hold", { tree: { ...tree, purgeHolds: ["m: holds no module"] } }, []],
   ])("%s", (_, change, names) => {
-    const input: PurgeInput = { releases, tree, policy: "owned", managedBy: OURS, never: new Set() };
+    const input: PurgeInput = { releases, modules, policy: "owned", managedBy: OURS, never: new Set() };
     expect(purgeList({ ...input, ...change })).toEqual(names);
   });
 });

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { MARK } from "../../src/helm/binary/live-helms.ts";
+import { MARK } from "../../src/helm/binary/helm.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/release/releases.ts";
@@ -809,7 +809,7 @@ ${CONFIG_MAP}`;
     });
     await releases.uninstall("m", signal);
     await releases.forget("m");
-    expect(releases.ownership("m")).toBe("absent");
+    expect(releases.ownership("m")).toBe("none");
     expect(await kubectl("get", "secrets", "-o", "name")).toBe("");
   });
 

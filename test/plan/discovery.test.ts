@@ -21,7 +21,7 @@ function facts(change: Change = {}, name = "m"): ModuleFacts {
   return {
     settings: NO_SETTINGS,
     flag: { enabled: true, by: "configmap" },
-    owner: "absent",
+    owner: "none",
     reserved: false,
     begun: false,
     invalid: () => undefined,
@@ -142,8 +142,8 @@ describe("which modules are removed", () => {
   const off = (change: Change = {}): Change => ({ owner: "ours", ...change });
   it.each<readonly [string, Change, string]>([
     ["off with a release of ours", off(), "off"],
-    ["off, having run without a release", off({ owner: "absent", record: { ranHere: true } }), "off"],
-    ["off without anything", off({ owner: "absent" }), ""],
+    ["off, having run without a release", off({ owner: "none", record: { ranHere: true } }), "off"],
+    ["off without anything", off({ owner: "none" }), ""],
     ["on", off({ record: { enabled: true } }), ""],
     ["off with somebody else's release", off({ owner: "foreign" }), "foreign"],
     ["protected", off(KEPT), ""],

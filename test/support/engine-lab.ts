@@ -508,8 +508,7 @@ export class EngineLab {
           void this.announced.push(modules.map(({ name, settled }) => name + (settled ? "" : "?"))),
         get: (name) => this.releases.get(name),
         isReserved: (name) => this.reserved.has(name),
-        ownership: (name) =>
-          this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "absent",
+        ownership: (name) => (this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "none"),
         installed: () =>
           [...this.releases.values()]
             .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")

@@ -2,7 +2,7 @@
 
 import type { UpgradeCall } from "../binary/helm.ts";
 import type { Reconciler, Reconciliation } from "../examine.ts";
-import type { Rendered } from "../manifest/rendered.ts";
+import type { Rendered } from "../manifest/manifest.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
 import type { HelmInput } from "../release/releases.ts";
 import { renderNow } from "../rendering.ts";

@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { inParallel } from "../../kube/index.ts";
 import { examine } from "../examine.ts";
 import type { Reconciler, Reconciliation } from "../examine.ts";
-import type { Rendered } from "../manifest/rendered.ts";
+import type { Rendered } from "../manifest/manifest.ts";
 import { renderNow } from "../rendering.ts";
 import type { UpcomingModule } from "./ahead.ts";
 

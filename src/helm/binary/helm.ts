@@ -6,12 +6,11 @@ import { join } from "node:path";
 import type { Clock, Logger } from "../../lib/index.ts";
 import { objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
-import { run } from "../../process/index.ts";
+import { endStrays, run } from "../../process/index.ts";
 import type { RunResult } from "../../process/index.ts";
 import { locate, noteMajor, notedMajor } from "./binary.ts";
 import type { Binary } from "./binary.ts";
 import { HelmError } from "./helm-errors.ts";
-import { MARK } from "./live-helms.ts";
 
 /** Called with what helm does; its methods are cheap and never throw. */
 export interface HelmRecorder {
@@ -71,6 +70,9 @@ export interface UpgradeCall extends ChartCall {
    */
   readonly gate?: Promise<string>;
 }
+
+/** Environment variable that marks every helm of this operator with its release. */
+export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
 
 /** helm gets this long after SIGTERM: it marks its release failed. */
 const GRACE_MS = 20_000;
@@ -169,6 +171,18 @@ export class Helm {
   async uninstall(release: string, signal: AbortSignal): Promise<void> {
     const args = [release, "--keep-history", ...this.#timeout()];
     await this.#run("uninstall", args, { release, signal });
+  }
+
+  /**
+   * Ends helm processes that an earlier operator process left, of one release or of all: with SIGTERM, so that they
+   * can mark their release, then with SIGKILL.
+   */
+  endLeftOver(signal?: AbortSignal, release?: string): Promise<void> {
+    const { managedBy, clock } = this.#options;
+    const ours = `${MARK}=${managedBy}/`;
+    const isMark = (each: string): boolean =>
+      release === undefined ? each.startsWith(ours) : each === ours + release;
+    return endStrays((environment) => environment.some(isMark), { clock, graceMs: GRACE_MS, signal });
   }
 
   #timeout(): string[] {

@@ -1,29 +1,25 @@
 /** The files of a chart, as helm would load them. */
 
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, statSync } from "node:fs";
-import type { Stats } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
 import { parseYaml } from "../../lib/index.ts";
 import { objectOf } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
+import { found, stat } from "../../modules/index.ts";
+import type { Found } from "../../modules/index.ts";
 import { parseHelmIgnore } from "./helm-ignore.ts";
 import type { Ignore } from "./helm-ignore.ts";
 
-/** A file of a chart: its path below the chart, and what changes when it does. */
-export interface ChartFile {
+/** A file of a chart, and its path below the chart. */
+export interface ChartFile extends Found {
   readonly rel: string;
-  readonly path: string;
-  readonly signature: string;
-  readonly changedAt: number;
 }
 
 /** Directories that are left out of a generated chart. */
 export const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
-
-const STAMP_STEP_MS = 50;
 
 /** Every file that helm would load from `dir`, sorted. Throws the file system's error. */
 export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
@@ -32,19 +28,15 @@ export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
   const visit = (rel: string): void => {
     for (const name of readdirSync(join(dir, rel)).sort()) {
       const below = rel === "" ? name : `${rel}/${name}`;
-      const stats = statSync(join(dir, below), { throwIfNoEntry: false });
+      const path = join(dir, below);
+      const stats = stat(path);
       if (stats === undefined || ignore(below, stats.isDirectory())) continue;
       if (stats.isDirectory() && !(synthetic && rel === "" && NOT_CHART.has(name))) visit(below);
-      else if (stats.isFile()) files.push(describe(join(dir, below), below, stats));
+      else if (stats.isFile()) files.push({ rel: below, ...found(path, stats) });
     }
   };
   visit("");
   return files;
-}
-
-function describe(path: string, rel: string, stats: Stats): ChartFile {
-  const signature = [stats.mtimeMs, stats.ctimeMs, stats.size, stats.ino].join("-");
-  return { rel, path, signature, changedAt: Math.max(stats.mtimeMs, stats.ctimeMs) };
 }
 
 function readIgnore(dir: string): Ignore {
@@ -58,11 +50,6 @@ function readIgnore(dir: string): Ignore {
 /** The same as before when no file changed. */
 export function fingerprintOf(files: readonly ChartFile[]): string {
   return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
-}
-
-/** False when a file changed so shortly before `now` that a further change could leave the same time stamps. */
-export function isSettled(files: readonly ChartFile[], now: number): boolean {
-  return files.every((file) => file.changedAt < now - STAMP_STEP_MS);
 }
 
 /** SHA-256 over the files' paths and bytes. */

@@ -6,7 +6,8 @@ import type { Clock } from "../../lib/index.ts";
 import { parseYaml } from "../../lib/index.ts";
 import { objectOf } from "../../model/index.ts";
 import type { Module } from "../../model/index.ts";
-import { fingerprintOf, hashFiles, isSettled, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
+import { isSettled } from "../../modules/index.ts";
+import { fingerprintOf, hashFiles, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
 import type { ChartFile } from "./chart-files.ts";
 import { mentionsShared } from "../manifest/shared-kinds.ts";
 import { scanTemplates } from "./template-scan.ts";
@@ -47,7 +48,7 @@ export class ChartReader {
     const known = this.#cache.get(module.name);
     const same = known?.dir === module.chartDir && known.fingerprint === fingerprint;
     if (same && known.settled) return known.chart;
-    const settled = isSettled(files, this.#clock.now());
+    const settled = isSettled(Math.max(0, ...files.map((file) => file.changedAt)), this.#clock.now());
     const chart = readChart(files, module.chart);
     this.#cache.set(module.name, { dir: module.chartDir, fingerprint, settled, chart });
     return chart;

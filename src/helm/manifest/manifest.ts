@@ -132,3 +132,21 @@ export function refOf(object: JsonObject): ObjectRef[] {
   if (typeof apiVersion !== "string" || typeof kind !== "string" || typeof name !== "string") return [];
   return [{ apiVersion, kind, name, namespace: textOf(namespace) }];
 }
+
+/** A rendered chart, as far as it is compared with others. */
+export interface Rendered {
+  readonly checksum: string;
+  /** For comparing with a release that the Go operator made. */
+  readonly adoptionChecksum: string;
+  readonly objects: readonly ObjectRef[];
+}
+
+/** `manifests`: of the chart and of its hooks. */
+export function renderedFrom(manifests: readonly string[]): Rendered {
+  const documents = manifests.flatMap(documentsOf);
+  return {
+    checksum: manifestChecksum(documents),
+    adoptionChecksum: adoptionChecksum(documents),
+    objects: objectsOf(documents),
+  };
+}

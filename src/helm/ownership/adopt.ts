@@ -1,6 +1,7 @@
-/** Finds out who made a release, and whether a module may take it over (docs/RUNNING.md, "Taking over"). */
+/** Whose a release is: whether a module may take it over (docs/RUNNING.md, "Taking over"), whether it is purged. */
 
 import { oneLine } from "../../lib/index.ts";
+import type { Tree } from "../../model/index.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import { GO_LABELS, isCurrentScheme, LABELS } from "../release/labels.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
@@ -68,4 +69,32 @@ function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> 
       throw new Error(`cannot tell who made release "${release.name}": ${oneLine(error)}`, { cause: error });
     },
   );
+}
+
+export type PurgePolicy = "owned" | "all" | "off";
+
+/** What a purge is decided on. */
+export interface PurgeInput {
+  readonly releases: readonly Pick<ReleaseMeta, "name" | "labels">[];
+  readonly modules: Tree["modules"];
+  readonly policy: PurgePolicy;
+  readonly managedBy: string;
+  /** `HELM_IGNORE_RELEASE` and the operator's own release. */
+  readonly never: ReadonlySet<string>;
+}
+
+/** Releases that have no module directory, sorted by name. */
+export function purgeList(input: PurgeInput): string[] {
+  const { policy, modules, managedBy, never } = input;
+  if (policy === "off") return [];
+  const present = new Set(modules.map((module) => module.name));
+  return input.releases
+    .filter((release) =>
+      policy === "all"
+        ? originOf(release, managedBy, false) !== "other"
+        : release.labels[LABELS.managedBy] === managedBy,
+    )
+    .map((release) => release.name)
+    .filter((name) => !present.has(name) && !never.has(name))
+    .sort();
 }

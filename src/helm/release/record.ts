@@ -6,6 +6,9 @@ import { gunzip, gzip } from "node:zlib";
 import { DepthError, cutDeep, isTooDeep, oneLine } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
+import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "../manifest/manifest.ts";
+import type { Rendered } from "../manifest/manifest.ts";
+import { GO_CONFIG_KEY } from "./labels.ts";
 
 /** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */
 const LARGEST = 64 * 1024 * 1024;
@@ -112,4 +115,26 @@ async function unpack(bytes: Buffer): Promise<Buffer> {
 function timeOf(value: unknown): number | undefined {
   const time = Date.parse(textOf(value) ?? "");
   return time > 0 ? time : undefined;
+}
+
+/** What is kept in memory of a release record; `objects` are those that last. */
+export interface ReleaseSummary
+  extends Rendered, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
+  /** An older Go operator left its checksum among the release's values. */
+  readonly goMark: boolean;
+}
+
+/** Takes from a record what later decisions need. */
+export function summarize(record: ReleaseRecord): ReleaseSummary {
+  const documents = documentsOf(record.manifest);
+  const all = [...documents, ...record.hooks.flatMap((hook) => documentsOf(hook.manifest))];
+  return {
+    objects: lastingObjects(documents),
+    checksum: manifestChecksum(all),
+    adoptionChecksum: adoptionChecksum(all),
+    chartVersion: record.chartVersion,
+    lastDeployed: record.lastDeployed,
+    applyMethod: record.applyMethod,
+    goMark: record.config[GO_CONFIG_KEY] !== undefined,
+  };
 }

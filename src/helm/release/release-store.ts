@@ -15,12 +15,10 @@ import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec 
 import { isJsonObject } from "../../model/index.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
 import { LABELS } from "./labels.ts";
-import { decodeRelease, encodeFailed, encodeManifest } from "./record.ts";
-import type { ReleaseRecord } from "./record.ts";
+import { decodeRelease, encodeFailed, encodeManifest, summarize } from "./record.ts";
+import type { ReleaseRecord, ReleaseSummary } from "./record.ts";
 import { Revisions, metaOf } from "./revisions.ts";
 import type { ReleaseMeta } from "./revisions.ts";
-import { summarize } from "./summary.ts";
-import type { ReleaseSummary } from "./summary.ts";
 
 /** What the store needs of a WatchHub. */
 export interface Watching {

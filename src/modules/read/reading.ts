@@ -4,7 +4,6 @@ import type { Problem } from "../../model/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import { CONFIRM_MS, emptyMemory } from "../memory.ts";
 import type { Memory } from "../memory.ts";
-import { STAMP_STEP_MS } from "./signature.ts";
 
 /** One read under way: what the last one left, and what this one finds. */
 export interface Reading {
@@ -48,11 +47,4 @@ export function recheckAt(reading: Reading): number | undefined {
   const due = [...reading.after.missed.values()].map((since) => since + CONFIRM_MS);
   const open = due.filter((at) => at > reading.now);
   return open.length === 0 ? undefined : Math.min(...open);
-}
-
-/**
- * False when something changed so shortly before this read that a further change could leave the same time stamps.
- */
-export function isSettled(reading: Reading, changedAt: number): boolean {
-  return changedAt < reading.now - STAMP_STEP_MS;
 }

@@ -10,8 +10,9 @@ import type { RememberedModule } from "../memory.ts";
 import { readModule, unreadableModule } from "./read-module.ts";
 import type { ModuleSource } from "./read-module.ts";
 import { fileProblem } from "./read-text.ts";
-import { confirmGone, isSettled, missedSince } from "./reading.ts";
+import { confirmGone, missedSince } from "./reading.ts";
 import type { Reading } from "./reading.ts";
+import { isSettled } from "./signature.ts";
 
 /**
  * One module as it counts now: read again where something changed; with its last content where it is broken or
@@ -96,6 +97,6 @@ async function readAgain({ reading, before, source, listing, paths }: Again): Pr
   const good = fresh.problem === undefined ? fresh : before?.good;
   const { problem, order, common, warnings } = fresh;
   const module = good === undefined ? fresh : { ...good, order, common, problem, warnings };
-  const settled = isSettled(reading, listing.changedAt);
+  const settled = isSettled(listing.changedAt, reading.now);
   return { module, good, paths, fingerprint: listing.fingerprint, settled };
 }

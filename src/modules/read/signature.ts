@@ -30,7 +30,10 @@ export function found(path: string, stats: Stats): Found {
   };
 }
 
-/**
- * Time stamps of file systems have a resolution of some milliseconds: what changed within this time is read again.
- */
-export const STAMP_STEP_MS = 50;
+/** Time stamps of file systems have a resolution of some milliseconds. */
+const STAMP_STEP_MS = 50;
+
+/** False for what changed so shortly before `now` that a further change could leave the same time stamps. */
+export function isSettled(changedAt: number, now: number): boolean {
+  return changedAt < now - STAMP_STEP_MS;
+}

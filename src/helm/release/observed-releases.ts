@@ -1,0 +1,152 @@
+/** What is known of the releases of a namespace, and whose they are. */
+
+import { oneLine } from "../../lib/index.ts";
+import type { Logger } from "../../lib/index.ts";
+import type { Tree } from "../../model/index.ts";
+import type { ObjectRef } from "../manifest/manifest.ts";
+import { mayAdopt, originOf, purgeList } from "../ownership/adopt.ts";
+import type { AdoptPolicy, Origin, PurgePolicy } from "../ownership/adopt.ts";
+import { LABELS } from "./labels.ts";
+import { ReleaseStore } from "./release-store.ts";
+import type { ReleaseStoreOptions } from "./release-store.ts";
+import type { ReleaseMeta } from "./revisions.ts";
+
+/** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
+export interface Release {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly chartVersion: string | undefined;
+  readonly manifestChecksum: string | undefined;
+  readonly lastDeployed: number | undefined;
+}
+
+export type Ownership = "ours" | "foreign" | "none";
+
+export interface ObservedOptions extends ReleaseStoreOptions {
+  /** Digest that marks this operator's releases (`managedByDigest`). */
+  readonly managedBy: string;
+  readonly purge: PurgePolicy;
+  readonly adopt: AdoptPolicy;
+  /** Releases that no module may have, and that are never deleted or purged. */
+  readonly reserved?: readonly string[];
+  /** The release that made the operator's ConfigMap: reserved too, unless it is a module's. */
+  readonly ownRelease?: () => string | undefined;
+  readonly logger: Logger;
+}
+
+/** The releases of a namespace as helm's Secrets show them. */
+export class ObservedReleases {
+  readonly store: ReleaseStore;
+  readonly #options: ObservedOptions;
+  /** Releases without labels that an older Go operator marked in their values. */
+  readonly #goMarked = new Set<string>();
+
+  constructor(options: ObservedOptions) {
+    this.#options = options;
+    this.store = new ReleaseStore(options);
+  }
+
+  /** Resolves when all releases are known, those of an older Go operator included. */
+  async ready(signal?: AbortSignal): Promise<void> {
+    await this.store.synced;
+    const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
+    for (const meta of unmarked) await this.#lookForGoMark(meta, signal);
+  }
+
+  /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */
+  async stored(name: string, signal?: AbortSignal): Promise<readonly string[]> {
+    const meta = this.store.get(name);
+    return meta === undefined ? [] : this.store.manifests(meta, signal);
+  }
+
+  /** What is known of a release now; answered from memory. */
+  get(name: string): Release | undefined {
+    const meta = this.store.get(name);
+    if (meta === undefined) return undefined;
+    const summary = this.store.knownSummary(meta);
+    return {
+      name,
+      revision: meta.revision,
+      status: meta.status,
+      chartVersion: summary?.chartVersion,
+      manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
+      lastDeployed: summary?.lastDeployed,
+    };
+  }
+
+  /** Whether no module may have a release of this name: it is the operator's own, or one to be left alone. */
+  isReserved(name: string): boolean {
+    return this.#reserved().has(name);
+  }
+
+  /** Whether this operator may delete a release of this name. */
+  ownership(name: string): Ownership {
+    return this.isReserved(name) ? "none" : this.owner(name);
+  }
+
+  /** The same for releases that are never deleted, too. */
+  owner(name: string): Ownership {
+    const meta = this.store.get(name);
+    if (meta === undefined) return "none";
+    return this.#isOurs(meta) ? "ours" : "foreign";
+  }
+
+  /** Names of this operator's releases that are not uninstalled. */
+  installed(): string[] {
+    const reserved = this.#reserved();
+    const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#isOurs(meta);
+    return this.store
+      .all()
+      .filter((meta) => isInstalled(meta) && !reserved.has(meta.name))
+      .map((meta) => meta.name);
+  }
+
+  /** Releases that have no module in the tree, by the purge policy alone. */
+  withoutModule({ modules }: Pick<Tree, "modules">): string[] {
+    const { purge: policy, managedBy } = this.#options;
+    return purgeList({ releases: this.store.all(), modules, policy, managedBy, never: this.#reserved() });
+  }
+
+  /** Whether there is any release of this operator. */
+  anyOurs(): boolean {
+    return this.store.all().some((meta) => this.#isOurs(meta));
+  }
+
+  /** The objects that a release should always have; undefined when there is no release. */
+  async objects(name: string): Promise<readonly ObjectRef[] | undefined> {
+    const meta = this.store.get(name);
+    if (meta === undefined || meta.status === "uninstalled") return undefined;
+    return (await this.store.summary(meta)).objects;
+  }
+
+  /** Whether a release may be uninstalled: with `--purge=all` those made by hand too, but never another operator's. */
+  mayUninstall(meta: ReleaseMeta): boolean {
+    return this.#isOurs(meta) || (this.#options.purge === "all" && this.#origin(meta) !== "other");
+  }
+
+  #reserved(): ReadonlySet<string> {
+    const { reserved = [], ownRelease } = this.#options;
+    const own = ownRelease?.();
+    return new Set(own === undefined || this.owner(own) === "ours" ? reserved : [...reserved, own]);
+  }
+
+  #origin(meta: ReleaseMeta): Origin {
+    return originOf(meta, this.#options.managedBy, this.#goMarked.has(meta.name));
+  }
+
+  /** This operator's own, or the Go operator's, which this one replaces. */
+  #isOurs(meta: ReleaseMeta): boolean {
+    const origin = this.#origin(meta);
+    return origin !== "hand" && mayAdopt(this.#options.adopt, origin);
+  }
+
+  async #lookForGoMark(meta: ReleaseMeta, signal?: AbortSignal): Promise<void> {
+    try {
+      if ((await this.store.summary(meta)).goMark) this.#goMarked.add(meta.name);
+    } catch (error) {
+      signal?.throwIfAborted();
+      this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
+    }
+  }
+}
