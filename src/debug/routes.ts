@@ -3,7 +3,7 @@
 import type { Clock, LogLevel } from "../lib/index.ts";
 import { LOG_LEVELS, parseDuration } from "../lib/index.ts";
 import { GLOBAL, MAIN_QUEUE } from "../model/index.ts";
-import type { Json, Module, Task } from "../model/index.ts";
+import type { Hook, Json, Module, Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
@@ -61,16 +61,16 @@ const failure = (status: number, text: string): Answer => ({ status, text: `${te
 
 /** Routes of the debug socket. */
 export async function answer(sources: Answers, ask: Ask): Promise<Answer> {
-  const [room = "", ...rest] = ask.path;
-  const handler = Object.hasOwn(ROOMS, room) ? ROOMS[room] : undefined;
+  const [first = "", ...rest] = ask.path;
+  const handler = Object.hasOwn(ROUTES, first) ? ROUTES[first] : undefined;
   if (handler === undefined) return failure(404, `no such path: /${ask.path.join("/")}; see /discovery`);
   return handler(sources, { ...ask, path: rest });
 }
 
-const ROOMS: Readonly<Record<string, Handler>> = {
+const ROUTES: Readonly<Record<string, Handler>> = {
   "": () => ({ status: 200, text: "addon-operator is alive\n" }),
   version: (sources) => data({ version: sources.version }),
-  discovery: () => data(Object.keys(ROOMS).map((room) => `/${room}`)),
+  discovery: () => data(Object.keys(ROUTES).map((route) => `/${route}`)),
   queue,
   config,
   global,
@@ -118,9 +118,12 @@ const GLOBAL_VIEWS: Readonly<Record<string, (sources: Sources) => Json>> = {
   values: ({ state }) => state.values.merged(GLOBAL).values,
   config: ({ state }) => state.values.configSection(GLOBAL) ?? {},
   patches: ({ state }) => state.values.patches(GLOBAL) as unknown as Json,
-  snapshots: ({ state, snapshots }) =>
-    Object.fromEntries(state.globalHooks.map((hook) => [hook.name, snapshots(hook.id)])),
+  snapshots: (sources) => snapshotsOf(sources, sources.state.globalHooks),
 };
+
+function snapshotsOf({ snapshots }: Sources, hooks: readonly Hook[]): Json {
+  return Object.fromEntries(hooks.map((hook) => [hook.name, snapshots(hook.id)]));
+}
 
 function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
   const [name = "", what = ""] = ask.path;
@@ -135,14 +138,12 @@ function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
 }
 
 function monitors(sources: Sources): Answer {
+  const objectsOf = (name: string): Json => {
+    const objects = sources.objects(name) ?? [];
+    return objects.length === 0 ? "No monitor" : [...objects].sort();
+  };
   const names = sources.state.enabledModules();
-  return data(
-    Object.fromEntries(
-      names
-        .map((name) => [name, [...(sources.objects(name) ?? [])].sort()] as const)
-        .map(([name, objects]) => [name, objects.length === 0 ? "No monitor" : objects]),
-    ),
-  );
+  return data(Object.fromEntries(names.map((name) => [name, objectsOf(name)])));
 }
 
 type ModuleView = (sources: Sources, module: Module, ask: Ask) => Answer | Promise<Answer>;
@@ -154,21 +155,11 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   config: (sources, found, { query }) =>
     withGlobal(found, query, (key) => sources.state.values.configSection(key) ?? {}),
-  patches: (sources, found) =>
-    data(
-      sources.state.values
-        .patches(found.valuesKey)
-        .map((each) => ({ Operations: [each as unknown as Json] })),
-    ),
-  snapshots: (sources, found) =>
-    data(
-      Object.fromEntries(
-        (sources.state.module(found.name)?.hooks ?? []).map((hook) => [
-          hook.name,
-          sources.snapshots(hook.id),
-        ]),
-      ),
-    ),
+  patches({ state }, { valuesKey }) {
+    const patches = state.values.patches(valuesKey);
+    return data(patches.map((each) => ({ Operations: [each as unknown as Json] })));
+  },
+  snapshots: (sources, { name }) => data(snapshotsOf(sources, sources.state.module(name)?.hooks ?? [])),
   async render(sources, found, { query }) {
     return { status: 200, text: await sources.render(found, query.get("diff") === "true") };
   },

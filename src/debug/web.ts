@@ -26,7 +26,7 @@ export interface WebAnswer {
 }
 
 /** What a server answers, and its limits. */
-export interface Face {
+export interface Service {
   readonly methods: readonly string[];
   answer(request: WebRequest): Promise<WebAnswer>;
   /** Called with errors that nobody else learns of; the server goes on. */
@@ -46,7 +46,7 @@ export interface Limits {
   readonly idleMs: number;
 }
 
-/** What a face grants where nothing else is asked for. */
+/** What is granted where nothing else is asked for. */
 export const LIMITS: Limits = {
   connections: 128,
   headerBytes: 16_384,
@@ -63,8 +63,8 @@ const TEXT = "text/plain; charset=utf-8";
 /**
  * Starts a server. Each request gets an answer or its connection is closed. Throws when the address cannot be used.
  */
-export async function serve(listen: ListenOptions, face: Face): Promise<Listening> {
-  const limits = { ...LIMITS, ...face.limits };
+export async function serve(listen: ListenOptions, service: Service): Promise<Listening> {
+  const limits = { ...LIMITS, ...service.limits };
   const server = createServer({
     maxHeaderSize: limits.headerBytes,
     headersTimeout: limits.headMs,
@@ -74,13 +74,13 @@ export async function serve(listen: ListenOptions, face: Face): Promise<Listenin
   server.timeout = limits.idleMs;
   server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION;
   boundConnections(server, limits.connections);
-  answerInTurn(server, (request, response) => respond(request, response, { ...face, limits }));
+  answerInTurn(server, (request, response) => respond(request, response, { ...service, limits }));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(listen, resolve);
   });
   // For example, there is no room for another connection.
-  server.on("error", (error) => face.failed(error));
+  server.on("error", (error) => service.failed(error));
   const bound = server.address();
   return {
     port: typeof bound === "object" && bound !== null ? bound.port : 0,
@@ -120,19 +120,19 @@ function answerInTurn(
 async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  face: Face & { readonly limits: Limits },
+  service: Service & { readonly limits: Limits },
 ): Promise<void> {
   try {
-    const parsed = parse(request, face.methods);
+    const parsed = parse(request, service.methods);
     const answer =
-      "status" in parsed ? parsed : await face.answer({ ...parsed, body: await bodyOf(request, face) });
+      "status" in parsed ? parsed : await service.answer({ ...parsed, body: await bodyOf(request, service) });
     send(request, response, answer);
   } catch (error) {
     // The client is gone: there is nobody to answer.
     if (response.destroyed || request.errored !== null) return void response.destroy();
     if (error instanceof TooLargeError)
       return send(request, response, { status: 413, body: `${error.message}\n` });
-    face.failed(error);
+    service.failed(error);
     if (response.headersSent) response.destroy();
     else send(request, response, { status: 500, body: "internal error\n" });
   }
@@ -155,7 +155,7 @@ class TooLargeError extends Error {}
 
 async function bodyOf(
   request: IncomingMessage,
-  { methods, limits }: Face & { limits: Limits },
+  { methods, limits }: Service & { limits: Limits },
 ): Promise<string> {
   if (!methods.includes("POST")) return "";
   const chunks: Buffer[] = [];

@@ -27,7 +27,7 @@ export function textOf(value: unknown): string | undefined {
 }
 
 /** An own member; never one of a prototype. */
-export function member(value: JsonObject, key: string): Json | undefined {
+export function member<T>(value: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.hasOwn(value, key) ? value[key] : undefined;
 }
 

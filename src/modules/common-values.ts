@@ -6,10 +6,9 @@ import { ProblemError } from "../model/index.ts";
 import type { JsonObject, Section, StaticValues } from "../model/index.ts";
 import { mergeLayers, parseCommonValues } from "../values/index.ts";
 import type { CommonValues } from "../values/index.ts";
-import type { RememberedValues } from "./memory.ts";
-import { readText } from "./read/read-text.ts";
+import { missingValues, readText } from "./read/read-text.ts";
 import { confirmGone } from "./read/reading.ts";
-import type { Reading } from "./read/reading.ts";
+import type { Reading, RememberedValues } from "./read/reading.ts";
 import type { DirScan } from "./read/scan-dir.ts";
 import { isSettled } from "./read/signature.ts";
 
@@ -83,10 +82,7 @@ function readOne(reading: Reading, file: string, scan: DirScan): RememberedValue
 
 function absent(reading: Reading, file: string, before?: RememberedValues): RememberedValues | undefined {
   if (before !== undefined) return confirmGone(reading, [file]) ? undefined : before;
-  if (reading.strict) {
-    const remedy = "add it, or start without --strict-check-values-mode-enabled";
-    reading.problems.push({ file, message: "is missing", remedy });
-  }
+  if (reading.strict) reading.problems.push(missingValues(file));
   return undefined;
 }
 

@@ -1,3 +1,2 @@
 export { runOffline } from "./command.ts";
-export { previewStart } from "./start-preview.ts";
 export { scoped } from "./surroundings.ts";

@@ -8,7 +8,7 @@ import { toYaml } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
 import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
-import { ChartArchives, lintModulesDir } from "../modules/index.ts";
+import { ChartArchives, layoutProblems } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { readLintDir } from "./lint-dirs.ts";
 import type { LintDir } from "./lint-dirs.ts";
@@ -43,7 +43,7 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
     const missing = charts.missing();
     for (const dir of request.dirs) {
       const lint = await readLintDir(dir, archives);
-      await lintOne(lint, { options, archives, found });
+      await lintOne(lint, options, found);
       for (const module of missing === undefined ? lint.tree.modules : [])
         if (module.problem === undefined)
           found.problems.push(...(await lintChart(module, lint.tree, charts)));
@@ -79,12 +79,6 @@ async function chartsOf(
   return new OfflineCharts(settings, env, values === undefined ? {} : await readConfigValues(values));
 }
 
-interface LintTools {
-  readonly options: AskOptions;
-  readonly archives: ChartArchives;
-  readonly found: Findings;
-}
-
 /** Where charts that are archives are unpacked while a sub-command runs. */
 export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
   const archives = new ChartArchives(settings.tmpDir);
@@ -92,20 +86,27 @@ export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
   return archives;
 }
 
-async function lintOne(lint: LintDir, { options, archives, found }: LintTools): Promise<void> {
+async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {
   const { tree, modulesDir, only } = lint;
   if (modulesDir !== undefined) {
-    const problems = await lintModulesDir(modulesDir, archives);
+    const problems = layoutProblems(tree, modulesDir);
     found.problems.push(...problems.filter(({ file }) => only === undefined || file.startsWith(only)));
   } else {
     found.problems.push(...tree.problems);
     found.warnings.push(...tree.warnings.map((message) => ({ file: lint.dir, message })));
   }
   lintSchemas(tree.globalSchemas, found);
-  for (const hook of tree.globalHookFiles) await lintOneHook(hook, "global", { options, found });
+  const lintHooks = async (files: readonly HookFile[], kind: HookKind): Promise<void> => {
+    for (const file of files) {
+      const { problems, warnings } = await lintHook(file, kind, options);
+      found.problems.push(...problems);
+      found.warnings.push(...warnings);
+    }
+  };
+  await lintHooks(tree.globalHookFiles, "global");
   for (const module of tree.modules) {
     lintSchemas(module.schemas, found);
-    for (const hook of module.hookFiles) await lintOneHook(hook, "module", { options, found });
+    await lintHooks(module.hookFiles, "module");
   }
 }
 
@@ -118,14 +119,4 @@ function lintSchemas(files: SchemaFiles, found: Findings): void {
     if (!(error instanceof ProblemError)) throw error;
     found.problems.push(...error.problems);
   }
-}
-
-async function lintOneHook(
-  file: HookFile,
-  kind: HookKind,
-  { options, found }: { options: AskOptions; found: Findings },
-): Promise<void> {
-  const { problems, warnings } = await lintHook(file, kind, options);
-  found.problems.push(...problems);
-  found.warnings.push(...warnings);
 }

@@ -6,7 +6,7 @@ import { oneLine } from "../lib/index.ts";
 import { isJsonObject, objectOf, textOf } from "../model/index.ts";
 import type { Hook, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
-import { Kinds } from "./rbac-kinds.ts";
+import { RestMapper } from "./rest-mapper.ts";
 
 const WATCHED = ["get", "list", "watch"];
 const MANAGED = ["create", "delete", "get", "list", "patch", "update", "watch"];
@@ -23,7 +23,7 @@ export async function rulesOf(
   const needs = new Needs();
   const problems: Problem[] = [];
   for (const tree of trees) {
-    for (const module of tree.modules) await needs.kinds.learn(module.crdFiles);
+    for (const module of tree.modules) await needs.mapper.learn(module.crdFiles);
     for (const file of tree.globalHookFiles) await addHook(needs, problems, () => loader.load(file));
     for (const module of tree.modules) {
       for (const file of module.hookFiles)
@@ -36,12 +36,12 @@ export async function rulesOf(
 
 /** Verbs by group and resource, and rules that are taken over as they are. */
 class Needs {
-  readonly kinds = new Kinds();
+  readonly mapper = new RestMapper();
   readonly #verbs = new Map<string, Set<string>>();
   readonly #granted = new Map<string, Json>();
 
   add(apiVersion: string | undefined, kind: string, verbs: readonly string[]): void {
-    const { group, plural } = this.kinds.resolve(kind, apiVersion);
+    const { group, plural } = this.mapper.resolve(kind, apiVersion);
     const key = `${group}/${plural}`;
     this.#verbs.set(key, new Set([...(this.#verbs.get(key) ?? []), ...verbs]));
   }
@@ -99,7 +99,7 @@ async function addChart(needs: Needs, problems: Problem[], { module, tree, chart
   try {
     const manifest = await charts.render(module, tree, { includeCrds: true });
     const objects = bodiesOf(documentsOf(manifest));
-    needs.kinds.learnFrom(objects);
+    needs.mapper.learnFrom(objects);
     for (const object of objects) addObject(needs, object);
     addBindingRights(needs, objects);
   } catch (error) {

@@ -1,6 +1,7 @@
 /** Reads the values files of modules directories and modules (docs/VALUES.md, "Layers"). */
 
 import { lineOf, parseYaml, segmentsOf, YamlError } from "../lib/index.ts";
+import type { ParsedYaml } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
 
@@ -35,30 +36,29 @@ const FLAG_REMEDY = `write "true" or "false"`;
 export function parseMap(text: string, file: string): { value: JsonObject; warnings: readonly string[] } {
   const { value, warnings } = parseDocument(text, file);
   if (value === null) return { value: {}, warnings };
-  if (!isJsonObject(value)) {
-    throw new ProblemError([{ file, message: "must be a map", remedy: "write `key: value` pairs" }]);
-  }
+  if (!isJsonObject(value)) throw mustBeMap(file);
   return { value, warnings };
 }
 
-/** As parseYaml; YAML errors become a ProblemError with `line N, column N`. */
-function parseDocument(text: string, file: string): { value: Json; warnings: readonly string[] } {
-  try {
-    return parseYaml(text, file);
-  } catch (error) {
-    if (error instanceof YamlError) throw new ProblemError([yamlProblem(error, file)]);
-    throw error;
-  }
+/** The error of a file, or a key in it, that holds anything but a map. */
+export function mustBeMap(file: string, key?: string): ProblemError {
+  const remedy = "write `key: value` pairs";
+  return new ProblemError([{ file, ...(key !== undefined && { key }), message: "must be a map", remedy }]);
 }
 
-/** The problem of a text that is not YAML; `key` is the key that holds it, if any. */
-export function yamlProblem(error: YamlError, file: string, key?: string): Problem {
-  const where = `line ${error.line}, column ${error.column}`;
-  return {
-    file,
-    key: key === undefined ? where : `${key}, ${where}`,
-    message: `not valid YAML: ${error.message}`,
-  };
+/**
+ * As parseYaml; YAML errors become a ProblemError with `line N, column N`. `key` is the key of a ConfigMap that holds
+ * the text, if any.
+ */
+export function parseDocument(text: string, file: string, key?: string): ParsedYaml {
+  try {
+    return parseYaml(text, key === undefined ? file : `${file}: ${key}`);
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    const where = `line ${error.line}, column ${error.column}`;
+    const message = `not valid YAML: ${error.message}`;
+    throw new ProblemError([{ file, key: key === undefined ? where : `${key}, ${where}`, message }]);
+  }
 }
 
 /**

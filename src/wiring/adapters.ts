@@ -19,7 +19,7 @@ import { helmInput } from "../tasks/index.ts";
 import type { ConfigMapSource, Healing } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
-import { previewStart } from "../offline/index.ts";
+import { previewStart } from "../preview/index.ts";
 
 /** What is shown. */
 export interface AdapterParts {

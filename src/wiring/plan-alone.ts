@@ -3,7 +3,8 @@
 import type { Environment, Settings } from "../config.ts";
 import { firstContact } from "../kube/index.ts";
 import { toYaml } from "../lib/index.ts";
-import { previewStart, scoped } from "../offline/index.ts";
+import { scoped } from "../offline/index.ts";
+import { previewStart } from "../preview/index.ts";
 import { makeBase } from "./base.ts";
 import { makeReleases } from "./make-releases.ts";
 

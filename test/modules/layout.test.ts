@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { describeProblem } from "../../src/model/index.ts";
 import type { Tree } from "../../src/model/index.ts";
-import { lintModulesDir } from "../../src/modules/index.ts";
+import { layoutProblems } from "../../src/modules/index.ts";
 import { directories } from "./directories.ts";
 import type { Directories } from "./directories.ts";
 
@@ -248,7 +248,7 @@ describe("lint of a modules directory", () => {
     await on.put("m/good/README.md");
     await on.link("m/2-y", "nowhere");
     await on.put("m/notes.sh");
-    const found = told((await lintModulesDir(on.at("m"), on.archives)).map(describeProblem), on);
+    const found = told(layoutProblems(await on.read(), on.at("m")).map(describeProblem), on);
     expect(found).toEqual([
       expect.stringMatching(/^DIR\/Foo: no module: /),
       expect.stringMatching(/^DIR\/x\/values.yaml: line 2, column \d+: not valid YAML/),
@@ -256,14 +256,5 @@ describe("lint of a modules directory", () => {
       "DIR/notes.sh: is neither a module directory nor values.yaml",
       "DIR/2-y: is a link to nothing",
     ]);
-  });
-
-  it("tells a directory that is not there", async () => {
-    const on = await directories();
-    const found = (await lintModulesDir(on.at("none"), on.archives)).map(({ file, remedy }) => [
-      file,
-      remedy,
-    ]);
-    expect(found).toEqual([[on.at("none"), "create it, or correct --modules-dir"]]);
   });
 });

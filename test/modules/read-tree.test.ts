@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
-import { ChartArchives, lintModulesDir, readTree } from "../../src/modules/index.ts";
+import { ChartArchives, readTree } from "../../src/modules/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 let root: string;
@@ -191,16 +191,6 @@ describe("bad input", () => {
     const tree = await read({ strict: true });
     expect(tree.modules[0]?.problem?.message).toBe("is missing");
     expect(tree.problems).toMatchObject([{ file: join(root, "m/values.yaml") }]);
-  });
-
-  test("lint tells files and lines", async () => {
-    await put("m/x/values.yaml", "x: {}\ny: a: b\n");
-    await put("m/x/hooks/a.sh");
-    await put("m/Foo/README.md");
-    const files = (await lintModulesDir(join(root, "m"), new ChartArchives(join(root, "tmp")))).map(
-      (problem) => problem.file,
-    );
-    expect(files).toEqual(["m/Foo", "m/x/values.yaml", "m/x/hooks/a.sh"].map((rel) => join(root, rel)));
   });
 });
 

@@ -21,7 +21,7 @@ import { Revisions, metaOf } from "./revisions.ts";
 import type { ReleaseMeta } from "./revisions.ts";
 
 /** What the store needs of a WatchHub. */
-export interface Watching {
+interface Watching {
   subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription;
 }
 

@@ -61,7 +61,8 @@ function summary(entries: readonly (readonly [string, Found])[]): { fingerprint:
   };
 }
 
-function addFile(files: Map<string, Found>, dir: string, rel: string): void {
+/** Adds a file below `dir` where there is one. */
+export function addFile(files: Map<string, Found>, dir: string, rel: string): void {
   const path = join(dir, rel);
   const stats = stat(path);
   if (stats?.isFile()) files.set(rel, found(path, stats));

@@ -7,13 +7,11 @@ import { ProblemError } from "../../model/index.ts";
 import type { SchemaFiles } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { findHookFiles, hookFilesOf, idleHooks } from "./hook-files.ts";
-import { SCHEMA_FILES } from "./listing.ts";
-import type { RememberedGlobal } from "../memory.ts";
+import { addFile, SCHEMA_FILES } from "./listing.ts";
 import { idleWarning, readSchemas } from "./read-module.ts";
 import { fileProblem } from "./read-text.ts";
 import { confirmGone } from "./reading.ts";
-import type { Reading } from "./reading.ts";
-import { found, stat } from "./signature.ts";
+import type { Reading, RememberedGlobal } from "./reading.ts";
 import type { Found } from "./signature.ts";
 
 const NOTHING: RememberedGlobal = { hookFiles: [], schemas: {}, paths: [] };
@@ -71,9 +69,6 @@ function goodSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
 
 function findSchemas(dir: string): Map<string, Found> {
   const files = new Map<string, Found>();
-  for (const rel of Object.values(SCHEMA_FILES)) {
-    const stats = stat(join(dir, rel));
-    if (stats?.isFile()) files.set(rel, found(join(dir, rel), stats));
-  }
+  for (const rel of Object.values(SCHEMA_FILES)) addFile(files, dir, rel);
   return files;
 }

@@ -2,10 +2,9 @@
 
 import { join } from "node:path";
 
-import { parseYaml, YamlError } from "../../lib/index.ts";
 import { ProblemError, camelCase, describeProblem, isJsonObject } from "../../model/index.ts";
-import type { ChartKind, JsonObject, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
-import { parseModuleValues } from "../../values/index.ts";
+import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
+import { mustBeMap, parseDocument, parseModuleValues } from "../../values/index.ts";
 import type { ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import { findChart } from "../chart/find-chart.ts";
@@ -13,7 +12,7 @@ import type { PlacedChart } from "../chart/find-chart.ts";
 import { hookFilesOf, idleHooks } from "./hook-files.ts";
 import { SCHEMA_FILES } from "./listing.ts";
 import type { Listing } from "./listing.ts";
-import { fileProblem, readText } from "./read-text.ts";
+import { fileProblem, missingValues, readText } from "./read-text.ts";
 import type { Found } from "./signature.ts";
 
 /** A module directory to read, and what other files say about the module. */
@@ -147,32 +146,17 @@ function readOwnValues(source: ModuleSource, listing: Listing): ModuleValues {
     return parseModuleValues(readText(path), path, { valuesKey: camelCase(source.name) });
   }
   if (!source.strict) return NO_VALUES;
-  throw new ProblemError([
-    {
-      file: join(source.dir, "values.yaml"),
-      message: "is missing",
-      remedy: "add it, or start without --strict-check-values-mode-enabled",
-    },
-  ]);
+  throw new ProblemError([missingValues(join(source.dir, "values.yaml"))]);
 }
 
 /** The name in Chart.yaml is not used, and may be absent or invalid. */
 function readChartVersion({ chart, chartDir }: PlacedChart): string | undefined {
   if (chart === "none" || chart === "synthetic") return undefined;
-  const version = parseChart(join(chartDir, "Chart.yaml"))["version"];
+  const path = join(chartDir, "Chart.yaml");
+  const { value } = parseDocument(readText(path), path);
+  if (!isJsonObject(value)) throw mustBeMap(path);
+  const { version } = value;
   return typeof version === "string" || typeof version === "number" ? String(version) : undefined;
-}
-
-function parseChart(path: string): JsonObject {
-  try {
-    const { value } = parseYaml(readText(path), path);
-    if (isJsonObject(value)) return value;
-  } catch (error) {
-    if (!(error instanceof YamlError)) throw error;
-    const key = `line ${error.line}, column ${error.column}`;
-    throw new ProblemError([{ file: path, key, message: `not valid YAML: ${error.message}` }]);
-  }
-  throw new ProblemError([{ file: path, message: "must be a map", remedy: "write `key: value` pairs" }]);
 }
 
 function idleWarnings(listing: Listing): string[] {

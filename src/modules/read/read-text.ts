@@ -23,3 +23,9 @@ export function fileProblem(file: string, error: unknown): Problem {
     remedy: "check that it exists and its rights",
   };
 }
+
+/** The problem of a values.yaml that is missing where it must not be. */
+export function missingValues(file: string): Problem {
+  const remedy = "add it, or start without --strict-check-values-mode-enabled";
+  return { file, message: "is missing", remedy };
+}

@@ -6,12 +6,11 @@ import { join } from "node:path";
 import type { Module } from "../../model/index.ts";
 import { listedPaths, listModule } from "./listing.ts";
 import type { Listing } from "./listing.ts";
-import type { RememberedModule } from "../memory.ts";
 import { readModule, unreadableModule } from "./read-module.ts";
 import type { ModuleSource } from "./read-module.ts";
 import { fileProblem } from "./read-text.ts";
 import { confirmGone, missedSince } from "./reading.ts";
-import type { Reading } from "./reading.ts";
+import type { Reading, RememberedModule } from "./reading.ts";
 import { isSettled } from "./signature.ts";
 
 /**

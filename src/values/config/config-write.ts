@@ -1,12 +1,12 @@
 /** What a hook's config patch writes into the ConfigMap or the overlay. */
 
-import { YamlError, canonicalJson, parseYaml, toYaml } from "../../lib/index.ts";
+import { canonicalJson, toYaml } from "../../lib/index.ts";
 import { GLOBAL, ProblemError, isJsonObject, member, setMember } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
 import { applyPatch } from "../patch/apply-patch.ts";
 import { merge } from "../merge.ts";
 import type { PatchOperation } from "../patch/patch.ts";
-import { readSection, yamlProblem } from "../static-values.ts";
+import { parseDocument, readSection } from "../static-values.ts";
 
 /** Most bytes of data that the API server accepts for one ConfigMap. */
 export const CONFIG_MAP_LIMIT = 1024 * 1024;
@@ -34,11 +34,6 @@ export interface ConfigWrite {
   readonly section: Section | undefined;
 }
 
-/** The text of a section as a key of a ConfigMap holds it. */
-function sectionYaml(section: Section): string {
-  return toYaml(section);
-}
-
 /**
  * The new content of one key of a ConfigMap when `operations` are applied to its present content. Throws
  * ProblemError when the key cannot be read, or when the ConfigMap would grow beyond 1 MiB (key and sizes named),
@@ -48,8 +43,8 @@ export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
   const before = currentSection(edit);
   const section = patchedSection(before, edit.operations, edit.below);
   const changed = canonicalJson(before) !== canonicalJson(section);
-  if (!changed) return { key: edit.key, text: own(edit.data, edit.key), changed, section };
-  const text = section === undefined ? undefined : sectionYaml(section);
+  if (!changed) return { key: edit.key, text: member(edit.data, edit.key), changed, section };
+  const text = section === undefined ? undefined : toYaml(section);
   if (text !== undefined) checkDataSize(edit.file, { ...edit.data, [edit.key]: text }, edit.key);
   return { key: edit.key, text, changed, section };
 }
@@ -65,10 +60,10 @@ export function patchedSection(
 }
 
 function currentSection(edit: ConfigEdit): Section | undefined {
-  const text = own(edit.data, edit.key);
+  const text = member(edit.data, edit.key);
   if (text === undefined) return undefined;
   const { file } = edit;
-  const value = readText(text, file, edit.key);
+  const { value } = parseDocument(text, file, edit.key);
   if (edit.key === GLOBAL && value !== null && !isJsonObject(value)) {
     throw new ProblemError([{ file, key: edit.key, message: "must be a map" }]);
   }
@@ -79,20 +74,11 @@ function currentSection(edit: ConfigEdit): Section | undefined {
   throw new ProblemError([{ file, key: edit.key, message, remedy }]);
 }
 
-function readText(text: string, file: string, key: string): Json {
-  try {
-    return parseYaml(text, file).value;
-  } catch (error) {
-    if (error instanceof YamlError) throw new ProblemError([yamlProblem(error, file, key)]);
-    throw error;
-  }
-}
-
 /** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server accepts. */
 function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
   const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (size <= CONFIG_MAP_LIMIT) return;
-  const message = `would have ${Buffer.byteLength(own(data, key) ?? "")} bytes, and the whole ${file.split(" ")[0]} ${size} of at most ${CONFIG_MAP_LIMIT}`;
+  const message = `would have ${Buffer.byteLength(member(data, key) ?? "")} bytes, and the whole ${file.split(" ")[0]} ${size} of at most ${CONFIG_MAP_LIMIT}`;
   const remedy = "keep large values elsewhere, e.g. in a Secret that the hook reads";
   throw new ProblemError([{ file, key, message, remedy }]);
 }
@@ -116,8 +102,4 @@ function difference(below: Json, wanted: Json): Json | undefined {
     if (part !== undefined) setMember(changed, key, part);
   }
   return changed;
-}
-
-function own(data: Readonly<Record<string, string>>, key: string): string | undefined {
-  return Object.hasOwn(data, key) ? data[key] : undefined;
 }

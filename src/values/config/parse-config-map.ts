@@ -1,10 +1,10 @@
 /** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"). */
 
-import { YamlError, canonicalJson, parseYaml } from "../../lib/index.ts";
+import { canonicalJson } from "../../lib/index.ts";
 import { GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { merge } from "../merge.ts";
-import { collect, readFlag, readSection, yamlProblem } from "../static-values.ts";
+import { collect, mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
 import { SETTINGS, isGuardKey } from "./module-settings.ts";
 import type { ModuleSettings } from "./module-settings.ts";
 
@@ -25,29 +25,20 @@ export interface ParsedConfig {
   readonly warnings: readonly string[];
 }
 
-interface Draft {
-  readonly file: string;
-  global: JsonObject | undefined;
-  readonly sections: Map<string, Section>;
-  readonly flags: Map<string, boolean>;
-  readonly settings: Map<string, Partial<ModuleSettings>>;
-  readonly problems: Problem[];
-  readonly unknownKeys: string[];
-  readonly guards: Set<string>;
-  readonly warnings: string[];
-}
+/** What has been read so far; `file` names the ConfigMap. */
+type Draft = ReturnType<typeof newDraft>;
 
-function newDraft(file: string): Draft {
+function newDraft(file: string) {
   return {
     file,
-    global: undefined,
-    sections: new Map(),
-    flags: new Map(),
-    settings: new Map(),
-    problems: [],
-    unknownKeys: [],
-    guards: new Set(),
-    warnings: [],
+    global: undefined as JsonObject | undefined,
+    sections: new Map<string, Section>(),
+    flags: new Map<string, boolean>(),
+    settings: new Map<string, Partial<ModuleSettings>>(),
+    problems: [] as Problem[],
+    unknownKeys: [] as string[],
+    guards: new Set<string>(),
+    warnings: [] as string[],
   };
 }
 
@@ -87,13 +78,12 @@ function readersFor(known: readonly { readonly valuesKey: string }[]): Map<strin
   for (const { valuesKey } of known) {
     readers.set(valuesKey, (draft, key, text) => readModule(draft, key, text));
     readers.set(`${valuesKey}Enabled`, (draft, key, text) => {
-      const value = cached(draft, key, text);
-      if (value !== undefined) draft.flags.set(valuesKey, readFlag(value, draft.file, key));
+      draft.flags.set(valuesKey, readFlag(cached(draft, key, text), draft.file, key));
     });
     for (const { name, ending, unset, read } of SETTINGS)
       readers.set(`${valuesKey}${ending}`, (draft, key, text) => {
         const value = cached(draft, key, text);
-        if (value === undefined || value === null || value === "") return;
+        if (value === null || value === "") return;
         const said = read(value, draft.file, key);
         if (said !== unset) draft.settings.set(valuesKey, { ...draft.settings.get(valuesKey), [name]: said });
       });
@@ -103,21 +93,13 @@ function readersFor(known: readonly { readonly valuesKey: string }[]): Map<strin
 
 function readGlobal(draft: Draft, key: string, text: string): void {
   const value = cached(draft, key, text);
-  if (value === undefined) return;
   if (isJsonObject(value)) draft.global = value;
   else if (value === null) draft.global = {};
-  else
-    draft.problems.push({
-      file: draft.file,
-      key,
-      message: "must be a map",
-      remedy: "write `key: value` pairs",
-    });
+  else throw mustBeMap(draft.file, key);
 }
 
 function readModule(draft: Draft, key: string, text: string): void {
   const value = cached(draft, key, text);
-  if (value === undefined) return;
   const { section, enabled } = readSection(value, draft.file, key);
   if (enabled !== undefined) {
     if (!draft.flags.has(key)) draft.flags.set(key, enabled);
@@ -135,20 +117,14 @@ interface Kept {
 /** The results of the last calls, by ConfigMap and key: only what changed is parsed again. */
 const lastRead = new Map<string, Map<string, Kept>>();
 
-/** The value of a text; undefined when it is not YAML, which is then noted as a problem. */
-function cached(draft: Draft, key: string, text: string): Json | undefined {
+/** The value of a text. Throws ProblemError when it is not YAML. */
+function cached(draft: Draft, key: string, text: string): Json {
   let keys = lastRead.get(draft.file);
   if (keys === undefined) lastRead.set(draft.file, (keys = new Map<string, Kept>()));
   let kept = keys.get(key);
   if (kept?.text !== text) {
-    try {
-      kept = { text, ...parseYaml(text, `${draft.file}: ${key}`) };
-      keys.set(key, kept);
-    } catch (error) {
-      if (!(error instanceof YamlError)) throw error;
-      draft.problems.push(yamlProblem(error, draft.file, key));
-      return undefined;
-    }
+    kept = { text, ...parseDocument(text, draft.file, key) };
+    keys.set(key, kept);
   }
   draft.warnings.push(...kept.warnings);
   return kept.value;

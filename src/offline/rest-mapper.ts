@@ -1,4 +1,4 @@
-/** Finds groups and plurals of kinds without a server. */
+/** Finds groups and plurals of kinds without a server, as the RESTMapper of a client does with one. */
 
 import { readFile } from "node:fs/promises";
 
@@ -39,7 +39,7 @@ const GROUPS = new Map(
 );
 
 /** Names of kinds without a server: built-in ones, those of CRD files, and a guess for the rest. */
-export class Kinds {
+export class RestMapper {
   /** Of CRD files, by kind in lower case. */
   readonly #own = new Map<string, KindNames>();
 

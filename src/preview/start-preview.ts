@@ -1,13 +1,12 @@
 /** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
 
-import type { Settings } from "../config.ts";
 import { ForeignReleaseError } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { runEnabledScript } from "../hooks/index.ts";
 import type { RunSettings } from "../hooks/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Clock, KnownSecrets, Logger } from "../lib/index.ts";
+import type { Clock, KnownSecrets, Limit, Logger } from "../lib/index.ts";
 import { GLOBAL, describeProblem } from "../model/index.ts";
 import type { Json, Module, Overlay, Tree } from "../model/index.ts";
 import { brakeOf, decideAll, explainBrake, guardOf, isWanted, leaving, moduleFacts } from "../plan/index.ts";
@@ -30,7 +29,7 @@ type Fate =
 
 /** What a start reads. */
 interface Base {
-  readonly settings: Settings;
+  readonly settings: { readonly configMap: string; readonly deleteBrake: Limit };
   readonly clock: Clock;
   readonly logger: Logger;
   readonly secrets: KnownSecrets;

@@ -1,0 +1,1 @@
+export { previewStart } from "./start-preview.ts";
