@@ -35,6 +35,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   hook: (args, env) => offline("hook", args, env),
   lint: (args, env) => offline("lint", args, env),
   new: (args, env) => offline("new", args, env),
+  "upgrade-chart": upgradeChart,
   ...Object.fromEntries(
     DEBUG_COMMANDS.map((name): [string, Command] => [name, (args, env) => debug([name, ...args], env)]),
   ),
@@ -61,6 +62,27 @@ async function offline(
   const { text, code } = await runOffline(command, args, env);
   print(text);
   return code;
+}
+
+async function upgradeChart(args: readonly string[], env: Environment): Promise<number> {
+  const { runUpgrade } = await import("./offline/index.ts");
+  const { text, code } = await runUpgrade(args, env, ask);
+  print(text);
+  return code;
+}
+
+/** Shows a text and asks for a word at the terminal; without one nobody agrees. */
+async function ask(shown: string): Promise<boolean> {
+  print(shown);
+  if (!process.stdin.isTTY) {
+    print("--yes takes it. ");
+    return false;
+  }
+  const { createInterface } = await import("node:readline/promises");
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const answer = await terminal.question("Take it? [y/N] ");
+  terminal.close();
+  return /^y(es)?$/i.test(answer.trim());
 }
 
 async function start(args: readonly string[], env: Environment): Promise<number> {

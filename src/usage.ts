@@ -27,6 +27,14 @@ const COMMANDS: readonly (readonly [string, string])[] = [
     "write a module into --modules-dir (default modules), of a public chart or of its own",
   ],
   [
+    "new hook MODULE NAME [--language bash|python] [--on-event [GROUP/VERSION/]KIND | --schedule CRONTAB]",
+    "write a hook of a module and a test for it",
+  ],
+  [
+    "upgrade-chart NAME [--version VERSION] [--chart …] [--repo URL] [--values FILE] [--yes]",
+    "show what another version of a module's public chart changes, ask, and take it",
+  ],
+  [
     "lint [--rbac] [--values FILE] DIR…",
     "check modules and hooks without a cluster, or print the RBAC rules they need",
   ],

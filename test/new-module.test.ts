@@ -76,6 +76,7 @@ describe("new module", () => {
         path: "public-web-3.2.1.tgz",
         values: "root",
         digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+        source: { repo, chart: "public-web", version: "3.2.1" },
       },
     });
     expect(read("010-web-app/values.yaml")).toBe("webAppEnabled: true\n");

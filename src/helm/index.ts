@@ -20,6 +20,7 @@ export {
   nameOf,
   type ObjectRef,
 } from "./manifest/manifest.ts";
+export { manifestDiff } from "./manifest/manifest-diff.ts";
 export { manifestFaults } from "./manifest/manifest-faults.ts";
 export { ownerOf } from "./ownership/outliving.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";

@@ -1,5 +1,6 @@
 export { ChartArchives } from "./chart/archives.ts";
-export { openChart } from "./chart/find-chart.ts";
+export { findChart, openChart, type PlacedChart } from "./chart/find-chart.ts";
+export { MODULE_FILE, readModuleFile, type ChartPlace, type ChartSource } from "./chart/module-file.ts";
 export { refuseName, splitEntryName } from "./entry-name.ts";
 export { layoutProblems } from "./lint-layout.ts";
 export { placesOf } from "./places.ts";

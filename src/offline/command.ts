@@ -4,13 +4,17 @@ import { UsageError, parseSettings } from "../config.ts";
 import type { Environment } from "../config.ts";
 import { runHookOffline } from "./try-hook.ts";
 import { lintDirs, rbacOf } from "./lint.ts";
+import { writeHook } from "./new/new-hook.ts";
 import { writeModule } from "./new/new-module.ts";
+import { upgradeChart } from "./new/upgrade-chart.ts";
+import type { Ask } from "./new/upgrade-chart.ts";
 import type { Printed } from "./surroundings.ts";
 
-const COMMANDS = { hook, lint, new: newModule };
+const COMMANDS = { hook, lint, new: newOne };
 
 /**
- * Runs `hook run`, `lint` or `new module`. Exit code 1 when the hook fails or lint finds something. Throws UsageError.
+ * Runs `hook run`, `lint`, `new module` or `new hook`. Exit code 1 when the hook fails or lint finds something. Throws
+ * UsageError.
  */
 export function runOffline(
   command: keyof typeof COMMANDS,
@@ -25,18 +29,18 @@ const HOOK_USAGE = "hook run PATH --context FILE [--values FILE] [--config-value
 
 async function hook(args: readonly string[], env: Environment): Promise<Printed> {
   const { settings, rest } = parseSettings(args, env, HOOK_FLAGS);
-  const { words, files } = split(rest);
+  const { words, flags } = split(rest);
   const [verb, path, extra] = words;
-  const context = files.get("--context");
+  const context = flags.get("--context");
   if (verb !== "run" || path === undefined || extra !== undefined || context === undefined)
     throw new UsageError([`usage: addon-operator ${HOOK_USAGE}`]);
-  const given = { path, context, values: files.get("--values"), configValues: files.get("--config-values") };
+  const given = { path, context, values: flags.get("--values"), configValues: flags.get("--config-values") };
   return runHookOffline(given, settings, env);
 }
 
-function split(rest: readonly string[]): { words: string[]; files: Map<string, string> } {
+function split(rest: readonly string[]): { words: string[]; flags: Map<string, string> } {
   const words: string[] = [];
-  const files = new Map<string, string>();
+  const flags = new Map<string, string>();
   const queue = [...rest];
   for (let arg = queue.shift(); arg !== undefined; arg = queue.shift()) {
     if (!arg.startsWith("--")) {
@@ -45,23 +49,33 @@ function split(rest: readonly string[]): { words: string[]; files: Map<string, s
     }
     const equals = arg.indexOf("=");
     const name = equals < 0 ? arg : arg.slice(0, equals);
-    const file = equals < 0 ? queue.shift() : arg.slice(equals + 1);
-    if (file === undefined || file === "") throw new UsageError([`${name}: needs a value`]);
-    files.set(name, file);
+    const value = equals < 0 ? queue.shift() : arg.slice(equals + 1);
+    if (value === undefined || value === "") throw new UsageError([`${name}: needs a value`]);
+    flags.set(name, value);
   }
-  return { words, files };
+  return { words, flags };
 }
 
 const CHART_FLAGS = ["--chart", "--version", "--repo"] as const;
-const NEW_USAGE =
-  "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL]";
+const HOOK_PARTS = ["--language", "--on-event", "--schedule"] as const;
+const NEW_USAGE = [
+  "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL]",
+  "new hook MODULE NAME [--language bash|python] [--on-event [GROUP/VERSION/]KIND | --schedule CRONTAB]",
+];
+
+async function newOne(args: readonly string[], env: Environment): Promise<Printed> {
+  const what = args.find((arg) => !arg.startsWith("-"));
+  if (what === "module") return newModule(args, env);
+  if (what === "hook") return newHook(args, env);
+  throw new UsageError(NEW_USAGE.map((usage) => `usage: addon-operator ${usage}`));
+}
 
 async function newModule(args: readonly string[], env: Environment): Promise<Printed> {
   const { settings, rest } = parseSettings(args, env, CHART_FLAGS);
-  const { words, files: flags } = split(rest);
-  const [what, name, extra] = words;
-  if (what !== "module" || name === undefined || extra !== undefined)
-    throw new UsageError([`usage: addon-operator ${NEW_USAGE}`]);
+  const { words, flags } = split(rest);
+  const [, name, extra] = words;
+  if (name === undefined || extra !== undefined)
+    throw new UsageError([`usage: addon-operator ${NEW_USAGE[0]}`]);
   const [chart, version, repo] = CHART_FLAGS.map((flag) => flags.get(flag));
   if (chart === undefined && (version ?? repo) !== undefined)
     throw new UsageError(["--version and --repo say where --chart comes from: name it"]);
@@ -72,10 +86,47 @@ async function newModule(args: readonly string[], env: Environment): Promise<Pri
   );
 }
 
+async function newHook(args: readonly string[], env: Environment): Promise<Printed> {
+  const { settings, rest } = parseSettings(args, env, HOOK_PARTS);
+  const { words, flags } = split(rest);
+  const [, module, name, extra] = words;
+  const [language = "bash", onEvent, schedule] = HOOK_PARTS.map((flag) => flags.get(flag));
+  if (module === undefined || name === undefined || extra !== undefined)
+    throw new UsageError([`usage: addon-operator ${NEW_USAGE[1]}`]);
+  if (language !== "bash" && language !== "python")
+    throw new UsageError([`--language: "${language}" is neither bash nor python`]);
+  return writeHook({ module, name, language, onEvent, schedule }, settings, env);
+}
+
+const UPGRADE_FLAGS = ["--chart", "--repo", "--version", "--values"] as const;
+const UPGRADE_USAGE =
+  "upgrade-chart NAME [--version VERSION] [--chart …] [--repo URL] [--values FILE] [--yes]";
+
+/** Runs `upgrade-chart`; `ask` shows what changes and asks whether it shall. Throws UsageError. */
+export async function runUpgrade(args: readonly string[], env: Environment, ask: Ask): Promise<Printed> {
+  const { settings, rest } = parseSettings(args, env, ["--yes", ...UPGRADE_FLAGS]);
+  const { words, flags } = split(rest.filter((arg) => arg !== "--yes"));
+  const [module, extra] = words;
+  if (module === undefined || extra !== undefined)
+    throw new UsageError([`usage: addon-operator ${UPGRADE_USAGE}`]);
+  const [chart, repo, version, values] = UPGRADE_FLAGS.map((flag) => flags.get(flag));
+  let shown = "";
+  const yes: Ask = (text) => {
+    shown = text;
+    return Promise.resolve(true);
+  };
+  const asking = rest.includes("--yes") ? yes : ask;
+  const printed = await upgradeChart(
+    { module, chart, repo, version, values },
+    { settings, env, ask: asking },
+  );
+  return { ...printed, text: `${shown}${printed.text}` };
+}
+
 async function lint(args: readonly string[], env: Environment): Promise<Printed> {
   const { settings, rest } = parseSettings(args, env, ["--rbac", "--values"]);
-  const { words, files } = split(rest.filter((arg) => arg !== "--rbac"));
+  const { words, flags } = split(rest.filter((arg) => arg !== "--rbac"));
   if (words.length === 0) throw new UsageError(["usage: addon-operator lint [--rbac] [--values FILE] DIR…"]);
-  const request = { dirs: words, values: files.get("--values") };
+  const request = { dirs: words, values: flags.get("--values") };
   return rest.includes("--rbac") ? rbacOf(request, settings, env) : lintDirs(request, settings, env);
 }

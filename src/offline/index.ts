@@ -1,2 +1,2 @@
-export { runOffline } from "./command.ts";
+export { runOffline, runUpgrade } from "./command.ts";
 export { scoped } from "./surroundings.ts";

@@ -70,13 +70,14 @@ test.each(startingWith("npm ", "node ", "docker "))("$page: $text", (line) => {
 });
 
 /** Offline commands are run in these tests, with every flag that is printed. */
-const OFFLINE =
-  text("test/main.test.ts") + text("test/lint-charts.test.ts") + text("test/new-module.test.ts");
+const OFFLINE = ["main", "lint-charts", "new-module", "new-hook", "upgrade-chart"]
+  .map((name) => text(`test/${name}.test.ts`))
+  .join("");
 
 /** Whether the program understands the words after its name. */
 function isUnderstood([name = "", ...rest]: readonly string[]): boolean {
   if (name === "--help" || name === "start") return parseSettings(rest, {}).rest.length === 0;
-  if (name === "lint" || name === "hook" || name === "new")
+  if (["lint", "hook", "new", "upgrade-chart"].includes(name))
     return rest.filter((word) => word.startsWith("--")).every((flag) => OFFLINE.includes(`"${flag}"`));
   return callOf(parseSettings([name, ...rest], {}, CLI_FLAGS).rest).path.startsWith("/");
 }

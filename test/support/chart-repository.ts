@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -8,6 +8,7 @@ import { create } from "tar";
 import { onTestFinished } from "vitest";
 
 import { toYaml } from "../../src/lib/index.ts";
+import type { Json } from "../../src/model/index.ts";
 
 /** Writes files below `dir`. */
 export function putFiles(dir: string, files: Readonly<Record<string, string>>): void {
@@ -17,27 +18,49 @@ export function putFiles(dir: string, files: Readonly<Record<string, string>>): 
   }
 }
 
+/** One version of a chart in a repository. */
+interface Published {
+  readonly name: string;
+  readonly version: string;
+  readonly files: Readonly<Record<string, string>>;
+}
+
 /** A chart repository on loopback with one chart, until the test ends; returns its URL. */
 export async function chartRepository(
-  { name, version }: { readonly name: string; readonly version: string },
+  chart: { readonly name: string; readonly version: string },
   files: Readonly<Record<string, string>>,
 ): Promise<string> {
+  const { url, close } = await repositoryOf([{ ...chart, files }]);
+  onTestFinished(close);
+  return url;
+}
+
+/** The same with several charts or versions, until it is closed. */
+export async function repositoryOf(
+  charts: readonly Published[],
+): Promise<{ url: string; close: () => Promise<void> }> {
   const dir = mkdtempSync(join(tmpdir(), "chart-repository-"));
-  onTestFinished(() => rmSync(dir, { recursive: true }));
-  putFiles(join(dir, name), files);
-  const archive = `${name}-${version}.tgz`;
-  create({ gzip: true, sync: true, file: join(dir, archive), cwd: dir }, [name]);
-  const digest = createHash("sha256")
-    .update(readFileSync(join(dir, archive)))
-    .digest("hex");
-  const entry = { apiVersion: "v2", name, version, urls: [archive], digest };
-  const index = toYaml({ apiVersion: "v1", entries: { [name]: [entry] } });
-  const server = createServer(({ url }, answer) => {
+  const entries: Record<string, Json[]> = {};
+  for (const { name, version, files } of charts) {
+    const archive = `${name}-${version}.tgz`;
+    const src = join(dir, "src", version);
+    putFiles(join(src, name), files);
+    create({ gzip: true, sync: true, file: join(dir, archive), cwd: src }, [name]);
+    const digest = createHash("sha256")
+      .update(readFileSync(join(dir, archive)))
+      .digest("hex");
+    (entries[name] ??= []).push({ apiVersion: "v2", name, version, urls: [archive], digest });
+  }
+  const index = toYaml({ apiVersion: "v1", entries });
+  const server = createServer(({ url = "" }, answer) => {
     if (url === "/index.yaml") answer.end(index);
-    else if (url === `/${archive}`) answer.end(readFileSync(join(dir, archive)));
+    else if (existsSync(join(dir, url))) answer.end(readFileSync(join(dir, url)));
     else answer.writeHead(404).end();
   });
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => new Promise<void>((done) => server.close(() => done())));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const close = (): Promise<void> => {
+    rmSync(dir, { recursive: true });
+    return new Promise((done) => server.close(() => done()));
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
 }

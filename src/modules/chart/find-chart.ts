@@ -67,6 +67,7 @@ function refused(dir: string, key: keyof ChartPlace, message: string): ProblemEr
   const remedies = {
     path: "name a chart's directory or .tgz in it",
     values: "",
+    source: "",
     digest: "get the chart again, or write this",
   };
   return new ProblemError([

@@ -16,6 +16,15 @@ export interface ChartPlace {
   readonly path: string;
   readonly values?: "root" | "section";
   readonly digest?: string;
+  readonly source?: ChartSource;
+}
+
+/** Where a chart was got. */
+export interface ChartSource {
+  /** URL of a chart repository; `chart` is a name in it. Without one, it is an `oci://` reference. */
+  readonly repo?: string;
+  readonly chart: string;
+  readonly version: string;
 }
 
 /** What a `module.yaml` says. */

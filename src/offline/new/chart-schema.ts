@@ -8,6 +8,11 @@ import { ProblemError, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 
+/** Where the schema stands in a module. */
+export const SCHEMA_FILE = "openapi/config-values.yaml";
+export const SCHEMA_LEFT =
+  "note: the chart's values.schema.json cannot be used before helm checks values with it\n";
+
 /** Keywords that hold schemas by name. */
 const NAMED: ReadonlySet<string> = new Set(["properties", "patternProperties", "definitions", "$defs"]);
 /** What the chart's own values answer for, and what only tells where the schema comes from. */

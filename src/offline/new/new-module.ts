@@ -6,20 +6,22 @@ import { dirname, join } from "node:path";
 import type { Environment, Settings } from "../../config.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
-import { openChart, refuseName, splitEntryName } from "../../modules/index.ts";
+import { refuseName, splitEntryName } from "../../modules/index.ts";
 import { archivesIn, lintDirs } from "../lint.ts";
 import { scoped } from "../surroundings.ts";
 import type { Printed } from "../surroundings.ts";
-import { schemaOfChart } from "./chart-schema.ts";
+import { SCHEMA_FILE, SCHEMA_LEFT, schemaOfChart } from "./chart-schema.ts";
+import { placeOfChart } from "./chart-place.ts";
+import { modulesDirsOf } from "./find-module.ts";
 import { getChart } from "./get-chart.ts";
-import type { ChartSource } from "./get-chart.ts";
+import type { WantedChart } from "./get-chart.ts";
 
 /** A module to write. */
 export interface NewModule {
   /** `NAME` or `NUMBER-NAME`. */
   readonly name: string;
   /** Undefined: a chart of its own to begin with. */
-  readonly chart: ChartSource | undefined;
+  readonly chart: WantedChart | undefined;
 }
 
 /**
@@ -31,7 +33,7 @@ export async function writeModule(
   settings: Settings,
   env: Environment,
 ): Promise<Printed> {
-  const modulesDir = settings.modulesDir?.split(":")[0] ?? "modules";
+  const [modulesDir] = modulesDirsOf(settings);
   mkdirSync(modulesDir, { recursive: true });
   const { dir, name } = placeOf(modulesDir, wanted);
   const draft = mkdtempSync(join(modulesDir, ".new-"));
@@ -67,27 +69,28 @@ function placeOf(modulesDir: string, wanted: string): { dir: string; name: strin
 
 function publicChart(
   dir: string,
-  source: ChartSource,
+  wanted: WantedChart,
   { settings, env }: { settings: Settings; env: Environment },
 ): Promise<string[]> {
   return scoped(async (scope) => {
-    const path = await getChart(source, dir, { settings, env });
-    const chart = await openChart(join(dir, path), archivesIn(settings, scope));
-    put(dir, "module.yaml", toYaml({ chart: { path, values: "root", digest: chart.digest() } }));
-    const schema = schemaOfChart(chart.dir);
-    if (schema !== undefined) put(dir, "openapi/config-values.yaml", schema);
-    const left = schema === undefined && existsSync(join(chart.dir, "values.schema.json"));
-    return left
-      ? ["note: the chart's values.schema.json cannot be used before helm checks values with it\n"]
-      : [];
+    const got = await getChart(wanted, dir, { settings, env });
+    const { chartDir, place } = await placeOfChart(dir, got, archivesIn(settings, scope));
+    put(dir, "module.yaml", toYaml({ chart: place }));
+    const schema = schemaOfChart(chartDir);
+    if (schema !== undefined) put(dir, SCHEMA_FILE, schema);
+    return schema === undefined && existsSync(join(chartDir, "values.schema.json")) ? [SCHEMA_LEFT] : [];
   });
 }
 
 function ownChart(dir: string, name: string): string[] {
+  put(dir, ".helmignore", NO_CHART);
   put(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
   put(dir, "templates/configmap.yaml", STARTER);
   return [];
 }
+
+/** What lies beside a chart of the module's own and is no part of it. */
+const NO_CHART = "/enabled\n/hooks/\n/module.yaml\n/openapi/\n/tests/\n";
 
 const STARTER = `apiVersion: v1
 kind: ConfigMap

@@ -1,0 +1,72 @@
+/** Says in `module.yaml` which chart lies beside it. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { canonicalJson, parseYaml, toYaml } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
+import type { JsonObject } from "../../model/index.ts";
+import { findChart, openChart } from "../../modules/index.ts";
+import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
+import type { GotChart } from "./get-chart.ts";
+
+/** A chart in a directory, and what `module.yaml` is to say of it. */
+export interface DescribedChart extends PlacedChart {
+  readonly place: { readonly path: string; readonly values: "root"; readonly digest: string } & JsonObject;
+  readonly name: string;
+  readonly version: string;
+}
+
+/** Reads a chart that came into `dir`. Throws ProblemError for what is none. */
+export async function placeOfChart(
+  dir: string,
+  { path, source }: GotChart,
+  archives: ChartArchives,
+): Promise<DescribedChart> {
+  const found = await findChart(dir, { path }, archives);
+  const { digest } = await openChart(join(dir, path), archives);
+  const { name, version } = nameAndVersion(found.chartDir);
+  const from = source === undefined ? {} : { source: { ...source, version } };
+  return { ...found, name, version, place: { path, values: "root", digest: digest(), ...from } };
+}
+
+/** What `Chart.yaml` says; blanks where it does not. */
+export function nameAndVersion(chartDir: string): { name: string; version: string } {
+  const file = join(chartDir, "Chart.yaml");
+  const { value } = parseYaml(readFileSync(file, "utf8"), file);
+  const said = isJsonObject(value) ? value : {};
+  const text = (key: string): string => {
+    const word = said[key];
+    return typeof word === "string" || typeof word === "number" ? String(word) : "";
+  };
+  return { name: text("name"), version: text("version") };
+}
+
+/**
+ * The text of a `module.yaml` with another `chart`: lines that stay keep their comments, where lines can be exchanged;
+ * otherwise it is written anew.
+ */
+export function withChart(text: string, value: JsonObject, chart: JsonObject): string {
+  const wanted = { ...value, chart };
+  const old = isJsonObject(value["chart"]) ? value["chart"] : {};
+  const lines = exchange(text, old, chart);
+  return meansSame(lines, wanted) ? lines : toYaml(wanted);
+}
+
+/** Puts new texts in place of old ones behind the keys that have them. */
+function exchange(text: string, old: JsonObject, now: JsonObject): string {
+  return Object.entries(now).reduce((lines, [key, value = null]) => {
+    const before = old[key];
+    if (isJsonObject(value) && isJsonObject(before)) return exchange(lines, before, value);
+    if (typeof value !== "string" || typeof before !== "string") return lines;
+    return lines.replace(`${key}: ${before}`, () => `${key}: ${value}`);
+  }, text);
+}
+
+function meansSame(text: string, wanted: JsonObject): boolean {
+  try {
+    return canonicalJson(parseYaml(text, "").value) === canonicalJson(wanted);
+  } catch {
+    return false;
+  }
+}
