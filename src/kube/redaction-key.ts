@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import type { KubeClient } from "./client/client.ts";
 import { SECRETS } from "./discovery/resources.ts";
 import { create, get } from "./client/verbs.ts";
-import { isAlreadyExists, isNotFound } from "./api-errors.ts";
+import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
 import type { Secret } from "./objects.ts";
@@ -13,7 +13,7 @@ import type { Secret } from "./objects.ts";
 const KEY_BYTES = 32;
 
 /** Where the key of an installation is, and how it is read and written. */
-export interface KeyPlace {
+interface KeyPlace {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly namespace: string;
@@ -57,56 +57,36 @@ export class RedactionKey {
 
   /** False if there is no Secret. */
   async #read(): Promise<boolean> {
-    try {
-      this.#take(await get<Secret>(this.#place.client, this.#target));
-      return true;
-    } catch (error) {
-      if (isNotFound(error)) return false;
-      throw error;
-    }
+    const { client, namespace, secret: name } = this.#place;
+    const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
+    if (found === undefined) return false;
+    const key = Buffer.from(found.data?.["key"] ?? "", "base64");
+    if (key.length < KEY_BYTES)
+      throw new Error(`its key has not ${KEY_BYTES} bytes: delete the Secret, and a new one is made`);
+    this.#use(key);
+    return true;
   }
 
   /** Another operator may have made it meanwhile: then that one counts. */
   async #create(): Promise<void> {
     const { client, namespace, secret } = this.#place;
     const key = randomBytes(KEY_BYTES);
-    const metadata = {
-      name: secret,
-      namespace,
-      labels: { "app.kubernetes.io/managed-by": "addon-operator" },
-    };
-    const body = {
-      apiVersion: "v1",
-      kind: "Secret",
-      metadata,
-      immutable: true,
-      data: { key: key.toString("base64") },
-    };
+    const labels = { "app.kubernetes.io/managed-by": "addon-operator" };
+    const metadata = { name: secret, namespace, labels };
+    const data = { key: key.toString("base64") };
+    const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true, data };
     try {
       await create(client, { resource: SECRETS, namespace }, { body });
+      this.#use(key);
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       await this.#read();
-      return;
     }
-    this.#use(key);
-  }
-
-  #take({ data }: Secret): void {
-    const key = Buffer.from(data?.["key"] ?? "", "base64");
-    if (key.length < KEY_BYTES)
-      throw new Error(`its key has not ${KEY_BYTES} bytes: delete the Secret, and a new one is made`);
-    this.#use(key);
   }
 
   #use(key: Uint8Array): void {
     useRedactionKey(key);
     this.#isKnown = true;
-  }
-
-  get #target(): { resource: typeof SECRETS; namespace: string; name: string } {
-    const { namespace, secret: name } = this.#place;
-    return { resource: SECRETS, namespace, name };
   }
 }
 

@@ -135,7 +135,11 @@ test("a Lease is held by one, given back, and shown by kubectl", async () => {
       name: "guard",
       identity,
       times: { durationMs: 4000, renewDeadlineMs: 3000, retryMs: 500 },
-      events: { onLost: (reason) => events.push(reason), onWaiting: (holder) => events.push(holder) },
+      events: {
+        onHeld: () => {},
+        onLost: (reason) => events.push(reason),
+        onWaiting: (holder) => events.push(holder),
+      },
     });
   };
   const one = contend("one");

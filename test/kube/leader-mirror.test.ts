@@ -4,8 +4,13 @@ import type { AddressInfo } from "node:net";
 import type { NetworkInterfaceInfo } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 
-import { formatAddress, parseAddress, reachableIp } from "../../src/kube/leader/address.ts";
-import { isOtherRevision, leaderMirror } from "../../src/kube/leader/leader-mirror.ts";
+import {
+  formatAddress,
+  isOtherRevision,
+  leaderMirror,
+  parseAddress,
+  reachableIp,
+} from "../../src/kube/leader/leader-mirror.ts";
 import { fake } from "../kube/fixture.ts";
 import { until } from "../support/until.ts";
 

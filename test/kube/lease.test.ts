@@ -88,21 +88,30 @@ async function lab(): Promise<{
   const { api, client, clock } = await fake();
   const events: string[] = [];
   const held: number[] = [];
-  const contend = (identity: Identity): Lease =>
-    new Lease({
+  const contend = (identity: Identity): Lease => {
+    let isHolder = false;
+    return new Lease({
       client,
       clock,
       identity,
       logger: silentLogger,
       namespace: "ops",
       name: "guard",
+      times: { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 },
       events: {
-        onAcquired: () => events.push(`${identity.name} acquired`),
-        onHeld: (ms) => held.push(ms),
-        onLost: (reason) => events.push(`${identity.name} lost: ${reason}`),
+        onHeld: (ms) => {
+          if (!isHolder) events.push(`${identity.name} acquired`);
+          isHolder = true;
+          held.push(ms);
+        },
+        onLost: (reason) => {
+          isHolder = false;
+          events.push(`${identity.name} lost: ${reason}`);
+        },
         onWaiting: (holder) => events.push(`${identity.name} waits for ${holder.split("/")[0] ?? ""}`),
       },
     });
+  };
   return { server: new LeaseServer(api), clock, events, held, api, lease: contend(me), contend };
 }
 

@@ -174,7 +174,8 @@ async function leaseStory(seed: number): Promise<void> {
       namespace: "ops",
       name: "lease",
       identity,
-      events: { onLost: () => {} },
+      times: { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 },
+      events: { onHeld: () => {}, onLost: () => {}, onWaiting: () => {} },
     });
   });
   for (const lease of leases) lease.acquire(stop.signal).catch(() => {});

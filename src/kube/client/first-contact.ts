@@ -5,7 +5,7 @@ import { ProblemError } from "../../model/index.ts";
 import type { KubeClient } from "./client.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
 
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 /**
  * Asks the server for its version. Throws one ProblemError that names the file of the credentials, the server's
@@ -13,7 +13,7 @@ const PATIENCE_MS = 10_000;
  */
 export async function firstContact(client: KubeClient, signal?: AbortSignal): Promise<void> {
   try {
-    await client.json({ path: "/version", timeoutMs: PATIENCE_MS, signal });
+    await client.json({ path: "/version", timeoutMs: TIMEOUT_MS, signal });
   } catch (error) {
     throw explain(error, client.origin);
   }

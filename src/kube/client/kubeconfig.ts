@@ -57,11 +57,8 @@ function loadInCluster(root: string): KubeConfig {
   const server = config.getCurrentCluster()?.server ?? "";
   if (!server.includes("undefined")) return config;
   const message = "a service account is mounted, but KUBERNETES_SERVICE_HOST or _PORT is not set";
-  throw problem({
-    file: ACCOUNT,
-    message,
-    remedy: "set both to the address of the API server, or use --kube-config",
-  });
+  const remedy = "set both to the address of the API server, or use --kube-config";
+  throw problem({ file: ACCOUNT, message, remedy });
 }
 
 function loadFiles(list: string): KubeConfig {
@@ -96,48 +93,28 @@ function loadFile(file: string): KubeConfig {
     config.loadFromFile(file);
     config.users = completeUsers(config.users, text, file);
   } catch (error) {
-    throw problem({
-      file,
-      message: `is not a kubeconfig: ${oneLine(error)}`,
-      remedy: "check it with `kubectl config view`",
-    });
+    const message = `is not a kubeconfig: ${oneLine(error)}`;
+    throw problem({ file, message, remedy: "check it with `kubectl config view`" });
   }
   return config;
 }
 
 function useContext(config: KubeConfig, file: string, wanted: string | undefined): void {
   const name = wanted ?? config.getCurrentContext();
-  const remedy = `use one of: ${
-    config
-      .getContexts()
-      .map((context) => context.name)
-      .join(", ") || "(the file has none)"
-  }`;
-  if (!name)
-    throw problem({
-      file,
-      key: "current-context",
-      message: "no context is chosen",
-      remedy: `--kube-context: ${remedy}`,
-    });
-  const context = config.getContextObject(name);
-  if (context === null)
-    throw problem({ file, key: `context ${name}`, message: "there is no such context", remedy });
-  config.setCurrentContext(name);
-  const cluster = config.getCurrentCluster();
-  if (cluster === null)
-    throw problem({
-      file,
-      key: `context ${name}`,
-      message: `names the cluster ${context.cluster}, which is not in the file`,
-    });
-  if (context.user && config.getCurrentUser() === null) {
-    throw problem({
-      file,
-      key: `context ${name}`,
-      message: `names the user ${context.user}, which is not in the file`,
-    });
+  const names = config.getContexts().map((context) => context.name);
+  const remedy = `use one of: ${names.join(", ") || "(the file has none)"}`;
+  if (!name) {
+    const message = "no context is chosen";
+    throw problem({ file, key: "current-context", message, remedy: `--kube-context: ${remedy}` });
   }
+  const key = `context ${name}`;
+  const context = config.getContextObject(name);
+  if (context === null) throw problem({ file, key, message: "there is no such context", remedy });
+  config.setCurrentContext(name);
+  const lacks = (what: string): ProblemError =>
+    problem({ file, key, message: `names the ${what}, which is not in the file` });
+  if (config.getCurrentCluster() === null) throw lacks(`cluster ${context.cluster}`);
+  if (context.user && config.getCurrentUser() === null) throw lacks(`user ${context.user}`);
   if (!context.user) withoutUser(config, name);
 }
 

@@ -12,11 +12,11 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** Sent as JSON, or as it is when it is a string. */
   readonly body?: unknown;
-  readonly contentType?: string;
+  readonly contentType?: string | undefined;
   readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
   /** Time for the whole call, retries included; for `stream` until the headers are there. Default 30 s. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 /** Whether a request may change what the server stores; an access review is a POST and changes nothing. */

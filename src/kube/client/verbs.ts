@@ -20,7 +20,7 @@ export interface Target extends ObjectPath {
 /** How a call is made. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Checked by the server, not stored. */
   readonly dryRun?: boolean;
   /** How the server validates a written body: `Strict` refuses unknown fields. */
@@ -85,46 +85,51 @@ export async function get<T = JsonObject>(
   return object;
 }
 
-/** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */
-export function create<T = JsonObject>(
-  client: KubeClient,
-  target: Target,
-  call: CallOptions & { readonly body: unknown },
-): Promise<T> {
-  return client.json<T>({ ...write("POST", call), path: pathOf(target.resource, target), body: call.body });
-}
-
-/** Replaces an object; a resourceVersion in `body` makes it conditional (409 when it moved). */
-export function replace<T = JsonObject>(
-  client: KubeClient,
-  target: Target,
-  call: CallOptions & { readonly body: unknown },
-): Promise<T> {
-  return client.json<T>({ ...write("PUT", call), path: pathOf(target.resource, target), body: call.body });
-}
-
-/** What a patch call takes. */
-export interface PatchCall extends CallOptions {
+/** How something is written. */
+interface WriteOptions extends CallOptions {
   readonly body: unknown;
 }
 
+/** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */
+export function create<T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions): Promise<T> {
+  return write<T>(client, target, { ...call, method: "POST" });
+}
+
+/** Replaces an object; a resourceVersion in `body` makes it conditional (409 when it moved). */
+export function replace<T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions): Promise<T> {
+  return write<T>(client, target, { ...call, method: "PUT" });
+}
+
 /** RFC 7396 merge patch; `metadata.resourceVersion` in `body` makes it conditional. */
-export function mergePatch<T = JsonObject>(client: KubeClient, target: Target, call: PatchCall): Promise<T> {
-  return patch<T>(client, target, { ...call, contentType: "application/merge-patch+json" });
+export function mergePatch<T = JsonObject>(
+  client: KubeClient,
+  target: Target,
+  call: WriteOptions,
+): Promise<T> {
+  return write<T>(client, target, { ...call, method: "PATCH", contentType: "application/merge-patch+json" });
 }
 
 /** RFC 6902 JSON patch. */
-export function jsonPatch<T = JsonObject>(client: KubeClient, target: Target, call: PatchCall): Promise<T> {
-  return patch<T>(client, target, { ...call, contentType: "application/json-patch+json" });
+export function jsonPatch<T = JsonObject>(
+  client: KubeClient,
+  target: Target,
+  call: WriteOptions,
+): Promise<T> {
+  return write<T>(client, target, { ...call, method: "PATCH", contentType: "application/json-patch+json" });
 }
 
 /** Server-side apply; with `force` fields of other managers are taken over, without it they are a conflict. */
 export function applyPatch<T = JsonObject>(
   client: KubeClient,
   target: Target,
-  call: PatchCall & { readonly force?: boolean },
+  call: WriteOptions & { readonly force?: boolean },
 ): Promise<T> {
-  return patch<T>(client, target, { ...call, contentType: "application/apply-patch+yaml" });
+  return write<T>(client, target, {
+    ...call,
+    method: "PATCH",
+    contentType: "application/apply-patch+yaml",
+    force: call.force ?? false,
+  });
 }
 
 /** Deletes one object; the answer is the object (still there, with finalizers) or a Status. */
@@ -148,31 +153,24 @@ export function remove<T = JsonObject>(
   });
 }
 
-function patch<T>(
+function write<T>(
   client: KubeClient,
   target: Target,
-  call: PatchCall & { readonly contentType: string; readonly force?: boolean },
+  call: WriteOptions & Pick<ApiRequest, "method" | "contentType"> & { readonly force?: boolean },
 ): Promise<T> {
-  const { query, ...rest } = write("PATCH", call);
-  const path = pathOf(target.resource, target);
-  // Only server-side apply knows `force`: with it other patches are refused.
-  const force = call.contentType === "application/apply-patch+yaml" ? (call.force ?? false) : undefined;
+  const { method = "POST", contentType, force, body } = call;
+  const { dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = call;
   return client.json<T>({
-    ...rest,
-    path,
-    body: call.body,
-    contentType: call.contentType,
-    query: { ...query, force },
+    ...common(call),
+    method,
+    path: pathOf(target.resource, target),
+    body,
+    contentType,
+    // Only server-side apply knows `force`: with it other patches are refused.
+    query: { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force },
   });
 }
 
-function write(method: "POST" | "PUT" | "PATCH", call: CallOptions): Omit<ApiRequest, "path"> {
-  const { dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = call;
-  const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined };
-  return { ...common(call), method, query };
-}
-
-function common(options: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {
-  const { signal, timeoutMs } = options;
-  return { signal, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+function common({ signal, timeoutMs }: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {
+  return { signal, timeoutMs };
 }

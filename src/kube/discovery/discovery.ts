@@ -5,10 +5,9 @@ import { systemClock } from "../../lib/index.ts";
 import type { Catalog, GroupVersion } from "./catalog.ts";
 import { catalogOf, find } from "./catalog.ts";
 import type { KubeClient } from "../client/client.ts";
-import type { AggregatedList } from "./discovery-aggregated.ts";
-import { AGGREGATED, readAggregated } from "./discovery-aggregated.ts";
 import type { CoreVersions, GroupList } from "../objects.ts";
-import { walk } from "./read-discovery.ts";
+import type { AggregatedList } from "./read-discovery.ts";
+import { AGGREGATED, readAggregated, walk } from "./read-discovery.ts";
 import type { Resource } from "./resources.ts";
 
 /** A kind that was not found is looked for again, but not more often than this. */

@@ -1,9 +1,79 @@
-/** Reads the API server's resources group by group, for servers without aggregated discovery. */
+/** Reads the answers of discovery: aggregated, or group by group from servers that do not know that. */
 
 import type { GroupVersion } from "./catalog.ts";
+import type { Resource } from "./resources.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { CoreVersions, GroupList } from "../objects.ts";
 import { inParallel } from "../parallel.ts";
+
+/** `Accept` of aggregated discovery; a server that does not know it answers in the old form. */
+export const AGGREGATED =
+  "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+  "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+
+/** The parts of APIGroupDiscoveryList that are used. */
+export interface AggregatedList {
+  readonly kind: "APIGroupDiscoveryList";
+  readonly items?: readonly AggregatedGroup[];
+}
+
+interface AggregatedGroup {
+  readonly metadata?: { readonly name?: string };
+  readonly versions?: readonly AggregatedVersion[];
+}
+
+interface AggregatedVersion {
+  readonly version: string;
+  readonly freshness?: string;
+  readonly resources?: readonly AggregatedResource[];
+}
+
+interface AggregatedResource {
+  readonly resource: string;
+  readonly responseKind?: KindName;
+  readonly scope: string;
+  readonly singularResource?: string;
+  readonly shortNames?: readonly string[];
+  readonly verbs?: readonly string[];
+  readonly subresources?: readonly { readonly responseKind?: KindName }[];
+}
+
+type KindName = { readonly kind?: string } | null;
+
+/** Group versions of an aggregated answer, in its order: the preferred version of a group comes first. */
+export function readAggregated(list: AggregatedList): GroupVersion[] {
+  return (list.items ?? []).flatMap((group) =>
+    (group.versions ?? []).map((version) => readVersion(group.metadata?.name ?? "", version)),
+  );
+}
+
+function readVersion(group: string, version: AggregatedVersion): GroupVersion {
+  const served = version.resources ?? [];
+  return {
+    group,
+    version: version.version,
+    // Entries that exist only as parents of subresources have no kind.
+    resources: served.flatMap((resource) => readResource({ group, version: version.version }, resource)),
+    otherKinds: served.flatMap((resource) => (resource.subresources ?? []).flatMap(kindOf)),
+    available: version.freshness !== "Stale",
+  };
+}
+
+function readResource(at: Named, resource: AggregatedResource): Resource[] {
+  return kindOf(resource).map((kind) => ({
+    ...at,
+    kind,
+    plural: resource.resource,
+    namespaced: resource.scope === "Namespaced",
+    verbs: resource.verbs ?? [],
+    singular: resource.singularResource || kind.toLowerCase(),
+    shortNames: resource.shortNames ?? [],
+  }));
+}
+
+function kindOf(of: { readonly responseKind?: KindName }): string[] {
+  return of.responseKind?.kind ? [of.responseKind.kind] : [];
+}
 
 /** What is used of an APIResourceList; aggregated API servers leave out empty lists. */
 interface ResourceList {
@@ -17,10 +87,7 @@ interface ResourceList {
   }[];
 }
 
-interface Named {
-  readonly group: string;
-  readonly version: string;
-}
+type Named = Pick<Resource, "group" | "version">;
 
 const PARALLEL = 8;
 
@@ -56,9 +123,9 @@ function readList({ group, version }: Named, list: ResourceList): GroupVersion {
     version,
     resources: served
       .filter(({ name }) => !isSub(name))
-      .map(({ name, kind, namespaced, singularName, shortNames = [], verbs = [] }) => {
+      .map(({ name: plural, kind, namespaced, singularName, shortNames = [], verbs = [] }) => {
         const singular = singularName || kind.toLowerCase();
-        return { group, version, plural: name, kind, namespaced, singular, shortNames, verbs };
+        return { group, version, plural, kind, namespaced, singular, shortNames, verbs };
       }),
     otherKinds: served.filter(({ name }) => isSub(name)).map(({ kind }) => kind),
     available: true,

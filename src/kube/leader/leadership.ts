@@ -10,8 +10,7 @@ import type { KubeClient } from "../client/client.ts";
 import { createLogger, oneLine, wakeful } from "../../lib/index.ts";
 import type { Clock, LogSink, Logger } from "../../lib/index.ts";
 import { startOnlyWhile, watchdog } from "../../process/index.ts";
-import { formatAddress, reachableIp } from "./address.ts";
-import { ADDRESS_ANNOTATION, leaderMirror } from "./leader-mirror.ts";
+import { ADDRESS_ANNOTATION, formatAddress, leaderMirror, reachableIp } from "./leader-mirror.ts";
 import type { Readiness } from "./leader-mirror.ts";
 
 interface LeadershipOptions {

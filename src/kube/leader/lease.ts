@@ -13,36 +13,31 @@ import { create, get, replace } from "../client/verbs.ts";
 
 /** What a Lease reports to its owner. */
 interface LeaseEvents {
-  readonly onAcquired?: () => void;
   /** Held for `ms` from now on, and lost then unless this is called again. */
-  readonly onHeld?: (ms: number) => void;
+  readonly onHeld: (ms: number) => void;
   /** Another process may hold it from `--lease-duration` on: end what must not run twice. Once per acquisition. */
   readonly onLost: (reason: string) => void;
   /** Somebody else holds it; once for each holder. */
-  readonly onWaiting?: (holder: string) => void;
+  readonly onWaiting: (holder: string) => void;
 }
 
 /** Times in milliseconds (`--lease-duration`, `--lease-renew-deadline`, `--lease-retry-period`). */
-export interface LeaseTimes {
+interface LeaseTimes {
   readonly durationMs: number;
   readonly renewDeadlineMs: number;
   readonly retryMs: number;
 }
 
-/** Settings of a {@link Lease}. */
-export interface LeaseOptions {
+interface LeaseOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly namespace: string;
   readonly name: string;
   readonly identity: Identity;
-  readonly times?: LeaseTimes;
+  readonly times: LeaseTimes;
   readonly events: LeaseEvents;
 }
-
-/** The defaults of `--lease-duration`, `--lease-renew-deadline` and `--lease-retry-period`. */
-const LEASE_TIMES: LeaseTimes = { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 };
 
 /** A waiting process looks this often, so a lease that was released is taken within two seconds. */
 const LOOK_MS = 1500;
@@ -60,7 +55,6 @@ type Attempt = { readonly held: true } | { readonly held: false; readonly waitMs
  */
 export class Lease {
   readonly #options: LeaseOptions;
-  readonly #times: LeaseTimes;
   readonly #holder: string;
   readonly #observed = new ObservedLease();
   #object: LeaseObject | undefined;
@@ -72,7 +66,6 @@ export class Lease {
 
   constructor(options: LeaseOptions) {
     this.#options = options;
-    this.#times = options.times ?? LEASE_TIMES;
     this.#holder = formatIdentity(options.identity);
   }
 
@@ -89,9 +82,9 @@ export class Lease {
     for (;;) {
       signal?.throwIfAborted();
       const started = this.#options.clock.monotonic();
-      const step = await this.#tryAcquire(signal);
-      if (step.held) return this.#begin(started);
-      await sleep(this.#options.clock, step.waitMs, signal);
+      const attempt = await this.#tryAcquire(signal);
+      if (attempt.held) return this.#begin(started);
+      await sleep(this.#options.clock, attempt.waitMs, signal);
     }
   }
 
@@ -123,7 +116,7 @@ export class Lease {
   }
 
   async #tryAcquire(signal: AbortSignal | undefined): Promise<Attempt> {
-    const limits = { signal, timeoutMs: this.#times.retryMs };
+    const limits = { signal, timeoutMs: this.#options.times.retryMs };
     try {
       const found = await this.#read(limits);
       const waitMs = this.#waitFor(found);
@@ -139,7 +132,7 @@ export class Lease {
         lease: this.#options.name,
         error: oneLine(error),
       });
-      return { held: false, waitMs: this.#times.retryMs };
+      return { held: false, waitMs: this.#options.times.retryMs };
     }
   }
 
@@ -150,13 +143,13 @@ export class Lease {
     if (holder === "" || holder === this.#holder || isGone(holder, this.#options.identity)) return 0;
     const remainingMs = this.#observed.remainingMs(spec, this.#options.clock.monotonic());
     if (remainingMs > 0) this.#tellWaiting(holder);
-    return Math.min(remainingMs, LOOK_MS, this.#times.retryMs);
+    return Math.min(remainingMs, LOOK_MS, this.#options.times.retryMs);
   }
 
   #tellWaiting(holder: string): void {
     if (this.#waitingFor === holder) return;
     this.#waitingFor = holder;
-    this.#options.events.onWaiting?.(holder);
+    this.#options.events.onWaiting(holder);
   }
 
   #begin(started: number): void {
@@ -165,22 +158,21 @@ export class Lease {
     this.#waitingFor = undefined;
     this.#extend(started);
     this.#renewing = this.#renewLoop(term.signal);
-    this.#options.events.onAcquired?.();
   }
 
   /** Counts the deadline from when the successful request was sent: the server's view can only be later. */
   #extend(sentAt: number): void {
     this.#deadline?.cancel();
     const { clock, events } = this.#options;
-    this.#heldUntil = sentAt + this.#times.renewDeadlineMs;
-    const reason = `it could not be renewed for ${this.#times.renewDeadlineMs / 1000} s`;
+    this.#heldUntil = sentAt + this.#options.times.renewDeadlineMs;
+    const reason = `it could not be renewed for ${this.#options.times.renewDeadlineMs / 1000} s`;
     const leftMs = this.#heldUntil - clock.monotonic();
     this.#deadline = clock.setTimer(leftMs, () => this.#lose(reason));
-    events.onHeld?.(leftMs);
+    events.onHeld(leftMs);
   }
 
   async #renewLoop(signal: AbortSignal): Promise<void> {
-    let pauseMs = this.#times.retryMs;
+    let pauseMs = this.#options.times.retryMs;
     for (;;) {
       await sleep(this.#options.clock, pauseMs, signal);
       if (signal.aborted) return;
@@ -188,10 +180,10 @@ export class Lease {
       try {
         await this.#renew(signal);
         if (!signal.aborted) this.#extend(sentAt);
-        pauseMs = this.#times.retryMs;
+        pauseMs = this.#options.times.retryMs;
       } catch (error) {
         if (signal.aborted) return;
-        pauseMs = Math.min(this.#times.retryMs, AFTER_FAILURE_MS);
+        pauseMs = Math.min(this.#options.times.retryMs, AFTER_FAILURE_MS);
         const { name, logger } = this.#options;
         logger.warn("The lease was not renewed; trying again", { lease: name, error: oneLine(error) });
       }
@@ -199,7 +191,7 @@ export class Lease {
   }
 
   async #renew(signal: AbortSignal): Promise<void> {
-    const limits = { signal, timeoutMs: this.#times.retryMs / 2 };
+    const limits = { signal, timeoutMs: this.#options.times.retryMs / 2 };
     try {
       await this.#write((object) => this.#mySpec(object), limits);
     } catch (error) {
@@ -233,7 +225,7 @@ export class Lease {
   #mySpec(object: LeaseObject | undefined): LeaseSpec {
     return heldSpec(this.#holder, object?.spec, {
       now: this.#options.clock.now(),
-      durationMs: this.#times.durationMs,
+      durationMs: this.#options.times.durationMs,
     });
   }
 
