@@ -13,7 +13,7 @@ import { brakeOf, decideAll, explainBrake, guardOf, isWanted, leaving, moduleFac
 import type { ModuleFacts, Removal, ScriptAnswer } from "../plan/index.ts";
 import { State, problemOf } from "../state/index.ts";
 import { checkSchemas, helmInput, scriptOf } from "../tasks/index.ts";
-import { ConfigMapSource, overlayInForce } from "../triggers/index.ts";
+import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
 
 /** What would happen to one module, or to a release without one. */
 type Fate =
@@ -99,7 +99,7 @@ async function record(
   state.recordTree(tree);
   if (running !== undefined) lend(running, state);
   const home = { client, hub, logger, namespace, overlay };
-  const source = new ConfigMapSource({
+  const config = new FollowedConfig({
     ...home,
     overlay: await overlayInForce(home, home.overlay),
     state,
@@ -107,8 +107,8 @@ async function record(
     name: settings.configMap,
     onTrouble: () => {},
   });
-  const configFound = await source.refresh();
-  source.close();
+  const configFound = await config.refresh();
+  config.close();
   return { state, tree, configFound };
 }
 

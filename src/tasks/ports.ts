@@ -16,7 +16,7 @@ import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { Decision, ReleaseView, State } from "../state/index.ts";
-import type { ConfigMapSource } from "../triggers/index.ts";
+import type { FollowedConfig } from "../triggers/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
 type WatchesPort = Pick<
@@ -74,7 +74,7 @@ export interface Ports {
   /** What makes hooks run beside tasks and watches. */
   readonly sources: Pick<Source, "enable" | "disable">;
   readonly releases: ReleasesPort;
-  readonly config: Pick<ConfigMapSource, "write" | "judgeAgain">;
+  readonly config: Pick<FollowedConfig, "write" | "judgeAgain">;
   readonly recorder: Recorder;
   /** Runs the process of a hook and reads what it leaves; never throws, applies nothing. */
   readonly runHook: (run: HookRunInput) => Promise<HookRunResult>;

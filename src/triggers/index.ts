@@ -1,5 +1,5 @@
-export * from "./config/config-map-source.ts";
+export * from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
 export * from "./releases/healing.ts";
 export { overlayInForce } from "./config/overlay-move.ts";
-export type { ReleaseObject } from "./releases/release-object.ts";
+export type { ReleaseObject } from "./releases/kind-watches.ts";

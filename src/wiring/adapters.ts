@@ -16,7 +16,7 @@ import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { Happening } from "../status/index.ts";
 import { helmInput } from "../tasks/index.ts";
-import type { ConfigMapSource, Healing } from "../triggers/index.ts";
+import type { FollowedConfig, Healing } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../preview/index.ts";
@@ -28,7 +28,7 @@ export interface AdapterParts {
   readonly metrics: Metrics;
   readonly hookMetrics: HookMetrics;
   readonly releases: Releases;
-  readonly config: ConfigMapSource;
+  readonly config: FollowedConfig;
   readonly bindings: KubeBindings;
   /** The answer of a follower to /readyz. */
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;

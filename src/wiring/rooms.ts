@@ -16,7 +16,7 @@ import { State } from "../state/index.ts";
 import type { Happening } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
-import { ConfigMapSource, FollowedReleases } from "../triggers/index.ts";
+import { FollowedConfig, FollowedReleases } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { makePorts } from "./make-ports.ts";
@@ -37,7 +37,7 @@ export class Rooms {
   readonly engine: Engine;
   readonly metrics: Metrics;
   readonly leadership: Leadership;
-  readonly config: ConfigMapSource;
+  readonly config: FollowedConfig;
   readonly releases: Releases;
   readonly ports: Ports;
   readonly adapters: Adapters;
@@ -123,8 +123,8 @@ export class Rooms {
     });
   }
 
-  #makeConfig(): ConfigMapSource {
-    const config = new ConfigMapSource({
+  #makeConfig(): FollowedConfig {
+    const config = new FollowedConfig({
       ...this.#base,
       state: this.state,
       name: this.#base.settings.configMap,

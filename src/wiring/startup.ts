@@ -7,7 +7,7 @@ import { startsAsMeant } from "../process/index.ts";
 import type { State } from "../state/index.ts";
 import { checkSchemas, loadHooks } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
-import type { ConfigMapSource } from "../triggers/index.ts";
+import type { FollowedConfig } from "../triggers/index.ts";
 import type { Base } from "./base.ts";
 
 /**
@@ -34,16 +34,16 @@ export async function warmUp(base: Base, ports: Ports): Promise<void> {
 }
 
 /** Reads the ConfigMap; invalid content is refused, a missing one is made at a first start only. */
-export async function loadConfig(state: State, source: ConfigMapSource, ports: Ports): Promise<void> {
-  await source.moveOverlay();
-  const found = await source.refresh();
+export async function loadConfig(state: State, config: FollowedConfig, ports: Ports): Promise<void> {
+  await config.moveOverlay();
+  const found = await config.refresh();
   if (!found && ports.releases.anyOurs()) {
     // In this order: a start that waits goes on as soon as the ConfigMap is not missing.
-    source.missingAtStart();
+    config.missingAtStart();
     state.record({ boot: "waiting" });
     return;
   }
-  if (!found) await source.createEmpty();
+  if (!found) await config.createEmpty();
   if (state.view.config.condition === "invalid") refuse(state.view.config.problems);
 }
 

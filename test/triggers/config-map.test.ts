@@ -14,7 +14,7 @@ import type { Hook } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
 import { judgePatches } from "../../src/tasks/hook/patches.ts";
 import type { HookOutput } from "../../src/hooks/index.ts";
-import { ConfigMapSource } from "../../src/triggers/index.ts";
+import { FollowedConfig } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
@@ -30,7 +30,7 @@ const failure = (status: number, reason: string) => new ApiError({ status, reaso
 type Between = (lab: Lab, request: ApiRequest, answer: () => Stored) => Stored | Promise<Stored>;
 type Lab = ReturnType<typeof world>;
 
-/** A server with two ConfigMaps, and what a source does to them; `before` may change them before a request is answered. */
+/** A server with two ConfigMaps, and what an operator does to them; `before` may change them before a request is answered. */
 function world(
   data: Record<string, string>,
   before: (request: ApiRequest) => void = () => {},
@@ -85,7 +85,7 @@ function world(
   const logged: LoggedLine[] = [];
   const base = { client, hub, state, clock, logger: keepLog(logged), namespace: "ops", onTrouble: () => {} };
   const overlay = more.overlay === undefined ? undefined : ({ kind: "ConfigMap", name: "over" } as const);
-  const source = new ConfigMapSource({ ...base, name: "cm", overlay });
+  const followed = new FollowedConfig({ ...base, name: "cm", overlay });
   const tell = (object: Stored, name = "cm"): void =>
     consumers.get(name)?.applied(object as unknown as WatchedObject) as void;
   /** Deletes it; the watch learns of it with the call of the result. */
@@ -95,7 +95,7 @@ function world(
     return () => consumers.get(name)?.deleted(gone as unknown as WatchedObject, true) as void;
   };
   const lab = {
-    source,
+    followed,
     state,
     put,
     patches,
@@ -120,9 +120,9 @@ describe("what hooks write", () => {
     const key = fc.stringMatching(/^[a-z][a-zA-Z0-9]{0,8}$/).filter((name) => name !== "global");
     await fc.assert(
       fc.asyncProperty(fc.dictionary(key, fc.string()), fc.string(), async (others, value) => {
-        const { source, patches, stored } = world({ ...others, global: "a: 1 # kept by people\n" });
-        await source.refresh();
-        await source.write("global", add(value));
+        const { followed, patches, stored } = world({ ...others, global: "a: 1 # kept by people\n" });
+        await followed.refresh();
+        await followed.write("global", add(value));
         expect(patches.map(({ body }) => Object.keys((body as Stored).data))).toEqual([["global"]]);
         const { global, ...rest } = stored().data;
         expect(rest).toEqual(others);
@@ -139,28 +139,28 @@ describe("what hooks write", () => {
       isFirst = false;
       lab.put({ global: "a: 2", other: "x" });
     });
-    await lab.source.write("global", add("h"));
+    await lab.followed.write("global", add("h"));
     expect(lab.patches).toHaveLength(2);
     expect(lab.stored().data).toEqual({ global: "a: 2\nhook: h\n", other: "x" });
   });
 
   it("never makes a ConfigMap that is missing", async () => {
-    const { source, patches } = world({}, () => {
+    const { followed, patches } = world({}, () => {
       throw failure(404, "NotFound");
     });
-    await expect(source.write("global", add("h"))).rejects.toThrow(/ConfigMapMissing/);
+    await expect(followed.write("global", add("h"))).rejects.toThrow(/ConfigMapMissing/);
     expect(patches).toEqual([]);
   });
 });
 
 describe("what a watch tells", () => {
   it("is ignored where it is older than what was read meanwhile", async () => {
-    const { source, state, put, tell, stored } = world({ global: "a: 1" });
+    const { followed, state, put, tell, stored } = world({ global: "a: 1" });
     const old = stored();
-    await source.refresh();
-    await source.watch();
+    await followed.refresh();
+    await followed.watch();
     put({ global: "a: 2" });
-    await source.refresh();
+    await followed.refresh();
     tell(old);
     await Promise.resolve();
     expect(state.values.config?.global).toEqual({ a: 2 });
@@ -177,8 +177,8 @@ describe("what a hook wrote comes into force once", () => {
     data: Record<string, string> = { global: "{list: [a], old: 1}" },
   ): Promise<Lab> => {
     const lab = world(data, undefined, { between });
-    await lab.source.refresh();
-    await lab.source.watch();
+    await lab.followed.refresh();
+    await lab.followed.watch();
     return lab;
   };
   const inForce = async (lab: Lab): Promise<unknown> => {
@@ -194,10 +194,10 @@ describe("what a hook wrote comes into force once", () => {
       return after;
     });
     lab.state.coverConfig();
-    await lab.source.write("global", append);
+    await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
     expect(lab.state.coversConfig()).toBe(true);
-    await lab.source.write("global", [{ op: "remove", path: "/global/old" }]);
+    await lab.followed.write("global", [{ op: "remove", path: "/global/old" }]);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"] });
     expect(lab.stored().data).toEqual({ global: "list:\n  - a\n  - b\n" });
   });
@@ -211,7 +211,7 @@ describe("what a hook wrote comes into force once", () => {
       return after;
     });
     lab.state.coverConfig();
-    await lab.source.write("global", append);
+    await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["z"] });
     expect(lab.state.coversConfig()).toBe(false);
   });
@@ -220,7 +220,7 @@ describe("what a hook wrote comes into force once", () => {
     const lab = await start((_lab, _request, answer) => answer());
     lab.state.coverConfig();
     lab.put({ global: "{list: [x]}" });
-    await lab.source.write("global", append);
+    await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["x", "b"] });
     expect(lab.state.coversConfig()).toBe(false);
   });
@@ -232,7 +232,7 @@ describe("what a hook wrote comes into force once", () => {
         answer();
         throw new ConnectionError(code, "no answer");
       });
-      await lab.source.write("global", append);
+      await lab.followed.write("global", append);
       expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
     },
   );
@@ -242,7 +242,7 @@ describe("what a hook wrote comes into force once", () => {
       answer();
       return answer();
     });
-    await lab.source.write("global", append);
+    await lab.followed.write("global", append);
     expect(lab.stored().data["global"]).toBe("list:\n  - a\n  - b\nold: 1\n");
     expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
   });
@@ -251,7 +251,7 @@ describe("what a hook wrote comes into force once", () => {
     const lab = await start(() => {
       throw new ConnectionError("ETIMEDOUT", "no answer");
     });
-    await expect(lab.source.write("global", append)).rejects.toThrow("no answer");
+    await expect(lab.followed.write("global", append)).rejects.toThrow("no answer");
     expect(await inForce(lab)).toEqual({ list: ["a"], old: 1 });
   });
 
@@ -266,7 +266,7 @@ describe("what a hook wrote comes into force once", () => {
     lab.tell(lab.put({ global: "{list: [r], port: none}" }));
     await lab.clock.advance(100);
     expect(lab.state.view.config.condition).toBe("invalid");
-    await lab.source.write("global", append);
+    await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
     expect(lab.stored().data["global"]).toBe("list:\n  - r\n  - b\nport: none\n");
     lab.tell(lab.put({ global: "{list: [r, b], port: 1}" }));
@@ -279,13 +279,13 @@ describe("an overlay", () => {
     "that was deleted is written again whole; the watch tells %s",
     async (when) => {
       const lab = world({}, undefined, { overlay: { global: "{kept: 1}", other: "{}" } });
-      await lab.source.refresh();
-      await lab.source.watch();
+      await lab.followed.refresh();
+      await lab.followed.watch();
       const tellGone = lab.lose("over");
-      if (when === "later") await lab.source.write("global", add("h"));
+      if (when === "later") await lab.followed.write("global", add("h"));
       tellGone();
       await settle();
-      await lab.source.write("global", add("h"));
+      await lab.followed.write("global", add("h"));
       await lab.clock.advance(10_000);
       expect(lab.stored("over").data).toEqual({ global: "kept: 1\nhook: h\n", other: "{}" });
       expect(lab.state.values.configSection("global")).toEqual({ kept: 1, hook: "h" });
@@ -296,20 +296,20 @@ describe("an overlay", () => {
     const refused = ({ method }: ApiRequest): void => {
       if (method === "POST") throw failure(403, "Forbidden");
     };
-    const { source, lose, clock, logged } = world({}, refused, { overlay: { global: "{kept: 1}" } });
-    await source.refresh();
-    await source.watch();
+    const { followed, lose, clock, logged } = world({}, refused, { overlay: { global: "{kept: 1}" } });
+    await followed.refresh();
+    await followed.watch();
     lose("over")();
     await settle();
     expect(logged.map(([, text]) => text)).toContain("The overlay cannot be written");
-    source.close();
+    followed.close();
     expect(clock.timers).toBe(0);
   });
 
   it("is judged as it will be: a patch over a key that it has already", async () => {
     const lab = world({}, undefined, { overlay: { global: "{port: 80}" } });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
-    await lab.source.refresh();
+    await lab.followed.refresh();
     const hook = { module: undefined } as unknown as Hook;
     const output = (value: unknown): HookOutput => ({
       configPatchText: JSON.stringify({ op: "add", path: "/global/port", value }),
@@ -326,28 +326,28 @@ describe("an overlay", () => {
   it("is judged again over what somebody wrote meanwhile", async () => {
     const lab = world({}, undefined, { overlay: {} });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
-    await lab.source.refresh();
+    await lab.followed.refresh();
     lab.put({ global: "{extra: true}" }, "cm");
     lab.put({ global: "{port: 1}" }, "over");
     await expect(
-      lab.source.write("global", [{ op: "add", path: "/global/port", value: "none" }]),
+      lab.followed.write("global", [{ op: "add", path: "/global/port", value: "none" }]),
     ).rejects.toThrow(/makes global invalid/);
     expect(lab.patches).toEqual([]);
   });
 });
 
 test("a key that matches no module is warned of, once, and in the state with the key that was meant", async () => {
-  const { source, state, logged } = world({ gobal: "a: 1", old: "a: 1" });
-  await source.refresh();
-  await source.refresh();
+  const { followed, state, logged } = world({ gobal: "a: 1", old: "a: 1" });
+  await followed.refresh();
+  await followed.refresh();
   const keys = ["gobal (did you mean global?)", "old"];
   expect(logged).toEqual([["warn", "ConfigMap keys match no module", { keys }]]);
   expect(state.view.config.unknownKeys).toEqual(keys);
 });
 
 test("a key that stands twice is warned of, once", async () => {
-  const { source, logged } = world({ global: "a: 1\na: 2\n" });
-  await source.refresh();
-  await source.refresh();
+  const { followed, logged } = world({ global: "a: 1\na: 2\n" });
+  await followed.refresh();
+  await followed.refresh();
   expect(logged).toEqual([["warn", expect.stringContaining("global"), undefined]]);
 });

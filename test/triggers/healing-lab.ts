@@ -58,7 +58,7 @@ export function healingLab() {
       return Promise.resolve(kinds.get(kind));
     },
     exists: (_resource, { name }) => answer(name),
-    isSettled: (module) => !busy.has(module),
+    mayReport: (module) => !busy.has(module),
     onAbsent: (module, absent) =>
       void told.push(
         `${module}: ${absent.map(({ name, existed }) => (existed ? name : `${name}!`)).join(" ")}`,

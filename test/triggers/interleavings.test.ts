@@ -4,7 +4,7 @@ import { Lease, WatchHub } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
-import { ConfigMapSource } from "../../src/triggers/index.ts";
+import { FollowedConfig } from "../../src/triggers/index.ts";
 import { parseConfigMap, withOverlay } from "../../src/values/index.ts";
 import type { PatchOperation } from "../../src/values/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
@@ -20,13 +20,13 @@ const OVER = "/api/v1/namespaces/ops/configmaps/over";
 
 type Content = JsonObject & { readonly list?: readonly string[] };
 
-/** Hooks that write, people who edit, and the source between them and a server whose network keeps no order. */
+/** Hooks that write, people who edit, and the operator between them and a server whose network keeps no order. */
 class ConfigStory {
   readonly roll: () => number;
   readonly clock = new ManualClock(0);
   readonly api: RestlessApi;
   readonly state = new State({ clock: this.clock });
-  readonly source: ConfigMapSource;
+  readonly followed: FollowedConfig;
   readonly isOverlaid: boolean;
   /** What hooks were told to be saved. */
   readonly saved: string[] = [];
@@ -42,7 +42,7 @@ class ConfigStory {
     this.isOverlaid = this.roll() < 0.4;
     const { clock, state, api } = this;
     const { client } = api;
-    this.source = new ConfigMapSource({
+    this.followed = new FollowedConfig({
       client,
       hub: new WatchHub({ client, clock, logger: silentLogger, random: this.roll }),
       state,
@@ -58,7 +58,7 @@ class ConfigStory {
   async begin(): Promise<void> {
     this.api.put(CM, { data: { global: "{list: []}" } });
     if (this.isOverlaid) this.api.put(OVER, { data: { global: "{kept: 1}" } });
-    const started = this.source.refresh().then(() => this.source.watch());
+    const started = this.followed.refresh().then(() => this.followed.watch());
     await this.api.rest();
     await started;
     this.state.coverConfig();
@@ -78,7 +78,7 @@ class ConfigStory {
       ...gone,
     ];
     this.#running += 1;
-    this.source
+    this.followed
       .write("global", operations)
       .then(
         () => {
@@ -156,7 +156,7 @@ async function configStory(seed: number): Promise<void> {
   expect(list).toEqual(expect.arrayContaining(story.saved));
   expect(story.state.values.configSection("global")).toEqual(story.onServer());
   expect(story.state.view.config.condition).toBe("ok");
-  story.source.close();
+  story.followed.close();
 }
 
 /** Three operators, one Lease. */

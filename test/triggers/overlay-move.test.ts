@@ -5,7 +5,7 @@ import type { ApiRequest, KubeClient, WatchHub } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Overlay } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
-import { ConfigMapSource, overlayInForce } from "../../src/triggers/index.ts";
+import { FollowedConfig, overlayInForce } from "../../src/triggers/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 // docs/VALUES.md: an overlay ConfigMap is moved into the Secret of its name.
@@ -83,13 +83,13 @@ class Server {
     return structuredClone(after);
   }
 
-  source(overlay: Overlay = SECRET): { source: ConfigMapSource; state: State } {
+  followed(overlay: Overlay = SECRET): { followed: FollowedConfig; state: State } {
     const clock = new ManualClock(0);
     const state = new State({ clock });
     const { client } = this;
     const hub = {} as WatchHub;
     const more = { clock, state, name: "state-of-people", onTrouble: () => {} };
-    const source = new ConfigMapSource({
+    const followed = new FollowedConfig({
       client,
       hub,
       logger: silentLogger,
@@ -97,7 +97,7 @@ class Server {
       overlay,
       ...more,
     });
-    return { source, state };
+    return { followed, state };
   }
 }
 
@@ -105,18 +105,18 @@ describe("moving the overlay", () => {
   it("leaves the same content, in the Secret alone", async () => {
     const server = new Server();
     server.put("configmaps", { app: "password: ä\n", global: "a: 1\n" }, OURS);
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     expect(plain(server.objects.get("secrets")?.data)).toEqual({ app: "password: ä\n", global: "a: 1\n" });
     expect(server.objects.has("configmaps")).toBe(false);
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     expect(server.writes).toEqual(["POST secrets", "DELETE configmaps"]);
   });
 
   it("does nothing without one, and for an overlay that stays a ConfigMap", async () => {
     const server = new Server();
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     server.put("configmaps", { app: "a: 1" }, OURS);
-    await server.source({ kind: "ConfigMap", name: "state" }).source.moveOverlay();
+    await server.followed({ kind: "ConfigMap", name: "state" }).followed.moveOverlay();
     expect(server.writes).toEqual([]);
   });
 
@@ -125,10 +125,10 @@ describe("moving the overlay", () => {
     const server = new Server();
     server.put("configmaps", { app: "a: 1\n" }, OURS);
     server.fault = { at, done, error: failure(500, "InternalError") };
-    await expect(server.source().source.moveOverlay()).rejects.toThrow(/InternalError/);
+    await expect(server.followed().followed.moveOverlay()).rejects.toThrow(/InternalError/);
     expect([...server.objects.keys()]).not.toEqual([]);
     server.fault = undefined;
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     expect(plain(server.objects.get("secrets")?.data)).toEqual({ app: "a: 1\n" });
     expect(server.objects.has("configmaps")).toBe(false);
   });
@@ -137,11 +137,11 @@ describe("moving the overlay", () => {
     const server = new Server();
     server.put("configmaps", { app: "a: 1\n" }, OURS);
     server.fault = { at: 2, done: false, error: failure(500, "InternalError") };
-    await expect(server.source().source.moveOverlay()).rejects.toThrow(/InternalError/);
+    await expect(server.followed().followed.moveOverlay()).rejects.toThrow(/InternalError/);
     const secret = server.objects.get("secrets") as Stored;
     secret.data["app"] = base64("a: 2\n");
     server.fault = undefined;
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     expect(plain(server.objects.get("secrets")?.data)).toEqual({ app: "a: 2\n" });
   });
 
@@ -149,10 +149,10 @@ describe("moving the overlay", () => {
     const server = new Server();
     server.put("configmaps", { app: "a: 1\n", old: "b: 1\n" }, OURS);
     server.fault = { at: 2, done: false, error: failure(500, "InternalError") };
-    await expect(server.source().source.moveOverlay()).rejects.toThrow(/InternalError/);
+    await expect(server.followed().followed.moveOverlay()).rejects.toThrow(/InternalError/);
     server.fault = undefined;
     server.put("configmaps", { app: "a: 3\n" }, OURS);
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     expect(plain(server.objects.get("secrets")?.data)).toEqual({ app: "a: 3\n", old: "b: 1\n" });
     expect(server.objects.has("configmaps")).toBe(false);
   });
@@ -167,7 +167,7 @@ describe("moving the overlay", () => {
       if (request.method === "DELETE") isFirst = false;
       return send(request);
     }) as KubeClient["json"];
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     expect(plain(server.objects.get("secrets")?.data)).toEqual({ app: "a: 2\n" });
     expect(server.objects.has("configmaps")).toBe(false);
   });
@@ -180,20 +180,20 @@ describe("moving the overlay", () => {
       if (request.method === "DELETE") server.put("configmaps", { app: "a: 2\n" }, OURS);
       return send(request);
     }) as KubeClient["json"];
-    await expect(server.source().source.moveOverlay()).rejects.toThrow(/Conflict/);
+    await expect(server.followed().followed.moveOverlay()).rejects.toThrow(/Conflict/);
     expect(server.writes.filter((write) => write === "DELETE configmaps")).toHaveLength(5);
   });
 
   it("leaves a ConfigMap that is not the operator's own, and one that it may not delete", async () => {
     const server = new Server();
     server.put("configmaps", { app: "a: 1\n" });
-    await server.source().source.moveOverlay();
+    await server.followed().followed.moveOverlay();
     expect(server.objects.has("configmaps")).toBe(true);
     expect(plain(server.objects.get("secrets")?.data)).toEqual({ app: "a: 1\n" });
     const other = new Server();
     other.put("configmaps", { app: "a: 1\n" }, OURS);
     other.fault = { at: 2, done: false, error: failure(403, "Forbidden") };
-    await other.source().source.moveOverlay();
+    await other.followed().followed.moveOverlay();
     expect(other.objects.has("configmaps")).toBe(true);
   });
 });
@@ -202,12 +202,12 @@ describe("a Secret as overlay", () => {
   it("is read and written in base64, and one key at a time", async () => {
     const server = new Server();
     server.put("secrets", { global: base64("a: 1\n"), other: base64("x") });
-    const { source, state } = server.source();
+    const { followed, state } = server.followed();
     // The ConfigMap has the same answers here as the Secret has none: only the overlay counts in this test.
     server.put("configmaps", {});
-    await source.refresh();
+    await followed.refresh();
     expect(state.values.overlay?.global).toEqual({ a: 1 });
-    await source.write("global", [{ op: "add", path: "/global/hook", value: "h" }]);
+    await followed.write("global", [{ op: "add", path: "/global/hook", value: "h" }]);
     expect(plain(server.objects.get("secrets")?.data)).toEqual({ global: "a: 1\nhook: h\n", other: "x" });
     expect(state.values.overlay?.global).toEqual({ a: 1, hook: "h" });
     expect(server.objects.get("configmaps")?.data).toEqual({});

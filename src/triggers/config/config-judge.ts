@@ -12,7 +12,7 @@ import type { ConfigObject } from "./config-objects.ts";
 /** Called when new content was refused, or the ConfigMap is gone. */
 type TellTrouble = (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
 
-export interface JudgeParts {
+export interface ConfigJudgeOptions {
   readonly state: State;
   readonly logger: Logger;
   readonly name: string;
@@ -22,14 +22,14 @@ export interface JudgeParts {
 
 /** Decides what comes into force: valid content whole, else the whole last good content stays. */
 export class ConfigJudge {
-  readonly #parts: JudgeParts;
+  readonly #options: ConfigJudgeOptions;
   /** Whether the ConfigMap must exist: at a first start there is none yet, which is no problem. */
   #isOwed = false;
   /** Warnings of the last content. */
   #warned: ReadonlySet<string> = new Set();
 
-  constructor(parts: JudgeParts) {
-    this.#parts = parts;
+  constructor(options: ConfigJudgeOptions) {
+    this.#options = options;
   }
 
   /** Judges what was read last and records it; undefined = there is no ConfigMap. */
@@ -39,7 +39,7 @@ export class ConfigJudge {
       return;
     }
     this.#isOwed = true;
-    const { state, name, overlay } = this.#parts;
+    const { state, name, overlay } = this.#options;
     const config = this.#parse(`ConfigMap ${name}`, object);
     const overlayed =
       overlay === undefined ? undefined : this.#parse(describeOverlay(overlay), overlayObject);
@@ -64,7 +64,7 @@ export class ConfigJudge {
   }
 
   #gone(consequence: string): void {
-    const { state, name, onTrouble } = this.#parts;
+    const { state, name, onTrouble } = this.#options;
     if (state.view.config.condition === "missing") return;
     onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; ${consequence}`);
     state.recordConfig(
@@ -74,7 +74,7 @@ export class ConfigJudge {
   }
 
   #refuse(problems: readonly Problem[], resourceVersion: string): void {
-    const { state, onTrouble } = this.#parts;
+    const { state, onTrouble } = this.#options;
     const seen = state.view.config;
     if (seen.condition !== "invalid" || seen.resourceVersion !== resourceVersion) {
       onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
@@ -83,26 +83,26 @@ export class ConfigJudge {
   }
 
   #warn(texts: readonly string[]): void {
-    for (const text of texts) if (!this.#warned.has(text)) this.#parts.logger.warn(text);
+    for (const text of texts) if (!this.#warned.has(text)) this.#options.logger.warn(text);
     this.#warned = new Set(texts);
   }
 
   #tellChanges(config: ParsedConfig): void {
-    const { state, logger } = this.#parts;
+    const { state, logger } = this.#options;
     if (state.values.config === undefined) return;
     const keys = changedKeys(state.values.config, config);
     if (keys.length > 0) logger.info("ConfigMap changed", { keys });
   }
 
   #warnUnknown(config: ParsedConfig): void {
-    const { state } = this.#parts;
+    const { state } = this.#options;
     const known = new Set(state.view.config.unknownKeys);
     const told = describeUnknownKeys(config.unknownKeys, state.values.modules());
     const fresh = told.filter((key) => !known.has(key));
-    if (fresh.length > 0) this.#parts.logger.warn("ConfigMap keys match no module", { keys: fresh });
+    if (fresh.length > 0) this.#options.logger.warn("ConfigMap keys match no module", { keys: fresh });
   }
 
   #parse(file: string, object: ConfigObject | undefined): ParsedConfig {
-    return parseConfigMap(file, object?.data ?? {}, this.#parts.state.values.modules());
+    return parseConfigMap(file, object?.data ?? {}, this.#options.state.values.modules());
   }
 }

@@ -20,7 +20,7 @@ export interface ConfigObject {
 export const CREATED_BY_US = { "app.kubernetes.io/created-by": "addon-operator" };
 
 /** Where the ConfigMaps are. */
-export interface ConfigHome {
+export interface ConfigLocation {
   readonly client: KubeClient;
   readonly hub: WatchHub;
   readonly logger: Logger;
@@ -43,13 +43,13 @@ interface Latest {
  * each other, so the known version only moves forward: an older one is ignored. Errors: ApiError, ConnectionError.
  */
 export class ConfigObjects {
-  readonly #home: ConfigHome;
+  readonly #location: ConfigLocation;
   readonly #latest = new Map<string, Latest>();
   /** How often the watch reported a ConfigMap. */
   readonly #told = new Map<string, number>();
 
-  constructor(home: ConfigHome) {
-    this.#home = home;
+  constructor(location: ConfigLocation) {
+    this.#location = location;
   }
 
   /** The latest version that was read, written or watched; undefined = there is none. */
@@ -64,7 +64,7 @@ export class ConfigObjects {
 
   /** Reads a ConfigMap anew (quorum read); undefined = there is none. */
   async read(name: string): Promise<ConfigObject | undefined> {
-    const { client, namespace } = this.#home;
+    const { client, namespace } = this.#location;
     const told = this.#told.get(name);
     try {
       const target = { resource: this.#resource(name), namespace, name };
@@ -78,7 +78,7 @@ export class ConfigObjects {
   }
 
   async create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
-    const { client, namespace } = this.#home;
+    const { client, namespace } = this.#location;
     const metadata = { name, namespace, labels: CREATED_BY_US };
     const resource = this.#resource(name);
     const body = { apiVersion: "v1", kind: resource.kind, metadata, data: this.#encoded(name, data) };
@@ -91,7 +91,7 @@ export class ConfigObjects {
     read: ConfigObject,
     data: Record<string, string | null>,
   ): Promise<ConfigObject> {
-    const { client, namespace } = this.#home;
+    const { client, namespace } = this.#location;
     const target = { resource: this.#resource(name), namespace, name };
     const { resourceVersion } = read.metadata;
     const body = { metadata: { resourceVersion }, data: this.#encoded(name, data) };
@@ -100,7 +100,7 @@ export class ConfigObjects {
 
   /** Calls back when there is another `latest`, or none. */
   follow(name: string, changed: () => void): Subscription {
-    const { hub, namespace, logger } = this.#home;
+    const { hub, namespace, logger } = this.#location;
     const tell = (act: () => void): void => {
       this.#told.set(name, (this.#told.get(name) ?? 0) + 1);
       const before = this.#latest.get(name);
@@ -134,7 +134,7 @@ export class ConfigObjects {
   }
 
   #isSecret(name: string): boolean {
-    const { overlay } = this.#home;
+    const { overlay } = this.#location;
     return overlay?.kind === "Secret" && overlay.name === name;
   }
 

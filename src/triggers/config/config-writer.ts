@@ -11,7 +11,7 @@ import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
 
 const CONFLICT_TRIES = 20;
 
-export interface WriterParts {
+export interface ConfigWriterOptions {
   readonly objects: ConfigObjects;
   readonly state: State;
   readonly name: string;
@@ -37,12 +37,12 @@ interface Edit {
 
 /** Saves what hooks patch: one write after the other, each to exactly one key. */
 export class ConfigWriter {
-  readonly #parts: WriterParts;
+  readonly #options: ConfigWriterOptions;
   #writing: Promise<unknown> = Promise.resolve();
   #isWriting = false;
 
-  constructor(parts: WriterParts) {
-    this.#parts = parts;
+  constructor(options: ConfigWriterOptions) {
+    this.#options = options;
   }
 
   /** A write was begun and has not been answered yet. */
@@ -59,7 +59,7 @@ export class ConfigWriter {
         if (saved !== undefined) this.#takeIn(saved);
       } finally {
         this.#isWriting = false;
-        this.#parts.ended();
+        this.#options.ended();
       }
     });
   }
@@ -90,7 +90,7 @@ export class ConfigWriter {
    * else.
    */
   async #base(): Promise<ConfigObject> {
-    const { objects, name, overlay } = this.#parts;
+    const { objects, name, overlay } = this.#options;
     const found = await objects.read(overlay?.name ?? name);
     if (found !== undefined) return found;
     if (overlay !== undefined) return objects.create(overlay.name, objects.last(overlay.name)?.data);
@@ -98,7 +98,7 @@ export class ConfigWriter {
   }
 
   #edit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
-    const { name, overlay, state, seen } = this.#parts;
+    const { name, overlay, state, seen } = this.#options;
     // Edits that were not seen yet are others', whatever becomes of the key.
     seen();
     const below = overlay === undefined ? undefined : (sectionIn(state.values.config, key) ?? {});
@@ -113,7 +113,7 @@ export class ConfigWriter {
   }
 
   async #put(edit: Edit): Promise<Edit> {
-    const { objects, name, overlay, state } = this.#parts;
+    const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
     if (state.view.config.condition === "ok") checkPatched(state.values, edit.key, this.#inForce(edit));
     try {
@@ -133,7 +133,7 @@ export class ConfigWriter {
     config: Section | undefined;
     overlay: Section | undefined;
   } {
-    const { overlay, state } = this.#parts;
+    const { overlay, state } = this.#options;
     const { config, overlay: over } = state.values;
     if (overlay !== undefined) return { config: sectionIn(config, key), overlay: section };
     // An invalid ConfigMap is not in force; the patch is, over the last good content.
@@ -144,18 +144,18 @@ export class ConfigWriter {
 
   /** What was saved comes into force at once; the watch event for it then changes nothing. */
   #takeIn(edit: Edit): void {
-    const { state } = this.#parts;
+    const { state } = this.#options;
     const { condition, problems, resourceVersion } = state.view.config;
     const sections = this.#inForce(edit);
     const { config = this.#empty(), overlay } = state.values;
     const content = withSection(config, edit.key, sections.config);
-    const isOverlaid = this.#parts.overlay !== undefined;
+    const isOverlaid = this.#options.overlay !== undefined;
     const over = isOverlaid ? withSection(overlay ?? this.#empty(), edit.key, sections.overlay) : overlay;
     state.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: over });
   }
 
   #empty(): ReturnType<typeof parseConfigMap> {
-    return parseConfigMap("", {}, this.#parts.state.values.modules());
+    return parseConfigMap("", {}, this.#options.state.values.modules());
   }
 }
 

@@ -16,7 +16,7 @@ import {
 import type { ConfigMap, Target } from "../../kube/index.ts";
 import type { Overlay } from "../../model/index.ts";
 import { CREATED_BY_US, encoded } from "./config-objects.ts";
-import type { ConfigHome } from "./config-objects.ts";
+import type { ConfigLocation } from "./config-objects.ts";
 
 /** On the Secret: which version of the ConfigMap it holds, `<uid>/<resourceVersion>`. */
 const MOVED_FROM = "addon-operator.io/moved-from";
@@ -28,20 +28,20 @@ const TRIES = 5;
  * the ConfigMap in the version that was copied. If this is interrupted, the next start goes on. Without a ConfigMap
  * there is nothing to do. Errors: ApiError, ConnectionError.
  */
-export async function moveOverlay(home: ConfigHome, overlay: Overlay): Promise<void> {
+export async function moveOverlay(location: ConfigLocation, overlay: Overlay): Promise<void> {
   if (overlay.kind !== "Secret") return;
-  await retryConflicts(TRIES, () => moveOnce(home, overlay.name));
+  await retryConflicts(TRIES, () => moveOnce(location, overlay.name));
 }
 
-async function moveOnce(home: ConfigHome, name: string): Promise<void> {
-  const { client, namespace, logger } = home;
+async function moveOnce(location: ConfigLocation, name: string): Promise<void> {
+  const { client, namespace, logger } = location;
   const target = (resource: Target["resource"]): Target => ({ resource, namespace, name });
-  const from = await find(home, target(CONFIG_MAPS));
+  const from = await find(location, target(CONFIG_MAPS));
   if (from === undefined) return;
-  const to = await find(home, target(SECRETS));
+  const to = await find(location, target(SECRETS));
   const mark = `${from.metadata.uid}/${from.metadata.resourceVersion}`;
   if (to === undefined || to.metadata.annotations?.[MOVED_FROM] !== mark)
-    await copy(home, name, { from, to, mark });
+    await copy(location, name, { from, to, mark });
   if (from.metadata.labels?.["app.kubernetes.io/created-by"] !== "addon-operator") {
     logger.warn("The overlay ConfigMap was copied into the Secret; it is not the operator's own and stays", {
       configMap: name,
@@ -64,7 +64,7 @@ async function moveOnce(home: ConfigHome, name: string): Promise<void> {
 
 /** What stands in both is the ConfigMap's: an older operator wrote to it after it had been copied. */
 async function copy(
-  { client, namespace }: ConfigHome,
+  { client, namespace }: ConfigLocation,
   name: string,
   { from, to, mark }: { from: ConfigMap; to: ConfigMap | undefined; mark: string },
 ): Promise<void> {
@@ -81,19 +81,20 @@ async function copy(
   await create(client, { resource: SECRETS, namespace }, { body });
 }
 
-function find({ client }: ConfigHome, target: Target): Promise<ConfigMap | undefined> {
+function find({ client }: ConfigLocation, target: Target): Promise<ConfigMap | undefined> {
   return get<ConfigMap>(client, target).catch(ignoreNotFound);
 }
 
 /** Which object holds the overlay now: until it was moved, the ConfigMap of its name. Changes nothing. */
 export async function overlayInForce(
-  home: ConfigHome,
+  location: ConfigLocation,
   overlay: Overlay | undefined,
 ): Promise<Overlay | undefined> {
   if (overlay?.kind !== "Secret") return overlay;
-  const { namespace } = home;
+  const { namespace } = location;
   const { name } = overlay;
-  const isThere = (await find(home, { resource: SECRETS, namespace, name })) !== undefined;
-  if (isThere || (await find(home, { resource: CONFIG_MAPS, namespace, name })) === undefined) return overlay;
+  const isThere = (await find(location, { resource: SECRETS, namespace, name })) !== undefined;
+  if (isThere || (await find(location, { resource: CONFIG_MAPS, namespace, name })) === undefined)
+    return overlay;
   return { kind: "ConfigMap", name };
 }

@@ -151,7 +151,7 @@ export class FollowedReleases {
       },
       // Objects that an upgrade removes are not missing: neither while it is under way, nor before the new objects
       // are known.
-      isSettled: (module) =>
+      mayReport: (module) =>
         state.module(module)?.run.activity === "none" &&
         this.#revisions.get(module) === releases.get(module)?.revision,
       onAbsent: (module, absent) => this.#takeAbsent(module, absent),

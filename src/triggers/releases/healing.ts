@@ -2,20 +2,19 @@
 
 import { nameOf } from "../../helm/index.ts";
 import type { Timer } from "../../lib/index.ts";
-import { Inquiry } from "./inquiry.ts";
-import type { Answers, InquiryOptions } from "./inquiry.ts";
-import { Pace } from "../pace.ts";
-import { ReleaseKinds } from "./release-kinds.ts";
-import type { ReleaseKindsOptions } from "./release-kinds.ts";
-import { keyOf, kindKey } from "./release-object.ts";
-import type { ReleaseObject, Suspect } from "./release-object.ts";
+import { ExistenceCheck } from "./existence.ts";
+import type { Answers, ExistenceOptions } from "./existence.ts";
+import { KindWatches } from "./kind-watches.ts";
+import type { KindWatchesOptions } from "./kind-watches.ts";
+import { keyOf, kindKey } from "./kind-watches.ts";
+import type { ReleaseObject, Suspect } from "./kind-watches.ts";
 
-export interface HealingOptions extends ReleaseKindsOptions, InquiryOptions {
+export interface HealingOptions extends KindWatchesOptions, ExistenceOptions {
   /**
    * False while a module runs or its objects are not known yet: `setObjects` follows, and nothing is reported
    * before.
    */
-  readonly isSettled: (module: string) => boolean;
+  readonly mayReport: (module: string) => boolean;
   /** Called with the objects of a module that are missing and due to be restored. */
   readonly onAbsent: (module: string, absent: readonly AbsentObject[]) => void;
 }
@@ -35,10 +34,10 @@ const POLL_MS = 60_000;
 
 /** What is known of a release's objects. The maps have no more keys than the release has objects. */
 interface Followed {
-  readonly pace: Pace;
+  readonly backoff: Backoff;
   objects: ReadonlyMap<string, ReleaseObject>;
   kinds: ReadonlySet<string>;
-  readonly paces: Map<string, Pace>;
+  readonly backoffs: Map<string, Backoff>;
   /** Not to be asked for again before that time. */
   readonly spared: Map<string, number>;
   /** Objects that are known to have been there. */
@@ -54,14 +53,14 @@ interface Followed {
  */
 export class Healing {
   readonly #options: HealingOptions;
-  readonly #kinds: ReleaseKinds;
-  readonly #inquiry: Inquiry;
+  readonly #kinds: KindWatches;
+  readonly #existence: ExistenceCheck;
   readonly #followed = new Map<string, Followed>();
 
   constructor(options: HealingOptions) {
     this.#options = options;
-    this.#inquiry = new Inquiry(options);
-    this.#kinds = new ReleaseKinds(options, (module, gone) => {
+    this.#existence = new ExistenceCheck(options);
+    this.#kinds = new KindWatches(options, (module, gone) => {
       const release = this.#followed.get(module);
       if (gone !== undefined && release !== undefined) note(release, `${gone.kind}/${gone.name}`);
       this.#look(module);
@@ -74,7 +73,7 @@ export class Healing {
     const { kinds } = release;
     release.objects = new Map(objects.map((object) => [keyOf(object), object]));
     release.kinds = new Set(objects.map(kindKey));
-    for (const known of [release.paces, release.spared, release.seen])
+    for (const known of [release.backoffs, release.spared, release.seen])
       for (const key of known.keys()) if (!release.objects.has(key)) known.delete(key);
     if (objects.length > 0) this.#followed.set(module, release);
     else this.#forget(module, release);
@@ -92,7 +91,7 @@ export class Healing {
   close(): void {
     for (const [module, release] of this.#followed) this.#forget(module, release);
     this.#kinds.close();
-    this.#inquiry.close();
+    this.#existence.close();
   }
 
   #forget(module: string, release: Followed): void {
@@ -110,7 +109,7 @@ export class Healing {
     const release = this.#followed.get(module);
     if (release === undefined || release.isAsking) return;
     release.timer?.cancel();
-    if (!this.#options.isSettled(module)) return;
+    if (!this.#options.mayReport(module)) return;
     const now = this.#options.clock.now();
     const suspects = this.#suspects(release);
     const due = suspects.filter(({ at }) => at <= now);
@@ -141,9 +140,9 @@ export class Healing {
 
   async #ask(module: string, release: Followed, due: readonly Suspect[]): Promise<void> {
     release.isAsking = true;
-    const answers = await this.#inquiry.ask(due);
+    const answers = await this.#existence.ask(due);
     release.isAsking = false;
-    const isCurrent = this.#followed.get(module) === release && this.#options.isSettled(module);
+    const isCurrent = this.#followed.get(module) === release && this.#options.mayReport(module);
     if (isCurrent) this.#take(module, release, answers);
     this.#look(module);
   }
@@ -156,7 +155,7 @@ export class Healing {
     // What an upgrade has removed from the release meanwhile is not missing.
     const missed = absent.filter(({ object }) => release.objects.has(keyOf(object)));
     if (missed.length === 0) return;
-    notePaces(release, missed, now);
+    noteBackoffs(release, missed, now);
     const told = missed.map(({ object }) => ({
       name: this.#describe(object),
       existed: release.seen.has(keyOf(object)),
@@ -167,10 +166,10 @@ export class Healing {
 
 function newFollowed(): Followed {
   return {
-    pace: new Pace(LONGEST_RELEASE_MS),
+    backoff: new Backoff(LONGEST_RELEASE_MS),
     objects: new Map(),
     kinds: new Set(),
-    paces: new Map(),
+    backoffs: new Map(),
     spared: new Map(),
     seen: new Set(),
     isAsking: false,
@@ -186,18 +185,51 @@ function note(release: Followed, key: string): void {
 }
 
 function dueAt(release: Followed, key: string): number {
-  const own = release.paces.get(key)?.dueAt ?? -Infinity;
-  return Math.max(own, release.spared.get(key) ?? -Infinity, release.pace.dueAt);
+  const own = release.backoffs.get(key)?.dueAt ?? -Infinity;
+  return Math.max(own, release.spared.get(key) ?? -Infinity, release.backoff.dueAt);
 }
 
 /** A release is slowed down only by objects that keep disappearing. */
-function notePaces(release: Followed, absent: readonly Suspect[], now: number): void {
-  const paces = absent.map(({ object }) => {
+function noteBackoffs(release: Followed, absent: readonly Suspect[], now: number): void {
+  const backoffs = absent.map(({ object }) => {
     const key = keyOf(object);
-    const pace = release.paces.get(key) ?? new Pace(LONGEST_MS);
-    release.paces.set(key, pace);
-    return pace;
+    const backoff = release.backoffs.get(key) ?? new Backoff(LONGEST_MS);
+    release.backoffs.set(key, backoff);
+    return backoff;
   });
-  if (paces.some((pace) => pace.isRepeated(now))) release.pace.note(now);
-  for (const pace of paces) pace.note(now);
+  if (backoffs.some((backoff) => backoff.isRepeated(now))) release.backoff.note(now);
+  for (const backoff of backoffs) backoff.note(now);
+}
+
+const FIRST_MS = 1000;
+
+/**
+ * Reacts less and less often to what keeps happening, from every second to the longest interval; starts over after
+ * a calm time.
+ */
+class Backoff {
+  readonly #longestMs: number;
+  #count = 0;
+  #lastAt = -Infinity;
+
+  constructor(longestMs: number) {
+    this.#longestMs = longestMs;
+  }
+
+  /** Before this time it is too early for a reaction. */
+  get dueAt(): number {
+    if (this.#count === 0) return -Infinity;
+    return this.#lastAt + Math.min(FIRST_MS * 2 ** (this.#count - 1), this.#longestMs);
+  }
+
+  /** True when there was a reaction before, and not long ago. */
+  isRepeated(now: number): boolean {
+    return now - this.#lastAt <= 2 * this.#longestMs;
+  }
+
+  /** Notes a reaction. */
+  note(now: number): void {
+    this.#count = this.isRepeated(now) ? this.#count + 1 : 1;
+    this.#lastAt = now;
+  }
 }

@@ -8,21 +8,20 @@ import type { Subscription } from "../../kube/index.ts";
 import { describeOverlay } from "../../model/index.ts";
 import type { Overlay } from "../../model/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
-import { Burst } from "../burst.ts";
 import { ConfigJudge } from "./config-judge.ts";
-import type { JudgeParts } from "./config-judge.ts";
+import type { ConfigJudgeOptions } from "./config-judge.ts";
 import { ConfigObjects } from "./config-objects.ts";
-import type { ConfigHome, ConfigObject } from "./config-objects.ts";
+import type { ConfigLocation, ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay } from "./overlay-move.ts";
 
 /** Where the ConfigMap is, and what is called on changes. */
-export interface ConfigMapOptions extends ConfigHome, JudgeParts {
+export interface FollowedConfigOptions extends ConfigLocation, ConfigJudgeOptions {
   readonly clock: Clock;
 }
 
 /** Edits within this time are taken together. */
-const BURST_MS = 10;
+const THROTTLE_MS = 10;
 /** An overlay that could not be written again is tried again after this time. */
 const RESTORE_AGAIN_MS = 5000;
 
@@ -30,12 +29,12 @@ const RESTORE_AGAIN_MS = 5000;
  * The ConfigMap as the source of configuration and as the place where hooks write. Content that is valid is
  * recorded; otherwise the whole last good content stays in force.
  */
-export class ConfigMapSource {
-  readonly #options: ConfigMapOptions;
+export class FollowedConfig {
+  readonly #options: FollowedConfigOptions;
   readonly #objects: ConfigObjects;
   readonly #judge: ConfigJudge;
   readonly #writer: ConfigWriter;
-  readonly #burst: Burst;
+  readonly #throttle: Throttle;
   readonly #subscriptions: Subscription[] = [];
   /** What was judged last. */
   #judged: ConfigObject | undefined;
@@ -46,16 +45,16 @@ export class ConfigMapSource {
   #isClosed = false;
   #restoreTimer: Timer | undefined;
 
-  constructor(options: ConfigMapOptions) {
+  constructor(options: FollowedConfigOptions) {
     this.#options = options;
     this.#objects = new ConfigObjects(options);
     this.#judge = new ConfigJudge(options);
-    this.#burst = new Burst(options.clock, BURST_MS, () => this.#take());
+    this.#throttle = new Throttle(options.clock, THROTTLE_MS, () => this.#take());
     this.#writer = new ConfigWriter({
       ...options,
       objects: this.#objects,
       seen: () => this.#isNews() && this.#look(),
-      ended: () => (this.#isOwed ? this.#look() : this.#burst.touch()),
+      ended: () => (this.#isOwed ? this.#look() : this.#throttle.touch()),
     });
   }
 
@@ -117,7 +116,7 @@ export class ConfigMapSource {
   /** Watches both ConfigMaps; resolves when both were seen once. */
   async watch(): Promise<void> {
     const { name, overlay } = this.#options;
-    this.#subscriptions.push(this.#objects.follow(name, () => this.#burst.touch()));
+    this.#subscriptions.push(this.#objects.follow(name, () => this.#throttle.touch()));
     if (overlay !== undefined) {
       this.#subscriptions.push(this.#objects.follow(overlay.name, () => this.#overlayChanged(overlay)));
     }
@@ -130,7 +129,7 @@ export class ConfigMapSource {
   }
 
   close(): void {
-    this.#burst.close();
+    this.#throttle.close();
     this.#restoreTimer?.cancel();
     this.#isClosed = true;
     for (const subscription of this.#subscriptions) subscription.close();
@@ -173,7 +172,7 @@ export class ConfigMapSource {
 
   /** The overlay belongs to the operator: when somebody deletes it, it is written again from memory. */
   #overlayChanged(overlay: Overlay): void {
-    this.#burst.touch();
+    this.#throttle.touch();
     if (this.#objects.latest(overlay.name) === undefined)
       void this.#writer.inTurn(() => this.#restore(overlay));
   }
@@ -195,5 +194,41 @@ export class ConfigMapSource {
       this.#restoreTimer?.cancel();
       this.#restoreTimer = clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(overlay));
     }
+  }
+}
+
+/** Takes the first notice at once, and those that follow within `ms` together. */
+class Throttle {
+  readonly #clock: Clock;
+  readonly #ms: number;
+  readonly #take: () => void;
+  #timer: Timer | undefined;
+  #waiting = false;
+
+  constructor(clock: Clock, ms: number, take: () => void) {
+    this.#clock = clock;
+    this.#ms = ms;
+    this.#take = take;
+  }
+
+  /** There is something to take; never calls back before it has returned. */
+  touch(): void {
+    if (this.#timer !== undefined) {
+      this.#waiting = true;
+      return;
+    }
+    queueMicrotask(this.#take);
+    this.#timer = this.#clock.setTimer(this.#ms, () => this.#over());
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  #over(): void {
+    this.#timer = undefined;
+    const more = this.#waiting;
+    this.#waiting = false;
+    if (more) this.touch();
   }
 }

@@ -4,7 +4,7 @@ import { TokenBucket } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { inParallel } from "../../kube/index.ts";
 import type { Resource } from "../../kube/index.ts";
-import type { ReleaseObject, Suspect } from "./release-object.ts";
+import type { ReleaseObject, Suspect } from "./kind-watches.ts";
 
 /** Reads per second over time and at once, all releases together. */
 const READS = { qps: 20, burst: 100 };
@@ -14,7 +14,7 @@ const AT_ONCE = 4;
  */
 const MOST_ASKED = 20;
 
-export interface InquiryOptions {
+export interface ExistenceOptions {
   /** Asks the server itself: a watch may not show yet what was just created. */
   readonly exists: (resource: Resource, object: ReleaseObject) => Promise<boolean>;
   readonly clock: Clock;
@@ -29,13 +29,13 @@ export interface Answers {
 }
 
 /** Asks the server for objects that may be gone: one release after the other, a few at a time, at a limited rate. */
-export class Inquiry {
-  readonly #options: InquiryOptions;
+export class ExistenceCheck {
+  readonly #options: ExistenceOptions;
   readonly #bucket: TokenBucket;
   readonly #abort = new AbortController();
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(options: InquiryOptions) {
+  constructor(options: ExistenceOptions) {
     this.#options = options;
     this.#bucket = new TokenBucket(READS, options.clock);
   }

@@ -4,10 +4,34 @@ import type { Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { objectKey } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
-import { kindKey } from "./release-object.ts";
-import type { ReleaseObject } from "./release-object.ts";
 
-export interface ReleaseKindsOptions {
+/** An object that a release is made of. */
+export interface ReleaseObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** Its namespace; ignored for cluster-wide objects. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** An object that may be gone. */
+export interface Suspect {
+  readonly object: ReleaseObject;
+  readonly resource: Resource;
+  /** Its kind cannot be watched: only an answer of the server shows whether it exists. */
+  readonly unwatched: boolean;
+}
+
+/** What the objects of one watch have in common. */
+export function kindKey({ apiVersion, kind, namespace }: ReleaseObject): string {
+  return `${apiVersion}/${kind}/${namespace}`;
+}
+
+export function keyOf(object: ReleaseObject): string {
+  return `${kindKey(object)}/${object.name}`;
+}
+
+export interface KindWatchesOptions {
   readonly hub: WatchHub;
   readonly resolve: (kind: string, apiVersion: string) => Promise<Resource | undefined>;
   readonly clock: Clock;
@@ -46,12 +70,12 @@ export interface Missing {
 }
 
 /** Watches the metadata of what helm made, once for each kind and namespace. */
-export class ReleaseKinds {
-  readonly #options: ReleaseKindsOptions;
+export class KindWatches {
+  readonly #options: KindWatchesOptions;
   readonly #news: KindNews;
   readonly #watches = new Map<string, KindWatch>();
 
-  constructor(options: ReleaseKindsOptions, news: KindNews) {
+  constructor(options: KindWatchesOptions, news: KindNews) {
     this.#options = options;
     this.#news = news;
   }
