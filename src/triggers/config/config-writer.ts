@@ -50,7 +50,7 @@ export class ConfigWriter {
     return this.#isWriting;
   }
 
-  /** As {@link ConfigMapSource.write}. */
+  /** As {@link FollowedConfig.write}. */
   write(key: string, operations: readonly PatchOperation[]): Promise<void> {
     return this.inTurn(async () => {
       this.#isWriting = true;
