@@ -3,24 +3,27 @@
 import { exceeds } from "../lib/index.ts";
 import type { Limit } from "../lib/index.ts";
 import type { BrakeView, View } from "../state/index.ts";
+import type { ModuleFacts } from "./discovery.ts";
 
-/** What a reload is about to remove. */
-export interface Removals {
-  /** Modules, and releases without a module, that are to be removed, in order. */
-  readonly names: readonly string[];
-  /** How many modules are installed or enabled, those to be removed included. */
-  readonly installed: number;
+/** What is to be removed, and what it is measured by. */
+export interface Removal {
+  readonly off: readonly ModuleFacts[];
+  /** Releases without a module. */
+  readonly orphans: readonly string[];
+  /** Modules that are installed or on. */
+  readonly present: Iterable<string>;
+  readonly limit: Limit;
 }
 
 /**
- * A removal of more than `--delete-brake` allows: what a person has to confirm, and whether that has happened.
- * Decided only from what is installed and what is wanted, so neither a restart nor another reload gets round it.
+ * A removal of more than `--delete-brake` allows: what a person has to confirm, and whether that has happened. Removals
+ * that have begun are not counted. Decided only from what is installed and what is wanted, so neither a restart nor
+ * another reload gets round it.
  */
-export function brake(
-  limit: Limit,
-  { names, installed }: Removals,
-  view: Pick<View, "brake" | "confirmation" | "config">,
-): BrakeView | undefined {
+export function brakeOf({ off, orphans, present, limit }: Removal, view: View): BrakeView | undefined {
+  const taken = off.filter(({ begun }) => !begun).map(({ module }) => module.name);
+  const names = [...taken, ...orphans].toSorted();
+  const installed = new Set([...present, ...names]).size;
   if (!exceeds(limit, names.length, installed)) return undefined;
   const asked = view.brake;
   // A hook's own write to the ConfigMap must not invalidate the version that a person is about to confirm.

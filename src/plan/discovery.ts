@@ -4,20 +4,18 @@
  */
 
 import { camelCase } from "../model/index.ts";
-import type { Limit } from "../lib/index.ts";
 import type { Module, Problem } from "../model/index.ts";
 import { brokenFiles, invalidValues, newModuleRecord, problemOf } from "../state/index.ts";
-import type { BrakeView, Decision, ModuleRecord, State, View } from "../state/index.ts";
+import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import { guardKeys, keepsRelease } from "../values/index.ts";
 import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
-import { brake } from "./brake.ts";
 
 /** What is known of a module at the moment at which it is looked at. */
 export interface ModuleFacts {
   readonly module: Module;
   readonly record: Readonly<ModuleRecord>;
   readonly settings: ModuleSettings;
-  readonly flag: Pick<Decision, "enabled" | "by">;
+  readonly flag: Pick<Enablement, "enabled" | "by">;
   /** Whose the release of its name is. */
   readonly owner: "ours" | "foreign" | "none";
   /** The release of its name is never touched. */
@@ -56,10 +54,10 @@ export function isWanted({ record, owner, flag }: ModuleFacts): boolean {
 }
 
 /** The answer of an `enabled` script; with a problem it gave none. */
-export type ScriptAnswer = Pick<Decision, "enabled" | "reason" | "problem">;
+export type ScriptAnswer = Pick<Enablement, "enabled" | "reason" | "problem">;
 
 /** How discovery learns what it decides from. */
-export interface Inquiry {
+export interface DiscoveryInput {
   look(module: Module): Promise<ModuleFacts>;
   /** Runs the module's `enabled` script; throws when discovery has to begin anew. */
   ask(module: Module, enabled: readonly string[]): Promise<ScriptAnswer>;
@@ -68,15 +66,15 @@ export interface Inquiry {
 /** Decides about all modules in order: each `enabled` script sees the modules that are on before it. */
 export async function decideAll(
   modules: readonly Module[],
-  inquiry: Inquiry,
-): Promise<ReadonlyMap<Module, Decision>> {
-  const decisions = new Map<Module, Decision>();
+  input: DiscoveryInput,
+): Promise<ReadonlyMap<Module, Enablement>> {
+  const decisions = new Map<Module, Enablement>();
   const enabled: string[] = [];
   for (const module of modules) {
-    let decision = decide(await inquiry.look(module));
+    let decision = decide(await input.look(module));
     if (decision === "ask") {
-      const answer = await inquiry.ask(module, enabled);
-      decision = decide(await inquiry.look(module), answer);
+      const answer = await input.ask(module, enabled);
+      decision = decide(await input.look(module), answer);
     }
     if (decision === "ask") continue;
     if (decision.enabled) enabled.push(module.name);
@@ -89,7 +87,7 @@ export async function decideAll(
  * Whether a module is on: its flag, then its `enabled` script, which may only switch it off. `ask` while the script
  * was not asked.
  */
-export function decide(facts: ModuleFacts, answer?: ScriptAnswer): Decision | "ask" {
+export function decide(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "ask" {
   const { module, record, flag } = facts;
   if (module.gone !== undefined || brokenFiles(record)) return lastOf(facts);
   if (!flag.enabled) return switchedOff(facts, { enabled: false, by: flag.by });
@@ -103,14 +101,14 @@ export function decide(facts: ModuleFacts, answer?: ScriptAnswer): Decision | "a
  * A module that cannot be read keeps its last state; at a start it counts as enabled if it has a release of this
  * operator.
  */
-function lastOf({ record, owner }: ModuleFacts): Decision {
+function lastOf({ record, owner }: ModuleFacts): Enablement {
   const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
   if (!decided) return { enabled: owner === "ours", by: "none" };
   return { enabled, by, reason };
 }
 
 /** A module that is on must have valid values, and must not overwrite a release that is never touched. */
-function switchedOn({ module, reserved, invalid }: ModuleFacts, decision: Decision): Decision {
+function switchedOn({ module, reserved, invalid }: ModuleFacts, decision: Enablement): Enablement {
   if (module.chart !== "none" && reserved) {
     const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
     const remedy = "give the directory another name";
@@ -121,7 +119,7 @@ function switchedOn({ module, reserved, invalid }: ModuleFacts, decision: Decisi
 }
 
 /** A protected module that is off is a contradiction that only a person can solve. */
-function switchedOff({ module, settings, owner }: ModuleFacts, decision: Decision): Decision {
+function switchedOff({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
   if (!settings.protected || owner !== "ours" || decision.problem !== undefined) return decision;
   const message = "the module is protected but switched off";
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
@@ -143,24 +141,6 @@ export function leaving(all: readonly ModuleFacts[]): { off: ModuleFacts[]; fore
     off: free.filter(({ owner, record }) => owner === "ours" || record.ranHere).toReversed(),
     foreign: free.filter(({ owner }) => owner === "foreign"),
   };
-}
-
-/** What is to be removed, and what it is measured by. */
-export interface Removal {
-  readonly off: readonly ModuleFacts[];
-  /** Releases without a module. */
-  readonly orphans: readonly string[];
-  /** Modules that are installed or on. */
-  readonly present: Iterable<string>;
-  readonly limit: Limit;
-}
-
-/** What a person has to confirm because too much would go at once; removals that have begun are not counted. */
-export function brakeOf(removal: Removal, view: View): BrakeView | undefined {
-  const taken = removal.off.filter(({ begun }) => !begun).map(({ module }) => module.name);
-  const names = [...taken, ...removal.orphans].toSorted();
-  const installed = new Set([...removal.present, ...names]).size;
-  return brake(removal.limit, { names, installed }, view);
 }
 
 /** The key of the ConfigMap that protects or suspends the release of a module that is gone. */

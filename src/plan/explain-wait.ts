@@ -100,19 +100,23 @@ export function explainModule(module: ModuleView, at: Moment): string[] {
   ];
   const told = facts.filter((fact): fact is string => typeof fact === "string");
   const rest = told.length > 0 ? told : ["nothing is owed: the last run took everything into account"];
-  return [enabledSentence(module), ...rest];
+  return [enabledText(module), ...rest];
 }
 
-const SOURCES: Readonly<Record<ModuleView["enabledBy"], string>> = {
-  values: "modules/values.yaml",
-  "module-values": "the module's values.yaml",
+const ENABLED_TEXT = {
+  values: "values.yaml of the modules directory",
+  "module-values": "the module's own values.yaml",
   hook: "a global hook",
   configmap: "the ConfigMap",
-  script: "its enabled script",
-  none: "default: no source switches it on",
-};
+  script: "the module's enabled script",
+} as const;
 
-function enabledSentence(module: ModuleView): string {
-  const reason = module.enabledReason === undefined ? "" : `: ${module.enabledReason}`;
-  return `${module.enabled ? "enabled" : "disabled"} by ${SOURCES[module.enabledBy]}${reason}`;
+/** Why the module is on or off, in one line. */
+export function enabledText(view: Pick<ModuleView, "enabled" | "enabledBy" | "enabledReason">): string {
+  const word = view.enabled ? "on" : "off";
+  const by =
+    view.enabledBy === "none"
+      ? "Off because nothing switches it on"
+      : `Switched ${word} by ${ENABLED_TEXT[view.enabledBy]}`;
+  return view.enabledReason === undefined ? by : `${by}: ${view.enabledReason}`;
 }

@@ -19,7 +19,7 @@ export interface QueuesOptions<T extends QueueTask> {
   /** Called after every change of any queue, in the same turn. */
   readonly onChange?: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
-  readonly onSettled?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
+  readonly onEnd?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
   /** Called with the time that work on a queue itself took. */
   readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
 }
@@ -236,10 +236,10 @@ export class Queues<T extends QueueTask> {
         return this.#options.run(head.tasks, context);
       })
       .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }))
-      .then((outcome) => this.#settle(worker, { head, outcome, context }));
+      .then((outcome) => this.#end(worker, { head, outcome, context }));
   }
 
-  #settle(worker: Worker<T>, run: Run<T>): void {
+  #end(worker: Worker<T>, run: Run<T>): void {
     const { head, outcome, context } = run;
     const batch = [...head.tasks];
     head.running = false;
@@ -249,7 +249,7 @@ export class Queues<T extends QueueTask> {
     worker.patience = undefined;
     this.#apply(worker.lane, run);
     this.#views = undefined;
-    this.#options.onSettled?.(batch, outcome, context);
+    this.#options.onEnd?.(batch, outcome, context);
     this.#changed(context.queue);
     if (this.#stopped && this.running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     this.#wake(context.queue, worker);

@@ -7,7 +7,7 @@ import type { ValuesView } from "./values/values-store.ts";
 import type { ReleaseView } from "./view.ts";
 
 /** A decision of modules discovery about one module. */
-export interface Decision {
+export interface Enablement {
   readonly enabled: boolean;
   readonly by: EnabledBy;
   readonly reason?: string | undefined;
@@ -88,7 +88,7 @@ export function startOver(record: ModuleRecord): void {
 }
 
 /** Takes a decision of discovery over. */
-export function applyDecision(record: ModuleRecord, decision: Decision): void {
+export function applyDecision(record: ModuleRecord, decision: Enablement): void {
   if (decision.enabled && !record.enabled) startOver(record);
   // There is a decision: a failure of its script, or of a module that is disabled now, is over.
   if (!decision.enabled || record.run.retry?.reason === "ScriptFailed")

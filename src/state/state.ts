@@ -7,7 +7,7 @@ import type { Cause, Hook, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
 import type { ParsedConfig, PatchOperation } from "../values/index.ts";
 import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
-import type { Decision, ModuleRecord } from "./module-record.ts";
+import type { Enablement, ModuleRecord } from "./module-record.ts";
 import { ModuleViews, moduleView } from "./module-view.ts";
 import { following, nothingToRun } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
@@ -263,7 +263,7 @@ export class State {
     if (this.#operator.boot === "converging") this.record({ boot: "running" });
   }
 
-  recordDecision(name: string, decision: Decision): void {
+  recordDecision(name: string, decision: Enablement): void {
     this.update(name, (record) => {
       applyDecision(record, decision);
       // There is nothing to run: with this decision the configuration and the request are handled.

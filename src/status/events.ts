@@ -42,7 +42,7 @@ export const EVENT_TYPES = {
 export type EventReason = keyof typeof EVENT_TYPES;
 
 /** Something that happened. */
-export interface Happening {
+export interface OperatorEvent {
   /** The module it is about; undefined = the operator. */
   readonly module: string | undefined;
   readonly reason: EventReason;
@@ -119,17 +119,17 @@ export class EventWriter {
   }
 
   /** Notes that something happened; returns at once. */
-  record(happening: Happening): void {
+  record(event: OperatorEvent): void {
     if (this.#abort.signal.aborted) return;
-    const note = oneLine(this.#told(happening.note), MOST_NOTE);
-    const key = [happening.module ?? "", happening.reason, note].join("\0");
+    const note = oneLine(this.#told(event.note), MOST_NOTE);
+    const key = [event.module ?? "", event.reason, note].join("\0");
     const now = this.#options.clock.now();
     const series = this.#series.get(key);
     if (series !== undefined && now - series.lastAt < SERIES_MS) {
       this.#repeat(series, now);
       return;
     }
-    this.#begin(key, { ...happening, note }, now);
+    this.#begin(key, { ...event, note }, now);
   }
 
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
@@ -154,18 +154,18 @@ export class EventWriter {
     return line(this.#options.secrets?.redact(note) ?? note);
   }
 
-  #begin(key: string, happening: Happening, now: number): void {
+  #begin(key: string, event: OperatorEvent, now: number): void {
     this.#forgetOld(now);
     const { operatorName } = this.#options;
-    const name = `${happening.module ?? operatorName}.${now.toString(16)}${(this.#seq++).toString(16).padStart(4, "0")}`;
+    const name = `${event.module ?? operatorName}.${now.toString(16)}${(this.#seq++).toString(16).padStart(4, "0")}`;
     this.#series.delete(key);
     this.#series.set(key, { name, count: 1, lastAt: now, timer: undefined });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
     this.#uidsUntil ??= now + UID_WAIT_MS;
     this.#write(async (signal) => {
       await this.#untilBurst(signal);
-      await this.#untilKnown(happening.module, signal);
-      const body = this.#event(name, happening, now);
+      await this.#untilKnown(event.module, signal);
+      const body = this.#event(name, event, now);
       return create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
     });
   }
@@ -232,7 +232,7 @@ export class EventWriter {
     }
   }
 
-  #event(name: string, { module, reason, note }: Happening, now: number): Event {
+  #event(name: string, { module, reason, note }: OperatorEvent, now: number): Event {
     const { namespace, operatorName, instance, uidOf } = this.#options;
     const uid = uidOf?.(module);
     return {

@@ -15,7 +15,7 @@ import type { Clock, Limit, Logger } from "../lib/index.ts";
 import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
-import type { Decision, ReleaseView, State } from "../state/index.ts";
+import type { Enablement, ReleaseView, State } from "../state/index.ts";
 import type { FollowedConfig } from "../triggers/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
@@ -57,7 +57,7 @@ export interface Recorder {
   released(module: string, outcome: ReleaseOutcome | undefined): void;
   removed(module: string): void;
   failed(module: string, reason: string, message: string): void;
-  switched(module: string, decision: Decision): void;
+  switched(module: string, decision: Enablement): void;
   reloaded(seconds: number): void;
 }
 

@@ -1,5 +1,6 @@
 export * from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
 export * from "./releases/healing.ts";
+export { REQUESTED_AT, Requests } from "./requests.ts";
 export { overlayInForce } from "./config/overlay-move.ts";
 export type { ReleaseObject } from "./releases/kind-watches.ts";

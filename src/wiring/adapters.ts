@@ -7,15 +7,16 @@ import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
 import { oneLine, sleep } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
-import { measure } from "../metrics/index.ts";
+import { holdTeller, measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
 import type { Json, Task } from "../model/index.ts";
-import { explainBrake, explainModule } from "../plan/index.ts";
+import { explainModule } from "../plan/index.ts";
 import type { QueueView, Queues, TaskView } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
-import type { Happening } from "../status/index.ts";
+import type { OperatorEvent } from "../status/index.ts";
 import { helmInput } from "../tasks/index.ts";
+import { Requests } from "../triggers/index.ts";
 import type { FollowedConfig, Healing } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
@@ -46,6 +47,7 @@ export class Adapters {
   readonly #parts: AdapterParts;
   readonly #mirror: StatusMirror;
   readonly #events: EventWriter;
+  readonly #tellHolds: (view: View) => void;
   #healing: Healing | undefined;
   /** Port of the HTTP server; 0 before `open`. */
   port = 0;
@@ -60,6 +62,7 @@ export class Adapters {
     parts.scope.add(() => this.#queueFile.close());
     const { client, clock, logger, namespace, settings, env, secrets } = base;
     const operatorName = settings.configMap;
+    const requests = new Requests({ ...parts, logger });
     this.#mirror = new StatusMirror({
       client,
       clock,
@@ -69,10 +72,10 @@ export class Adapters {
       secrets,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
-      confirmed: (version) => parts.state.record({ confirmation: version }),
-      requested: (module, token) => void this.#requested(module, token),
+      annotated: (module, annotations) => requests.look(module, annotations),
       specChanged: async () => void (await parts.config.refresh()),
     });
+    this.#tellHolds = holdTeller({ logger, announce: (event) => this.announce(event) });
     const { name: instance } = ownIdentity(settings.pod);
     this.#events = new EventWriter({
       client,
@@ -131,21 +134,6 @@ export class Adapters {
     this.#queueFile.changed();
   }
 
-  /** Each reload finds its holds anew; only new ones are reported by Events. */
-  #tellHolds({ holds, reload, brake }: View): void {
-    const braked = brake?.confirmed === false ? explainBrake(brake) : undefined;
-    for (const hold of holds) {
-      if (this.#told.has(hold)) continue;
-      this.#told.add(hold);
-      this.#base.logger.warn("A removal is held", { hold });
-      const reason = hold === braked ? "RemovalHeld" : "PurgeRefused";
-      this.announce({ module: undefined, reason, note: hold });
-    }
-    if (reload.phase === "idle" && this.#told.size > holds.length) this.#told = new Set(holds);
-  }
-
-  #told = new Set<string>();
-
   /** How many statuses and Events are not written yet. */
   unwritten(): number {
     return this.#events.unwritten + (this.#mirroring ? this.#mirror.unwritten() : 0);
@@ -170,7 +158,7 @@ export class Adapters {
     await this.#events.flush();
   }
 
-  announce(event: Happening): void {
+  announce(event: OperatorEvent): void {
     this.#events.record(event);
   }
 
@@ -182,17 +170,6 @@ export class Adapters {
 
   setHealing(healing: Healing): void {
     this.#healing = healing;
-  }
-
-  /** A token asks for a run. Edits made before it must have been seen, so the ConfigMap is read first. */
-  async #requested(module: string | undefined, token: string): Promise<void> {
-    const { config, state } = this.#parts;
-    try {
-      await config.refresh();
-    } catch (error) {
-      this.#base.logger.warn("The ConfigMap cannot be read", { error: oneLine(error) });
-    }
-    state.recordRequest(module, token);
   }
 
   async #openSocket(): Promise<void> {

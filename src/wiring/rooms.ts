@@ -7,13 +7,22 @@ import type { Releases } from "../helm/index.ts";
 import { Leadership } from "../kube/index.ts";
 import { breathe, idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";
-import { HookMetrics, Metrics, bindingTimes, countWait, hasHook } from "../metrics/index.ts";
+import {
+  HookMetrics,
+  Metrics,
+  bindingTimes,
+  countWait,
+  hasHook,
+  makeHelmRecorder,
+  makeRecorder,
+} from "../metrics/index.ts";
+import type { RecorderParts } from "../metrics/index.ts";
 import { MAIN_QUEUE, moduleOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
-import type { Happening } from "../status/index.ts";
+import type { OperatorEvent } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
 import { FollowedConfig, FollowedReleases } from "../triggers/index.ts";
@@ -21,8 +30,6 @@ import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { makePorts } from "./make-ports.ts";
 import { makeReleases } from "./make-releases.ts";
-import { makeHelmRecorder, makeRecorder } from "./recorder.ts";
-import type { RecorderParts } from "./recorder.ts";
 
 interface RoomsOptions {
   readonly scope: Scope;
@@ -118,7 +125,7 @@ export class Rooms {
         this.#memory.touch();
         this.adapters.queuesChanged();
       },
-      onSettled: (batch, outcome) => this.#settled(batch, outcome.kind === "retry"),
+      onEnd: (batch, outcome) => this.#ended(batch, outcome.kind === "retry"),
       onAction: (queue, action, ms) => this.metrics.queues.acted({ queue, action, seconds: ms / 1000 }),
     });
   }
@@ -183,7 +190,7 @@ export class Rooms {
 
   /** Who is told of work, and what is looked at to tell it. */
   get #told(): RecorderParts {
-    const announce = (event: Happening): void => this.adapters.announce(event);
+    const announce = (event: OperatorEvent): void => this.adapters.announce(event);
     return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
   }
 
@@ -198,7 +205,7 @@ export class Rooms {
   }
 
   /** After a run: watches the objects that its release has now, and tells people when the next try is. */
-  #settled(batch: readonly Task[], failed: boolean): void {
+  #ended(batch: readonly Task[], failed: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
     if (module !== undefined) {

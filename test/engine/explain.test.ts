@@ -108,7 +108,7 @@ describe("everything that does not run now has a reason in words", () => {
     await lab.run(1000);
     expect(hold(lab, "web")).toBeUndefined();
     expect(why(lab, "web")).toEqual([
-      "enabled by the module's values.yaml",
+      "Switched on by the module's own values.yaml",
       "nothing is owed: the last run took everything into account",
     ]);
     expect(queueText(dumpQueues(lab.queues.views(), lab.clock.now()))).toContain("no tasks to handle");

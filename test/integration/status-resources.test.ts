@@ -1,3 +1,4 @@
+import { REQUESTED_AT } from "../../src/triggers/index.ts";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
 import { WatchHub, type WatchedObject, connect } from "../../src/kube/index.ts";
@@ -35,9 +36,9 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
   const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger: silentLogger });
   const hub = new WatchHub({ client, ...base });
   const asked: string[] = [];
-  const requested = (module: string | undefined, token: string) =>
-    void asked.push(`${module ?? ""}/${token}`);
-  const mirror = new StatusMirror({ client, ...base, namespace, operatorName: "ops", requested, ...change });
+  const annotated: MirrorOptions["annotated"] = (module = "", annotations = {}) =>
+    void asked.push(`${module}/${annotations[REQUESTED_AT]}`);
+  const mirror = new StatusMirror({ client, ...base, namespace, operatorName: "ops", annotated, ...change });
   const oracle = new StatusOracle();
   const broken: unknown[] = [];
   const unwatch = watchOwnObjects(hub, mirror, namespace);

@@ -4,7 +4,7 @@ import type { Module, Problem } from "../../src/model/index.ts";
 import { decide, decideAll, isWanted, leaving } from "../../src/plan/index.ts";
 import type { ModuleFacts, ScriptAnswer } from "../../src/plan/index.ts";
 import { newModuleRecord } from "../../src/state/index.ts";
-import type { Decision, ModuleRecord } from "../../src/state/index.ts";
+import type { Enablement, ModuleRecord } from "../../src/state/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
 
 const PROBLEM: Problem = { file: "values.yaml", message: "no YAML" };
@@ -37,7 +37,7 @@ const KEPT = { settings: { ...NO_SETTINGS, protected: true } };
 const WAS_ON = { decided: true, enabled: true, enabledBy: "script", enabledReason: "a GPU" } as const;
 
 describe("whether a module is on", () => {
-  it.each<readonly [string, Change, ScriptAnswer | undefined, Decision | "ask"]>([
+  it.each<readonly [string, Change, ScriptAnswer | undefined, Enablement | "ask"]>([
     ["its flag says so", {}, undefined, { enabled: true, by: "configmap" }],
     ["its flag denies it", OFF, undefined, { enabled: false, by: "none" }],
     ["its script has to be asked", SCRIPT, undefined, "ask"],

@@ -127,21 +127,21 @@ describe("module why: everything that can be said", () => {
     nextAt: NEXT,
   } as const;
   it.each<readonly [Case, readonly string[]]>([
-    [{}, ["enabled by the ConfigMap", "nothing is owed: the last run took everything into account"]],
+    [{}, ["Switched on by the ConfigMap", "nothing is owed: the last run took everything into account"]],
     [
       { web: { enabled: false, enabledBy: "script", enabledReason: "no GPU here" } },
       [
-        "disabled by its enabled script: no GPU here",
+        "Switched off by the module's enabled script: no GPU here",
         "nothing is owed: the last run took everything into account",
       ],
     ],
     [
       { web: { problem: { file: "values.yaml", message: "line 3: no map" }, enabledBy: "values" } },
-      ["enabled by modules/values.yaml", "needs a person: values.yaml: line 3: no map"],
+      ["Switched on by values.yaml of the modules directory", "needs a person: values.yaml: line 3: no map"],
     ],
     [
       { web: { activity: "running", lastRun: underWay(NEXT, { step: "beforeHelm" }), enabledBy: "hook" } },
-      ["enabled by a global hook", "running: step beforeHelm"],
+      ["Switched on by a global hook", "running: step beforeHelm"],
     ],
     [
       {
@@ -151,7 +151,7 @@ describe("module why: everything that can be said", () => {
         },
       },
       [
-        "enabled by the ConfigMap",
+        "Switched on by the ConfigMap",
         "running: step helm",
         "helm waits for its hook Job/migrate (pre-upgrade) since 2026-01-01T12:03:21Z",
       ],
@@ -159,7 +159,7 @@ describe("module why: everything that can be said", () => {
     [
       { main: [entry(run("web"), failed(3, retry.message))], web: { retry, enabledBy: "module-values" } },
       [
-        "enabled by the module's values.yaml",
+        "Switched on by the module's own values.yaml",
         "will be tried again (failed 3 times)",
         "web failed: hook discover: exit code 1; next try 12:03:21",
         "failed 3 times (HookFailed): hook discover: exit code 1",
@@ -168,7 +168,7 @@ describe("module why: everything that can be said", () => {
     [
       { main: [entry(run("cert-manager"), failed(5, "x".repeat(600))), entry(run("web"))] },
       [
-        "enabled by the ConfigMap",
+        "Switched on by the ConfigMap",
         "waits for cert-manager (failed 5 times)",
         `cert-manager failed: ${"x".repeat(600)}; next try 12:03:21`,
       ],
@@ -176,7 +176,7 @@ describe("module why: everything that can be said", () => {
     [
       { web: { suspended: true, absent: ["ns/Service/x", "ns/Secret/y"], troubles: ["Pods: forbidden"] } },
       [
-        "enabled by the ConfigMap",
+        "Switched on by the ConfigMap",
         "suspended: helm is left alone, hooks go on",
         "objects that are gone: ns/Service/x, ns/Secret/y",
         "Pods: forbidden",
@@ -184,10 +184,7 @@ describe("module why: everything that can be said", () => {
     ],
     [
       { web: { enabled: false, enabledBy: "none" } },
-      [
-        "disabled by default: no source switches it on",
-        "nothing is owed: the last run took everything into account",
-      ],
+      ["Off because nothing switches it on", "nothing is owed: the last run took everything into account"],
     ],
   ])("%j", (world, expected) => {
     expect(explain(world).why).toEqual(expected);

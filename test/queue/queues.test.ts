@@ -490,8 +490,7 @@ describe("named FIFO queues", () => {
         });
         seen.push(`${queue}: ${states?.join(", ")}`);
       },
-      onSettled: (batch, outcome) =>
-        void seen.push(`${batch.map(({ name }) => name).join("+")} ${outcome.kind}`),
+      onEnd: (batch, outcome) => void seen.push(`${batch.map(({ name }) => name).join("+")} ${outcome.kind}`),
     });
     queues.offer("main", job("a", { batch: "h" }));
     queues.offer("main", job("b", { batch: "h" }));

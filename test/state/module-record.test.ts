@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Module } from "../../src/model/index.ts";
 import { newModuleRecord, problemOf, startOver } from "../../src/state/index.ts";
-import type { Decision, ModuleRecord, RunRecord } from "../../src/state/index.ts";
+import type { Enablement, ModuleRecord, RunRecord } from "../../src/state/index.ts";
 import { applyDecision, releaseMoved } from "../../src/state/module-record.ts";
 import { NEVER_RAN } from "../../src/state/run-record.ts";
 import { release } from "../status/views.ts";
@@ -68,12 +68,12 @@ describe("what needs a person", () => {
 describe("what a decision of discovery does to the record", () => {
   const script = { reason: "ScriptFailed", message: "no", failures: 2, nextAt: 1 } as const;
   const helm = { ...script, reason: "HelmFailed" } as const;
-  const on: Decision = { enabled: true, by: "configmap" };
-  const off: Decision = { enabled: false, by: "script", reason: "no GPU" };
+  const on: Enablement = { enabled: true, by: "configmap" };
+  const off: Enablement = { enabled: false, by: "script", reason: "no GPU" };
   const ready = { phase: "ready", leftRevision: 3, handled: { section: "s" } } as const;
   const ran = { enabled: true, ...runs(ready) };
   const retried = (retry: RunRecord["retry"]) => ({ ...ran, ...runs({ ...ready, retry }) });
-  it.each<readonly [string, Partial<ModuleRecord>, Decision, Partial<ModuleRecord>]>([
+  it.each<readonly [string, Partial<ModuleRecord>, Enablement, Partial<ModuleRecord>]>([
     ["on, stays on: its runs count", ran, on, { ...ran, enabledBy: "configmap", decided: true }],
     [
       "on, goes off: watches and release are still to go",

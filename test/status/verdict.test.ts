@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { type Condition, enabledText, isHidden, judge, projectModule } from "../../src/status/index.ts";
+import { enabledText } from "../../src/plan/index.ts";
+import { type Condition, isHidden, judge, projectModule } from "../../src/status/index.ts";
 import type { BootPhase, ModuleView } from "../../src/state/index.ts";
 import { T0, basis, finished, moduleView, release, underWay } from "./views.ts";
 

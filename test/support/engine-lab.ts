@@ -134,7 +134,7 @@ export class EngineLab {
   /** Called with what is to be put back; may throw. */
   restores: ((absent: readonly string[]) => void) | undefined;
   /** Called whenever any task ends, with what it was. */
-  onSettled: ((tasks: readonly Task[]) => void) | undefined;
+  onEnd: ((tasks: readonly Task[]) => void) | undefined;
   uninstallFails: (() => boolean) | undefined;
   /** Set to make the watches of hooks fail with this message. */
   watchFails: string | undefined;
@@ -183,8 +183,8 @@ export class EngineLab {
       bounds: { minMs: 5000, maxMs: 30_000 },
       random: () => 0,
       run: (batch, context) => runTask(this.#ports, batch, context),
-      onSettled: (batch) => {
-        this.onSettled?.(batch);
+      onEnd: (batch) => {
+        this.onEnd?.(batch);
         this.engine.look();
       },
     });

@@ -6,17 +6,6 @@ import type { IAddonOperator } from "./addon-operator.ts";
 
 /** API version of both kinds. */
 export const API_VERSION = "addon-operator.io/v1alpha1";
-/** Annotation on either kind that asks for a run now; its value is an opaque token. */
-export const REQUESTED_AT = "reconcile.addon-operator.io/requestedAt";
-
-const LONGEST_TOKEN = 256;
-const TOKEN = /^[\u0020-\u007e]+$/;
-
-/** Whether a token may be accepted: it appears in statuses, and anyone who may annotate can set it. */
-export function isToken(text: string): boolean {
-  return text.length <= LONGEST_TOKEN && TOKEN.test(text);
-}
-
 const common = {
   group: "addon-operator.io",
   version: "v1alpha1",

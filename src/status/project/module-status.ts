@@ -2,12 +2,13 @@
 
 import { shownDigest } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
+import { enabledText } from "../../plan/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
 import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "../models/kinds.ts";
 import type { ShownValues } from "./values-mirror.ts";
-import { type JudgedBeside, type Verdict, enabledText, isHidden, judge } from "./verdict.ts";
+import { type JudgeContext, type Verdict, isHidden, judge } from "./verdict.ts";
 
 /** An AddonModule as it should be. */
 export interface ModuleProjection {
@@ -16,7 +17,7 @@ export interface ModuleProjection {
 }
 
 /** What is shown of a module beside its own view. */
-export interface ShownBeside extends JudgedBeside {
+export interface ShowContext extends JudgeContext {
   /** Transition times of the status before. */
   readonly before: Transitions;
   /** `lastRun` as shown before; it stays while the present run is too young to be announced. */
@@ -27,7 +28,7 @@ export interface ShownBeside extends JudgedBeside {
 const MOST_ABSENT = 20;
 
 /** The AddonModule of one module. Pure: every time and every text comes from the arguments. */
-export function projectModule(view: ModuleView, facts: ShownBeside): ModuleProjection {
+export function projectModule(view: ModuleView, facts: ShowContext): ModuleProjection {
   const verdict = judge(view, facts);
   return {
     spec: { enabled: view.enabled, order: view.module.order, configDigest: shownDigest(view.configDigest) },

@@ -1,7 +1,7 @@
 /** The state of a module, and the reason for it (docs/STATUS.md, "States of a module"). */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeHelmWait } from "../../plan/index.ts";
+import { describeHelmWait, enabledText } from "../../plan/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 
@@ -9,7 +9,7 @@ import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 export const ANNOUNCE_AFTER_MS = 1000;
 
 /** What is known besides the view of the module. */
-export interface JudgedBeside {
+export interface JudgeContext {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly boot: View["boot"];
@@ -26,7 +26,7 @@ export interface Verdict {
   readonly ready?: ConditionStatus;
 }
 
-type Rule = (view: ModuleView, facts: JudgedBeside) => Verdict | undefined;
+type Rule = (view: ModuleView, facts: JudgeContext) => Verdict | undefined;
 
 /** True while a run is under way that is too young to be announced. */
 export function isHidden(view: ModuleView, now: number): boolean {
@@ -36,7 +36,7 @@ export function isHidden(view: ModuleView, now: number): boolean {
 }
 
 /** The state of a module: the first rule that applies. */
-export function judge(view: ModuleView, facts: JudgedBeside): Verdict {
+export function judge(view: ModuleView, facts: JudgeContext): Verdict {
   for (const rule of RULES) {
     const verdict = rule(view, facts);
     if (verdict !== undefined) return verdict;
@@ -159,21 +159,3 @@ const BOOT_TEXT: Readonly<Record<View["boot"], string>> = {
   converging: "Waits for its turn in the reload of all modules",
   running: "Waits for its turn",
 };
-
-const ENABLED_TEXT = {
-  values: "values.yaml of the modules directory",
-  "module-values": "the module's own values.yaml",
-  hook: "a global hook",
-  configmap: "the ConfigMap",
-  script: "the module's enabled script",
-} as const;
-
-/** Why the module is on or off, in one line. */
-export function enabledText(view: Pick<ModuleView, "enabled" | "enabledBy" | "enabledReason">): string {
-  const word = view.enabled ? "on" : "off";
-  const by =
-    view.enabledBy === "none"
-      ? "Off because nothing switches it on"
-      : `Switched ${word} by ${ENABLED_TEXT[view.enabledBy]}`;
-  return view.enabledReason === undefined ? by : `${by}: ${view.enabledReason}`;
-}

@@ -32,8 +32,6 @@ export interface MirroredObject {
   live: LiveObject | undefined;
   /** The generation the status may speak of; undefined = the newest. */
   acknowledged: number | undefined;
-  /** The last token asked for by annotation. */
-  token: string | undefined;
   lastWriteAt: number;
   /** Do not write before this time, ms since the epoch: after failures and deletions. */
   notBefore: number;
@@ -58,7 +56,6 @@ export function newMirroredObject(id: Identity): MirroredObject {
     written: undefined,
     live: undefined,
     acknowledged: undefined,
-    token: undefined,
     lastWriteAt: Number.NEGATIVE_INFINITY,
     notBefore: 0,
     failures: 0,

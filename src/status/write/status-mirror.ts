@@ -1,8 +1,7 @@
 /** Keeps AddonModules and the AddonOperator as the state says. */
 
 import { type Clock, type KnownSecrets, type Logger, oneLine } from "../../lib/index.ts";
-import type { KubeClient } from "../../kube/index.ts";
-import { CONFIRM_DELETE } from "../../plan/index.ts";
+import type { KubeClient, NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import type { MirroredObject, Identity } from "./mirrored.ts";
@@ -10,7 +9,7 @@ import { type LiveObject, liveFrom } from "./live.ts";
 import { type HelmRelease, type Home, listObjects } from "./objects.ts";
 import { Patience } from "./patience.ts";
 import { type Projection, Projector } from "../project/projector.ts";
-import { type AddonObject, type ModuleSpec, REQUESTED_AT, isToken } from "../models/kinds.ts";
+import { type AddonObject, type ModuleSpec } from "../models/kinds.ts";
 import { type Listed, Lists } from "./sightings.ts";
 import { Timers } from "./timers.ts";
 import type { StatusValues } from "../project/values-mirror.ts";
@@ -33,13 +32,8 @@ export interface MirrorOptions {
   readonly helmRelease?: HelmRelease | undefined;
   /** Writes at the same time, default 6. */
   readonly parallel?: number;
-  /**
-   * Called when somebody set a new token; `module` is undefined for the AddonOperator. Must read the ConfigMap
-   * again first.
-   */
-  readonly requested?: (module: string | undefined, token: string) => void;
-  /** The present value of the AddonOperator's annotation that confirms a removal. */
-  readonly confirmed?: (version: string | undefined) => void;
+  /** Called with the annotations of each object that is seen; `module` is undefined for the AddonOperator. */
+  readonly annotated?: (module: string | undefined, annotations: NamedMeta["annotations"]) => void;
   /**
    * Called when somebody changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum
    * read) and recorded: only then may the status speak of the new generation.
@@ -96,7 +90,7 @@ export class StatusMirror {
       parallel: options.parallel ?? PARALLEL,
       isReloading: () => this.#shown !== undefined && this.#shown.view.reload.phase !== "idle",
       adopt: (mirrored, live) => this.#adopt(mirrored, live),
-      settled: (mirrored) => this.#notice(mirrored),
+      ended: (mirrored) => this.#notice(mirrored),
     });
   }
 
@@ -108,11 +102,11 @@ export class StatusMirror {
     this.#lookSoon();
   }
 
-  /** An own object as a watch reports it: edits by hand are undone, tokens handed on. */
+  /** An own object as a watch reports it: edits by hand are undone, annotations handed on. */
   onObserved(object: AddonObject): void {
     const mirrored = this.#mirroredOf(object);
     if (this.#closed || mirrored === undefined) return;
-    this.#noteToken(mirrored, object);
+    this.#tellAnnotations(mirrored, object);
     this.#see(mirrored, object, object);
   }
 
@@ -197,14 +191,11 @@ export class StatusMirror {
   #takeIn(object: AddonObject): void {
     const mirrored = this.#mirroredOf(object);
     if (mirrored === undefined) return;
-    this.#noteToken(mirrored, object);
+    this.#tellAnnotations(mirrored, object);
     this.#adopt(mirrored, liveFrom(object));
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
     mirrored.lastWriteAt = this.#options.clock.now();
-    this.#projector.seed(
-      mirrored === this.#writer.operator ? undefined : mirrored.id.name,
-      object.status?.conditions ?? [],
-    );
+    this.#projector.seed(this.#moduleOf(mirrored), object.status?.conditions ?? []);
   }
 
   /** `object` is undefined where the watch reported its last state. */
@@ -231,18 +222,12 @@ export class StatusMirror {
     return true;
   }
 
-  #noteToken(mirrored: MirroredObject, object: AddonObject): void {
-    const { annotations } = object.metadata;
-    if (mirrored === this.#writer.operator) this.#options.confirmed?.(annotations?.[CONFIRM_DELETE]);
-    const token = annotations?.[REQUESTED_AT];
-    if (token === undefined || token === mirrored.token) return;
-    mirrored.token = token;
-    const module = mirrored === this.#writer.operator ? undefined : mirrored.id.name;
-    if (isToken(token)) this.#options.requested?.(module, token);
-    else
-      this.#options.logger.warn("A request's token is no short text; use at most 256 ASCII characters", {
-        module,
-      });
+  #tellAnnotations(mirrored: MirroredObject, { metadata }: AddonObject): void {
+    this.#options.annotated?.(this.#moduleOf(mirrored), metadata.annotations);
+  }
+
+  #moduleOf(mirrored: MirroredObject): string | undefined {
+    return mirrored === this.#writer.operator ? undefined : mirrored.id.name;
   }
 
   /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */

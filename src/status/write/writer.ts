@@ -31,8 +31,8 @@ export interface WriterParts {
   readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
   readonly adopt: (mirrored: MirroredObject, live: LiveObject | undefined) => void;
-  /** A write is done: what watches reported of the object meanwhile may be taken over. */
-  readonly settled: (mirrored: MirroredObject) => void;
+  /** A write has ended: what watches reported of the object meanwhile may be taken over. */
+  readonly ended: (mirrored: MirroredObject) => void;
 }
 
 /**
@@ -182,7 +182,7 @@ export class Writer {
     } finally {
       mirrored.busy = false;
     }
-    this.#parts.settled(mirrored);
+    this.#parts.ended(mirrored);
     this.consider(mirrored);
   }
 

@@ -25,7 +25,7 @@ import type { JudgedPatches } from "./patches.ts";
 /** One run of one hook, for whatever reason. */
 export interface HookRunRequest {
   readonly hook: Hook;
-  readonly triggers: readonly HookTrigger[];
+  readonly triggers: readonly [HookTrigger, ...HookTrigger[]];
   readonly queue: string;
   readonly signal: AbortSignal;
 }
@@ -112,7 +112,7 @@ async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPa
   state.recordPatches(key, patches.values, request.hook.name);
   warnOfMany(ports, request.hook, { before: stored, after: state.values.patches(key).length });
   for (const [valuesKey, enabled] of patches.flags) state.recordHookFlag(valuesKey, enabled);
-  const cause = causeOf(request.triggers[0]?.binding);
+  const cause = causeOf(request.triggers[0].binding);
   if (request.hook.module === undefined) {
     if (state.values.globalsDigest() !== before.globals) state.recordCause(undefined, cause);
   } else if (digestOf(ports, key) !== before.section) {
@@ -134,9 +134,8 @@ function digestOf(ports: Ports, key: string): string {
   return ports.state.values.merged(key).digest;
 }
 
-function causeOf(binding: Binding | undefined): Cause {
-  const by = binding?.type === "lifecycle" ? binding.name : (binding?.type ?? "kubernetes");
-  return { kind: "hook", by };
+function causeOf(binding: Binding): Cause {
+  return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
 }
 
 interface Took {
@@ -149,9 +148,8 @@ function record(
   { hook, triggers, queue }: HookRunRequest,
   run: Took & { result: "success" | "allowed" | "failed" },
 ): void {
-  const binding = triggers[0]?.binding;
-  const activation = binding === undefined ? "" : hookActivation(binding);
-  ports.recorder.hookRun({ hook, binding: binding?.name ?? "", queue, activation, ...run });
+  const { binding } = triggers[0];
+  ports.recorder.hookRun({ hook, binding: binding.name, queue, activation: hookActivation(binding), ...run });
 }
 
 interface LifecycleHook {

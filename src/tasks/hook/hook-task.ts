@@ -21,7 +21,8 @@ export async function runHookTask(
   const first = batch[0];
   if (first === undefined || !isOwed(ports, first)) return { kind: "done" };
   const { hook } = first;
-  const triggers = collapseGroups(batch.map((task) => task.trigger));
+  const [trigger = first.trigger, ...others] = collapseGroups(batch.map((task) => task.trigger));
+  const triggers = [trigger, ...others] as const;
   const generation = ports.watches.generation(hook);
   // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
   const isStale = (): boolean => generation !== undefined && ports.watches.generation(hook) !== generation;

@@ -10,12 +10,14 @@ import type { SyncRun } from "./synchronize.ts";
 
 /**
  * Opens the watches of hooks, runs their Synchronization, then starts their schedules. Twice is harmless. Schedules
- * of global hooks begin at once: one that cannot be synchronized does not keep the others from theirs.
+ * of global hooks begin at once (all are of one module, or global): one that cannot be synchronized does not keep the others from theirs.
  */
 export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
-  for (const hook of hooks) if (hook.module === undefined) ports.sources.enable(hook);
+  const start = (): void => hooks.forEach((hook) => ports.sources.enable(hook));
+  const areGlobal = hooks[0]?.module === undefined;
+  if (areGlobal) start();
   await synchronize(ports, hooks, run);
-  for (const hook of hooks) ports.sources.enable(hook);
+  if (!areGlobal) start();
   note(ports, hooks, true);
 }
 
@@ -45,7 +47,7 @@ export function isCurrent({ state }: Ports, { id, module, signature }: Hook): bo
   return state.hooksOf(module).some((each) => each.id === id && each.signature === signature);
 }
 
-/** A module knows its active hooks: its next run activates the others. All hooks are of one module, or global. */
+/** A module knows its active hooks: its next run activates the others. */
 function note(ports: Ports, hooks: readonly Hook[], isActive: boolean): void {
   const module = hooks[0]?.module;
   if (module === undefined) return;

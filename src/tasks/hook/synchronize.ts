@@ -62,7 +62,7 @@ async function synchronizeHere(ports: Ports, { hook, step, run }: Synchronizatio
   const last = wanted(hook, step).at(-1);
   if (last !== undefined) {
     run.onStart?.(hook);
-    const triggers: HookTrigger[] = [{ type: "synchronization", binding: last }];
+    const triggers = [{ type: "synchronization", binding: last }] as const;
     try {
       await executeHook(ports, { hook, triggers, queue: run.queue, signal: run.signal });
     } catch (error) {

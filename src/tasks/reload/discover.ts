@@ -3,8 +3,8 @@
 import type { Cause, Module, Task } from "../../model/index.ts";
 import { moduleOf, runModuleKey } from "../../model/index.ts";
 import { decideAll } from "../../plan/index.ts";
-import type { Inquiry, ScriptAnswer } from "../../plan/index.ts";
-import type { Decision, ModuleRecord, ValuesView } from "../../state/index.ts";
+import type { DiscoveryInput, ScriptAnswer } from "../../plan/index.ts";
+import type { Enablement, ModuleRecord, ValuesView } from "../../state/index.ts";
 import { problemOf } from "../../state/index.ts";
 import { lifecycleHooks } from "../hook/execute-hook.ts";
 import { helmInput, valuesFiles } from "../hook/files.ts";
@@ -24,7 +24,7 @@ class ScriptFailure extends Error {}
 export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
   state.coverGlobals();
-  const decisions = await decideAll(state.tree.modules, inquiry(ports, signal));
+  const decisions = await decideAll(state.tree.modules, input(ports, signal));
   for (const [module, decision] of decisions) announce(ports, module, decision);
   const removed = removals(ports, [...decisions.keys()]);
   dropDisabled(ports);
@@ -42,7 +42,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   ];
 }
 
-function inquiry(ports: Ports, signal: AbortSignal): Inquiry {
+function input(ports: Ports, signal: AbortSignal): DiscoveryInput {
   return {
     async look(module) {
       await loadLate(ports, module);
@@ -80,7 +80,7 @@ function scriptFailed({ state }: Ports, { name }: Module, message: string): Scri
   return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
 }
 
-function announce(ports: Ports, module: Module, decision: Decision): void {
+function announce(ports: Ports, module: Module, decision: Enablement): void {
   const before = ports.state.module(module.name);
   if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
     ports.recorder.switched(module.name, decision);
@@ -101,7 +101,7 @@ export function tellProblem({ logger, recorder }: Ports, module: string, decisio
   if (enabled) recorder.failed(module, "ValuesInvalid", problem?.message ?? "");
 }
 
-type TellOf = Pick<Decision, "enabled" | "problem">;
+type TellOf = Pick<Enablement, "enabled" | "problem">;
 
 /** Modules that were disabled lose their schedules and waiting tasks at once; watches stay until afterDeleteHelm. */
 function dropDisabled(ports: Ports): void {

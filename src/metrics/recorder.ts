@@ -1,22 +1,22 @@
-/** Tells metrics and Events what happened to modules and hooks. */
+/** What happened to modules and hooks, as series, log lines and Events. */
 
 import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
-import { activationOf } from "../metrics/index.ts";
-import type { Metrics } from "../metrics/index.ts";
-import type { State } from "../state/index.ts";
-import { enabledText } from "../status/index.ts";
-import type { EventReason, Happening } from "../status/index.ts";
+import { enabledText, explainBrake } from "../plan/index.ts";
+import type { State, View } from "../state/index.ts";
+import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
+import { activationOf } from "./activation.ts";
+import type { Metrics } from "./metrics.ts";
 
-type Announce = (event: Happening) => void;
+type Announce = (event: OperatorEvent) => void;
 
 /** Where it reports to, and what it reads. */
 export interface RecorderParts {
   readonly metrics: Metrics;
   readonly announce: Announce;
   readonly logger: Logger;
-  readonly state: Pick<State, "module" | "view">;
+  readonly state: Pick<State, "view">;
 }
 
 /** Tells metrics and Events what happened; tasks write state and log themselves. */
@@ -80,7 +80,7 @@ export function makeHelmRecorder({
 }
 
 function activationOfModule(state: RecorderParts["state"], module: string): string {
-  return activationOf(state.module(module)?.run.lastRun?.trigger, "module");
+  return activationOf(state.view.modules.get(module)?.lastRun?.trigger, "module");
 }
 
 const REASONS: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
@@ -96,4 +96,24 @@ function announceRelease(announce: Announce, module: string, outcome: ReleaseOut
   const reason = REASONS[action];
   if (recovered) announce({ module, reason: "PendingReleaseRecovered", note });
   if (reason !== undefined) announce({ module, reason, note });
+}
+
+/** Tells of holds: each reload finds them anew; only new ones are told. */
+export function holdTeller({
+  announce,
+  logger,
+}: Pick<RecorderParts, "announce" | "logger">): (view: View) => void {
+  const told = new Set<string>();
+  return ({ holds, reload, brake }) => {
+    const braked = brake?.confirmed === false ? explainBrake(brake) : undefined;
+    for (const hold of holds) {
+      if (told.has(hold)) continue;
+      told.add(hold);
+      logger.warn("A removal is held", { hold });
+      const reason = hold === braked ? "RemovalHeld" : "PurgeRefused";
+      announce({ module: undefined, reason, note: hold });
+    }
+    if (reload.phase !== "idle") return;
+    for (const hold of told) if (!holds.includes(hold)) told.delete(hold);
+  };
 }

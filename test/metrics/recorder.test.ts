@@ -1,17 +1,16 @@
 import { expect, test } from "vitest";
 
 import { silentLogger } from "../../src/lib/index.ts";
-import { Metrics } from "../../src/metrics/index.ts";
-import type { Happening } from "../../src/status/index.ts";
+import { Metrics, makeHelmRecorder, makeRecorder } from "../../src/metrics/index.ts";
+import type { OperatorEvent } from "../../src/status/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
-import { makeHelmRecorder, makeRecorder } from "../../src/wiring/recorder.ts";
 
 /** The Events that what `tell` tells a recorder becomes. */
-function eventsOf(tell: (recorder: Recorder) => void): Happening[] {
-  const events: Happening[] = [];
-  const announce = (each: Happening): void => void events.push(each);
+function eventsOf(tell: (recorder: Recorder) => void): OperatorEvent[] {
+  const events: OperatorEvent[] = [];
+  const announce = (each: OperatorEvent): void => void events.push(each);
   const metrics = new Metrics("");
-  const state = { module: () => undefined } as never;
+  const state = { view: { modules: new Map() } } as never;
   tell(makeRecorder({ metrics, announce, logger: silentLogger, state }));
   return events;
 }
@@ -41,10 +40,10 @@ test("an Event tells who switched a module, in a sentence", () => {
 });
 
 test("objects that a module took over are an Event, with the releases they came from", () => {
-  const events: Happening[] = [];
-  const announce = (each: Happening): void => void events.push(each);
+  const events: OperatorEvent[] = [];
+  const announce = (each: OperatorEvent): void => void events.push(each);
   const metrics = new Metrics("");
-  const state = { module: () => undefined } as never;
+  const state = { view: { modules: new Map() } } as never;
   const recorder = makeHelmRecorder({ metrics, announce, state });
   recorder.tookOver("web", ["ConfigMap/a of ns/other", "ClusterRole/b of ns/other"]);
   expect(events).toEqual([

@@ -1,0 +1,57 @@
+import { expect, it } from "vitest";
+
+import { silentLogger } from "../../src/lib/index.ts";
+import { State } from "../../src/state/index.ts";
+import { REQUESTED_AT, Requests } from "../../src/triggers/index.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+
+function world(refresh: () => Promise<boolean> = () => Promise.resolve(true)) {
+  const state = new State({ clock: new ManualClock(0) });
+  const asked: string[] = [];
+  const warnings: string[] = [];
+  state.recordRequest = (module, token) => void asked.push(`${module}: ${token}`);
+  const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
+  return { state, asked, warnings, requests: new Requests({ state, config: { refresh }, logger }) };
+}
+
+it("takes each token once", async () => {
+  const { requests, asked } = world();
+  requests.look("a", { [REQUESTED_AT]: "one" });
+  requests.look("a", { [REQUESTED_AT]: "one" });
+  requests.look("a", undefined);
+  requests.look("a", { [REQUESTED_AT]: "one" });
+  requests.look(undefined, { [REQUESTED_AT]: "two" });
+  await settle();
+  expect(asked).toEqual(["a: one", "undefined: two"]);
+});
+
+it("takes no token that is long, or no plain text", async () => {
+  const { requests, asked, warnings } = world();
+  for (const token of ["x".repeat(257), "a\nb", "\u00e9", "", "x".repeat(256)])
+    requests.look("a", { [REQUESTED_AT]: token });
+  await settle();
+  expect(asked).toEqual([`a: ${"x".repeat(256)}`]);
+  expect(warnings).toHaveLength(4);
+});
+
+it("reads the ConfigMap before it takes a request, which counts even if that fails", async () => {
+  const { promise, reject } = Promise.withResolvers<boolean>();
+  const { requests, asked, warnings } = world(() => promise);
+  requests.look("a", { [REQUESTED_AT]: "one" });
+  await settle();
+  expect(asked).toEqual([]);
+  reject(new Error("no answer"));
+  await settle();
+  expect([asked, warnings]).toEqual([["a: one"], ["The ConfigMap cannot be read"]]);
+});
+
+it("takes the confirmation of a removal from the AddonOperator alone, and its end", () => {
+  const { state, requests } = world();
+  const confirmed = { "addon-operator.io/confirm-delete": "7" };
+  requests.look("a", confirmed);
+  expect(state.view.confirmation).toBeUndefined();
+  requests.look(undefined, confirmed);
+  expect(state.view.confirmation).toBe("7");
+  requests.look(undefined, undefined);
+  expect(state.view.confirmation).toBeUndefined();
+});
