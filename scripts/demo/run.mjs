@@ -17,17 +17,17 @@ const { once, kubeconfig, yes, verbose, ...options } = parseOptions();
 const sources = options.sources || !isWritable(root);
 
 const say = (text) => console.log(text);
+const inMiB = (bytes) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 const at = () => `${((performance.now() - started) / 1000).toFixed(1)} s`.padStart(7);
 const step = (text) => say(`\n\u001b[1m[${at()}] ${text}\u001b[0m`);
 
 async function demo() {
-  if (!sources) {
-    step("Bundle the operator");
-    const { bytes } = await bundle();
-    say(`dist/main.js, ${(bytes / 1024 / 1024).toFixed(1)} MiB`);
-  }
+  const bundled = sources ? undefined : bundle();
+  // Thrown again below, when there is a cluster that can be stopped.
+  bundled?.catch(() => {});
   step(kubeconfig ? `Look at the cluster of ${kubeconfig}` : "Start etcd and kube-apiserver");
   running.cluster = await openCluster({ kubeconfig, yes, namespace, say });
+  if (bundled) say(`the operator, bundled: dist/main.js, ${inMiB((await bundled).bytes)}`);
   const { cluster } = running;
   say(`${cluster.server}, everything below ${cluster.dir}`);
   step(`Create the namespace and the ConfigMap ${namespace}, start the operator on examples/`);

@@ -44,7 +44,7 @@ async function configMapIsFollowed(demo) {
   demo.say(
     `PriorityClass batch-low was there ${elapsed(from)} after kubectl was started to edit the ConfigMap`,
   );
-  await settled(demo, "priority-classes", { state: "Ready", revision: 2 });
+  await settled(demo, ["priority-classes"], { "release.revision": 2, state: "Ready" });
   await table(demo);
 }
 
@@ -62,8 +62,7 @@ async function clusterIsFollowed(demo) {
 async function modulesGoAndCome(demo, certificate) {
   demo.step("Switch internal-ca off: trust-bundle, which needs it, goes first");
   await setKeys(demo, { internalCaEnabled: "false" });
-  await settled(demo, "internal-ca", { state: "Disabled" });
-  await settled(demo, "trust-bundle", { state: "Disabled" });
+  await settled(demo, ["internal-ca", "trust-bundle"], { state: "Disabled" });
   const left = ["get", "secret,configmap", "-o", "name"];
   const gone = async () =>
     !/secret\/internal-ca$|configmap\/trust-bundle$/m.test(await inNamespace(demo, left));
@@ -71,21 +70,18 @@ async function modulesGoAndCome(demo, certificate) {
   await table(demo);
   demo.step("Switch it on again: the authority is the same, since it was kept");
   await setKeys(demo, { internalCaEnabled: null });
-  await settled(demo, "internal-ca", { state: "Ready" });
-  await settled(demo, "trust-bundle", { state: "Ready" });
+  await settled(demo, ["internal-ca", "trust-bundle"], { state: "Ready" });
   const same = async () => digest(await bundleOf(demo)) === digest(certificate);
   await eventually(same, "the certificate is the one of before");
   await table(demo);
 }
 
-/** Waits until the AddonModule shows that state, and the release that revision. */
-async function settled(demo, module, { state, revision }) {
-  const check = async () => {
-    const { status } = await json(demo, ["get", "addonmodule", module]);
-    const seen = `${status?.state} at revision ${status?.release?.revision}: ${status?.lastRun?.message ?? ""}`;
-    if (status?.state !== state || (revision && status.release?.revision !== revision)) throw new Error(seen);
-  };
-  await eventually(check, `AddonModule ${module} is ${state}`);
+/** Waits until the status of each of these AddonModules has these values, one after the other. */
+async function settled(demo, modules, values) {
+  for (const [path, value] of Object.entries(values)) {
+    const wait = ["wait", "addonmodule", ...modules, `--for=jsonpath={.status.${path}}=${value}`];
+    await inNamespace(demo, [...wait, "--timeout=30s"]);
+  }
 }
 
 async function setKeys(demo, data) {
