@@ -1,10 +1,8 @@
 /** Reads the settings from flags and environment variables; the table of settings is in settings.ts. */
 
 import type { Environment } from "./environment.ts";
-import { parseOverlay } from "./model/index.ts";
-import type { Overlay } from "./model/index.ts";
-import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS } from "./settings.ts";
-import type { SettingRow, Settings } from "./settings.ts";
+import { parseOverlay, type Overlay } from "./model/index.ts";
+import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS, type SettingRow, type Settings } from "./settings.ts";
 
 export type { Environment } from "./environment.ts";
 export type { SettingRow, Settings } from "./settings.ts";

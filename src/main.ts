@@ -13,8 +13,7 @@ import {
   socketPlaces,
 } from "./debug/index.ts";
 import type { Call } from "./debug/index.ts";
-import { environment } from "./environment.ts";
-import type { Environment } from "./environment.ts";
+import { environment, type Environment } from "./environment.ts";
 import { createLogger, logSink, sleep, systemClock } from "./lib/index.ts";
 import { ProblemError } from "./model/index.ts";
 import { usage } from "./usage.ts";

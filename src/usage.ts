@@ -1,8 +1,7 @@
 /** The text of `--help`. */
 
 import { environmentNames } from "./config.ts";
-import { SETTINGS } from "./settings.ts";
-import type { SettingRow } from "./settings.ts";
+import { SETTINGS, type SettingRow } from "./settings.ts";
 
 const COMMANDS: readonly (readonly [string, string])[] = [
   ["start", "run the operator (the default)"],

@@ -1,14 +1,11 @@
 /** The pages of the public HTTP port: probes, queues and metrics. */
 
-import { oneLine } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
-import type { Task } from "../model/index.ts";
+import { oneLine, type Clock } from "../lib/index.ts";
+import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
-import { serve } from "./web.ts";
-import type { Limits, Listening, WebAnswer } from "./web.ts";
+import { serve, type Limits, type Listening, type WebAnswer } from "./web.ts";
 
 /** What the public port shows. None of it tells values or changes anything. */
 export interface PublicSources {

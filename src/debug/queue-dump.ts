@@ -1,8 +1,7 @@
 /** The queues as data and as text, for the debug commands and the HTTP port. */
 
 import { formatDuration } from "../lib/index.ts";
-import { MAIN_QUEUE, describeTask } from "../model/index.ts";
-import type { Task } from "../model/index.ts";
+import { MAIN_QUEUE, describeTask, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 
 /** JSON form of `queue list`. */

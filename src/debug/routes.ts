@@ -1,13 +1,10 @@
 /** The routes of the debug socket. */
 
-import type { Clock, LogLevel } from "../lib/index.ts";
-import { LOG_LEVELS, parseDuration } from "../lib/index.ts";
-import { GLOBAL, MAIN_QUEUE } from "../model/index.ts";
-import type { Hook, Json, Module, Task } from "../model/index.ts";
+import { LOG_LEVELS, parseDuration, type Clock, type LogLevel } from "../lib/index.ts";
+import { GLOBAL, MAIN_QUEUE, type Hook, type Json, type Module, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
-import { dumpQueues } from "./queue-dump.ts";
-import type { QueueDump } from "./queue-dump.ts";
+import { dumpQueues, type QueueDump } from "./queue-dump.ts";
 import type { TemporaryLevel } from "./temporary-level.ts";
 
 /** What the debug views read. */

@@ -6,11 +6,9 @@ import { dirname } from "node:path";
 import { oneLine, toYaml } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { queueText } from "./queue-dump.ts";
-import { answer } from "./routes.ts";
-import type { Answer, Answers, Sources } from "./routes.ts";
+import { answer, type Answer, type Answers, type Sources } from "./routes.ts";
 import { TemporaryLevel } from "./temporary-level.ts";
-import { serve } from "./web.ts";
-import type { Limits, Listening, WebAnswer, WebRequest } from "./web.ts";
+import { serve, type Limits, type Listening, type WebAnswer, type WebRequest } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
 /** Rendering a chart may take this long. */

@@ -1,7 +1,6 @@
 /** A small HTTP server with limits on connections, sizes and times. */
 
-import { createServer } from "node:http";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { ListenOptions } from "node:net";
 
 /** A listening server. */

@@ -4,12 +4,10 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
-import type { Clock, Logger } from "../lib/index.ts";
-import { oneLine, sleep } from "../lib/index.ts";
+import { oneLine, sleep, type Clock, type Logger } from "../lib/index.ts";
 import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { isJsonObject, objectOf, objectsIn, ProblemError, textOf } from "../model/index.ts";
-import type { JsonObject } from "../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, ProblemError, textOf, type JsonObject } from "../model/index.ts";
 import { documentsOf } from "./manifest/manifest.ts";
 
 export interface CrdTools {

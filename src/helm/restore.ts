@@ -3,11 +3,9 @@
 import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { objectOf } from "../model/index.ts";
-import type { JsonObject } from "../model/index.ts";
+import { objectOf, type JsonObject } from "../model/index.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
-import { documentsOf, lastingBodies, nameOf, refOf } from "./manifest/manifest.ts";
-import type { ObjectRef } from "./manifest/manifest.ts";
+import { documentsOf, lastingBodies, nameOf, refOf, type ObjectRef } from "./manifest/manifest.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 

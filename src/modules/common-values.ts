@@ -2,13 +2,10 @@
 
 import { join } from "node:path";
 
-import { ProblemError } from "../model/index.ts";
-import type { JsonObject, Section, StaticValues } from "../model/index.ts";
-import { mergeLayers, parseCommonValues } from "../values/index.ts";
-import type { CommonValues } from "../values/index.ts";
+import { ProblemError, type JsonObject, type Section, type StaticValues } from "../model/index.ts";
+import { mergeLayers, parseCommonValues, type CommonValues } from "../values/index.ts";
 import { missingValues, readText } from "./read/read-text.ts";
-import { confirmGone } from "./read/reading.ts";
-import type { Reading, RememberedValues } from "./read/reading.ts";
+import { confirmGone, type Reading, type RememberedValues } from "./read/reading.ts";
 import type { DirScan } from "./read/scan-dir.ts";
 import { isSettled } from "./read/signature.ts";
 

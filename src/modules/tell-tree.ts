@@ -1,8 +1,7 @@
 /** Logs what is wrong in the directories. */
 
 import type { Logger } from "../lib/index.ts";
-import { describeProblem } from "../model/index.ts";
-import type { Module, Tree } from "../model/index.ts";
+import { describeProblem, type Module, type Tree } from "../model/index.ts";
 
 /**
  * Logs warnings and problems of the directories and of each module, unless `previous` had them already. At start, broken

@@ -1,7 +1,6 @@
 /** The sub-commands that need no cluster (docs/DEBUG.md, "Without a cluster"). */
 
-import { UsageError, parseSettings } from "../config.ts";
-import type { Environment } from "../config.ts";
+import { UsageError, parseSettings, type Environment } from "../config.ts";
 import { runHookOffline } from "./try-hook.ts";
 import { lintDirs, rbacOf } from "./lint.ts";
 import { writeHook } from "./new/new-hook.ts";

@@ -3,8 +3,7 @@
 import { join } from "node:path";
 
 import { HelmError, manifestFaults, unreadKeys } from "../helm/index.ts";
-import { ProblemError } from "../model/index.ts";
-import type { Module, Problem, Tree } from "../model/index.ts";
+import { ProblemError, type Module, type Problem, type Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 
 /**

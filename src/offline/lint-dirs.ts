@@ -3,10 +3,8 @@
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 
-import { ProblemError } from "../model/index.ts";
-import type { Tree } from "../model/index.ts";
-import { readTree } from "../modules/index.ts";
-import type { ChartArchives } from "../modules/index.ts";
+import { ProblemError, type Tree } from "../model/index.ts";
+import { readTree, type ChartArchives } from "../modules/index.ts";
 
 /** One directory that `lint` was given. */
 export interface LintDir {

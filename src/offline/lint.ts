@@ -2,19 +2,15 @@
 
 import type { Environment, Settings } from "../config.ts";
 import type { HookKind } from "../bindings/index.ts";
-import { HookLoader, lintHook } from "../hooks/index.ts";
-import type { AskOptions } from "../hooks/index.ts";
-import { toYaml } from "../lib/index.ts";
-import type { Scope } from "../lib/index.ts";
+import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
+import { toYaml, type Scope } from "../lib/index.ts";
 import { ProblemError, describeProblem } from "../model/index.ts";
 import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { ChartArchives, layoutProblems } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { readLintDir } from "./lint-dirs.ts";
-import type { LintDir } from "./lint-dirs.ts";
+import { readLintDir, type LintDir } from "./lint-dirs.ts";
 import { lintChart } from "./lint-charts.ts";
-import { askOptions, scoped } from "./surroundings.ts";
-import type { Printed } from "./surroundings.ts";
+import { askOptions, scoped, type Printed } from "./surroundings.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
 

@@ -3,8 +3,7 @@
 import { readFile } from "node:fs/promises";
 
 import { bodiesOf, documentsOf } from "../helm/index.ts";
-import { objectOf } from "../model/index.ts";
-import type { JsonObject } from "../model/index.ts";
+import { objectOf, type JsonObject } from "../model/index.ts";
 
 /** Group and plural name of a kind. */
 export interface KindNames {

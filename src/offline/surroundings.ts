@@ -5,10 +5,8 @@ import { writeSync } from "node:fs";
 import type { Environment, Settings } from "../config.ts";
 
 import { FilterEngine } from "../filter/index.ts";
-import { hookEnvironment } from "../hooks/index.ts";
-import type { AskOptions } from "../hooks/index.ts";
-import { Scope, createLogger, systemClock } from "../lib/index.ts";
-import type { Logger } from "../lib/index.ts";
+import { hookEnvironment, type AskOptions } from "../hooks/index.ts";
+import { Scope, createLogger, systemClock, type Logger } from "../lib/index.ts";
 import { endChildren } from "../process/index.ts";
 
 const GRACE_MS = 3000;

@@ -7,12 +7,9 @@ import type { Environment, Settings } from "../config.ts";
 import { hookEnvironment, hookFileAt, hookOffline } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, parseYaml, toYaml } from "../lib/index.ts";
-import { ProblemError, camelCase } from "../model/index.ts";
-import type { Json } from "../model/index.ts";
-import { parsePatch } from "../values/index.ts";
-import type { PatchRules } from "../values/index.ts";
-import { scoped, stderrLogger } from "./surroundings.ts";
-import type { Printed } from "./surroundings.ts";
+import { ProblemError, camelCase, type Json } from "../model/index.ts";
+import { parsePatch, type PatchRules } from "../values/index.ts";
+import { scoped, stderrLogger, type Printed } from "./surroundings.ts";
 
 /** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
 export interface HookFiles {

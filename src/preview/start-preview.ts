@@ -1,14 +1,10 @@
 /** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
 
-import { ForeignReleaseError } from "../helm/index.ts";
-import type { Releases } from "../helm/index.ts";
-import { runEnabledScript } from "../hooks/index.ts";
-import type { RunSettings } from "../hooks/index.ts";
+import { ForeignReleaseError, type Releases } from "../helm/index.ts";
+import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
-import { oneLine } from "../lib/index.ts";
-import type { Clock, KnownSecrets, Limit, Logger } from "../lib/index.ts";
-import { GLOBAL, describeProblem } from "../model/index.ts";
-import type { Json, Module, Overlay, Tree } from "../model/index.ts";
+import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
+import { GLOBAL, describeProblem, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
 import { brakeOf, decideAll, explainBrake, guardOf, isWanted, leaving, moduleFacts } from "../plan/index.ts";
 import type { ModuleFacts, Removal, ScriptAnswer } from "../plan/index.ts";
 import { State, problemOf } from "../state/index.ts";

@@ -4,8 +4,7 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, open, readdir, readFile, rm, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { oneLine } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
+import { oneLine, type Clock } from "../lib/index.ts";
 import { endStrays } from "./strays.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */

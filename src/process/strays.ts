@@ -2,8 +2,7 @@
 
 import { readdir, readFile } from "node:fs/promises";
 
-import { sleep } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
+import { sleep, type Clock } from "../lib/index.ts";
 
 const STEP_MS = 50;
 

@@ -1,7 +1,6 @@
 /** Merges maps without changing them. */
 
-import { isJsonObject, member, setMember } from "../model/index.ts";
-import type { Json, JsonObject } from "../model/index.ts";
+import { isJsonObject, member, setMember, type Json, type JsonObject } from "../model/index.ts";
 
 /**
  * `upper` over `lower`: maps merge, everything else is replaced, lists and null included.

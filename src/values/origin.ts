@@ -1,10 +1,8 @@
 /** Tells which layer set a value (`module values --explain`). */
 
 import { canonicalJson, isAtOrBelow, pointerOf, segmentsOf } from "../lib/index.ts";
-import { isJsonObject, member, valueAt } from "../model/index.ts";
-import type { Json, Section } from "../model/index.ts";
-import { effective } from "./layers.ts";
-import type { SectionInput } from "./layers.ts";
+import { isJsonObject, member, valueAt, type Json, type Section } from "../model/index.ts";
+import { effective, type SectionInput } from "./layers.ts";
 import { mergeLayers } from "./merge.ts";
 import type { PatchOperation } from "./patch/patch.ts";
 

@@ -1,7 +1,6 @@
 /** Reads the values files of modules directories and modules (docs/VALUES.md, "Layers"). */
 
-import { lineOf, parseYaml, segmentsOf, YamlError } from "../lib/index.ts";
-import type { ParsedYaml } from "../lib/index.ts";
+import { lineOf, parseYaml, segmentsOf, YamlError, type ParsedYaml } from "../lib/index.ts";
 import { ProblemError, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
 

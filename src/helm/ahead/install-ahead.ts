@@ -4,8 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { Scratch } from "../../process/index.ts";
 import type { UpgradeCall } from "../binary/helm.ts";
-import { examine, labelsOf } from "../examine.ts";
-import type { Reconciler, Reconciliation } from "../examine.ts";
+import { examine, labelsOf, type Reconciler, type Reconciliation } from "../examine.ts";
 import type { UpcomingModule } from "./ahead.ts";
 
 /** A helm that waits longer than this is ended: the module before it takes its time. */

@@ -3,8 +3,7 @@
 import { availableParallelism } from "node:os";
 
 import { inParallel } from "../../kube/index.ts";
-import { examine } from "../examine.ts";
-import type { Reconciler, Reconciliation } from "../examine.ts";
+import { examine, type Reconciler, type Reconciliation } from "../examine.ts";
 import type { Rendered } from "../manifest/manifest.ts";
 import { renderNow } from "../rendering.ts";
 import type { UpcomingModule } from "./ahead.ts";

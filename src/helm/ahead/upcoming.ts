@@ -1,10 +1,8 @@
 /** What modules whose turn is still to come are about to apply (docs/RUNNING.md, "What outlives a release"). */
 
 import { inParallel } from "../../kube/index.ts";
-import { examine } from "../examine.ts";
-import type { Reconciler } from "../examine.ts";
-import { keyIn } from "../manifest/manifest.ts";
-import type { ObjectRef } from "../manifest/manifest.ts";
+import { examine, type Reconciler } from "../examine.ts";
+import { keyIn, type ObjectRef } from "../manifest/manifest.ts";
 import { isSame, renderNow } from "../rendering.ts";
 import type { UpcomingModule } from "./ahead.ts";
 

@@ -1,7 +1,6 @@
 /** Finds the helm binary and its version. */
 
-import { statSync } from "node:fs";
-import type { Stats } from "node:fs";
+import { statSync, type Stats } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 

@@ -4,12 +4,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
 import type { Clock, Logger } from "../../lib/index.ts";
-import { objectOf, objectsIn, textOf } from "../../model/index.ts";
-import type { JsonObject } from "../../model/index.ts";
-import { endStrays, run } from "../../process/index.ts";
-import type { RunResult } from "../../process/index.ts";
-import { locate, noteMajor, notedMajor } from "./binary.ts";
-import type { Binary } from "./binary.ts";
+import { objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
+import { endStrays, run, type RunResult } from "../../process/index.ts";
+import { locate, noteMajor, notedMajor, type Binary } from "./binary.ts";
 import { HelmError } from "./helm-errors.ts";
 
 /** Called with what helm does; its methods are cheap and never throw. */

@@ -1,10 +1,8 @@
 /** What `.Capabilities` shows to charts. */
 
 import type { KubeClient } from "../../kube/index.ts";
-import type { Clock } from "../../lib/index.ts";
-import { digest, shareAnswer } from "../../lib/index.ts";
-import { objectOf, objectsIn, textOf } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { digest, shareAnswer, type Clock } from "../../lib/index.ts";
+import { objectOf, objectsIn, textOf, type Json, type JsonObject } from "../../model/index.ts";
 
 const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 const GOOD_MS = 5000;

@@ -6,12 +6,9 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
 import { parseYaml } from "../../lib/index.ts";
-import { objectOf } from "../../model/index.ts";
-import type { JsonObject } from "../../model/index.ts";
-import { found, stat } from "../../modules/index.ts";
-import type { Found } from "../../modules/index.ts";
-import { parseHelmIgnore } from "./helm-ignore.ts";
-import type { Ignore } from "./helm-ignore.ts";
+import { objectOf, type JsonObject } from "../../model/index.ts";
+import { found, stat, type Found } from "../../modules/index.ts";
+import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
 
 /** A file of a chart, and its path below the chart. */
 export interface ChartFile extends Found {

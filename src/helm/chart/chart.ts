@@ -2,16 +2,13 @@
 
 import { readFileSync } from "node:fs";
 
-import type { Clock } from "../../lib/index.ts";
-import { parseYaml } from "../../lib/index.ts";
-import { objectOf } from "../../model/index.ts";
-import type { Module } from "../../model/index.ts";
+import { parseYaml, type Clock } from "../../lib/index.ts";
+import { objectOf, type Module } from "../../model/index.ts";
 import { isSettled } from "../../modules/index.ts";
 import { fingerprintOf, hashFiles, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
 import type { ChartFile } from "./chart-files.ts";
 import { mentionsShared } from "../manifest/shared-kinds.ts";
-import { scanTemplates } from "./template-scan.ts";
-import type { Reach } from "./template-scan.ts";
+import { scanTemplates, type Reach } from "./template-scan.ts";
 
 /** What is known of a module's chart without running helm. */
 export interface Chart {

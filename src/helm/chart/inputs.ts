@@ -1,10 +1,8 @@
 /** The digest of everything that a release is made from (docs/CONTRACT.md, "Labels and annotations"). */
 
 import { canonicalJson, digest } from "../../lib/index.ts";
-import { valueAt } from "../../model/index.ts";
-import type { Json, JsonObject, Module } from "../../model/index.ts";
-import { mentionsLookup } from "./chart.ts";
-import type { Chart } from "./chart.ts";
+import { valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
+import { mentionsLookup, type Chart } from "./chart.ts";
 import { mentionsShared } from "../manifest/shared-kinds.ts";
 
 /** Everything a release is made from. */

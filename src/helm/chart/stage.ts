@@ -4,8 +4,7 @@ import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { parseYaml, toYaml } from "../../lib/index.ts";
-import { objectOf } from "../../model/index.ts";
-import type { JsonObject, Module } from "../../model/index.ts";
+import { objectOf, type JsonObject, type Module } from "../../model/index.ts";
 import { Scratch } from "../../process/index.ts";
 import { NOT_CHART } from "./chart-files.ts";
 import type { ChartCall } from "../binary/helm.ts";

@@ -1,7 +1,6 @@
 /** Finds out which values and functions the templates of a chart use. */
 
-import { actionsOf } from "./template-tokens.ts";
-import type { Token } from "./template-tokens.ts";
+import { actionsOf, type Token } from "./template-tokens.ts";
 
 /** What templates can reach beyond their own section of values. */
 export interface Reach {

@@ -3,8 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { objectOf, objectsIn, textOf } from "../../model/index.ts";
-import type { Json, JsonObject, Module } from "../../model/index.ts";
+import { objectOf, objectsIn, textOf, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { contentOf, isTemplate, listChartFiles, readMap } from "./chart-files.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { actionsOf } from "./template-tokens.ts";

@@ -1,8 +1,7 @@
 /** Compares two manifests for people. */
 
 import { canonicalJson, toYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf } from "../../model/index.ts";
-import type { Json } from "../../model/index.ts";
+import { isJsonObject, objectOf, type Json } from "../../model/index.ts";
 import { documentsOf } from "./manifest.ts";
 
 /**

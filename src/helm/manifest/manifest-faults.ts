@@ -1,7 +1,6 @@
 /** Finds what any API server would refuse in a manifest. */
 
-import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf, type Json, type JsonObject } from "../../model/index.ts";
 import { documentsOf, expand } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;

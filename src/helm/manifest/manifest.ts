@@ -1,8 +1,7 @@
 /** Reads rendered manifests: documents, objects, checksums. */
 
 import { canonicalJson, digest, parseYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, textOf } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, textOf, type Json, type JsonObject } from "../../model/index.ts";
 
 /** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
 export interface ObjectRef {

@@ -3,8 +3,7 @@
 import { getMetadata, inParallel, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchedObject } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { nameOf } from "../manifest/manifest.ts";
-import type { ObjectRef } from "../manifest/manifest.ts";
+import { nameOf, type ObjectRef } from "../manifest/manifest.ts";
 
 /** What is needed to look at the objects of a release. */
 export interface LookTools {

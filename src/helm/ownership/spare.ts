@@ -3,8 +3,7 @@
 import type { Logger } from "../../lib/index.ts";
 import { documentsOf, keyIn, keyOf, nameOf, objectsOf, withoutObjects } from "../manifest/manifest.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
-import { outliving } from "./outliving.ts";
-import type { LookTools } from "./outliving.ts";
+import { outliving, type LookTools } from "./outliving.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
 

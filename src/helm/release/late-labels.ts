@@ -1,7 +1,6 @@
 /** Writes labels of releases when helm has nothing to do. */
 
-import { Quiet } from "../../lib/index.ts";
-import type { Clock } from "../../lib/index.ts";
+import { Quiet, type Clock } from "../../lib/index.ts";
 
 /** After this long without work on a release, nobody waits for helm any more. */
 const QUIET_MS = 1000;

@@ -1,14 +1,12 @@
 /** What is known of the releases of a namespace, and whose they are. */
 
-import { oneLine } from "../../lib/index.ts";
-import type { Logger } from "../../lib/index.ts";
+import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import { mayAdopt, originOf, purgeList } from "../ownership/adopt.ts";
 import type { AdoptPolicy, Origin, PurgePolicy } from "../ownership/adopt.ts";
 import { LABELS } from "./labels.ts";
-import { ReleaseStore } from "./release-store.ts";
-import type { ReleaseStoreOptions } from "./release-store.ts";
+import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
 import type { ReleaseMeta } from "./revisions.ts";
 
 /** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */

@@ -4,8 +4,7 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
 import { DepthError, cutDeep, isTooDeep, oneLine } from "../../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
 import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "../manifest/manifest.ts";
 import type { Rendered } from "../manifest/manifest.ts";
 import { GO_CONFIG_KEY } from "./labels.ts";

@@ -1,7 +1,6 @@
 /** The release Secrets of a namespace, from one watch. */
 
-import type { Logger } from "../../lib/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, type Logger } from "../../lib/index.ts";
 import {
   get,
   getMetadata,
@@ -17,8 +16,7 @@ import { BrokenRecordError } from "../binary/helm-errors.ts";
 import { LABELS } from "./labels.ts";
 import { decodeRelease, encodeFailed, encodeManifest, summarize } from "./record.ts";
 import type { ReleaseRecord, ReleaseSummary } from "./record.ts";
-import { Revisions, metaOf } from "./revisions.ts";
-import type { ReleaseMeta } from "./revisions.ts";
+import { Revisions, metaOf, type ReleaseMeta } from "./revisions.ts";
 
 /** What the store needs of a WatchHub. */
 interface Watching {

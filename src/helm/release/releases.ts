@@ -2,13 +2,10 @@
 
 import type { Discovery, KubeClient } from "../../kube/index.ts";
 import type { Module } from "../../model/index.ts";
-import { Ahead } from "../ahead/ahead.ts";
-import type { UpcomingModule } from "../ahead/ahead.ts";
+import { Ahead, type UpcomingModule } from "../ahead/ahead.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
-import { Helm } from "../binary/helm.ts";
-import type { HelmOptions } from "../binary/helm.ts";
-import { withHookWatch } from "../binary/hook-watch.ts";
-import type { OnWait } from "../binary/hook-watch.ts";
+import { Helm, type HelmOptions } from "../binary/helm.ts";
+import { withHookWatch, type OnWait } from "../binary/hook-watch.ts";
 import { capabilitiesOf } from "../chart/capabilities.ts";
 import { ChartReader } from "../chart/chart.ts";
 import { ensureCrds } from "../crds.ts";
@@ -16,11 +13,9 @@ import type { Reconciler } from "../examine.ts";
 import { manifestDiff } from "../manifest/manifest-diff.ts";
 import { spareInRemoval } from "../ownership/spare.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
-import { previewRelease, renderRelease } from "../rendering.ts";
-import type { Preview } from "../rendering.ts";
+import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
 import { LateLabels } from "./late-labels.ts";
-import { ObservedReleases } from "./observed-releases.ts";
-import type { ObservedOptions, Release } from "./observed-releases.ts";
+import { ObservedReleases, type ObservedOptions, type Release } from "./observed-releases.ts";
 
 /** The outcome of a helm step. */
 export interface ReleaseOutcome {

@@ -1,7 +1,6 @@
 /** The revisions of releases that are known: from a watch, and from answers that may overtake it. */
 
-import { isLater } from "../../kube/index.ts";
-import type { WatchedObject } from "../../kube/index.ts";
+import { isLater, type WatchedObject } from "../../kube/index.ts";
 import { objectOf } from "../../model/index.ts";
 
 /** One revision of a release, from the labels of its Secret alone. */

@@ -3,8 +3,7 @@
 import { hideCommandLine } from "./forms/commands.ts";
 import { hideGiven } from "./given.ts";
 import { hidePem } from "./forms/pem.ts";
-import { standIn } from "./stand-in.ts";
-import type { Hide } from "./stand-in.ts";
+import { standIn, type Hide } from "./stand-in.ts";
 import { hideTokens } from "./forms/tokens.ts";
 import { hideUrlUsers } from "./forms/urls.ts";
 

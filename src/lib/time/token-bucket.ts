@@ -1,7 +1,6 @@
 /** Rate limits: of requests, of looking for objects, of runs of hooks. */
 
-import type { Clock } from "./clock.ts";
-import { sleep } from "./clock.ts";
+import { sleep, type Clock } from "./clock.ts";
 
 /** How often something may be done; without `qps` there is no limit. */
 export interface RateLimit {

@@ -1,17 +1,13 @@
 /** Finds a module's chart where `module.yaml` says that it lies. */
 
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, realpathSync } from "node:fs";
-import type { Dirent } from "node:fs";
+import { readdirSync, readFileSync, realpathSync, type Dirent } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
-import { ProblemError } from "../../model/index.ts";
-import type { Module } from "../../model/index.ts";
-import { found, stat } from "../read/signature.ts";
-import type { Found } from "../read/signature.ts";
+import { ProblemError, type Module } from "../../model/index.ts";
+import { found, stat, type Found } from "../read/signature.ts";
 import type { ChartArchives } from "./archives.ts";
-import { MODULE_FILE } from "./module-file.ts";
-import type { ChartPlace } from "./module-file.ts";
+import { MODULE_FILE, type ChartPlace } from "./module-file.ts";
 
 /** A chart that was found. */
 export type PlacedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;

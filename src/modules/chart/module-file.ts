@@ -3,10 +3,8 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 
-import { isJsonObject, ProblemError } from "../../model/index.ts";
-import type { Json, JsonObject, Problem } from "../../model/index.ts";
-import { parseMap, validatorOf } from "../../values/index.ts";
-import type { Violation } from "../../values/index.ts";
+import { isJsonObject, ProblemError, type Json, type JsonObject, type Problem } from "../../model/index.ts";
+import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../module.schema.json" with { type: "json" };
 import { readText } from "../read/read-text.ts";
 

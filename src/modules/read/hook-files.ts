@@ -4,8 +4,7 @@ import { readdirSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 
 import type { HookFile } from "../../model/index.ts";
-import { found, stat } from "./signature.ts";
-import type { Found } from "./signature.ts";
+import { found, stat, type Found } from "./signature.ts";
 
 const SKIPPED_DIRS = new Set(["lib", "venv"]);
 const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);

@@ -4,11 +4,9 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
 import { listChart } from "../chart/find-chart.ts";
-import { MODULE_FILE, readModuleFile } from "../chart/module-file.ts";
-import type { ModuleFile } from "../chart/module-file.ts";
+import { MODULE_FILE, readModuleFile, type ModuleFile } from "../chart/module-file.ts";
 import { findHookFiles } from "./hook-files.ts";
-import { found, stat } from "./signature.ts";
-import type { Found } from "./signature.ts";
+import { found, stat, type Found } from "./signature.ts";
 
 /** The files of a module's directory that matter, without their content. */
 export interface Listing {

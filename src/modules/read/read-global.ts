@@ -3,15 +3,13 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-import { ProblemError } from "../../model/index.ts";
-import type { SchemaFiles } from "../../model/index.ts";
+import { ProblemError, type SchemaFiles } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { findHookFiles, hookFilesOf, idleHooks } from "./hook-files.ts";
 import { addFile, SCHEMA_FILES } from "./listing.ts";
 import { idleWarning, readSchemas } from "./read-module.ts";
 import { fileProblem } from "./read-text.ts";
-import { confirmGone } from "./reading.ts";
-import type { Reading, RememberedGlobal } from "./reading.ts";
+import { confirmGone, type Reading, type RememberedGlobal } from "./reading.ts";
 import type { Found } from "./signature.ts";
 
 const NOTHING: RememberedGlobal = { hookFiles: [], schemas: {}, paths: [] };

@@ -4,14 +4,11 @@ import { join } from "node:path";
 
 import { ProblemError, camelCase, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
-import { mustBeMap, parseDocument, parseModuleValues } from "../../values/index.ts";
-import type { ModuleValues } from "../../values/index.ts";
+import { mustBeMap, parseDocument, parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
-import { findChart } from "../chart/find-chart.ts";
-import type { PlacedChart } from "../chart/find-chart.ts";
+import { findChart, type PlacedChart } from "../chart/find-chart.ts";
 import { hookFilesOf, idleHooks } from "./hook-files.ts";
-import { SCHEMA_FILES } from "./listing.ts";
-import type { Listing } from "./listing.ts";
+import { SCHEMA_FILES, type Listing } from "./listing.ts";
 import { fileProblem, missingValues, readText } from "./read-text.ts";
 import type { Found } from "./signature.ts";
 

@@ -3,8 +3,7 @@
 import { readFileSync } from "node:fs";
 
 import { oneLine } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
-import type { Problem } from "../../model/index.ts";
+import { ProblemError, type Problem } from "../../model/index.ts";
 
 /** The text of a file. Throws ProblemError where it cannot be read. */
 export function readText(path: string): string {

@@ -1,20 +1,16 @@
 /** Reads the modules directories and the global hooks directory into a tree. */
 
-import { breathe, systemClock } from "../../lib/index.ts";
-import type { Clock } from "../../lib/index.ts";
+import { breathe, systemClock, type Clock } from "../../lib/index.ts";
 import { ProblemError, camelCase, describeProblem } from "../../model/index.ts";
 import type { Module, Problem, Tree } from "../../model/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
-import { commonOf, mergeGlobals, placeIn, readCommonFiles } from "../common-values.ts";
-import type { CommonFile } from "../common-values.ts";
+import { commonOf, mergeGlobals, placeIn, readCommonFiles, type CommonFile } from "../common-values.ts";
 import { flagCollision } from "../entry-name.ts";
 import { fileProblem } from "./read-text.ts";
-import { beginReading, recall, recheckAt, remember } from "./reading.ts";
-import type { Reading } from "./reading.ts";
+import { beginReading, recall, recheckAt, remember, type Reading } from "./reading.ts";
 import { readGlobal } from "./read-global.ts";
 import { keep, refreshModule, goneModule } from "./refresh-module.ts";
-import { byOrder, scanDir } from "./scan-dir.ts";
-import type { Candidate, DirScan } from "./scan-dir.ts";
+import { byOrder, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
 
 export interface ReadTreeOptions {
   /** Absolute paths; where two directories have a module of one name, the first wins. */

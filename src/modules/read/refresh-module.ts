@@ -4,13 +4,10 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Module } from "../../model/index.ts";
-import { listedPaths, listModule } from "./listing.ts";
-import type { Listing } from "./listing.ts";
-import { readModule, unreadableModule } from "./read-module.ts";
-import type { ModuleSource } from "./read-module.ts";
+import { listedPaths, listModule, type Listing } from "./listing.ts";
+import { readModule, unreadableModule, type ModuleSource } from "./read-module.ts";
 import { fileProblem } from "./read-text.ts";
-import { confirmGone, missedSince } from "./reading.ts";
-import type { Reading, RememberedModule } from "./reading.ts";
+import { confirmGone, missedSince, type Reading, type RememberedModule } from "./reading.ts";
 import { isSettled } from "./signature.ts";
 
 /**

@@ -4,11 +4,9 @@ import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 
 import { oneLine } from "../../lib/index.ts";
-import { describeProblem } from "../../model/index.ts";
-import type { Problem } from "../../model/index.ts";
+import { describeProblem, type Problem } from "../../model/index.ts";
 import { refuseName, splitEntryName } from "../entry-name.ts";
-import { found } from "./signature.ts";
-import type { Found } from "./signature.ts";
+import { found, type Found } from "./signature.ts";
 
 /** A sub-directory (or a symlink to one) whose name a module can have. */
 export interface Candidate {

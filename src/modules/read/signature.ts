@@ -1,7 +1,6 @@
 /** Tells whether a file has changed, without reading it. */
 
-import { statSync } from "node:fs";
-import type { Stats } from "node:fs";
+import { statSync, type Stats } from "node:fs";
 
 /** A file or directory that was found, and what changes when it does. */
 export interface Found {

@@ -4,8 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { parseJson, toYaml } from "../../lib/index.ts";
-import { ProblemError, isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { ProblemError, isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 
 /** Where the schema stands in a module. */

@@ -1,7 +1,6 @@
 /** Chooses the part of a section that the config schema judges. */
 
-import { isJsonObject, objectOf, member, setMember } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, member, setMember, type Json, type JsonObject } from "../../model/index.ts";
 import { compilePattern } from "../schema/pattern.ts";
 import { sameValue } from "../schema/schema-tree.ts";
 

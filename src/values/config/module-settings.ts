@@ -1,7 +1,6 @@
 /** What the ConfigMap can say of a module beside its section and flag: a key for each setting. */
 
-import { ProblemError } from "../../model/index.ts";
-import type { Json } from "../../model/index.ts";
+import { ProblemError, type Json } from "../../model/index.ts";
 import { readFlag } from "../static-values.ts";
 
 /** The settings of one module. */

@@ -5,8 +5,7 @@ import { GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { merge } from "../merge.ts";
 import { collect, mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
-import { SETTINGS, isGuardKey } from "./module-settings.ts";
-import type { ModuleSettings } from "./module-settings.ts";
+import { SETTINGS, isGuardKey, type ModuleSettings } from "./module-settings.ts";
 
 /** The content of a ConfigMap, read. Nulls inside sections are kept. */
 export interface ParsedConfig {

@@ -1,10 +1,8 @@
 /** Reads the patch files of hooks (docs/VALUES.md, "Patches"). */
 
 import { DepthError, type JsonText, jsonTexts, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
-import { isJsonObject, textOf } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
-import { PatchError } from "./patch.ts";
-import type { ParsedPatch, PatchOperation, PatchRules } from "./patch.ts";
+import { isJsonObject, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { PatchError, type ParsedPatch, type PatchOperation, type PatchRules } from "./patch.ts";
 
 const FLAG_SUFFIX = "Enabled";
 

@@ -1,12 +1,10 @@
 /** Compiles and runs schemas with ajv. */
 
-import { Ajv } from "ajv";
-import type { ErrorObject, ValidateFunction } from "ajv";
+import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
 import { Memo, parseDuration, pointerOf } from "../../lib/index.ts";
-import { textOf } from "../../model/index.ts";
-import type { Json, JsonObject, Problem } from "../../model/index.ts";
+import { textOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** Adds to `found` what a schema finds wrong with the value at `path` (a JSON pointer, "" at the top). */

@@ -1,8 +1,7 @@
 /** Finds what of a schema cannot be used, and what is probably a mistake. */
 
 import { oneLine, pointerOf } from "../../lib/index.ts";
-import type { JsonObject, Problem } from "../../model/index.ts";
-import { objectOf } from "../../model/index.ts";
+import { objectOf, type JsonObject, type Problem } from "../../model/index.ts";
 import { knowsFormat } from "./ajv.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, resolveRef, subSchemas } from "./schema-tree.ts";

@@ -1,8 +1,7 @@
 /** Turns OpenAPI schemas into those that are compiled (docs/VALUES.md, "Schemas"). */
 
 import { pointerOf } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { allSchemas, mapSchemas, subSchemas } from "./schema-tree.ts";
 
 const EXTENDED_MAPS = ["definitions", "properties", "patternProperties"];

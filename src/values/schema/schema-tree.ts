@@ -1,8 +1,7 @@
 /** Walks over the schemas of a document. */
 
 import { pointerOf, segmentsOf } from "../../lib/index.ts";
-import { isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { isJsonObject, member, setMember, valueAt, type Json, type JsonObject } from "../../model/index.ts";
 
 /**
  * How a sub-schema belongs to its parent: `part` describes a member or an item of the value, `same` the same value

@@ -3,16 +3,13 @@
 import { Memo, digest } from "../../lib/index.ts";
 import { ProblemError, objectOf } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../../model/index.ts";
-import { metaProblems } from "./ajv.ts";
-import type { Violation } from "./ajv.ts";
+import { metaProblems, type Violation } from "./ajv.ts";
 import { configPart } from "../config/config-part.ts";
-import { EndlessDefaultsError, fillerOf } from "./defaults.ts";
-import type { Filler } from "./defaults.ts";
+import { EndlessDefaultsError, fillerOf, type Filler } from "./defaults.ts";
 import { checkSchema, schemaWarnings, secretPathsOf } from "./schema-check.ts";
 import { extend, forHelm, toJsonSchema } from "./schema-document.ts";
 import { parseMap } from "../static-values.ts";
-import { validatorOf } from "./validator.ts";
-import type { Validator } from "./validator.ts";
+import { validatorOf, type Validator } from "./validator.ts";
 
 export type { Violation } from "./ajv.ts";
 

@@ -1,10 +1,8 @@
 /** Validates values against compiled schemas, quickly. */
 
 import { pointerOf } from "../../lib/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
-import { isJsonObject, member } from "../../model/index.ts";
-import { MISSING, UNDECLARED, ajvCheck } from "./ajv.ts";
-import type { Check, Violation } from "./ajv.ts";
+import { isJsonObject, member, type Json, type JsonObject } from "../../model/index.ts";
+import { MISSING, UNDECLARED, ajvCheck, type Check, type Violation } from "./ajv.ts";
 import { allSchemas } from "./schema-tree.ts";
 
 /** Checks a value; results are kept for as long as the value exists. */
