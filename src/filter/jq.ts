@@ -1,11 +1,9 @@
 /** Finds the jq program and its version. */
 
-import { constants } from "node:fs";
-import { access, stat } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { delimiter, join, resolve } from "node:path";
+import { resolve } from "node:path";
 
-import { run } from "../process/index.ts";
+import { findProgram, run } from "../process/index.ts";
 import { FilterError } from "./filter-error.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -25,7 +23,7 @@ const VERSION_TIMEOUT_MS = 10_000;
 
 /** Finds jq: the setting, else `jq` on PATH, else node-jq's own. Throws FilterError `engine`. */
 export async function findJq(jqBin: string | undefined, env: Env): Promise<Jq> {
-  const file = await locate(jqBin, env);
+  const file = locate(jqBin, env);
   const childEnv = env["TZ"] === undefined ? {} : { TZ: env["TZ"] };
   const asked = await run({
     file,
@@ -39,16 +37,13 @@ export async function findJq(jqBin: string | undefined, env: Env): Promise<Jq> {
   return { file, version, gojq: version.startsWith("gojq"), env: childEnv };
 }
 
-async function locate(jqBin: string | undefined, env: Env): Promise<string> {
+function locate(jqBin: string | undefined, env: Env): string {
   if (jqBin?.includes("/")) return resolve(jqBin);
-  const name = jqBin ?? "jq";
-  const onPath = (env["PATH"] ?? "").split(delimiter).map((dir) => join(resolve(dir), name));
-  const candidates = jqBin === undefined ? [...onPath, ...nodeJqFile()] : onPath;
-  for (const file of candidates) if (await executable(file)) return file;
-  throw new FilterError(
-    "engine",
-    `${name} not found on PATH: install jq, or name one with --jq-bin (JQ_PATH)`,
-  );
+  const names = jqBin === undefined ? ["jq", ...nodeJqFile()] : [jqBin];
+  const [found] = names.flatMap((name) => findProgram(name, env["PATH"]) ?? []);
+  if (found !== undefined) return found;
+  const message = `${names[0]} not found on PATH: install jq, or name one with --jq-bin (JQ_PATH)`;
+  throw new FilterError("engine", message);
 }
 
 /** Where node-jq keeps its jq; empty without the package. */
@@ -57,14 +52,5 @@ export function nodeJqFile(): readonly string[] {
     return [resolve(createRequire(import.meta.url).resolve("node-jq"), "..", "..", "bin", "jq")];
   } catch {
     return [];
-  }
-}
-
-async function executable(file: string): Promise<boolean> {
-  try {
-    await access(file, constants.X_OK);
-    return (await stat(file)).isFile();
-  } catch {
-    return false;
   }
 }

@@ -11,12 +11,13 @@ import type { Rendered } from "./manifest/manifest.ts";
 import { originToWorkOn, type AdoptPolicy, type Origin } from "./ownership/adopt.ts";
 import type { LookTools } from "./ownership/outliving.ts";
 import { LABELS } from "./release/labels.ts";
+import type { ReleaseStore } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 import type { ReconcileRequest } from "./release/releases.ts";
-import type { RestoreTools } from "./restore.ts";
 
 /** What is needed to work on a release. */
-export interface Reconciler extends LookTools, RestoreTools {
+export interface Reconciler extends LookTools {
+  readonly store: ReleaseStore;
   readonly helm: Helm;
   readonly charts: ChartReader;
   readonly capabilities: Capabilities;
@@ -60,22 +61,18 @@ export async function examine(
   const release = tools.store.get(module.name);
   const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
   const chart = withValueTemplates(tools.charts.read(module), request.values);
-  const inputs = await digestInputs(tools, request, chart);
-  const { managedBy } = tools;
-  const decision = decide({ release, inputs, managedBy, lookup: chart.reach.lookup });
-  return { reconciliation: { tools, request, chart, inputs, origin }, release, decision };
-}
-
-function digestInputs(tools: Reconciler, request: ReconcileRequest, chart: Chart): Promise<string> {
-  const { namespace, helm, capabilities } = tools;
-  return inputsDigest({
-    module: request.module,
+  const { namespace, helm, capabilities, managedBy } = tools;
+  const values = objectOf(JSON.parse(request.values));
+  const inputs = await inputsDigest({
+    module,
     namespace,
     chart,
-    values: objectOf(JSON.parse(request.values)),
+    values,
     helm: helm.identity(),
     capabilities,
   });
+  const decision = decide({ release, inputs, managedBy, lookup: chart.reach.lookup });
+  return { reconciliation: { tools, request, chart, inputs, origin }, release, decision };
 }
 
 /** `null` removes the manifest label of the last revision; a new release has none. */

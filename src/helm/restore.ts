@@ -1,22 +1,14 @@
 /** Puts missing objects of a release back. */
 
 import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.ts";
-import type { Discovery, KubeClient } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { objectOf, type JsonObject } from "../model/index.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
+import type { Reconciler } from "./examine.ts";
 import { documentsOf, lastingBodies, nameOf, refOf, type ObjectRef } from "./manifest/manifest.ts";
-import type { ReleaseStore } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 
-export interface RestoreTools {
-  readonly client: KubeClient;
-  readonly store: ReleaseStore;
-  readonly discovery: Pick<Discovery, "resolve">;
-  readonly namespace: string;
-}
-
-export interface RestoreRequest {
+interface RestoreRequest {
   readonly release: ReleaseMeta;
   /** Objects as `nameOf` names them, with their namespaces. */
   readonly absent: readonly string[];
@@ -40,7 +32,7 @@ interface Absent {
  * rendered, so passwords made by templates stay, and there is no new revision. Puts back all it can, then throws
  * RestoreError for the rest.
  */
-export async function restoreObjects(tools: RestoreTools, request: RestoreRequest): Promise<void> {
+export async function restoreObjects(tools: Reconciler, request: RestoreRequest): Promise<void> {
   const { release, signal } = request;
   const [manifest = ""] = await tools.store.manifests(release, signal);
   const { applyMethod } = await tools.store.summary(release);
@@ -88,7 +80,7 @@ interface Putting extends Pick<Absent, "ref" | "body"> {
   readonly signal: AbortSignal;
 }
 
-async function putBack(tools: RestoreTools, { ref, body, applyMethod, signal }: Putting): Promise<void> {
+async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Putting): Promise<void> {
   const { client, discovery, namespace: home } = tools;
   const { apiVersion, kind, name, namespace = home } = ref;
   const resource = await discovery.resolve(kind, apiVersion);

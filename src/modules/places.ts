@@ -11,14 +11,6 @@ interface DirectorySettings {
   readonly globalHooksDir?: string | undefined;
 }
 
-/** Where modules and global hooks are looked for. */
-interface Places {
-  readonly modulesDirs: readonly string[];
-  readonly globalHooksDir: string;
-}
-
-const FALLBACK = "/addons";
-
 /**
  * The directories that the settings name; else those below the working directory; else `/modules` and
  * `/global-hooks`, or, where neither exists, those below `/addons`.
@@ -26,8 +18,8 @@ const FALLBACK = "/addons";
 export function placesOf(
   settings: DirectorySettings,
   exists: (path: string) => boolean = existsSync,
-): Places {
-  const base = settings.workingDir ?? (["/modules", "/global-hooks"].some(exists) ? "/" : FALLBACK);
+): { readonly modulesDirs: readonly string[]; readonly globalHooksDir: string } {
+  const base = settings.workingDir ?? (["/modules", "/global-hooks"].some(exists) ? "/" : "/addons");
   return {
     modulesDirs: (settings.modulesDir ?? join(base, "modules")).split(":").filter(Boolean),
     globalHooksDir: settings.globalHooksDir ?? join(base, "global-hooks"),

@@ -1,14 +1,13 @@
 /** Renders charts without a cluster. */
 
-import { readFile } from "node:fs/promises";
-
 import type { Environment, Settings } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
-import { parseYaml, silentLogger, systemClock } from "../lib/index.ts";
-import { ProblemError, isJsonObject } from "../model/index.ts";
+import { silentLogger, systemClock } from "../lib/index.ts";
+import { ProblemError } from "../model/index.ts";
 import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
-import { compileSchemas, effective, helmValues } from "../values/index.ts";
+import { compileSchemas, effective, helmValues, parseMap } from "../values/index.ts";
+import { readGiven } from "./surroundings.ts";
 
 /**
  * Renders the charts of modules from files alone: values files, schema defaults, and a file in place of the
@@ -80,12 +79,5 @@ function sectionOf(value: Json | undefined): Section | undefined {
 
 /** Reads the file of `lint --values`. Throws ProblemError. */
 export async function readConfigValues(file: string): Promise<JsonObject> {
-  try {
-    const { value } = parseYaml(await readFile(file, "utf8"), file);
-    if (value === null) return {};
-    if (isJsonObject(value)) return value;
-  } catch (error) {
-    throw new ProblemError([{ file, message: `cannot be read: ${(error as Error).message}` }]);
-  }
-  throw new ProblemError([{ file, message: "must be a map with `global` and sections of modules" }]);
+  return parseMap(await readGiven(file), file).value;
 }

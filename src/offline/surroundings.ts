@@ -1,12 +1,14 @@
 /** What offline sub-commands need around them: log, children, clean-up. */
 
 import { writeSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 
 import type { Environment, Settings } from "../config.ts";
 
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment, type AskOptions } from "../hooks/index.ts";
-import { Scope, createLogger, systemClock, type Logger } from "../lib/index.ts";
+import { Scope, createLogger, oneLine, systemClock, type Logger } from "../lib/index.ts";
+import { ProblemError } from "../model/index.ts";
 import { endChildren } from "../process/index.ts";
 
 const GRACE_MS = 3000;
@@ -25,6 +27,15 @@ export async function scoped<T>(work: (scope: Scope) => Promise<T>): Promise<T> 
   } finally {
     await endChildren(GRACE_MS);
     await scope.close();
+  }
+}
+
+/** The text of a file that was given. Throws ProblemError. */
+export async function readGiven(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new ProblemError([{ file, message: `cannot be read: ${oneLine(error)}` }]);
   }
 }
 

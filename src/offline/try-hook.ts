@@ -1,15 +1,14 @@
 /** The sub-command `hook run`. */
 
-import { readFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
 import { hookEnvironment, hookFileAt, hookOffline } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
-import { oneLine, parseYaml, toYaml } from "../lib/index.ts";
-import { ProblemError, camelCase, type Json } from "../model/index.ts";
-import { parsePatch, type PatchRules } from "../values/index.ts";
-import { scoped, stderrLogger, type Printed } from "./surroundings.ts";
+import { oneLine, toYaml } from "../lib/index.ts";
+import { camelCase, type Json } from "../model/index.ts";
+import { parseDocument, parsePatch, type PatchRules } from "../values/index.ts";
+import { readGiven, scoped, stderrLogger, type Printed } from "./surroundings.ts";
 
 /** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
 export interface HookFiles {
@@ -29,7 +28,7 @@ export async function runHookOffline(
   env: Environment,
 ): Promise<Printed> {
   const [context, values, configValues] = await Promise.all([
-    readText(files.context),
+    readGiven(files.context),
     readValues(files.values),
     readValues(files.configValues),
   ]);
@@ -82,20 +81,7 @@ function rulesOf(path: string): PatchRules {
   return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
 }
 
-async function readText(file: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    throw new ProblemError([{ file, message: `cannot be read: ${oneLine(error)}` }]);
-  }
-}
-
 async function readValues(file: string | undefined): Promise<string> {
   if (file === undefined) return "{}";
-  const text = await readText(file);
-  try {
-    return JSON.stringify(parseYaml(text, file).value ?? {});
-  } catch (error) {
-    throw new ProblemError([{ file, message: `cannot be read: ${oneLine(error)}` }]);
-  }
+  return JSON.stringify(parseDocument(await readGiven(file), file).value ?? {});
 }

@@ -1,5 +1,6 @@
 export { endChildren, reportChildren, startOnlyWhile } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
+export { findProgram } from "./find-program.ts";
 export { startsAsMeant } from "./spawn/libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
 export { run, type RunRequest } from "./run-process.ts";

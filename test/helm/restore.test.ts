@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { restoreObjects } from "../../src/helm/restore.ts";
-import type { RestoreTools } from "../../src/helm/restore.ts";
+import type { Reconciler } from "../../src/helm/examine.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES, SECRETS } from "../../src/kube/index.ts";
 import type { ApiRequest, Resource } from "../../src/kube/index.ts";
@@ -32,7 +32,7 @@ function lab(documents: readonly string[], applyMethod: "csa" | "ssa" = "csa") {
         return refusal === undefined ? Promise.resolve({}) : Promise.reject(refusal);
       },
     },
-  } as unknown as RestoreTools;
+  } as unknown as Reconciler;
   const controller = new AbortController();
   const restore = (...absent: readonly string[]): Promise<void> =>
     restoreObjects(tools, { release: { name: "m" } as ReleaseMeta, absent, signal: controller.signal });

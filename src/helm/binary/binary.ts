@@ -1,12 +1,13 @@
 /** Finds the helm binary and its version. */
 
-import { statSync, type Stats } from "node:fs";
+import { statSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
-import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { join } from "node:path";
 
 import { objectOf, ProblemError } from "../../model/index.ts";
+import { findProgram } from "../../process/index.ts";
 
-/** Which helm it is. `id` changes with the file; `major` is 3 or 4. */
+/** Which helm it is; `id` changes with the file. */
 export interface Binary {
   readonly path: string;
   readonly id: string;
@@ -14,25 +15,13 @@ export interface Binary {
 
 /** Finds the helm binary. Throws ProblemError where there is none. */
 export function locate(bin: string, searchPath: string | undefined): Binary {
-  const places = bin.includes("/")
-    ? [isAbsolute(bin) ? bin : resolve(bin)]
-    : (searchPath ?? "").split(delimiter).map((dir) => join(dir === "" ? "." : dir, bin));
-  for (const path of places) {
-    const stats = executable(path);
-    if (stats !== undefined) return { path, id: `${path}:${stats.size}:${stats.mtimeMs}` };
+  const path = findProgram(bin, searchPath);
+  if (path === undefined) {
+    const remedy = "install helm 3 or 4, or set --helm-bin";
+    throw new ProblemError([{ file: bin, message: "there is no such helm binary", remedy }]);
   }
-  throw new ProblemError([
-    { file: bin, message: "there is no such helm binary", remedy: "install helm 3 or 4, or set --helm-bin" },
-  ]);
-}
-
-function executable(path: string): Stats | undefined {
-  try {
-    const stats = statSync(path);
-    return stats.isFile() && (stats.mode & 0o111) !== 0 ? stats : undefined;
-  } catch {
-    return undefined;
-  }
+  const { size, mtimeMs } = statSync(path);
+  return { path, id: `${path}:${size}:${mtimeMs}` };
 }
 
 /** The major version that an earlier operator process noted for a binary. */

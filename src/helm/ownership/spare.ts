@@ -1,26 +1,17 @@
 /** Keeps helm from deleting objects that must stay (docs/RUNNING.md, "What outlives a release"). */
 
-import type { Logger } from "../../lib/index.ts";
+import type { Reconciler } from "../examine.ts";
 import { documentsOf, keyIn, keyOf, nameOf, objectsOf, withoutObjects } from "../manifest/manifest.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
-import { outliving, type LookTools } from "./outliving.ts";
-import type { ReleaseStore } from "../release/release-store.ts";
+import { outliving } from "./outliving.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
-
-/** What is needed for that. */
-export interface SpareTools extends LookTools {
-  /** Modules that are about to make objects, by `keyIn`. */
-  readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
-  readonly store: ReleaseStore;
-  readonly logger: Logger;
-}
 
 /**
  * Before a release is removed: takes the objects that must stay out of its record, by which helm deletes. Throws
  * when an object cannot be looked at, or the record was changed meanwhile.
  */
 export async function spareInRemoval(
-  tools: SpareTools,
+  tools: Reconciler,
   release: string,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -36,7 +27,7 @@ export async function spareInRemoval(
  * is not known, all objects are looked at.
  */
 export async function spareInUpgrade(
-  tools: SpareTools,
+  tools: Reconciler,
   release: string,
   next: { readonly made: readonly ObjectRef[] | undefined; readonly signal: AbortSignal },
 ): Promise<void> {
@@ -59,7 +50,7 @@ function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
 }
 
 async function spare(
-  tools: SpareTools,
+  tools: Reconciler,
   meta: ReleaseMeta,
   look: {
     readonly objects: readonly ObjectRef[];

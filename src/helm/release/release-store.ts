@@ -10,7 +10,7 @@ import {
   remove,
   SECRETS,
 } from "../../kube/index.ts";
-import type { KubeClient, Subscription, WatchConsumer, WatchedObject, WatchSpec } from "../../kube/index.ts";
+import type { KubeClient, Subscription, WatchHub, WatchedObject, WatchSpec } from "../../kube/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
 import { LABELS } from "./labels.ts";
@@ -18,14 +18,9 @@ import { decodeRelease, encodeFailed, encodeManifest, summarize } from "./record
 import type { ReleaseRecord, ReleaseSummary } from "./record.ts";
 import { Revisions, metaOf, type ReleaseMeta } from "./revisions.ts";
 
-/** What the store needs of a WatchHub. */
-interface Watching {
-  subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription;
-}
-
 export interface ReleaseStoreOptions {
   readonly client: KubeClient;
-  readonly hub: Watching;
+  readonly hub: Pick<WatchHub, "subscribe">;
   readonly namespace: string;
   readonly logger: Logger;
 }

@@ -29,7 +29,14 @@ export interface ModuleSource {
  */
 export async function readModule(source: ModuleSource, listing: Listing): Promise<Module> {
   const faults: Problem[] = [];
-  const attempt = <T>(fallback: T, read: () => T): T => tryRead(faults, { dir: source.dir, fallback, read });
+  const attempt = <T>(fallback: T, read: () => T): T => {
+    try {
+      return read();
+    } catch (error) {
+      faults.push(...problemsOf(error, source.dir));
+      return fallback;
+    }
+  };
   const { name, order, dir, common } = source;
   const valuesKey = camelCase(name);
   const script = listing.files.get("enabled");
@@ -170,21 +177,6 @@ export function idleWarning(file: Found): string {
     message: "is not executable and will not run",
     remedy: `chmod +x ${file.path}`,
   });
-}
-
-interface Attempt<T> {
-  readonly dir: string;
-  readonly fallback: T;
-  readonly read: () => T;
-}
-
-function tryRead<T>(faults: Problem[], attempt: Attempt<T>): T {
-  try {
-    return attempt.read();
-  } catch (error) {
-    faults.push(...problemsOf(error, attempt.dir));
-    return attempt.fallback;
-  }
 }
 
 function problemsOf(error: unknown, dir: string): readonly Problem[] {

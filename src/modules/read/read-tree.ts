@@ -49,7 +49,10 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     scans.map((one) => one.scan),
   );
   const modules = withoutCollisions(reading, await readModules(reading, scans, files));
-  if (options.previous !== undefined) await tidy(options.archives, [...options.previous.modules, ...modules]);
+  // What the last read unpacked may still be in use; what others read from there is left to the next reload.
+  const used = [...(options.previous?.modules ?? []), ...modules];
+  if (options.previous !== undefined)
+    await options.archives.keep(new Set(used.map((module) => module.chartDir)));
   const global = readGlobal(reading, options.globalHooksDir);
   const globalValues = mergeGlobals(files);
   const next = recheckAt(reading);
@@ -68,11 +71,6 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     },
     reading.after,
   );
-}
-
-/** What the last read unpacked may still be in use; what others read from the same place is left to the next reload. */
-function tidy(archives: ChartArchives, modules: readonly Module[]): Promise<void> {
-  return archives.keep(new Set(modules.map((module) => module.chartDir)));
 }
 
 interface Scanned {
@@ -120,7 +118,8 @@ async function readModules(
     for (const candidate of scan.candidates) {
       if (++count % SLICE === 0) await breathe();
       const first = modules.get(candidate.name);
-      if (first === undefined) await addModule({ reading, modules, files, readable }, candidate);
+      if (first === undefined)
+        modules.set(candidate.name, await readCandidate(reading, candidate, { files, readable }));
       else reading.warnings.push(`${candidate.dir}: left out, module "${first.name}" is ${first.dir}`);
     }
   }
@@ -131,22 +130,16 @@ async function readModules(
   return [...modules.values()].sort(byOrder);
 }
 
-interface Adding {
-  readonly reading: Reading;
-  readonly modules: Map<string, Module>;
-  readonly files: readonly CommonFile[];
-  readonly readable: boolean;
-}
-
-async function addModule({ reading, modules, files, readable }: Adding, candidate: Candidate): Promise<void> {
+async function readCandidate(
+  reading: Reading,
+  candidate: Candidate,
+  { files, readable }: { files: readonly CommonFile[]; readable: boolean },
+): Promise<Module> {
   const before = reading.before.modules.get(candidate.name);
-  if (!readable && before !== undefined) {
-    modules.set(candidate.name, keep(reading, before));
-    return;
-  }
+  if (!readable && before !== undefined) return keep(reading, before);
   const common = commonOf(reading, files, camelCase(candidate.name));
   const { strict, archives } = reading;
-  modules.set(candidate.name, await refreshModule(reading, { ...candidate, common, strict, archives }));
+  return refreshModule(reading, { ...candidate, common, strict, archives });
 }
 
 function withoutCollisions(reading: Reading, modules: readonly Module[]): Module[] {

@@ -16,16 +16,20 @@ import { isSettled } from "./signature.ts";
  */
 export async function refreshModule(reading: Reading, source: ModuleSource): Promise<Module> {
   const before = remembered(reading, source);
-  const listing = tryList(source.dir);
-  if (!listing.ok) return keep(reading, await afterFailure(before, source, listing.error));
-  const paths = listedPaths(listing.value);
+  let listing: Listing;
+  try {
+    listing = listModule(source.dir);
+  } catch (error) {
+    return keep(reading, await afterFailure(before, source, error));
+  }
+  const paths = listedPaths(listing);
   const missing = (before?.paths ?? []).filter((path) => !paths.includes(path));
   if (before !== undefined && missing.length > 0) {
     const full = missing.map((path) => join(source.dir, path));
     if (!confirmGone(reading, full)) return holdOver(reading, before, missing);
   }
-  if (before !== undefined && isSame(before, listing.value, source)) return keep(reading, before);
-  return keep(reading, await readAgain({ reading, before, source, listing: listing.value, paths }));
+  if (before !== undefined && isSame(before, listing, source)) return keep(reading, before);
+  return keep(reading, { paths, ...(await readAgain(reading, source, listing)) });
 }
 
 /** A module whose directory is gone: its last content until that is confirmed, then undefined. */
@@ -42,16 +46,6 @@ export function keep(reading: Reading, remembered: RememberedModule): Module {
 function remembered(reading: Reading, source: ModuleSource): RememberedModule | undefined {
   const before = reading.before.modules.get(source.name);
   return before?.module.dir === source.dir ? before : undefined;
-}
-
-type Tried = { readonly ok: true; readonly value: Listing } | { readonly ok: false; readonly error: unknown };
-
-function tryList(dir: string): Tried {
-  try {
-    return { ok: true, value: listModule(dir) };
-  } catch (error) {
-    return { ok: false, error };
-  }
 }
 
 async function afterFailure(
@@ -80,19 +74,15 @@ function isSame(before: RememberedModule, listing: Listing, source: ModuleSource
   return settled && fingerprint === listing.fingerprint && sameCommon && existsSync(module.chartDir);
 }
 
-interface Again {
-  readonly reading: Reading;
-  readonly before: RememberedModule | undefined;
-  readonly source: ModuleSource;
-  readonly listing: Listing;
-  readonly paths: readonly string[];
-}
-
-async function readAgain({ reading, before, source, listing, paths }: Again): Promise<RememberedModule> {
+async function readAgain(
+  reading: Reading,
+  source: ModuleSource,
+  listing: Listing,
+): Promise<Omit<RememberedModule, "paths">> {
   const fresh = await readModule(source, listing);
-  const good = fresh.problem === undefined ? fresh : before?.good;
+  const good = fresh.problem === undefined ? fresh : remembered(reading, source)?.good;
   const { problem, order, common, warnings } = fresh;
   const module = good === undefined ? fresh : { ...good, order, common, problem, warnings };
   const settled = isSettled(listing.changedAt, reading.now);
-  return { module, good, paths, fingerprint: listing.fingerprint, settled };
+  return { module, good, fingerprint: listing.fingerprint, settled };
 }

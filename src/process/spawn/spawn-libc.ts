@@ -1,13 +1,12 @@
 /** Starts children with posix_spawn of the C library. */
 
-import { accessSync, constants } from "node:fs";
 import { Socket } from "node:net";
-import { delimiter, join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { getSystemErrorName } from "node:util";
 
 import type { Child, Exit, LaunchSpec } from "./child.ts";
 import { STRUCT_BYTES, type Libc } from "./libc.ts";
+import { findProgram } from "../find-program.ts";
 import { Reaper } from "../reaper.ts";
 
 /** Linux values; the same in glibc and musl on the architectures we run on. */
@@ -140,22 +139,9 @@ function streams([stdin, stdout, stderr]: Readonly<Fds>): {
 
 /** A name without slash is looked up on the child's own PATH. */
 function locate(file: string, searchPath: string | undefined): string {
-  if (file.includes("/")) return file;
-  const found = (searchPath ?? "")
-    .split(delimiter)
-    .map((dir) => join(dir, file))
-    .find(isExecutable);
+  const found = file.includes("/") ? file : findProgram(file, searchPath);
   if (found === undefined) throw errnoException(2, `spawn ${file}`);
   return found;
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function errnoException(errno: number, syscall: string): NodeJS.ErrnoException {

@@ -3,7 +3,7 @@
 import { isJsonObject, objectOf, objectsIn, member, setMember } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
-import { resolveRef, subSchemas } from "./schema-tree.ts";
+import { subSchemas, targetOf } from "./schema-tree.ts";
 
 const MAX_DEPTH = 200;
 
@@ -36,7 +36,7 @@ class Filling {
     if (known !== undefined) return known;
     // A cycle counts as having defaults: then it is looked through when values come, which is only slower.
     this.#holds.set(schema, true);
-    const target = this.#target(schema);
+    const target = targetOf(this.#root, schema);
     const holds =
       schema["default"] !== undefined ||
       (target !== undefined && this.holdsDefaults(target)) ||
@@ -48,17 +48,13 @@ class Filling {
   fill(schema: JsonObject, value: Json, depth: number): Json {
     if (depth > MAX_DEPTH) throw new EndlessDefaultsError("defaults make each other without end");
     if (value === null || typeof value !== "object" || !this.holdsDefaults(schema)) return value;
-    const target = this.#target(schema);
+    const target = targetOf(this.#root, schema);
     let filled = target === undefined ? value : this.fill(target, value, depth + 1);
     filled = Array.isArray(filled)
       ? this.#items(schema, filled, depth)
       : this.#members(schema, filled, depth);
     for (const branch of objectsIn(schema["allOf"])) filled = this.fill(branch, filled, depth + 1);
     return filled;
-  }
-
-  #target(schema: JsonObject): JsonObject | undefined {
-    return typeof schema["$ref"] === "string" ? resolveRef(this.#root, schema["$ref"]) : undefined;
   }
 
   #items(schema: JsonObject, list: Json[], depth: number): Json[] {
@@ -94,7 +90,7 @@ class Filling {
     while (at !== undefined && !seen.has(at)) {
       if (at["default"] !== undefined) return at["default"] ?? undefined;
       seen.add(at);
-      at = this.#target(at);
+      at = targetOf(this.#root, at);
     }
     return undefined;
   }

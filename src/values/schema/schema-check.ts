@@ -4,7 +4,7 @@ import { oneLine, pointerOf } from "../../lib/index.ts";
 import { objectOf, type JsonObject, type Problem } from "../../model/index.ts";
 import { knowsFormat } from "./ajv.ts";
 import { compilePattern } from "./pattern.ts";
-import { allSchemas, resolveRef, subSchemas } from "./schema-tree.ts";
+import { allSchemas, subSchemas, targetOf } from "./schema-tree.ts";
 
 /** Everything that is wrong with the references and patterns of a schema, with paths. */
 export function checkSchema(root: JsonObject, file: string): Problem[] {
@@ -31,7 +31,7 @@ function checkRef(root: JsonObject, schema: JsonObject, report: Report): void {
   if ($ref === undefined) return;
   if (typeof $ref !== "string") return report("$ref must be a string");
   if (!$ref.startsWith("#")) return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… only");
-  if (resolveRef(root, $ref) === undefined) return report(`$ref "${$ref}" points to nothing`);
+  if (targetOf(root, schema) === undefined) return report(`$ref "${$ref}" points to nothing`);
   if (isEndless(root, schema, [])) report(`$ref "${$ref}" leads back to itself`);
 }
 
@@ -39,7 +39,7 @@ function checkRef(root: JsonObject, schema: JsonObject, report: Report): void {
 function isEndless(root: JsonObject, schema: JsonObject, above: readonly JsonObject[]): boolean {
   if (above.includes(schema)) return schema === above[0];
   const path = [...above, schema];
-  const target = typeof schema["$ref"] === "string" ? resolveRef(root, schema["$ref"]) : undefined;
+  const target = targetOf(root, schema);
   if (target !== undefined && isEndless(root, target, path)) return true;
   return subSchemas(schema).some((sub) => sub.relation === "same" && isEndless(root, sub.schema, path));
 }
@@ -76,7 +76,7 @@ function collectSecrets(root: JsonObject, place: SchemaNode, found: Set<string>)
   if (above.includes(schema)) return;
   if (isSecret(schema)) found.add(path);
   const next = [...above, schema];
-  const target = typeof schema["$ref"] === "string" ? resolveRef(root, schema["$ref"]) : undefined;
+  const target = targetOf(root, schema);
   if (target !== undefined) collectSecrets(root, { schema: target, path, above: next }, found);
   for (const sub of subSchemas(schema)) {
     if (sub.relation === "definition") continue;

@@ -89,11 +89,16 @@ function withChild(container: Json | undefined, name: string, child: JsonObject)
 }
 
 /** What a local `$ref` (`#`, `#/definitions/x`) points to; undefined when there is no schema. */
-export function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
+function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
   if (ref === "#") return root;
   if (!ref.startsWith("#/")) return undefined;
   const found = valueAt(root, segmentsOf(decodeURI(ref.slice(1))));
   return isJsonObject(found) ? found : undefined;
+}
+
+/** What the `$ref` of a schema points to; undefined where it has none, or it points to nothing. */
+export function targetOf(root: JsonObject, { $ref }: JsonObject): JsonObject | undefined {
+  return typeof $ref === "string" ? resolveRef(root, $ref) : undefined;
 }
 
 /** The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. */
@@ -105,7 +110,7 @@ export function* sameValue(
   if (seen.has(schema)) return;
   seen.add(schema);
   yield schema;
-  const target = typeof schema["$ref"] === "string" ? resolveRef(root, schema["$ref"]) : undefined;
+  const target = targetOf(root, schema);
   if (target !== undefined) yield* sameValue(root, target, seen);
   for (const sub of subSchemas(schema)) {
     if (sub.relation === "same" && sub.path[0] !== "not") yield* sameValue(root, sub.schema, seen);
