@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
-import { oneLine, sleep, type Clock, type Logger } from "../lib/index.ts";
+import { bothEnds, oneLine, sleep, type Clock, type Logger } from "../lib/index.ts";
 import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import { isJsonObject, objectOf, objectsIn, ProblemError, textOf, type JsonObject } from "../model/index.ts";
@@ -79,7 +79,7 @@ async function applyOne(
     });
   } catch (error) {
     if (error instanceof ApiError && REFUSED.has(error.status))
-      throw problem(file, oneLine(error), "correct the definition");
+      throw problem(file, bothEnds(error), "correct the definition");
     throw error;
   }
 }

@@ -10,3 +10,10 @@ export function oneLine(thrown: unknown, limit = 500): string {
   const text = (thrown instanceof Error ? thrown.message : String(thrown)).replaceAll(/\s+/g, " ").trim();
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
+
+/** The same; of a long message the beginning and the end: API servers print a value that they refuse before they say why. */
+export function bothEnds(thrown: unknown, limit = 500): string {
+  const text = oneLine(thrown, Infinity);
+  const half = Math.floor((limit - 3) / 2);
+  return text.length > limit ? `${text.slice(0, half)} … ${text.slice(-half)}` : text;
+}
