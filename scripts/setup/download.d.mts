@@ -1,3 +1,5 @@
+import type { Release } from "./releases.mjs";
+
 type Texts = Readonly<Record<string, string>>;
 
 export interface DownloadOptions {
@@ -7,6 +9,8 @@ export interface DownloadOptions {
   pinnedOnly?: boolean;
   /** Pinned checksums by address; default: checksums.json. */
   known?: Texts;
+  /** What to choose from; default: the files of versions.mjs for `target`. */
+  files?: readonly Release[];
 }
 
 export declare function download(

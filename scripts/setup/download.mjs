@@ -18,12 +18,13 @@ import { checksumIn, checksums, choose, machine, mirrored, releasesFor } from ".
 
 /**
  * Fetches what it can of `missing` into `dir`, all files at once; resolves to messages for what it could not.
- * `pinnedOnly` leaves out what has no pinned checksum. Throws only when the disk is full.
+ * `files` are those to choose from, `pinnedOnly` leaves out what has no pinned checksum. Throws only when the disk is full.
  */
 export async function download(missing, dir, options = {}) {
   const { target = machine(), env = process.env, pinnedOnly = false, known = checksums() } = options;
-  const files = releasesFor(target, known).filter(({ checksum }) => checksum || !pinnedOnly);
-  const results = await Promise.all(choose(missing, files).map((file) => get(file, { missing, dir, env })));
+  const { files = releasesFor(target, known) } = options;
+  const usable = files.filter(({ checksum }) => checksum || !pinnedOnly);
+  const results = await Promise.all(choose(missing, usable).map((file) => get(file, { missing, dir, env })));
   return results.filter((failure) => failure !== undefined);
 }
 

@@ -94,8 +94,8 @@ async function buildOne({ packages, minutes, wanted }, { go, dir, env }) {
 /** The name that `go build` gives the program of a package: its last element that is no version. */
 const programOf = (path) => basename(path.replace(/\/v\d+$/, ""));
 
-/** How many packages a build takes; 0 when Go cannot tell. */
-function packagesOf(go, paths, { cwd, env }) {
+/** How many packages a build takes; 0 when Go cannot tell. `paths` may begin with flags. */
+export function packagesOf(go, paths, { cwd, env }) {
   return new Promise((done) => {
     const options = { cwd, env, maxBuffer: 1e8 };
     execFile(go, ["list", "-deps", ...paths], options, (error, stdout) =>

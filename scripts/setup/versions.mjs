@@ -5,6 +5,9 @@ import { fileURLToPath } from "node:url";
 
 export const versions = { kubernetes: "1.36.2", etcd: "3.6.14", helm: "4.2.4", helm3: "3.21.0" };
 
+/** The oldest and the newest Kubernetes that the program is for: what `npm run test:compat` runs the tests on. */
+export const compatible = { oldest: "1.30.14", newest: versions.kubernetes };
+
 /** The tools by the name of their file in the cache. */
 export const toolNames = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "helm", "helm3"];
 /** What a control plane without a controller manager needs, and an operator on it: all that the demo needs. */

@@ -11,7 +11,8 @@ test("CONTRIBUTING.md lists every dependency of the program, and no other", asyn
     "dependencies" | "optionalDependencies",
     Record<string, string>
   >;
-  const cells = [...(await read("CONTRIBUTING.md")).matchAll(ROW)].map(([, cell = ""]) => cell);
+  const [, table = ""] = (await read("CONTRIBUTING.md")).split("\n## Dependencies\n");
+  const cells = [...table.matchAll(ROW)].map(([, cell = ""]) => cell);
   const names = (of: readonly string[]): string[] =>
     of.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name)).toSorted();
   const optional = cells.filter((cell) => cell.endsWith("(optional)"));

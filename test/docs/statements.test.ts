@@ -9,8 +9,11 @@ import { isTest } from "./titles.ts";
 // false (`–` where nothing can be false: words that lead to an example, advice, a pointer to another page).
 
 const read = (path: string): string => readFileSync(new URL(path, import.meta.url), "utf8");
-/** Pages that tell what is promised and why; what holds of it is on the other pages. */
-const WITHOUT = ["CONTRACT", "DECISIONS"];
+/**
+ * Pages that tell what is promised and why, and what others do; what holds of it is on the other pages. The table of
+ * docs/COMPATIBILITY.md is made by a run of the tests.
+ */
+const WITHOUT = ["COMPARISON", "COMPATIBILITY", "CONTRACT", "DECISIONS"];
 const pages = readdirSync(new URL("statements/", import.meta.url)).map((file) => file.replace(".txt", ""));
 
 /** How a statement begins, and its tests. Rows of tables and blocks of code may share one. */

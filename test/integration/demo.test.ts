@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startCluster } from "../../scripts/control-plane.mjs";
 import type { ControlPlane } from "../../scripts/control-plane.mjs";
+import { linesOf, sameEachTime, tourIn } from "../../scripts/picture/render.mjs";
 import { root } from "../../scripts/setup/versions.mjs";
 
 /** One as a user has it: with a controller manager, and nobody else's work in it. */
@@ -35,13 +37,22 @@ const everything = (): Promise<string> => plane.kubectl(["get", kinds, "-o", "na
 const onIt = (...more: string[]): ReturnType<typeof demo> => demo("--kubeconfig", plane.kubeconfig, ...more);
 
 describe("the demo on a cluster that is there already", () => {
-  test("comes true, and leaves nothing behind", { timeout: 180_000 }, async () => {
-    const before = await everything();
-    const { code, told } = await onIt("--yes").ended;
-    expect(told).toContain("All steps as expected, nothing left running.");
-    expect(code).toBe(0);
-    expect(await everything()).toBe(before);
-  });
+  test(
+    "comes true as the picture of README.md shows it, and leaves nothing behind",
+    { timeout: 180_000 },
+    async () => {
+      const before = await everything();
+      const { code, told } = await onIt("--yes").ended;
+      expect(told).toContain("All steps as expected, nothing left running.");
+      expect(code).toBe(0);
+      expect(await everything()).toBe(before);
+      const picture = linesOf(readFileSync(join(root, ".github", "demo.svg"), "utf8"));
+      const tour = sameEachTime(tourIn(told.split("\n")));
+      expect(tour, ".github/demo.svg shows it: node scripts/run.mjs picture.mjs").toEqual(
+        sameEachTime(tourIn(picture)),
+      );
+    },
+  );
 
   test("writes nothing when there is nobody to be asked", async () => {
     const before = await everything();

@@ -1,0 +1,60 @@
+// Commands of the checkout, and runs of vitest whose tests are counted.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { execa } from "execa";
+import { tools, toolsEnv } from "../setup/tools.mjs";
+import { root } from "../setup/versions.mjs";
+
+/** What commands of the checkout run with: its own programs, the tools looked for once, and the program users run. */
+export function testEnv() {
+  return {
+    ...process.env,
+    ...toolsEnv(tools()),
+    PATH: `${join(root, "node_modules", ".bin")}${delimiter}${process.env.PATH}`,
+    OPERATOR_BUNDLE: process.env.OPERATOR_BUNDLE ?? "true",
+  };
+}
+
+/** Runs a command with its output on ours; resolves to its success. */
+export async function run(title, [file, ...args], env) {
+  process.stdout.write(`\n== ${title}\n`);
+  const stdio = ["ignore", "inherit", "inherit"];
+  const { failed, exitCode, durationMs } = await execa(file, args, { cwd: root, env, stdio, reject: false });
+  const outcome = failed ? `FAILED (${exitCode ?? `no ${file}, or killed`})` : "ok";
+  process.stdout.write(`== ${title}: ${outcome} in ${(durationMs / 1000).toFixed(1)} s\n`);
+  return !failed;
+}
+
+/**
+ * One vitest run, by `before` if that is given; resolves to `{ passed, failed, names }`, counted from its report, with
+ * the names of the tests that failed. A run that broke outside of a test counts as one failure.
+ */
+export async function vitest(title, args, { env, before = [] }) {
+  const dir = mkdtempSync(join(tmpdir(), "test-report-"));
+  const report = join(dir, "report.json");
+  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
+  try {
+    const ok = await run(title, [...before, "vitest", "run", ...args, ...reporters], env);
+    const { passed, failed, names } = count(report);
+    return { passed, failed: ok || failed > 0 ? failed : 1, names };
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+function count(report) {
+  try {
+    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, "utf8"));
+    const failedIn = ({ assertionResults }) => assertionResults.filter(({ status }) => status === "failed");
+    const broken = testResults.filter((file) => file.status === "failed" && failedIn(file).length === 0);
+    const names = testResults.flatMap((file) => failedIn(file).map(({ fullName }) => fullName));
+    return {
+      passed: numPassedTests,
+      failed: numFailedTests + broken.length,
+      names: [...names, ...broken.map(({ name }) => name)],
+    };
+  } catch {
+    return { passed: 0, failed: 0, names: [] };
+  }
+}
