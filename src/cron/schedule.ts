@@ -1,11 +1,12 @@
 /**
- * Turns wall-clock times into moments: what a daily job does when the clocks change. cron-parser, asked with a zone,
- * leaves out steps inside an hour that is skipped, runs a daily job again when it is asked during the hour that
- * repeats, and knows only changes by whole hours.
+ * When a crontab line is due. cron-parser finds the wall-clock time, but for two cases; what a daily job does when the
+ * clocks change is decided here. cron-parser, asked with a zone, leaves out steps inside an hour that is skipped, runs a
+ * daily job again when it is asked during the hour that repeats, and knows only changes by whole hours.
  */
 
-import { nextWall } from "./calendar.ts";
-import type { Fields } from "./fields.ts";
+import { CronExpressionParser, CronMonth } from "cron-parser";
+
+import type { Field, Fields } from "./fields.ts";
 import { nextTransition, offsetAt, type Transition } from "./zone.ts";
 
 /** How far back a change of the zone's offset can still matter: the largest change ever was a day. */
@@ -67,4 +68,40 @@ function within({ fields, daily }: Search, { from, offset, change }: Stretch): n
 function onWall(fields: Fields, afterMs: number, offset: number): number | undefined {
   const wall = nextWall(fields, afterMs + offset);
   return wall === undefined ? undefined : wall - offset;
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * The first wall time after `wallMs` that the fields allow; undefined when there is none. Wall times are milliseconds
+ * as if the wall clock showed UTC, so that no zone is involved.
+ *
+ * Our own are the days of a month that none of its months has (30 February), which cron-parser refuses, and lines
+ * with a star in a day field: a day must then match both fields, also where the star has a step (every second day and Friday), for which
+ * cron-parser takes days that match either.
+ */
+export function nextWall(fields: Fields, wallMs: number): number | undefined {
+  const { day, month, weekday } = fields;
+  const isEither = !day.star && !weekday.star;
+  if (isEither) return byCronParser(fields, listOf(weekday), wallMs);
+  const longest = Math.max(...[...month.values].map((value) => CronMonth.daysInMonth[value - 1] ?? 0));
+  if (Math.min(...day.values) > longest) return undefined;
+  // Every date falls on every day of the week within forty years.
+  for (let from = wallMs; ;) {
+    const wall = byCronParser(fields, "*", from);
+    if (weekday.values.has(new Date(wall).getUTCDay())) return wall;
+    from = Math.floor(wall / DAY_MS) * DAY_MS + DAY_MS - 1;
+  }
+}
+
+function byCronParser(fields: Fields, weekdays: string, wallMs: number): number {
+  const { second, minute, hour, day, month } = fields;
+  const expression = [...[second, minute, hour, day, month].map(listOf), weekdays].join(" ");
+  return CronExpressionParser.parse(expression, { currentDate: new Date(wallMs), tz: "UTC" })
+    .next()
+    .getTime();
+}
+
+function listOf({ values }: Field): string {
+  return [...values].join(",");
 }

@@ -1,6 +1,6 @@
-/** Runs filters of the subset in JavaScript, with jq's results. */
+/** Runs filters of the subset in JavaScript, with jq's results; makes one value of any filter's outputs. */
 
-import { isJsonObject, type Json } from "../model/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
 import { FilterError } from "./filter-error.ts";
 import type { Node } from "./parser.ts";
 
@@ -150,4 +150,38 @@ function typeName(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return typeof value;
+}
+
+/** No output → null, one → it, more → an array of them; object keys sorted at every level. */
+export function resultOf(outputs: readonly Json[]): Json {
+  return sortKeys(outputs.length === 1 ? (outputs[0] ?? null) : outputs.length === 0 ? null : [...outputs]);
+}
+
+/** The value itself where its keys are in order already, so that nothing is copied without need. */
+function sortKeys(value: Json): Json {
+  if (value === null || typeof value !== "object") return value;
+  return Array.isArray(value) ? sortItems(value) : sortMembers(value);
+}
+
+function sortItems(items: Json[]): Json[] {
+  let changed = false;
+  const sorted = items.map((item) => {
+    const next = sortKeys(item);
+    changed ||= next !== item;
+    return next;
+  });
+  return changed ? sorted : items;
+}
+
+function sortMembers(object: JsonObject): JsonObject {
+  const keys = Object.keys(object);
+  let changed = keys.some((key, place) => place > 0 && (keys[place - 1] ?? "") > key);
+  const members: [string, Json][] = [];
+  for (const key of changed ? keys.sort() : keys) {
+    const member = object[key] ?? null;
+    const next = sortKeys(member);
+    changed ||= next !== member;
+    members.push([key, next]);
+  }
+  return changed ? Object.fromEntries(members) : object;
 }

@@ -3,11 +3,8 @@
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { FilterError } from "./filter-error.ts";
-import { compileSubset } from "./evaluate.ts";
-import { findJq, type Jq } from "./jq.ts";
-import { checkSyntax } from "./syntax.ts";
-import { dependsOnOrder } from "./order.ts";
-import { resultOf } from "./outputs.ts";
+import { compileSubset, resultOf } from "./evaluate.ts";
+import { checkSyntax, findJq, type Jq } from "./jq.ts";
 import { parseSubset } from "./parser.ts";
 import { screen } from "./screen.ts";
 import { JqWorker } from "./worker.ts";
@@ -140,5 +137,5 @@ export class FilterEngine {
 function subsetOf(text: string): ((input: Json) => Json[]) | undefined {
   const tokens = screen(text);
   const tree = tokens === undefined ? undefined : parseSubset(tokens);
-  return tree === undefined || dependsOnOrder(tree) ? undefined : compileSubset(tree);
+  return tree && compileSubset(tree);
 }

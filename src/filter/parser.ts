@@ -20,11 +20,14 @@ class Beyond extends Error {}
 
 const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, null: null };
 
-/** The filter as a tree when all of it is in the subset; else undefined. */
+/**
+ * The filter as a tree when all of it is in the subset and engines agree on the order of its results; else undefined.
+ */
 export function parseSubset(tokens: readonly Token[]): Node | undefined {
   if (tokens.length === 0) return { op: "identity" };
   try {
-    return new Parser(tokens).filter();
+    const tree = new Parser(tokens).filter();
+    return dependsOnOrder(tree) ? undefined : tree;
   } catch (error) {
     if (error instanceof Beyond || error instanceof RangeError) return undefined;
     throw error;
@@ -207,9 +210,30 @@ function yieldsMany(node: Node): boolean {
   return node.op !== "array" && partsOf(node).some(yieldsMany);
 }
 
+/**
+ * True where the filter iterates over an object that it makes itself with keys out of order: jq keeps the order of
+ * making, gojq sorts by key. Objects of the cluster come with their keys sorted.
+ */
+function dependsOnOrder(node: Node): boolean {
+  if (node.op === "each" && some(node.of, isUnordered)) return true;
+  if (node.op === "pipe" && some(node.left, isUnordered) && some(node.right, isEach)) return true;
+  return partsOf(node).some(dependsOnOrder);
+}
+
+const isEach = (node: Node): boolean => node.op === "each";
+
+function isUnordered(node: Node): boolean {
+  if (node.op !== "object") return false;
+  return node.entries.some(([key], place) => place > 0 && (node.entries[place - 1]?.[0] ?? "") > key);
+}
+
+function some(node: Node, test: (node: Node) => boolean): boolean {
+  return test(node) || partsOf(node).some((part) => some(part, test));
+}
+
 function partsOf(node: Node): readonly Node[] {
-  if ("of" in node) return [node.of];
   if ("left" in node) return [node.left, node.right];
+  if ("of" in node) return [node.of];
   if (node.op === "object") return node.entries.map(([, value]) => value);
-  return node.op === "try" ? [node.body] : [];
+  return "body" in node && node.body !== undefined ? [node.body] : [];
 }

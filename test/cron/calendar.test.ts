@@ -2,7 +2,7 @@ import { CronExpressionParser } from "cron-parser";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { nextWall } from "../../src/cron/calendar.ts";
+import { nextWall } from "../../src/cron/schedule.ts";
 import { parseCrontab } from "../../src/cron/crontab.ts";
 import { type Fields, parseFields } from "../../src/cron/fields.ts";
 
@@ -88,7 +88,7 @@ describe("what is our own, since cron-parser has it otherwise", () => {
   const LORD_HOWE = "Australia/Lord_Howe";
 
   test.each([
-    // calendar.ts: days.
+    // schedule.ts: days.
     ["0 0 */2 * 5", NEW_YEAR, "UTC", "2026-01-09T00:00:00.000Z"],
     ["0 0 13 * */5", NEW_YEAR, "UTC", "2026-02-13T00:00:00.000Z"],
     ["0 0 30 2 */2", NEW_YEAR, "UTC", undefined],

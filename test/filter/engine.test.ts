@@ -8,8 +8,7 @@ import { afterEach, beforeAll, describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError, type FilterEngineOptions } from "../../src/filter/index.ts";
 import { TIME_LIMIT_MS } from "../../src/filter/filter-engine.ts";
-import { findJq } from "../../src/filter/jq.ts";
-import { checkSyntax, tidy } from "../../src/filter/syntax.ts";
+import { checkSyntax, findJq, tidy } from "../../src/filter/jq.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 

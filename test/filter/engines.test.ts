@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError } from "../../src/filter/index.ts";
 import type { Jq } from "../../src/filter/jq.ts";
-import { resultOf } from "../../src/filter/outputs.ts";
+import { resultOf } from "../../src/filter/evaluate.ts";
 import { workerProgram } from "../../src/filter/worker.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
