@@ -13,5 +13,5 @@ export {
 export * from "./kubernetes/kube-bindings.ts";
 export type { BindingTimes } from "./kubernetes/monitor.ts";
 export { MISPLACED, lifecycleBinding, type HookKind } from "./lifecycle.ts";
-export { Items, JsonText, itemMembers, type Members, type Snapshots } from "./members.ts";
+export { Items, JsonText, itemMembers, type Members, type Snapshots } from "./kind.ts";
 export { STRING, mismatches, object, type Fits } from "./shape.ts";

@@ -1,9 +1,17 @@
-/** What every kind of binding says of itself, and what the items of most have in common. */
+/** What every kind of binding says of itself; what items of most, and contexts of all, are made of. */
 
 import type { Clock } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
-import type { Binding, CommonBinding, Hook, HookConfig, HookTrigger, JsonObject } from "../model/index.ts";
-import type { Members, Snapshots } from "./members.ts";
+import type {
+  Binding,
+  CommonBinding,
+  Hook,
+  HookConfig,
+  HookTrigger,
+  Json,
+  JsonObject,
+  SnapshotItem,
+} from "../model/index.ts";
 import { BOOLEAN, STRING } from "./shape.ts";
 import type { Fits, Shape } from "./shape.ts";
 
@@ -82,4 +90,47 @@ export function itemBinding(
     group: raw.group || undefined,
     includeSnapshotsFrom: raw.includeSnapshotsFrom ?? [],
   };
+}
+
+/** Where snapshots come from; read anew for each attempt of a run. */
+export interface Snapshots {
+  get(bindingName: string): readonly SnapshotItem[];
+  objects(bindingId: string): readonly SnapshotItem[];
+}
+
+/** A value that is JSON text already, in UTF-8. */
+export class JsonText {
+  readonly bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+}
+
+/** A list that is written item by item. */
+export class Items {
+  readonly list: readonly SnapshotItem[];
+
+  constructor(list: readonly SnapshotItem[]) {
+    this.list = list;
+  }
+}
+
+/** Members of a JSON object. */
+export type Members = Readonly<Record<string, Json | JsonText | Items | ReadonlyMap<string, Items>>>;
+
+/** The members of an item of a list, or of an event. */
+export function itemMembers(item: SnapshotItem): [string, Members[string]][] {
+  const { filterResult, objectText } = item;
+  const members: [string, Members[string]][] =
+    filterResult === undefined ? [] : [["filterResult", filterResult]];
+  // Not `object` where there is text: `object` is parsed at each access.
+  const object = objectText === undefined ? item.object : new JsonText(objectText);
+  if (object !== undefined) members.push(["object", object]);
+  return members;
+}
+
+/** Snapshots by name, each once. */
+export function named(names: readonly string[], snapshots: Snapshots): ReadonlyMap<string, Items> {
+  return new Map([...new Set(names)].sort().map((name) => [name, new Items(snapshots.get(name))]));
 }

@@ -10,11 +10,10 @@ import type {
   HookTrigger,
   JsonObject,
 } from "../model/index.ts";
-import type { BindingKind, Findings, Source, SourceOptions } from "./kind.ts";
+import type { BindingKind, Findings, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
-import type { Members, Snapshots } from "./members.ts";
-import { named } from "./members.ts";
+import { named } from "./kind.ts";
 import { schedule } from "./schedule.ts";
 import type { Shape } from "./shape.ts";
 

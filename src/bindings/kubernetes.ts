@@ -2,7 +2,7 @@
 
 import { MAIN_QUEUE } from "../model/index.ts";
 import type { JsonObject, KubernetesBinding } from "../model/index.ts";
-import { ITEM_FIELDS, itemBinding, items } from "./kind.ts";
+import { ITEM_FIELDS, Items, itemBinding, itemMembers, items } from "./kind.ts";
 import type { BindingKind, Findings } from "./kind.ts";
 import { ALL_EVENTS, OLD_EVENT, oldBinding, oldMembers } from "./kubernetes/old-events.ts";
 import {
@@ -13,7 +13,6 @@ import {
   labelSelector,
   someOf,
 } from "./kubernetes/selectors.ts";
-import { Items, itemMembers } from "./members.ts";
 import { BOOLEAN, STRING, object } from "./shape.ts";
 import type { Fits } from "./shape.ts";
 

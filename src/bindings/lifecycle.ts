@@ -3,7 +3,7 @@
 import { LIFECYCLE, MAIN_QUEUE } from "../model/index.ts";
 import type { LifecycleBinding, LifecycleName } from "../model/index.ts";
 import type { BindingKind } from "./kind.ts";
-import { named } from "./members.ts";
+import { named } from "./kind.ts";
 
 export type HookKind = "global" | "module";
 

@@ -9,27 +9,18 @@ export class ApiError extends Error {
   /** Machine-readable reason of the Status object (`NotFound`, `Conflict` …); the status code where it had none. */
   readonly reason: string;
   /** How long the server asks to wait before the next try. */
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs: number | undefined;
   /** `details` of the Status object: name, group, kind, causes. */
-  readonly details?: JsonObject;
+  readonly details: JsonObject | undefined;
 
-  constructor(answer: ApiAnswer) {
+  constructor(answer: Pick<ApiError, "status" | "reason" | "message"> & Partial<ApiError>) {
     super(answer.message);
     this.name = "ApiError";
     this.status = answer.status;
     this.reason = answer.reason;
-    if (answer.retryAfterMs !== undefined) this.retryAfterMs = answer.retryAfterMs;
-    if (answer.details !== undefined) this.details = answer.details;
+    this.retryAfterMs = answer.retryAfterMs;
+    this.details = answer.details;
   }
-}
-
-/** What an {@link ApiError} is made of. */
-export interface ApiAnswer {
-  readonly status: number;
-  readonly reason: string;
-  readonly message: string;
-  readonly retryAfterMs?: number | undefined;
-  readonly details?: JsonObject | undefined;
 }
 
 /** There was no answer: refused, reset, cut, TLS failure (`code` as Node and undici name it) or `ETIMEDOUT`. */

@@ -5,7 +5,7 @@ import type { Discovery, WatchHub } from "../../kube/index.ts";
 import type { Clock, LogFields, Logger } from "../../lib/index.ts";
 import { DepthError, oneLine } from "../../lib/index.ts";
 import type { Hook, HookTrigger, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
-import type { Snapshots } from "../members.ts";
+import type { Snapshots } from "../kind.ts";
 import { SharedObjects } from "./extract.ts";
 import { sortedItems } from "./informer.ts";
 import { KindFinder } from "./kind-finder.ts";

@@ -2,8 +2,7 @@
 
 import type { KubernetesBinding, ObjectEvent, WatchEvent } from "../../model/index.ts";
 import { itemBinding } from "../kind.ts";
-import type { Complain, Findings } from "../kind.ts";
-import type { Members } from "../members.ts";
+import type { Complain, Findings, Members } from "../kind.ts";
 import { BOOLEAN, STRING, STRINGS, object } from "../shape.ts";
 import type { Fits } from "../shape.ts";
 import { LABEL_SELECTOR, labelSelector, someOf } from "./selectors.ts";

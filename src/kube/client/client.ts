@@ -39,39 +39,13 @@ export interface ConnectOptions extends RateLimit {
   readonly timeoutMs?: number | undefined;
 }
 
-/** The one way to the API server: raw JSON over shared connections. */
-export interface KubeClient {
-  /** The namespace the credentials name: the service account's or the context's. */
-  readonly namespaceFromContext: string | undefined;
-  /** Where the credentials come from and which server they are for, for messages. */
-  readonly origin: { readonly file: string; readonly server: string };
-  /** The parsed answer. Throws ApiError or ConnectionError; the signal's reason when that is aborted. */
-  json<T>(request: ApiRequest): Promise<T>;
-  /** The body as it arrives, over a connection of its own. Ends when the signal is aborted or the reader stops. */
-  stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>>;
-  /** Calls `listener` after each request; returns a function that ends this. */
-  onRequest(listener: (report: RequestReport) => void): () => void;
-  /** The same connections with a rate limit and time limit of their own (object patches), and reported separately. */
-  limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient;
-  /** For a lease: over connections of its own, without a rate limit, and free of `writeOnlyWhile`. */
-  forLease(): KubeClient;
-  /**
-   * From now on a write is sent only while `allowed` returns true, and fails with ConnectionError (`ENOLEASE`)
-   * otherwise: a process that was frozen wakes up with writes that were due before it can learn that another
-   * operator has taken over.
-   */
-  writeOnlyWhile(allowed: () => boolean): void;
-  /** Ends all connections; running requests fail. */
-  close(): Promise<void>;
-}
-
 const TIMEOUT_MS = 30_000;
 
 /** A client for the given credentials; nothing is sent yet. Throws ProblemError when they cannot be read. */
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
   const connections = new Connections(new Credentials(options, clock));
-  return new Client({ connections, clock, listeners: new Set(), options, pool: "unary" });
+  return new KubeClient({ connections, clock, listeners: new Set(), options, pool: "unary" });
 }
 
 interface Parts {
@@ -85,7 +59,8 @@ interface Parts {
 
 type Response = Dispatcher.ResponseData;
 
-class Client implements KubeClient {
+/** The one way to the API server: raw JSON over shared connections. */
+export class KubeClient {
   readonly #parts: Parts;
   readonly #bucket: TokenBucket;
 
@@ -94,15 +69,18 @@ class Client implements KubeClient {
     this.#bucket = new TokenBucket(parts.options, parts.clock);
   }
 
+  /** The namespace the credentials name: the service account's or the context's. */
   get namespaceFromContext(): string | undefined {
     return this.#parts.connections.credentials.namespace;
   }
 
+  /** Where the credentials come from and which server they are for, for messages. */
   get origin(): { file: string; server: string } {
     const { file, server } = this.#parts.connections.credentials;
     return { file, server };
   }
 
+  /** The parsed answer. Throws ApiError or ConnectionError; the signal's reason when that is aborted. */
   async json<T>(request: ApiRequest): Promise<T> {
     const deadline = this.#deadline(request);
     try {
@@ -115,6 +93,7 @@ class Client implements KubeClient {
     }
   }
 
+  /** The body as it arrives, over a connection of its own. Ends when the signal is aborted or the reader stops. */
   async stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
     const deadline = this.#deadline(request);
     try {
@@ -127,28 +106,37 @@ class Client implements KubeClient {
     }
   }
 
+  /** Calls `listener` after each request; returns a function that ends this. */
   onRequest(listener: (report: RequestReport) => void): () => void {
     this.#parts.listeners.add(listener);
     return () => this.#parts.listeners.delete(listener);
   }
 
+  /** The same connections with a rate limit and time limit of their own (object patches), and reported separately. */
   limited(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient {
     const { qps, burst, timeoutMs = this.#parts.options.timeoutMs } = limit;
-    return new Client({
+    return new KubeClient({
       ...this.#parts,
       listeners: new Set(),
       options: { ...this.#parts.options, qps, burst, timeoutMs },
     });
   }
 
+  /** For a lease: over connections of its own, without a rate limit, and free of `writeOnlyWhile`. */
   forLease(): KubeClient {
-    return new Client({ ...this.#parts, options: { ...this.#parts.options, qps: 0 }, pool: "lease" });
+    return new KubeClient({ ...this.#parts, options: { ...this.#parts.options, qps: 0 }, pool: "lease" });
   }
 
+  /**
+   * From now on a write is sent only while `allowed` returns true, and fails with ConnectionError (`ENOLEASE`)
+   * otherwise: a process that was frozen wakes up with writes that were due before it can learn that another
+   * operator has taken over.
+   */
   writeOnlyWhile(allowed: () => boolean): void {
     this.#parts.connections.mayWrite = allowed;
   }
 
+  /** Ends all connections; running requests fail. */
   close(): Promise<void> {
     return this.#parts.connections.close();
   }

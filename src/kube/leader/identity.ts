@@ -15,14 +15,16 @@ export interface Identity {
   readonly pidNamespace: string;
 }
 
+const BOOT_ID = "/proc/sys/kernel/random/boot_id";
+
 /** This process. */
 export function ownIdentity(pod?: string): Identity {
   return {
     name: pod || hostname(),
     pid: String(process.pid),
     start: startOf("self") ?? "",
-    bootId: read("/proc/sys/kernel/random/boot_id")?.trim() ?? "",
-    pidNamespace: /\d+/.exec(link("/proc/self/ns/pid") ?? "")?.[0] ?? "",
+    bootId: orNothing(() => readFileSync(BOOT_ID, "utf8"))?.trim() ?? "",
+    pidNamespace: /\d+/.exec(orNothing(() => readlinkSync("/proc/self/ns/pid")) ?? "")?.[0] ?? "",
   };
 }
 
@@ -66,24 +68,16 @@ function isFree(pid: number): boolean {
 
 /** Start time of a process; "zombie" when it has ended and was not reaped; undefined when it cannot be read. */
 function startOf(pid: string): string | undefined {
-  const stat = read(`/proc/${pid}/stat`);
+  const stat = orNothing(() => readFileSync(`/proc/${pid}/stat`, "utf8"));
   if (stat === undefined) return undefined;
   // The second field, the name, may hold spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[0] === "Z" || fields[0] === "X" ? "zombie" : fields[19];
 }
 
-function read(file: string): string | undefined {
+function orNothing(read: () => string): string | undefined {
   try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return undefined;
-  }
-}
-
-function link(file: string): string | undefined {
-  try {
-    return readlinkSync(file);
+    return read();
   } catch {
     return undefined;
   }

@@ -1,8 +1,8 @@
 /** One consumer of a shared watch. */
 
 import type { Failures } from "../../lib/index.ts";
-import type { Version, WatchedObject } from "./watch-spec.ts";
-import { isLater, splitKey } from "./watch-spec.ts";
+import type { WatchedObject } from "./watch-spec.ts";
+import { isLater } from "./watch-spec.ts";
 
 /**
  * Consumer of a watch. First come `begin`, an `object` for each that is there, and `synced`; from then on `applied`
@@ -165,15 +165,4 @@ export class Member {
   async #untilBelow(limit: number): Promise<void> {
     while (this.#outstanding.size >= limit && !this.#closed) await Promise.race(this.#outstanding);
   }
-}
-
-/** The deleted object, as far as it is known when only its absence from a list shows the deletion. */
-export function tombstone(
-  key: string,
-  { uid, resourceVersion }: Version,
-  type: { apiVersion: string; kind: string },
-): WatchedObject {
-  const { namespace, name } = splitKey(key);
-  const space = namespace === "" ? {} : { namespace };
-  return { ...type, metadata: { name, ...space, uid, resourceVersion } };
 }

@@ -3,12 +3,11 @@
 import { sleep } from "../../lib/index.ts";
 import type { HubTools } from "./hub.ts";
 import type { Change, Member } from "./member.ts";
-import { tombstone } from "./member.ts";
 import { apiVersionOf } from "../discovery/resources.ts";
 import { remedyFor, retryDelayFor, watchErrorType } from "./watch-failure.ts";
 import { listObjects } from "./list.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
-import { describeSpec, isLater, objectKey, versionOf } from "./watch-spec.ts";
+import { describeSpec, isLater, objectKey, splitKey, versionOf } from "./watch-spec.ts";
 import { Reflector } from "./reflector.ts";
 
 /**
@@ -101,31 +100,29 @@ export class SharedWatch {
     const known = this.#known.get(key);
     if (known !== undefined && known.uid !== versionOf(object).uid) {
       // Deleted and created again unseen: two events, not one.
-      const version = versionOf(object).resourceVersion;
-      const gone = tombstone(key, { uid: known.uid, resourceVersion: version }, this.#type());
-      this.#known.delete(key);
-      return all([
-        this.#send({ type: "deleted", object: gone, complete: false, version }),
-        this.#applied(object),
-      ]);
+      const { resourceVersion } = versionOf(object);
+      return all([this.#vanished(key, known.uid, resourceVersion), this.#applied(object)]);
     }
     return this.#applied(object);
   }
 
   async #sweep(version: string): Promise<void> {
     this.#listing = false;
-    for (const [key, { uid }] of this.#known) {
-      if (this.#seen.has(key)) continue;
-      this.#known.delete(key);
-      await this.#send({
-        type: "deleted",
-        object: tombstone(key, { uid, resourceVersion: version }, this.#type()),
-        complete: false,
-        version,
-      });
-    }
+    for (const [key, { uid }] of this.#known)
+      if (!this.#seen.has(key)) await this.#vanished(key, uid, version);
     for (const member of this.#members) member.relisted(this.#seen, version);
     this.#seen = new Set();
+  }
+
+  /** Only its absence from a list shows the deletion: nothing more is known of the object. */
+  #vanished(key: string, uid: string, version: string): Promise<void> | undefined {
+    this.#known.delete(key);
+    const { resource } = this.#spec;
+    const { namespace, name } = splitKey(key);
+    const space = namespace === "" ? {} : { namespace };
+    const metadata = { name, ...space, uid, resourceVersion: version };
+    const object = { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
+    return this.#send({ type: "deleted", object, complete: false, version });
   }
 
   #applied(object: WatchedObject): Promise<void> | undefined {
@@ -140,12 +137,8 @@ export class SharedWatch {
 
   #deleted(object: WatchedObject): Promise<void> | undefined {
     if (!this.#known.delete(objectKey(object))) return undefined;
-    return this.#send({
-      type: "deleted",
-      object,
-      complete: true,
-      version: versionOf(object).resourceVersion,
-    });
+    const version = versionOf(object).resourceVersion;
+    return this.#send({ type: "deleted", object, complete: true, version });
   }
 
   #send(change: Change): Promise<void> | undefined {
@@ -159,10 +152,6 @@ export class SharedWatch {
     }
     this.#trouble = error;
     for (const member of this.#members) member.trouble(error);
-  }
-
-  #type(): { apiVersion: string; kind: string } {
-    return { apiVersion: apiVersionOf(this.#spec.resource), kind: this.#spec.resource.kind };
   }
 
   #inOrder(members: ReadonlySet<Member>): Member[] {
