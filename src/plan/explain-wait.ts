@@ -96,7 +96,7 @@ export function explainModule(module: ModuleView, at: Moment): string[] {
     ...describeActivity(module),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
-    ...(module.troubles ?? []),
+    ...module.troubles,
   ];
   const told = facts.filter((fact): fact is string => typeof fact === "string");
   const rest = told.length > 0 ? told : ["nothing is owed: the last run took everything into account"];

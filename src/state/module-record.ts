@@ -29,6 +29,7 @@ export interface ModuleRecord {
   enabledReason: string | undefined;
   run: RunRecord;
   release: ReleaseView | undefined;
+  /** Objects of the release that are absent, as `namespace/Kind/name`, or `Kind/name`. */
   absent: readonly string[];
   /** Why the record of its release cannot be read; its objects are unknown then. */
   unread: string | undefined;
@@ -43,7 +44,7 @@ export interface ModuleRecord {
   active: Set<string>;
   /** A hook or helm ran for this module in this process, so a delete has to run its hooks. */
   ranHere: boolean;
-  /** Whether discovery has decided about it yet. */
+  /** False until discovery has looked at it: `enabled` means nothing yet. */
   decided: boolean;
 }
 
@@ -73,8 +74,8 @@ export function newModuleRecord(module: Module): ModuleRecord {
 /** What a run of the module takes into account if it looks now. */
 export function runBasis({ module, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
   return {
-    section: values.moduleConfigDigest(module),
-    config: values.configDigest(module),
+    section: values.digests.moduleConfig(module),
+    config: values.digests.config(module),
     values: values.merged(module.valuesKey).digest,
     token: requestedToken,
   };

@@ -28,8 +28,8 @@ export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView
     ...values.settings(module),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),
-    sectionDigest: values.moduleConfigDigest(module),
-    configDigest: values.configDigest(module),
+    sectionDigest: values.digests.moduleConfig(module),
+    configDigest: values.digests.config(module),
     get valuesDigest() {
       return own.digest;
     },

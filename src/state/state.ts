@@ -11,6 +11,7 @@ import type { Enablement, ModuleRecord } from "./module-record.ts";
 import { ModuleViews, moduleView } from "./module-view.ts";
 import { following, nothingToRun } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
+import { basisIn } from "./values/digests.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import { BLANK, NO_TREE } from "./view.ts";
@@ -149,7 +150,7 @@ export class State {
   recordConfig(seen: ConfigObservation, cause: Cause): void {
     this.#lookAtHeld(seen.condition);
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
-    const { global, sections } = this.#configDigests();
+    const { global, sections } = this.#values.digests.ofConfig(this.#tree.modules);
     const { condition, problems, resourceVersion } = seen;
     const unknownKeys = describeUnknownKeys(this.#values.config?.unknownKeys ?? [], this.#values.modules());
     const all = digest(global, ...sections.values());
@@ -159,9 +160,9 @@ export class State {
 
   /** Takes content into force and notes what changed by it. */
   #takeContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
-    const before = this.#configDigests();
+    const before = this.#values.digests.ofConfig(this.#tree.modules);
     this.#values.setConfig(content, overlay);
-    const after = this.#configDigests();
+    const after = this.#values.digests.ofConfig(this.#tree.modules);
     const reloads = after.global !== before.global;
     if (reloads) this.recordCause(undefined, cause);
     for (const [name, record] of this.#records) {
@@ -214,7 +215,7 @@ export class State {
       cause,
       startedAt: this.#clock.now(),
       finishedAt: undefined,
-      covered: { config: this.#values.globalConfigDigest(), globals: undefined },
+      covered: { config: this.#values.digests.globalConfig(), globals: undefined },
     });
   }
 
@@ -223,9 +224,9 @@ export class State {
    * in the merged values; so what was handled before it counts as handled after it, in the same turn.
    */
   recordOwnConfig(seen: ConfigObservation): void {
-    const before = this.#configDigests();
+    const before = this.#values.digests.ofConfig(this.#tree.modules);
     this.recordConfig(seen, { kind: "own-config" });
-    const after = this.#configDigests();
+    const after = this.#values.digests.ofConfig(this.#tree.modules);
     const covered = this.#operator.reload.covered;
     if (covered?.config === before.global)
       this.recordReload({ covered: { ...covered, config: after.global } });
@@ -234,28 +235,21 @@ export class State {
     this.#allTouched();
   }
 
-  #configDigests(): ConfigDigests {
-    const sections = [...this.#records].map(
-      ([name, { module }]) => [name, this.#values.moduleConfigDigest(module)] as const,
-    );
-    return { global: this.#values.globalConfigDigest(), sections: new Map(sections) };
-  }
-
   /** Whether the reload under way took the configuration in force into account. */
   coversConfig(): boolean {
-    return this.#operator.reload.covered?.config === this.#values.globalConfigDigest();
+    return this.#operator.reload.covered?.config === this.#values.digests.globalConfig();
   }
 
   /** The reload under way takes the configuration in force into account: its discovery is still to come. */
   coverConfig(): void {
     const globals = this.#operator.reload.covered?.globals;
-    this.recordReload({ covered: { config: this.#values.globalConfigDigest(), globals } });
+    this.recordReload({ covered: { config: this.#values.digests.globalConfig(), globals } });
   }
 
   /** Discovery reads globals and flags from here on: later changes cause another reload. */
   coverGlobals(): void {
-    const config = this.#operator.reload.covered?.config ?? this.#values.globalConfigDigest();
-    this.recordReload({ covered: { config, globals: this.#values.globalsDigest() } });
+    const config = this.#operator.reload.covered?.config ?? this.#values.digests.globalConfig();
+    this.recordReload({ covered: { config, globals: this.#values.digests.globals() } });
   }
 
   finishReload(rounds: number): void {
@@ -320,7 +314,7 @@ export class State {
       ...this.#operator,
       tree: this.#tree,
       modules,
-      coverage: { config: this.#values.globalConfigDigest(), globals: this.#values.globalsDigest() },
+      coverage: { config: this.#values.digests.globalConfig(), globals: this.#values.digests.globals() },
       get enabledModules() {
         return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
       },
@@ -338,15 +332,4 @@ export class State {
     this.#modules = this.#modules?.with(views) ?? new ModuleViews(views);
     return this.#modules;
   }
-}
-
-/** Digests of the ConfigMap in force: of what concerns all modules, and of each module's own part, by module name. */
-interface ConfigDigests {
-  readonly global: string;
-  readonly sections: ReadonlyMap<string, string>;
-}
-
-function basisIn({ global, sections }: ConfigDigests, name: string): Pick<RunBasis, "section" | "config"> {
-  const section = sections.get(name) ?? "";
-  return { section, config: digest(section, global) };
 }

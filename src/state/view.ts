@@ -1,7 +1,8 @@
 /** What the rest of the program sees of the state. */
 
-import type { Cause, EnabledBy, Json, Module, Problem, Tree } from "../model/index.ts";
+import type { Cause, Json, Problem, Tree } from "../model/index.ts";
 import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
+import type { ModuleRecord } from "./module-record.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /** How far start-up is; `converging` until the first reload has ended, then `running`. */
@@ -67,26 +68,14 @@ export interface ReleaseView {
 }
 
 /** Everything known of one module directory, and of its runs. */
-export interface ModuleView extends ModuleSettings, RunRecord {
+export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<ModuleRecord, Shown>> {
   readonly name: string;
-  readonly module: Module;
-  /** False until discovery has looked at it: `enabled` means nothing yet. */
-  readonly decided?: boolean;
-  readonly enabled: boolean;
-  readonly enabledBy: EnabledBy;
-  readonly enabledReason: string | undefined;
   /** Set when a person is needed: the state is Invalid. */
   readonly problem: Problem | undefined;
-  readonly release: ReleaseView | undefined;
-  /** Objects of the release that are missing, as `namespace/Kind/name`, or `Kind/name`. */
-  readonly absent: readonly string[];
-  /** Why the record of its release cannot be read; its objects are unknown then. */
-  readonly unread?: string | undefined;
-  /** Why some of its hooks' kubernetes bindings cannot work, in words. */
-  readonly troubles?: readonly string[];
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
   readonly configDigest: string;
-  readonly requestedToken: string | undefined;
+  /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
+  readonly sectionDigest: string;
   /** Digest of the module's own merged values. */
   readonly valuesDigest: string;
   /** Digest of all merged values, the global ones included, for the status. */
@@ -95,11 +84,22 @@ export interface ModuleView extends ModuleSettings, RunRecord {
   readonly values: () => Json;
   /** JSON pointers into `values()` that the schemas mark as secret (`writeOnly`, `format: password`, `x-secret`). */
   readonly secretPaths?: ReadonlySet<string>;
-  /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
-  readonly sectionDigest: string;
   /** The release on the server is not as its last run left it (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
 }
+
+/** What a view shows of a record as it is. */
+type Shown =
+  | "module"
+  | "decided"
+  | "enabled"
+  | "enabledBy"
+  | "enabledReason"
+  | "release"
+  | "absent"
+  | "unread"
+  | "troubles"
+  | "requestedToken";
 
 /** A removal that the brake holds: what a person has to confirm (docs/RUNNING.md, "The brake"). */
 export interface BrakeView {

@@ -21,25 +21,25 @@ import {
 import { line } from "./project/format.ts";
 import { API_VERSION } from "./models/kinds.ts";
 
-/** The reasons of all Events, with their type. */
-export const EVENT_TYPES = {
-  ReleaseInstalled: "Normal",
-  ReleaseUpgraded: "Normal",
-  ReleaseRemoved: "Normal",
-  ReleaseAdopted: "Normal",
-  ObjectsTakenOver: "Warning",
-  RunFailed: "Warning",
-  ValuesInvalid: "Warning",
-  ModuleEnabled: "Normal",
-  ModuleDisabled: "Normal",
-  Healed: "Normal",
-  PendingReleaseRecovered: "Warning",
-  ConfigMapInvalid: "Warning",
-  ConfigMapMissing: "Warning",
-  PurgeRefused: "Warning",
-  RemovalHeld: "Warning",
+/** The reasons of all Events, with their type, and what the operator did or tried. */
+export const EVENT_REASONS = {
+  ReleaseInstalled: { type: "Normal", action: "Install" },
+  ReleaseUpgraded: { type: "Normal", action: "Upgrade" },
+  ReleaseRemoved: { type: "Normal", action: "Uninstall" },
+  ReleaseAdopted: { type: "Normal", action: "Adopt" },
+  ObjectsTakenOver: { type: "Warning", action: "Adopt" },
+  RunFailed: { type: "Warning", action: "Run" },
+  ValuesInvalid: { type: "Warning", action: "Validate" },
+  ModuleEnabled: { type: "Normal", action: "Enable" },
+  ModuleDisabled: { type: "Normal", action: "Disable" },
+  Healed: { type: "Normal", action: "Heal" },
+  PendingReleaseRecovered: { type: "Warning", action: "Recover" },
+  ConfigMapInvalid: { type: "Warning", action: "ReadConfig" },
+  ConfigMapMissing: { type: "Warning", action: "ReadConfig" },
+  PurgeRefused: { type: "Warning", action: "Purge" },
+  RemovalHeld: { type: "Warning", action: "Uninstall" },
 } as const;
-export type EventReason = keyof typeof EVENT_TYPES;
+export type EventReason = keyof typeof EVENT_REASONS;
 
 /** Something that happened. */
 export interface OperatorEvent {
@@ -242,9 +242,8 @@ export class EventWriter {
       eventTime: microTime(now),
       reportingController: "addon-operator.io/addon-operator",
       reportingInstance: instance.slice(0, 128),
-      action: ACTIONS[reason],
       reason,
-      type: EVENT_TYPES[reason],
+      ...EVENT_REASONS[reason],
       note,
       regarding: {
         apiVersion: API_VERSION,
@@ -256,22 +255,3 @@ export class EventWriter {
     };
   }
 }
-
-/** What the operator did or tried when it happened. */
-const ACTIONS: Readonly<Record<EventReason, string>> = {
-  ReleaseInstalled: "Install",
-  ReleaseUpgraded: "Upgrade",
-  ReleaseRemoved: "Uninstall",
-  ReleaseAdopted: "Adopt",
-  ObjectsTakenOver: "Adopt",
-  RunFailed: "Run",
-  ValuesInvalid: "Validate",
-  ModuleEnabled: "Enable",
-  ModuleDisabled: "Disable",
-  Healed: "Heal",
-  PendingReleaseRecovered: "Recover",
-  ConfigMapInvalid: "ReadConfig",
-  ConfigMapMissing: "ReadConfig",
-  PurgeRefused: "Purge",
-  RemovalHeld: "Uninstall",
-};

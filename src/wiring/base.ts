@@ -3,9 +3,10 @@
 import { overlayOf } from "../config.ts";
 import type { Environment } from "../config.ts";
 import type { Settings } from "../settings.ts";
+import { Releases, managedByDigest } from "../helm/index.ts";
+import type { ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
-import type { RunSettings } from "../hooks/index.ts";
 import { Discovery, WatchHub, connect } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import {
@@ -17,37 +18,17 @@ import {
   logSink,
   systemClock,
 } from "../lib/index.ts";
-import type { Clock, LogSink, Logger, Scope } from "../lib/index.ts";
+import type { Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
-import type { Overlay, Tree } from "../model/index.ts";
+import type { Tree } from "../model/index.ts";
 import { ChartArchives, placesOf, readTree } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 
 /** What everything else needs: settings, log, clock, the client of the API server. */
-export interface Base {
-  readonly settings: Settings;
-  readonly env: Readonly<Record<string, string>>;
-  readonly clock: Clock;
-  readonly sink: LogSink;
-  /** Secrets learned from values; removed from everything that is shown. */
-  readonly secrets: KnownSecrets;
-  readonly logger: Logger;
-  readonly failures: Failures;
-  readonly client: KubeClient;
-  readonly patchClient: KubeClient;
-  readonly discovery: Discovery;
-  readonly hub: WatchHub;
-  readonly filters: FilterEngine;
-  readonly namespace: string;
-  /** Where hooks write to; undefined = into the ConfigMap itself. */
-  readonly overlay: Overlay | undefined;
-  readonly runs: RunSettings;
-  /** Reads modules and global hooks; at a start without a previous tree. */
-  readonly readTree: (previous?: Tree) => Promise<Tree>;
-}
+export type Base = ReturnType<typeof makeBase>;
 
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when something is missing. */
-export function makeBase(settings: Settings, environment: Environment, scope: Scope): Base {
+export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
   const secrets = new KnownSecrets();
   const sink = logSink(settings, secrets);
   const logger = createLogger(sink);
@@ -80,6 +61,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     env,
     clock,
     sink,
+    /** Learned from values; removed from everything that is shown. */
     secrets,
     logger,
     failures,
@@ -89,9 +71,11 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     hub,
     filters,
     namespace: namespaceOf(settings, client),
+    /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: overlayOf(settings),
     runs: { ...settings, env },
-    readTree: (previous) =>
+    /** Reads modules and global hooks; at a start without a previous tree. */
+    readTree: (previous?: Tree): Promise<Tree> =>
       readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, archives, clock }),
   };
 }
@@ -101,4 +85,26 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
   if (namespace !== undefined) return namespace;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
   throw new ProblemError([{ file: client.origin.file, message: "the context names no namespace", remedy }]);
+}
+
+/** The releases of this operator; reads nothing yet. */
+export function makeReleases(
+  base: Base,
+  around: Pick<ReleasesOptions, "recorder" | "ownRelease" | "onCrds"> = {},
+): Releases {
+  const { settings, namespace, env } = base;
+  const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());
+  const reserved = [...ignored, env["ADDON_OPERATOR_RELEASE_NAME"] ?? ""].filter((name) => name !== "");
+  return new Releases({
+    ...base,
+    ...settings,
+    ...around,
+    namespace,
+    bin: settings.helmBin,
+    managedBy: managedByDigest(namespace, settings.configMap),
+    timeoutMs: settings.helmTimeoutMs,
+    historyMax: settings.helmHistoryMax,
+    validate: settings.helmValidate,
+    reserved,
+  });
 }

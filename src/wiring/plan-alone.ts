@@ -5,8 +5,7 @@ import { firstContact } from "../kube/index.ts";
 import { toYaml } from "../lib/index.ts";
 import { scoped } from "../offline/index.ts";
 import { previewStart } from "../preview/index.ts";
-import { makeBase } from "./base.ts";
-import { makeReleases } from "./make-releases.ts";
+import { makeBase, makeReleases } from "./base.ts";
 
 /**
  * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws

@@ -4,6 +4,7 @@ import { KubeBindings, hookTask, makeSources } from "../bindings/index.ts";
 import type { Source } from "../bindings/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
+import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership } from "../kube/index.ts";
 import { breathe, idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";
@@ -23,13 +24,12 @@ import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { runTask } from "../tasks/index.ts";
+import { applyObjects, runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
 import { FollowedConfig, FollowedReleases } from "../triggers/index.ts";
+import { makeReleases } from "./base.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
-import { makePorts } from "./make-ports.ts";
-import { makeReleases } from "./make-releases.ts";
 
 interface RoomsOptions {
   readonly scope: Scope;
@@ -175,17 +175,31 @@ export class Rooms {
     return releases;
   }
 
+  /** Connects the ports of tasks to the rooms behind them. */
   #makePorts(): Ports {
-    return makePorts(this.#base, {
+    const { clock, logger, settings, runs, readTree, filters, env, patchClient, discovery } = this.#base;
+    const { workingDir, retryMinMs, deleteBrake } = settings;
+    const loader = new HookLoader({ env, workingDir, checkFilter: (filter) => filters.compile(filter) });
+    const patcher = { client: patchClient, discovery, filters, clock };
+    return {
       state: this.state,
       queues: this.queues,
+      clock,
+      logger,
+      retryMinMs,
+      deleteBrake,
       watches: this.#bindings,
       sources: this.#makeSources(),
       releases: this.releases,
       config: this.config,
       recorder: makeRecorder(this.#told),
       hookMetrics: this.#hookMetrics,
-    });
+      runHook: (run) => runHook({ ...run, settings: runs, logger }),
+      applyObjects: (operations) => applyObjects(patcher, operations),
+      runScript: (script) => runEnabledScript({ ...script, settings: runs, logger }),
+      loadHook: (file, module) => loader.load(file, module),
+      readTree,
+    };
   }
 
   /** Who is told of work, and what is looked at to tell it. */

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { parseYaml } from "../../src/lib/index.ts";
-import { EVENT_TYPES } from "../../src/status/index.ts";
+import { EVENT_REASONS } from "../../src/status/index.ts";
 import { rows } from "../status/rows.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -55,7 +55,7 @@ describe("docs/STATUS.md", () => {
     expect(docs.split("## States of the operator")[1]).toContain(`| ${state} | `);
   });
 
-  it.each(Object.keys(EVENT_TYPES))("lists the Event %s", (reason) => {
+  it.each(Object.keys(EVENT_REASONS))("lists the Event %s", (reason) => {
     expect(docs).toContain(`\`${reason}\``);
   });
 

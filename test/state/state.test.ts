@@ -242,7 +242,7 @@ describe("the record", () => {
     const begin = clock.now();
     state.record({ boot: "converging" });
     state.startReload({ kind: "start-up" });
-    const covered = { config: state.values.globalConfigDigest(), globals: undefined };
+    const covered = { config: state.values.digests.globalConfig(), globals: undefined };
     const during = {
       phase: "beforeAll",
       cause: { kind: "start-up" },

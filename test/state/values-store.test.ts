@@ -59,9 +59,9 @@ describe("digests: what moves which", () => {
   const web = moduleOf("web", { own: true });
   const db = moduleOf("db");
   const digests = (store: ValuesStore): JsonObject => ({
-    config: store.globalConfigDigest(),
-    globals: store.globalsDigest(),
-    section: store.moduleConfigDigest(web),
+    config: store.digests.globalConfig(),
+    globals: store.digests.globals(),
+    section: store.digests.moduleConfig(web),
     values: store.merged("web").digest,
   });
   it.each<readonly [string, (store: ValuesStore) => void, readonly string[]]>([

@@ -12,6 +12,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
   return {
     name,
     module: { name, valuesKey: name, order: 10, problem: undefined } as unknown as Module,
+    decided: true,
     enabled: true,
     enabledBy: "configmap",
     enabledReason: undefined,
@@ -23,6 +24,8 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     lastRun: finished(),
     release: release(name),
     absent: [],
+    unread: undefined,
+    troubles: [],
     configDigest: "v1-c1",
     requestedToken: undefined,
     valuesDigest: "v1-v1",

@@ -1,9 +1,9 @@
 /** The layers of values and what is merged from them (docs/VALUES.md, "Layers"). */
 
-import { digest, digestJson } from "../../lib/index.ts";
+import { digestJson } from "../../lib/index.ts";
 import type { KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, ProblemError } from "../../model/index.ts";
-import type { EnabledBy, Json, JsonObject, Module, SchemaFiles, Section, Tree } from "../../model/index.ts";
+import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../../model/index.ts";
 import {
   NO_SETTINGS,
   applyPatch,
@@ -11,7 +11,6 @@ import {
   compileSchemas,
   effective,
   explain,
-  keepsRelease,
   patchedSection,
   withOverlay,
 } from "../../values/index.ts";
@@ -25,6 +24,7 @@ import type {
   SectionInput,
   Violation,
 } from "../../values/index.ts";
+import { Digests } from "./digests.ts";
 import { locate, wordsOf } from "./origins.ts";
 import type { Located, Written } from "./origins.ts";
 import { PatchAuthors } from "./patch-authors.ts";
@@ -64,13 +64,13 @@ export class ValuesStore {
   readonly #hookFlags = new Map<string, boolean>();
   readonly #merged = new Map<string, Merged>();
   readonly #modules = new Map<string, Module>();
-  /** Digests derived from any layer; cleared by every change. */
-  readonly #digests = new Map<string, string>();
+  readonly digests: Digests;
   readonly #secrets: KnownSecrets | undefined;
 
   /** `secrets` learns the secrets that values contain. */
   constructor(secrets?: KnownSecrets) {
     this.#secrets = secrets;
+    this.digests = new Digests(this);
   }
 
   /** The ConfigMap content in force, if any was seen. */
@@ -86,7 +86,7 @@ export class ValuesStore {
     this.#modules.clear();
     for (const module of tree.modules) this.#modules.set(module.valuesKey, module);
     this.#merged.clear();
-    this.#digests.clear();
+    this.digests.clear();
     this.#setGlobals(tree);
   }
 
@@ -122,7 +122,7 @@ export class ValuesStore {
     this.#config = config;
     this.#overlay = overlay;
     this.#shown = withOverlay(config, overlay);
-    this.#digests.clear();
+    this.digests.clear();
   }
 
   /** Adds validated patches to those stored for `key`; `hook` is the one that left them. */
@@ -131,7 +131,7 @@ export class ValuesStore {
     if (hook !== undefined) this.#authors.note(key, operations, hook);
     this.#patches.set(key, compact([...this.patches(key), ...operations]));
     this.#merged.delete(key);
-    this.#digests.clear();
+    this.digests.clear();
   }
 
   patches(key: string): readonly PatchOperation[] {
@@ -142,7 +142,7 @@ export class ValuesStore {
   setHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     if (enabled === undefined) this.#hookFlags.delete(valuesKey);
     else this.#hookFlags.set(valuesKey, enabled);
-    this.#digests.clear();
+    this.digests.clear();
   }
 
   /** The merged values of `global` or of a module's key. */
@@ -297,63 +297,6 @@ export class ValuesStore {
   settings({ valuesKey }: Pick<Module, "valuesKey">): ModuleSettings {
     return { ...NO_SETTINGS, ...this.#config?.settings.get(valuesKey) };
   }
-
-  /** Digest of merged global values and merged flags. */
-  globalsDigest(): string {
-    return this.#digest("globals", () => [
-      this.merged(GLOBAL).digest,
-      this.#flags((module) => this.flag(module).enabled),
-    ]);
-  }
-
-  /** Digest of what causes a reload: the `global` section and the flags of the ConfigMap in force. */
-  globalConfigDigest(): string {
-    return this.#digest("config", () => [
-      this.#sectionDigest(GLOBAL),
-      this.#flags((module) => this.#config?.flags.get(module.valuesKey)),
-      this.#guards(),
-    ]);
-  }
-
-  /** What keeps releases of disabled or missing modules; when it is taken back, a reload removes them. */
-  #guards(): Json[] {
-    const maybeOff = this.modules().filter(
-      (module) => module.enabledScript !== undefined || !this.flag(module).enabled,
-    );
-    const kept = maybeOff.filter((module) => keepsRelease(this.settings(module)));
-    return [kept.map(({ name }) => name), [...(this.#config?.guards ?? [])].toSorted()];
-  }
-
-  /** Digest of a module's own part of the ConfigMap: section and settings. */
-  moduleConfigDigest(module: Module): string {
-    const key = module.valuesKey;
-    return this.#digest(`module ${key}`, () => [
-      this.#sectionDigest(key),
-      { ...this.#config?.settings.get(key) },
-    ]);
-  }
-
-  /** Digest of everything the ConfigMap says that concerns a module. */
-  configDigest(module: Module): string {
-    return digest(this.moduleConfigDigest(module), this.globalConfigDigest());
-  }
-
-  #flags(of: (module: Module) => boolean | undefined): JsonObject {
-    return Object.fromEntries([...this.#modules.values()].map((module) => [module.valuesKey, of(module)]));
-  }
-
-  #digest(name: string, parts: () => Json[]): string {
-    let known = this.#digests.get(name);
-    if (known === undefined) {
-      known = digestJson(parts());
-      this.#digests.set(name, known);
-    }
-    return known;
-  }
-
-  #sectionDigest(key: string): string {
-    return digestJson([this.#config, this.#overlay].map((each) => orNothing(sectionIn(each, key))));
-  }
 }
 
 function usable(files: SchemaFiles): Schemas {
@@ -368,11 +311,4 @@ function usable(files: SchemaFiles): Schemas {
 function once<T extends object | string>(make: () => T): () => T {
   let made: T | undefined;
   return () => (made ??= make());
-}
-
-/** An empty section says the same as no section. */
-function orNothing(section: Section | undefined): Json {
-  return section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0)
-    ? null
-    : section;
 }

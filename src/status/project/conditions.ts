@@ -2,15 +2,7 @@
 
 import { line, timestamp } from "./format.ts";
 import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
-
-/** What conditions are made from, for both kinds. */
-export interface Judged {
-  readonly state: ModuleState;
-  readonly reason: string;
-  readonly message: string;
-  /** Ready for states that do not change it: a healing, a suspension. */
-  readonly ready?: ConditionStatus;
-}
+import type { Verdict } from "./verdict.ts";
 
 /** A condition without its time. */
 export type Aspect = Omit<Condition, "lastTransitionTime">;
@@ -27,12 +19,12 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
 };
 
 /** The one function that computes Ready, for modules and for the operator, from the state that `verdict.ts` finds. */
-export function readyOf(judged: Judged): ConditionStatus {
+export function readyOf(judged: Verdict): ConditionStatus {
   return judged.ready ?? READY[judged.state];
 }
 
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
-export function progress(judged: Judged): Aspect[] {
+export function progress(judged: Verdict): Aspect[] {
   const { state, reason } = judged;
   const message = line(judged.message);
   const aspects: Aspect[] = [{ type: "Ready", status: readyOf(judged), reason, message }];

@@ -4,7 +4,7 @@ import { shownDigest } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
-import { type Judged, type Transitions, progress, readyOf, timed } from "./conditions.ts";
+import { type Transitions, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
 import { type Verdict, judge } from "./verdict.ts";
@@ -14,7 +14,7 @@ export interface OperatorProjection {
   readonly status: OperatorStatus;
 }
 
-interface OperatorJudged extends Judged {
+interface OperatorVerdict extends Verdict {
   readonly state: OperatorState;
 }
 
@@ -52,7 +52,7 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
  * Problems of global hooks, and unknown keys, are added to the message in any state and change none: no module is
  * in doubt.
  */
-function withTroubles(judged: OperatorJudged, { troubles, config }: View): OperatorJudged {
+function withTroubles(judged: OperatorVerdict, { troubles, config }: View): OperatorVerdict {
   const keys = config.unknownKeys.slice(0, MOST_LISTED).join(", ");
   const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
   return { ...judged, message: [judged.message, ...troubles, ...unknown].join("; ") };
@@ -65,7 +65,7 @@ function judgeAll(view: View, now: number): Verdicts {
   return new Map([...view.modules].map(([name, module]) => [name, judge(module, facts)]));
 }
 
-function judgeOperator(view: View, verdicts: Verdicts): OperatorJudged {
+function judgeOperator(view: View, verdicts: Verdicts): OperatorVerdict {
   const { config } = view;
   if (config.condition === "missing") return configMissing;
   if (config.condition === "invalid") {
@@ -75,7 +75,7 @@ function judgeOperator(view: View, verdicts: Verdicts): OperatorJudged {
   return underWay(view) ?? judgeModules(view, verdicts);
 }
 
-const configMissing: OperatorJudged = {
+const configMissing: OperatorVerdict = {
   state: "Invalid",
   reason: "ConfigMapMissing",
   message:
@@ -92,7 +92,7 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
 };
 
 /** A reload under way. Retries inside it show on the modules, so that a failing start does not look like progress. */
-function underWay(view: View): OperatorJudged | undefined {
+function underWay(view: View): OperatorVerdict | undefined {
   if ([...view.modules.values()].some((module) => module.enabled && module.retry !== undefined))
     return undefined;
   if (view.boot !== "running") {
@@ -110,7 +110,7 @@ function underWay(view: View): OperatorJudged | undefined {
   return { state: "Pending", reason: "Progressing", message: "Waits for the reload that was asked for" };
 }
 
-function judgeModules(view: View, verdicts: Verdicts): OperatorJudged {
+function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
   const by = (...states: readonly Verdict["state"][]): string[] =>
     [...verdicts].filter(([, verdict]) => states.includes(verdict.state)).map(([name]) => name);
   const failing = by("Retrying");
@@ -145,7 +145,7 @@ const ABOUT = {
   Invalid: { reason: "ModulesInvalid", text: "needs a person" },
 } as const;
 
-function about(state: keyof typeof ABOUT, names: readonly string[], verdicts: Verdicts): OperatorJudged {
+function about(state: keyof typeof ABOUT, names: readonly string[], verdicts: Verdicts): OperatorVerdict {
   const first = names[0] ?? "";
   const more = names.length > 1 ? ` (and ${names.length - 1} more)` : "";
   const { reason, text } = ABOUT[state];

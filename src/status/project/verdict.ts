@@ -128,7 +128,7 @@ function ready(view: ModuleView): Verdict {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const troubles = (view.troubles ?? []).map((trouble) => `; ${trouble}`).join("");
+  const troubles = view.troubles.map((trouble) => `; ${trouble}`).join("");
   return { state: "Ready", reason: "Ready", message: `${message}${troubles}` };
 }
 

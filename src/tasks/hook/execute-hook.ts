@@ -104,7 +104,7 @@ async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPa
   const { state } = ports;
   const key = sectionKey(ports, request.hook);
   const before = {
-    globals: state.values.globalsDigest(),
+    globals: state.values.digests.globals(),
     section: digestOf(ports, key),
   };
   if (patches.config.length > 0) await ports.config.write(key, patches.config);
@@ -114,7 +114,7 @@ async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPa
   for (const [valuesKey, enabled] of patches.flags) state.recordHookFlag(valuesKey, enabled);
   const cause = causeOf(request.triggers[0].binding);
   if (request.hook.module === undefined) {
-    if (state.values.globalsDigest() !== before.globals) state.recordCause(undefined, cause);
+    if (state.values.digests.globals() !== before.globals) state.recordCause(undefined, cause);
   } else if (digestOf(ports, key) !== before.section) {
     state.recordCause(request.hook.module, cause);
   }

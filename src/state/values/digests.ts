@@ -1,0 +1,113 @@
+/** Digests of what the layers of values say, by which a change is noticed. */
+
+import { digest, digestJson } from "../../lib/index.ts";
+import { GLOBAL } from "../../model/index.ts";
+import type { Json, JsonObject, Module, Section } from "../../model/index.ts";
+import { keepsRelease } from "../../values/index.ts";
+import type { RunBasis } from "../run-record.ts";
+import { sectionIn } from "./sections.ts";
+import type { ValuesStore } from "./values-store.ts";
+
+/** Digests of the ConfigMap: of what concerns all modules, and of each module's own part, by module name. */
+export interface ConfigDigests {
+  readonly global: string;
+  readonly sections: ReadonlyMap<string, string>;
+}
+
+/** What a run of a module takes into account of it. */
+export function basisIn(
+  { global, sections }: ConfigDigests,
+  module: string,
+): Pick<RunBasis, "section" | "config"> {
+  const section = sections.get(module) ?? "";
+  return { section, config: digest(section, global) };
+}
+
+/** The layers that digests are made of. */
+type Layers = Pick<ValuesStore, "config" | "overlay" | "merged" | "flag" | "modules" | "settings">;
+
+/** Digests of the layers in force, each made once until a layer changes. */
+export class Digests {
+  readonly #values: Layers;
+  readonly #known = new Map<string, string>();
+
+  constructor(values: Layers) {
+    this.#values = values;
+  }
+
+  /** A layer has changed. */
+  clear(): void {
+    this.#known.clear();
+  }
+
+  /** Digest of merged global values and merged flags. */
+  globals(): string {
+    return this.#digest("globals", () => [
+      this.#values.merged(GLOBAL).digest,
+      this.#flags((module) => this.#values.flag(module).enabled),
+    ]);
+  }
+
+  /** Digest of what causes a reload: the `global` section and the flags of the ConfigMap in force. */
+  globalConfig(): string {
+    return this.#digest("config", () => [
+      this.#sectionDigest(GLOBAL),
+      this.#flags((module) => this.#values.config?.flags.get(module.valuesKey)),
+      this.#guards(),
+    ]);
+  }
+
+  /** What keeps releases of disabled or missing modules; when it is taken back, a reload removes them. */
+  #guards(): Json[] {
+    const maybeOff = this.#values
+      .modules()
+      .filter((module) => module.enabledScript !== undefined || !this.#values.flag(module).enabled);
+    const kept = maybeOff.filter((module) => keepsRelease(this.#values.settings(module)));
+    return [kept.map(({ name }) => name), [...(this.#values.config?.guards ?? [])].toSorted()];
+  }
+
+  /** Digest of a module's own part of the ConfigMap: section and settings. */
+  moduleConfig(module: Module): string {
+    const key = module.valuesKey;
+    return this.#digest(`module ${key}`, () => [
+      this.#sectionDigest(key),
+      { ...this.#values.config?.settings.get(key) },
+    ]);
+  }
+
+  /** Digest of everything the ConfigMap says that concerns a module. */
+  config(module: Module): string {
+    return digest(this.moduleConfig(module), this.globalConfig());
+  }
+
+  /** Digests of the ConfigMap in force, for these modules. */
+  ofConfig(modules: readonly Module[]): ConfigDigests {
+    const sections = modules.map((module) => [module.name, this.moduleConfig(module)] as const);
+    return { global: this.globalConfig(), sections: new Map(sections) };
+  }
+
+  #flags(of: (module: Module) => boolean | undefined): JsonObject {
+    return Object.fromEntries(this.#values.modules().map((module) => [module.valuesKey, of(module)]));
+  }
+
+  #digest(name: string, parts: () => Json[]): string {
+    let known = this.#known.get(name);
+    if (known === undefined) {
+      known = digestJson(parts());
+      this.#known.set(name, known);
+    }
+    return known;
+  }
+
+  #sectionDigest(key: string): string {
+    const { config, overlay } = this.#values;
+    return digestJson([config, overlay].map((each) => orNothing(sectionIn(each, key))));
+  }
+}
+
+/** An empty section says the same as no section. */
+function orNothing(section: Section | undefined): Json {
+  return section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0)
+    ? null
+    : section;
+}
