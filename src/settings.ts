@@ -2,7 +2,7 @@
 
 import { resolve } from "node:path";
 
-import { LOG_LEVELS, LOG_TYPES, parseDuration, parseLimit, type Limit } from "./lib/index.ts";
+import { LOG_LEVELS, LOG_TYPES, parseDuration, parseLimit } from "./lib/index.ts";
 
 /** What texts mean as values of one kind. */
 interface Kind<T> {
@@ -25,51 +25,32 @@ function row<T, const F extends string>(kind: Kind<T>, flag: F, help: string): R
   return { kind, flag, help };
 }
 
-const TEXT: Kind<string> = { kind: "string", accepted: "text", read: (text) => text };
+function kind<T>(name: string, accepted: string, read: Kind<T>["read"]): Kind<T> {
+  return { kind: name, accepted, read };
+}
+
+const TEXT = kind("string", "text", (text) => text);
 /** One, or several with colons between them; relative ones start where the operator was started. */
-const PATH: Kind<string> = {
-  kind: "path",
-  accepted: "a path",
-  read: (text) =>
-    text
-      .split(":")
-      .filter(Boolean)
-      .map((path) => resolve(path))
-      .join(":"),
-};
-const PROGRAM: Kind<string> = {
-  kind: "program",
-  accepted: "a path or a name",
-  read: (text) => (text.includes("/") ? resolve(text) : text),
-};
-const INTEGER: Kind<number> = {
-  kind: "integer",
-  accepted: "a whole number, 0 or more",
-  read: (text) => (/^\d+$/.test(text) ? Number(text) : undefined),
-};
-const NUMBER: Kind<number> = {
-  kind: "number",
-  accepted: "a number, 0 or more",
-  read: (text) => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined),
-};
-const BOOLEAN: Kind<boolean> = {
-  kind: "boolean",
-  accepted: "true or false",
-  read: (text) => (/^(true|yes|1)$/i.test(text) ? true : /^(false|no|0)$/i.test(text) ? false : undefined),
-};
-const DURATION: Kind<number> = {
-  kind: "duration",
-  accepted: "a duration such as 90s or 1m30s",
-  read(text) {
-    const ms = parseDuration(text);
-    return ms === undefined || ms < 0 ? undefined : ms;
-  },
-};
-const LIMIT: Kind<Limit> = {
-  kind: "limit",
-  accepted: "a number such as 3, a share such as 50%, both as 3,50%, or off",
-  read: parseLimit,
-};
+const PATH = kind("path", "a path", (text) => {
+  const paths = text.split(":").filter(Boolean);
+  return paths.map((path) => resolve(path)).join(":");
+});
+const PROGRAM = kind("program", "a path or a name", (text) => (text.includes("/") ? resolve(text) : text));
+const INTEGER = kind("integer", "a whole number, 0 or more", (text) =>
+  /^\d+$/.test(text) ? Number(text) : undefined,
+);
+const NUMBER = kind("number", "a number, 0 or more", (text) =>
+  /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined,
+);
+const BOOLEAN = kind("boolean", "true or false", (text) =>
+  /^(true|yes|1)$/i.test(text) ? true : /^(false|no|0)$/i.test(text) ? false : undefined,
+);
+const DURATION = kind("duration", "a duration such as 90s or 1m30s", (text) => {
+  const ms = parseDuration(text);
+  return ms === undefined || ms < 0 ? undefined : ms;
+});
+const LIMITS = "a number such as 3, a share such as 50%, both as 3,50%, or off";
+const LIMIT = kind("limit", LIMITS, parseLimit);
 
 function choice<const T extends string>(choices: readonly T[]): Kind<T> {
   const read = (text: string): T | undefined => choices.find((each) => each === text.toLowerCase());

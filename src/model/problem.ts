@@ -25,3 +25,14 @@ export class ProblemError extends Error {
     this.problems = problems;
   }
 }
+
+/** What `work` returns; the problems that it throws are added to the list. */
+export function collect<T>(problems: Problem[], work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    problems.push(...error.problems);
+    return undefined;
+  }
+}

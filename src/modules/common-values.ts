@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 
-import { ProblemError, type JsonObject, type Section, type StaticValues } from "../model/index.ts";
+import { collect, type JsonObject, type Section, type StaticValues } from "../model/index.ts";
 import { mergeLayers, parseCommonValues, type CommonValues } from "../values/index.ts";
 import { missingValues, readText } from "./read/read-text.ts";
 import { confirmGone, type Reading, type RememberedValues } from "./read/reading.ts";
@@ -72,7 +72,7 @@ function readOne(reading: Reading, file: string, scan: DirScan): RememberedValue
   const found = scan.valuesFile;
   if (found === undefined) return absent(reading, file, before);
   if (before?.settled === true && before.signature === found.signature) return before;
-  const values = guarded(reading, () => parseCommonValues(readText(file), file));
+  const values = collect(reading.problems, () => parseCommonValues(readText(file), file));
   if (values === undefined) return before;
   return { signature: found.signature, settled: isSettled(found.changedAt, reading.now), values };
 }
@@ -81,14 +81,4 @@ function absent(reading: Reading, file: string, before?: RememberedValues): Reme
   if (before !== undefined) return confirmGone(reading, [file]) ? undefined : before;
   if (reading.strict) reading.problems.push(missingValues(file));
   return undefined;
-}
-
-function guarded<T>(reading: Reading, read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof ProblemError)) throw error;
-    reading.problems.push(...error.problems);
-    return undefined;
-  }
 }

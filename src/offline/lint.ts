@@ -4,7 +4,7 @@ import type { Environment, Settings } from "../config.ts";
 import type { HookKind } from "../bindings/index.ts";
 import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
 import { toYaml, type Scope } from "../lib/index.ts";
-import { ProblemError, describeProblem } from "../model/index.ts";
+import { collect, describeProblem } from "../model/index.ts";
 import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { ChartArchives, layoutProblems } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
@@ -107,12 +107,7 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
 }
 
 function lintSchemas(files: SchemaFiles, found: Findings): void {
-  try {
-    const { warnings } = compileSchemas(files);
-    const file = files.values?.file ?? files.config?.file ?? "";
-    found.warnings.push(...warnings.map((message) => ({ file, message })));
-  } catch (error) {
-    if (!(error instanceof ProblemError)) throw error;
-    found.problems.push(...error.problems);
-  }
+  const warnings = collect(found.problems, () => compileSchemas(files))?.warnings ?? [];
+  const file = files.values?.file ?? files.config?.file ?? "";
+  found.warnings.push(...warnings.map((message) => ({ file, message })));
 }

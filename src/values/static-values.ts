@@ -1,7 +1,7 @@
 /** Reads the values files of modules directories and modules (docs/VALUES.md, "Layers"). */
 
 import { lineOf, parseYaml, segmentsOf, YamlError, type ParsedYaml } from "../lib/index.ts";
-import { ProblemError, isJsonObject } from "../model/index.ts";
+import { ProblemError, collect, isJsonObject } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
 
 /** What one source says about a module: a section, a flag, both or neither. */
@@ -145,14 +145,4 @@ function contradiction(value: JsonObject, valuesKey: string, file: string): stri
   const flag = value[`${valuesKey}${FLAG_SUFFIX}`];
   if ((section !== false && section !== "false") || (flag !== true && flag !== "true")) return [];
   return [`${file}: ${valuesKey} is false, but ${valuesKey}${FLAG_SUFFIX} is true; the flag counts`];
-}
-
-/** Runs `fn`, adding the problems it throws to the list. */
-export function collect(problems: Problem[], fn: () => void): void {
-  try {
-    fn();
-  } catch (error) {
-    if (!(error instanceof ProblemError)) throw error;
-    problems.push(...error.problems);
-  }
 }

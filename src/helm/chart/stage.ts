@@ -47,12 +47,9 @@ export async function stageChart(
     const left = entry === "Chart.yaml" || (module.chart === "synthetic" && NOT_CHART.has(entry));
     if (!left) await symlink(join(module.chartDir, entry), join(dir, entry));
   }
-  const own = module.chart === "synthetic" ? MADE : await readOwn(module.chartDir);
+  const file = join(module.chartDir, "Chart.yaml");
+  const own =
+    module.chart === "synthetic" ? MADE : objectOf(parseYaml(await readFile(file, "utf8"), file).value);
   await writeFile(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
   return dir;
-}
-
-async function readOwn(dir: string): Promise<JsonObject> {
-  const file = join(dir, "Chart.yaml");
-  return objectOf(parseYaml(await readFile(file, "utf8"), file).value);
 }

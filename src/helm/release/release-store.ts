@@ -121,7 +121,7 @@ export class ReleaseStore {
   async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#summaries.get(meta.name);
     if (known?.uid === meta.uid) return known.summary;
-    const read: Summary = { uid: meta.uid, summary: this.#summarize(meta), value: undefined };
+    const read: Summary = { uid: meta.uid, summary: this.record(meta).then(summarize), value: undefined };
     this.#summaries.set(meta.name, read);
     try {
       read.value = await read.summary;
@@ -130,10 +130,6 @@ export class ReleaseStore {
       if (this.#summaries.get(meta.name) === read) this.#summaries.delete(meta.name);
       throw error;
     }
-  }
-
-  async #summarize(meta: ReleaseMeta): Promise<ReleaseSummary> {
-    return summarize(await this.record(meta));
   }
 
   /** The record of a revision as it is now: one request. Throws as `summary`. */

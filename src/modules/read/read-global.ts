@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-import { ProblemError, type SchemaFiles } from "../../model/index.ts";
+import { ProblemError, collect, type SchemaFiles } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { findHookFiles, hookFilesOf, idleHooks } from "./hook-files.ts";
 import { addFile, SCHEMA_FILES } from "./listing.ts";
@@ -55,14 +55,8 @@ function read(reading: Reading, dir: string): RememberedGlobal {
 
 /** Schemas that cannot be used are a problem; those of the last read stay in force. */
 function goodSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
-  try {
-    compileSchemas(files);
-    return files;
-  } catch (error) {
-    if (!(error instanceof ProblemError)) throw error;
-    reading.problems.push(...error.problems);
-    return reading.before.global?.schemas ?? {};
-  }
+  const compiled = collect(reading.problems, () => compileSchemas(files));
+  return compiled === undefined ? (reading.before.global?.schemas ?? {}) : files;
 }
 
 function findSchemas(dir: string): Map<string, Found> {

@@ -1,7 +1,6 @@
 /** Explains why a child could not be started. */
 
 import { stat } from "node:fs/promises";
-import { isAbsolute } from "node:path";
 
 /** Why a child could not be started, with the remedy. */
 export async function explainStart(
@@ -25,12 +24,8 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 async function reason(file: string, error: NodeJS.ErrnoException): Promise<string> {
-  if (error.code === "ENOENT") return missing(file);
-  return REASONS[error.code ?? ""] ?? error.message;
-}
-
-async function missing(file: string): Promise<string> {
-  if (!isAbsolute(file) && !file.includes("/")) return "not found on PATH";
+  if (error.code !== "ENOENT") return REASONS[error.code ?? ""] ?? error.message;
+  if (!file.includes("/")) return "not found on PATH";
   return (await exists(file)) ? 'the interpreter in its "#!" line does not exist' : "no such file";
 }
 

@@ -1,10 +1,10 @@
 /** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"). */
 
 import { canonicalJson } from "../../lib/index.ts";
-import { GLOBAL, isJsonObject } from "../../model/index.ts";
+import { GLOBAL, collect, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { merge } from "../merge.ts";
-import { collect, mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
+import { mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
 import { SETTINGS, isGuardKey, type ModuleSettings } from "./module-settings.ts";
 
 /** The content of a ConfigMap, read. Nulls inside sections are kept. */

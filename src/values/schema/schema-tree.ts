@@ -1,7 +1,7 @@
 /** Walks over the schemas of a document. */
 
 import { pointerOf, segmentsOf } from "../../lib/index.ts";
-import { isJsonObject, member, setMember, valueAt, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, setMember, valueAt, type Json, type JsonObject } from "../../model/index.ts";
 
 /**
  * How a sub-schema belongs to its parent: `part` describes a member or an item of the value, `same` the same value
@@ -15,48 +15,38 @@ export interface SubSchema {
   readonly relation: Relation;
 }
 
-const MAPS: readonly (readonly [string, Relation])[] = [
-  ["properties", "part"],
-  ["patternProperties", "part"],
-  ["definitions", "definition"],
-  ["$defs", "definition"],
-  ["dependencies", "same"],
-];
-const LISTS: readonly (readonly [string, Relation])[] = [
-  ["items", "part"],
-  ["allOf", "same"],
-  ["anyOf", "same"],
-  ["oneOf", "same"],
-];
-const SINGLES: readonly (readonly [string, Relation])[] = [
-  ["items", "part"],
-  ["additionalProperties", "part"],
-  ["additionalItems", "part"],
-  ["contains", "part"],
-  ["propertyNames", "part"],
-  ["not", "same"],
-  ["if", "same"],
-  ["then", "same"],
-  ["else", "same"],
-];
+/** The keywords below which schemas stand: alone, in a list, or by name in a map. */
+const RELATIONS: Readonly<Record<string, Relation>> = {
+  properties: "part",
+  patternProperties: "part",
+  definitions: "definition",
+  $defs: "definition",
+  dependencies: "same",
+  items: "part",
+  allOf: "same",
+  anyOf: "same",
+  oneOf: "same",
+  additionalProperties: "part",
+  additionalItems: "part",
+  contains: "part",
+  propertyNames: "part",
+  not: "same",
+  if: "same",
+  then: "same",
+  else: "same",
+};
+const MAPS = new Set(["properties", "patternProperties", "definitions", "$defs", "dependencies"]);
 
 /** The schemas directly below a schema. */
 export function subSchemas(schema: JsonObject): SubSchema[] {
-  const found: SubSchema[] = [];
-  const add = (value: Json | undefined, path: string[], relation: Relation): void => {
-    if (isJsonObject(value)) found.push({ path, schema: value, relation });
-  };
-  for (const [keyword, relation] of MAPS) {
+  return Object.entries(RELATIONS).flatMap(([keyword, relation]) => {
     const under = schema[keyword];
-    if (!isJsonObject(under)) continue;
-    for (const name of Object.keys(under)) add(member(under, name), [keyword, name], relation);
-  }
-  for (const [keyword, relation] of LISTS) {
-    const under = schema[keyword];
-    if (Array.isArray(under)) under.forEach((item, index) => add(item, [keyword, String(index)], relation));
-  }
-  for (const [keyword, relation] of SINGLES) add(schema[keyword], [keyword], relation);
-  return found;
+    if (!Array.isArray(under) && !MAPS.has(keyword))
+      return isJsonObject(under) ? [{ path: [keyword], schema: under, relation }] : [];
+    return Object.entries(under ?? {}).flatMap(([name, each]) =>
+      isJsonObject(each) ? [{ path: [keyword, name], schema: each, relation }] : [],
+    );
+  });
 }
 
 /** Every schema of a document, the root first, with its JSON pointer. */
