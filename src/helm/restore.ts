@@ -54,11 +54,11 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   if (refusals.length > 0) throw new RestoreError(refusals, [...left]);
 }
 
-function absentOf(manifest: string, home: string, absent: ReadonlySet<string>): Absent[] {
+function absentOf(manifest: string, own: string, absent: ReadonlySet<string>): Absent[] {
   return lastingBodies(documentsOf(manifest)).flatMap((body) => {
     const [ref] = refOf(body);
     if (ref === undefined) return [];
-    const names = [ref.namespace ?? home, undefined].map((namespace) => nameOf({ ...ref, namespace }));
+    const names = [ref.namespace ?? own, undefined].map((namespace) => nameOf({ ...ref, namespace }));
     const name = names.find((each) => absent.has(each));
     return name === undefined ? [] : [{ ref, body, name }];
   });
@@ -81,8 +81,8 @@ interface Putting extends Pick<Absent, "ref" | "body"> {
 }
 
 async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Putting): Promise<void> {
-  const { client, discovery, namespace: home } = tools;
-  const { apiVersion, kind, name, namespace = home } = ref;
+  const { client, discovery } = tools;
+  const { apiVersion, kind, name, namespace = tools.namespace } = ref;
   const resource = await discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the server knows no ${kind} of ${apiVersion}`);
   // The server has accepted the content of the chart before.
@@ -99,7 +99,7 @@ async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Pu
 }
 
 /** helm marks objects when it applies them: its record does not have the marks. */
-function marked(body: JsonObject, release: string, home: string): JsonObject {
+function marked(body: JsonObject, release: string, namespace: string): JsonObject {
   const metadata = objectOf(body["metadata"]);
   return {
     ...body,
@@ -109,7 +109,7 @@ function marked(body: JsonObject, release: string, home: string): JsonObject {
       annotations: {
         ...objectOf(metadata["annotations"]),
         "meta.helm.sh/release-name": release,
-        "meta.helm.sh/release-namespace": home,
+        "meta.helm.sh/release-namespace": namespace,
       },
     },
   };

@@ -4,10 +4,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { ChartReader } from "../../src/helm/chart/chart.ts";
+import { ChartReader, inputsDigest, withValueTemplates } from "../../src/helm/chart/chart.ts";
 import { parseHelmIgnore } from "../../src/helm/chart/helm-ignore.ts";
-import { inputsDigest, withValueTemplates } from "../../src/helm/chart/inputs.ts";
-import type { Inputs } from "../../src/helm/chart/inputs.ts";
 import { stageChart } from "../../src/helm/chart/stage.ts";
 import { Scratch } from "../../src/process/index.ts";
 import { ManualClock } from "../support/clock.ts";
@@ -64,7 +62,7 @@ test("a module's chart in another place is read anew", async () => {
 
 describe("the inputs digest", () => {
   const reader = new ChartReader(clock);
-  async function digest(change: Partial<Inputs> = {}): Promise<string> {
+  async function digest(change: Partial<Parameters<typeof inputsDigest>[0]> = {}): Promise<string> {
     const values = { global: { used: { deep: 1 }, other: 1 }, m: { a: 1 } };
     return inputsDigest({
       module: { name: "m", valuesKey: "m" },
@@ -77,7 +75,7 @@ describe("the inputs digest", () => {
     });
   }
 
-  test.each<[string, Partial<Inputs>]>([
+  test.each<[string, Partial<Parameters<typeof inputsDigest>[0]>]>([
     ["module values", { values: { global: { used: { deep: 1 }, other: 1 }, m: { a: 2 } } }],
     ["a global it names", { values: { global: { used: { deep: 2 }, other: 1 }, m: { a: 1 } } }],
     ["the release name", { module: { name: "n", valuesKey: "m" } }],
@@ -87,7 +85,7 @@ describe("the inputs digest", () => {
     expect(await digest(change)).not.toBe(await digest());
   });
 
-  test.each<[string, Partial<Inputs>]>([
+  test.each<[string, Partial<Parameters<typeof inputsDigest>[0]>]>([
     ["other globals", { values: { global: { used: { deep: 1 }, other: 2 }, m: { a: 1 } } }],
     ["the order of keys", { values: { m: { a: 1 }, global: { other: 1, used: { deep: 1 } } } }],
     ["the server, unless asked", { capabilities: async () => "other" }],

@@ -71,7 +71,7 @@ async function reconcile(
   change: { absent?: readonly string[]; chart?: ChartKind } = {},
 ): Promise<ReleaseOutcome> {
   const outcome = await releases.reconcile(requestOf(values, change));
-  await releases.settled();
+  await releases.flushLabels();
   return { ...outcome, release: releases.get("m") };
 }
 
@@ -223,7 +223,9 @@ spec:
     /** Has the chart of `m` rendered: it follows a module that has to be rendered. */
     const ahead = async (values: object): Promise<void> => {
       const due = [inputOf("first", {}), inputOf("m", values)];
-      releases.announce(due.map((input) => ({ name: input.module.name, input: () => input, settled: true })));
+      releases.announce(
+        due.map((input) => ({ name: input.module.name, input: () => input, hasFinalValues: true })),
+      );
       const before = releases.helm.processes;
       expect(await first()).toMatchObject({ action: "labelled" });
       await eventually(() => expect(releases.helm.processes).toBe(before + 2), "two charts are rendered");
@@ -267,8 +269,8 @@ spec:
       await putChart();
       const first = { ...next(), name: "m" };
       releases.announce([
-        { name: "m", input: () => ({ module: first, values: valuesOf(0) }), settled: true },
-        { name: "n", input: () => ({ module: next(), values: valuesOf(1) }), settled: true },
+        { name: "m", input: () => ({ module: first, values: valuesOf(0) }), hasFinalValues: true },
+        { name: "n", input: () => ({ module: next(), values: valuesOf(1) }), hasFinalValues: true },
       ]);
       await reconcile({ m: { a: 0 } });
     });

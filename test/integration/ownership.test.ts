@@ -94,7 +94,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     const module = moduleOf(name);
     const signal = AbortSignal.timeout(50_000);
     await releases.reconcile({ module, values: JSON.stringify(values), signal });
-    await releases.settled();
+    await releases.flushLabels();
   }
 
   async function remove(name: string): Promise<void> {
@@ -219,7 +219,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     const upcoming = (name: string) => ({
       name,
       input: () => ({ module: moduleOf(name), values: "{}" }),
-      settled: false,
+      hasFinalValues: false,
     });
     releases.announce(["a", "broken", "b"].map(upcoming));
     await bring("a");

@@ -505,7 +505,9 @@ export class EngineLab {
           return this.#upgrade(module.name, values);
         },
         announce: (modules) =>
-          void this.announced.push(modules.map(({ name, settled }) => name + (settled ? "" : "?"))),
+          void this.announced.push(
+            modules.map(({ name, hasFinalValues }) => name + (hasFinalValues ? "" : "?")),
+          ),
         get: (name) => this.releases.get(name),
         isReserved: (name) => this.reserved.has(name),
         ownership: (name) => (this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "none"),

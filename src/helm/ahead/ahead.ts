@@ -16,7 +16,7 @@ export interface UpcomingModule {
   /** What its release would be made from now. */
   readonly input: () => HelmInput;
   /** No hook of its own changes its values before helm's turn. */
-  readonly settled: boolean;
+  readonly hasFinalValues: boolean;
 }
 
 /**
@@ -41,11 +41,11 @@ export class Ahead {
   announce(modules: readonly UpcomingModule[]): void {
     this.#upcoming.announce(modules);
     const isNew = ({ name }: UpcomingModule): boolean => this.#releases.get(name) === undefined;
-    this.#renderings.plan(modules.filter((each) => each.settled && !isNew(each)));
+    this.#renderings.plan(modules.filter((each) => each.hasFinalValues && !isNew(each)));
     this.#installs.plan(
       modules.flatMap((next, index) => {
         const after = modules[index - 1]?.name;
-        return after !== undefined && next.settled && isNew(next) ? [{ ...next, after }] : [];
+        return after !== undefined && next.hasFinalValues && isNew(next) ? [{ ...next, after }] : [];
       }),
     );
   }

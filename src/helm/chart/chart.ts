@@ -1,13 +1,15 @@
-/** What is known of a module's chart without running helm. */
+/**
+ * What is known of a module's chart without running helm, and the digest of all that its release is made from
+ * (docs/CONTRACT.md, "Labels and annotations").
+ */
 
 import { readFileSync } from "node:fs";
 
-import { parseYaml, type Clock } from "../../lib/index.ts";
-import { objectOf, type Module } from "../../model/index.ts";
+import { canonicalJson, digest, parseYaml, type Clock } from "../../lib/index.ts";
+import { objectOf, valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { isSettled } from "../../modules/index.ts";
 import { fingerprintOf, hashFiles, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
 import type { ChartFile } from "./chart-files.ts";
-import { mentionsShared } from "../manifest/shared-kinds.ts";
 import { scanTemplates, type Reach } from "./template-scan.ts";
 
 /** What is known of a module's chart without running helm. */
@@ -75,6 +77,15 @@ function sharedTexts(
   return [...templates, ...texts.map(([, bytes]) => bytes.toString("utf8"))];
 }
 
+/** Matches a namespace or a CRD, or a word with which a template may make one. */
+const MENTION =
+  /kind["']?\s*:\s*["']?(?:Namespace|CustomResourceDefinition)(?:List)?\b|["'`](?:Namespace|CustomResourceDefinition)\\?["'`]/;
+
+/** Whether a text of a chart, or its values, may make such an object. */
+function mentionsShared(text: string): boolean {
+  return MENTION.test(text);
+}
+
 const VALUES = /^(?:charts\/[^/]+\/)*values\.yaml$/;
 const CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
 const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
@@ -97,7 +108,7 @@ function withFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[
 }
 
 /** True when a text holds an action with `lookup`. */
-export function mentionsLookup(text: string): boolean {
+function mentionsLookup(text: string): boolean {
   const [, ...actions] = text.split("{{");
   return actions.some((action) => /\blookup\b/.test(upTo(action, "}")));
 }
@@ -121,4 +132,53 @@ function hasUsableName(chartYaml: string): boolean {
   } catch {
     return true;
   }
+}
+
+/** Everything a release is made from. */
+interface Inputs {
+  readonly module: Pick<Module, "name" | "valuesKey">;
+  readonly namespace: string;
+  readonly chart: Chart;
+  /** As helm gets them: `global` and the module's section. */
+  readonly values: JsonObject;
+  /** Path, size and time of the helm binary. */
+  readonly helm: string;
+  /** Server version and API set; read only where templates use them. */
+  readonly capabilities: () => Promise<string>;
+}
+
+/** The inputs digest of a release. */
+export async function inputsDigest(inputs: Inputs): Promise<string> {
+  const { module, namespace, chart, values, helm } = inputs;
+  const { global, ...rest } = values;
+  return digest(
+    chart.digest,
+    canonicalJson(rest),
+    canonicalJson(reachedGlobals(chart, global)),
+    module.name,
+    namespace,
+    helm,
+    chart.reach.capabilities ? await inputs.capabilities() : "",
+  );
+}
+
+/** The part of `global` that the chart's templates can reach: by literal path, or all of it. */
+function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
+  if (chart.reach.dynamic) return global ?? null;
+  const reached: JsonObject = {};
+  for (const path of [...chart.reach.globals].sort())
+    reached[path] = valueAt(global, path.split(".")) ?? null;
+  return reached;
+}
+
+/**
+ * Objects may come from values; with `tpl`, values may also be templates that read `.Capabilities` or use `lookup`.
+ */
+export function withValueTemplates(read: Chart, valuesText: string): Chart {
+  const chart = !read.mentionsShared && mentionsShared(valuesText) ? { ...read, mentionsShared: true } : read;
+  if (!chart.reach.tpl || !valuesText.includes("{{")) return chart;
+  const { reach } = chart;
+  const capabilities = reach.capabilities || valuesText.includes("Capabilities");
+  const lookup = reach.lookup || mentionsLookup(valuesText);
+  return { ...chart, reach: { ...reach, capabilities, lookup } };
 }

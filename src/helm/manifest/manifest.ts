@@ -95,8 +95,8 @@ export function keyOf({ apiVersion, kind, namespace, name }: ObjectRef): string 
 }
 
 /** The same for an object that names its namespace and one that leaves it to the release. */
-export function keyIn(home: string, object: ObjectRef): string {
-  return keyOf({ ...object, namespace: object.namespace ?? home });
+export function keyIn(namespace: string, object: ObjectRef): string {
+  return keyOf({ ...object, namespace: object.namespace ?? namespace });
 }
 
 function withoutUnwanted(text: string, isWanted: (object: JsonObject) => boolean): string {
@@ -148,4 +148,16 @@ export function renderedFrom(manifests: readonly string[]): Rendered {
     adoptionChecksum: adoptionChecksum(documents),
     objects: objectsOf(documents),
   };
+}
+
+/** Kinds that hold the objects of others: deleting one also deletes what others have put there. */
+const SHARED: Readonly<Record<string, string>> = {
+  Namespace: "",
+  CustomResourceDefinition: "apiextensions.k8s.io",
+};
+
+/** Whether an object is of such a kind. */
+export function isShared({ kind, apiVersion }: ObjectRef): boolean {
+  const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
+  return SHARED[kind] === group;
 }

@@ -5,8 +5,7 @@ import { oneLine } from "../../lib/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeCall } from "../binary/helm.ts";
 import type { Reconciliation } from "../examine.ts";
-import { documentsOf, nameOf, objectsOf, type ObjectRef } from "../manifest/manifest.ts";
-import { isShared } from "../manifest/shared-kinds.ts";
+import { documentsOf, isShared, nameOf, objectsOf, type ObjectRef } from "../manifest/manifest.ts";
 import { manifestsOf } from "../rendering.ts";
 import { annotationsOf, KEEP, ownerOf, RESOURCE_POLICY } from "./outliving.ts";
 

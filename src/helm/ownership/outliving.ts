@@ -61,10 +61,12 @@ function reasonToStay(
 /** The release that an object's annotations name. */
 export function ownerOf(
   annotations: Readonly<Record<string, string>>,
-  home: string,
+  namespace: string,
 ): { readonly release: string; readonly namespace: string } | undefined {
   const release = annotations[OWNER.name];
-  return release === undefined ? undefined : { release, namespace: annotations[OWNER.namespace] ?? home };
+  return release === undefined
+    ? undefined
+    : { release, namespace: annotations[OWNER.namespace] ?? namespace };
 }
 
 /** Annotations of an object as it is now; undefined when there is none. */

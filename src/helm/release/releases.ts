@@ -106,7 +106,7 @@ export class Releases extends ObservedReleases {
   }
 
   /** Writes the labels that nobody waits for now; resolves when that is done. */
-  settled(): Promise<void> {
+  flushLabels(): Promise<void> {
     return this.#lateLabels.flush();
   }
 

@@ -134,12 +134,12 @@ function announceRuns({ state, releases }: Ports, runs: readonly string[]): void
     due.map((record) => ({
       name: record.module.name,
       input: () => helmInput(state.values, record.module),
-      settled: isSettled(record),
+      hasFinalValues: hasFinalValues(record),
     })),
   );
 }
 
 /** Whether no hook of the module changes its values before helm's turn. */
-function isSettled({ hooks, run }: Readonly<ModuleRecord>): boolean {
+function hasFinalValues({ hooks, run }: Readonly<ModuleRecord>): boolean {
   return hooks.length === 0 || (run.phase === "ready" && lifecycleHooks(hooks, "beforeHelm").length === 0);
 }
