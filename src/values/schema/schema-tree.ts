@@ -16,30 +16,19 @@ export interface SubSchema {
 }
 
 /** The keywords below which schemas stand: alone, in a list, or by name in a map. */
-const RELATIONS: Readonly<Record<string, Relation>> = {
-  properties: "part",
-  patternProperties: "part",
-  definitions: "definition",
-  $defs: "definition",
-  dependencies: "same",
-  items: "part",
-  allOf: "same",
-  anyOf: "same",
-  oneOf: "same",
-  additionalProperties: "part",
-  additionalItems: "part",
-  contains: "part",
-  propertyNames: "part",
-  not: "same",
-  if: "same",
-  then: "same",
-  else: "same",
-};
+const KEYWORDS: readonly (readonly [string, Relation])[] = [
+  ["properties patternProperties items additionalProperties additionalItems contains propertyNames", "part"],
+  ["definitions $defs", "definition"],
+  ["dependencies allOf anyOf oneOf not if then else", "same"],
+];
+const RELATIONS = KEYWORDS.flatMap(([words, relation]) =>
+  words.split(" ").map((keyword) => [keyword, relation] as const),
+);
 const MAPS = new Set(["properties", "patternProperties", "definitions", "$defs", "dependencies"]);
 
 /** The schemas directly below a schema. */
 export function subSchemas(schema: JsonObject): SubSchema[] {
-  return Object.entries(RELATIONS).flatMap(([keyword, relation]) => {
+  return RELATIONS.flatMap(([keyword, relation]) => {
     const under = schema[keyword];
     if (!Array.isArray(under) && !MAPS.has(keyword))
       return isJsonObject(under) ? [{ path: [keyword], schema: under, relation }] : [];
