@@ -7,7 +7,7 @@ export { formatIdentity, ownIdentity } from "./leader/identity.ts";
 export type { Identity } from "./leader/identity.ts";
 export { Leadership } from "./leader/leadership.ts";
 export * from "./leader/lease.ts";
-export { microTime } from "./objects.ts";
+export { MADE_HERE, microTime } from "./objects.ts";
 export type { ConfigMap, Event, NamedMeta, OwnerReference } from "./objects.ts";
 export * from "./parallel.ts";
 export * from "./client/first-contact.ts";

@@ -42,3 +42,6 @@ export type GroupList = Partial<Wire<V1APIGroupList>> & { readonly kind: "APIGro
 export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }
+
+/** Label of objects that the operator makes for itself. */
+export const MADE_HERE = { "app.kubernetes.io/managed-by": "addon-operator" };

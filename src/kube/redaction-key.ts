@@ -8,6 +8,7 @@ import { create, get } from "./client/verbs.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
+import { MADE_HERE } from "./objects.ts";
 import type { Secret } from "./objects.ts";
 
 const KEY_BYTES = 32;
@@ -71,7 +72,7 @@ export class RedactionKey {
   async #create(): Promise<void> {
     const { client, namespace, secret } = this.#place;
     const key = randomBytes(KEY_BYTES);
-    const labels = { "app.kubernetes.io/managed-by": "addon-operator" };
+    const labels = MADE_HERE;
     const metadata = { name: secret, namespace, labels };
     const data = { key: key.toString("base64") };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true, data };

@@ -1,4 +1,3 @@
-export { activationOf } from "./activation.ts";
 export { HookMetricError, HookMetrics, type HookMetricOwner } from "./hook-metrics.ts";
 export { hasHook } from "./inventory.ts";
 export { bindingTimes, countWait, measure } from "./measure.ts";

@@ -1,5 +1,15 @@
-export * from "./brake.ts";
-export * from "./discovery.ts";
-export * from "./plan.ts";
-export * from "./owed.ts";
-export * from "./explain-wait.ts";
+export { CONFIRM_DELETE, brakeOf, explainBrake, type Removal } from "./brake.ts";
+export {
+  decide,
+  decideAll,
+  guardOf,
+  isWanted,
+  leaving,
+  moduleFacts,
+  type DiscoveryInput,
+  type ModuleFacts,
+  type ScriptAnswer,
+} from "./discovery.ts";
+export { describeHelmWait, enabledText, explainHold, explainModule, type Moment } from "./explain-wait.ts";
+export { configOvertaken, reloadOwed, restartOwed, runOwed } from "./owed.ts";
+export { RELOAD_KEY, plan, reloadTask, type Plan } from "./plan.ts";

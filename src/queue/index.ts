@@ -1,3 +1,3 @@
-export * from "./queues.ts";
-export * from "./rate-limits.ts";
-export * from "./queue-task.ts";
+export type { Outcome, QueueAction, QueueTask, QueueView, RunContext, TaskView } from "./queue-task.ts";
+export { Queues, type WaitUntil } from "./queues.ts";
+export { RateLimits } from "./rate-limits.ts";

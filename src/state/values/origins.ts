@@ -1,5 +1,6 @@
 /** Finds out who set a value that breaks a schema. */
 
+import type { Module, SchemaFiles } from "../../model/index.ts";
 import { originOf } from "../../values/index.ts";
 import type { LayerName, Origin, Places, SectionInput, Violation } from "../../values/index.ts";
 
@@ -19,6 +20,19 @@ export interface Written {
   readonly places: Places;
   /** File and line of a key, for layers that are files. */
   readonly lines: Readonly<Partial<Record<LayerName, PlaceOf | undefined>>>;
+}
+
+/** Files and keys in which the layers of a section are written. */
+export function placesOf(key: string, module: Module | undefined, schemas: SchemaFiles): Places {
+  const places = {
+    "modules/values.yaml": module?.common.file,
+    "module values.yaml": module?.own.file,
+    ConfigMap: `key ${key}`,
+    overlay: `key ${key}`,
+    "config schema default": schemas.config?.file,
+    "values schema default": schemas.values?.file,
+  };
+  return Object.fromEntries(Object.entries(places).filter(([, place]) => place !== undefined)) as Places;
 }
 
 /** Where the values of a section come from. */

@@ -25,7 +25,7 @@ import type {
   Violation,
 } from "../../values/index.ts";
 import { Digests } from "./digests.ts";
-import { locate, wordsOf } from "./origins.ts";
+import { locate, placesOf, wordsOf } from "./origins.ts";
 import type { Located, Written } from "./origins.ts";
 import { PatchAuthors } from "./patch-authors.ts";
 import { sectionIn } from "./sections.ts";
@@ -48,9 +48,7 @@ const NO_PATCHES: readonly PatchOperation[] = [];
 /** The values as all but the state see them: only the state changes them, and tells of it. */
 export type ValuesView = Omit<ValuesStore, "setTree" | "setConfig" | "addPatches" | "setHookFlag">;
 
-/**
- * The layers of values, and what is derived from them. Derived values are cached until one of their layers changes.
- */
+/** The layers of values, and what is derived from them, which is kept until one of its layers changes. */
 export class ValuesStore {
   #globals: Globals | undefined;
   /** What is wrong with the global values and schemas of the directories; the former ones stay in force. */
@@ -220,31 +218,20 @@ export class ValuesStore {
 
   #written(key: string, sections: Sections): Written {
     const module = this.#modules.get(key);
-    const isGlobal = key === GLOBAL;
     return {
       key,
       input: this.#input(key, { ...sections, patches: this.patches(key) }),
       places: this.#places(key),
       lines: {
-        "modules/values.yaml": isGlobal ? this.#globals?.globalPlaceOf : module?.common.placeOf,
+        "modules/values.yaml": key === GLOBAL ? this.#globals?.globalPlaceOf : module?.common.placeOf,
         "module values.yaml": module?.own.placeOf,
       },
     };
   }
 
   #places(key: string): Places {
-    const module = this.#modules.get(key);
-    const schemas = this.#schemaFiles(key);
-    const places = {
-      "modules/values.yaml": module?.common.file,
-      "module values.yaml": module?.own.file,
-      ConfigMap: `key ${key}`,
-      overlay: `key ${key}`,
-      "config schema default": schemas.config?.file,
-      "values schema default": schemas.values?.file,
-    };
-    const known = Object.entries(places).filter(([, place]) => place !== undefined);
-    return { ...(Object.fromEntries(known) as Places), hookOf: (path) => this.#authors.of(key, path) };
+    const places = placesOf(key, this.#modules.get(key), this.#schemaFiles(key));
+    return { ...places, hookOf: (path) => this.#authors.of(key, path) };
   }
 
   #input(key: string, layers: Layers): SectionInput {
@@ -287,10 +274,8 @@ export class ValuesStore {
       ["module-values", module.own.enabled],
       ["values", module.common.enabled],
     ];
-    for (const [by, enabled] of opinions) {
-      if (enabled !== undefined) return { enabled, by };
-    }
-    return { enabled: false, by: "none" };
+    const [by, enabled = false] = opinions.find(([, opinion]) => opinion !== undefined) ?? ["none"];
+    return { enabled, by };
   }
 
   /** What the ConfigMap says of a module beside its section and flag. */

@@ -1,9 +1,10 @@
-/** What is known of an object on the server. */
+/** What is known of an object on the server, from calls and from watches. */
 
 import { type OwnerReference, isLater } from "../../kube/index.ts";
 import { digestJson } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import type { AddonObject, Condition } from "../models/kinds.ts";
+import type { MirroredObject, Identity } from "./mirrored.ts";
 
 /** What is known of an object on the server: enough to write differences and to notice foreign objects. */
 export interface LiveObject {
@@ -60,6 +61,49 @@ const NUMBER = /^\d+$/;
 export function isNewer(a: string, b: string): boolean {
   if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
   return isLater(a, b);
+}
+
+/** What a watch reported of an object. */
+export interface Observed {
+  /** undefined = it is gone. */
+  readonly object: AddonObject | undefined;
+  /** The version from which on that is so. */
+  readonly version: string;
+}
+
+/** All objects of a kind, as a watch listed them. */
+export interface Listed {
+  readonly names: ReadonlySet<string>;
+  /** The version that the list is true for. */
+  readonly version: string;
+}
+
+/**
+ * The last lists of watches: an object that is not in the list, and not newer, is gone, even if no watch reported
+ * it.
+ */
+export class Lists {
+  readonly #lists = new Map<Identity["kind"], Listed>();
+
+  add(kind: Identity["kind"], listed: Listed): void {
+    this.#lists.set(kind, listed);
+  }
+
+  /** What is known of an object after what watches reported; the same value when that is nothing newer. */
+  liveAfter({ id, live, seen }: MirroredObject): LiveObject | undefined {
+    const news = this.#newest(id, seen);
+    if (news === undefined) return live;
+    if (live !== undefined && !isNewer(news.version, live.resourceVersion)) return live;
+    return news.object === undefined ? undefined : liveAfter(live, news.object);
+  }
+
+  #newest({ kind, name }: Identity, seen: Observed | undefined): Observed | undefined {
+    const list = this.#lists.get(kind);
+    if (list === undefined || list.names.has(name)) return seen;
+    return seen !== undefined && isNewer(seen.version, list.version)
+      ? seen
+      : { object: undefined, version: list.version };
+  }
 }
 
 /** A status with the generation it speaks of, there and in each condition. */

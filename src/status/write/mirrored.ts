@@ -4,8 +4,7 @@ import { LABELS } from "../../helm/index.ts";
 import type { Timer } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
-import { type LiveObject, stamp } from "./live.ts";
-import type { Sighting } from "./sightings.ts";
+import { type LiveObject, type Observed, stamp } from "./live.ts";
 import type { ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
 
 /**
@@ -41,7 +40,7 @@ export interface MirroredObject {
   /** Somebody deleted the object: it is created again, but not while the operator stops. */
   deleted: boolean;
   /** What a watch reported while a write, or the first list, was under way. */
-  seen: Sighting | undefined;
+  seen: Observed | undefined;
   busy: boolean;
   queued: boolean;
   timer: Timer | undefined;
@@ -72,14 +71,14 @@ export function newMirroredObject(id: Identity): MirroredObject {
 export type Need = "none" | "create" | "remove" | "patch" | "status";
 
 /** Identity of our AddonModules on the server. */
-export interface Marks {
+export interface OwnerMarks {
   readonly labels: Readonly<Record<string, string>>;
   /** uid of the AddonOperator; undefined while there is none. */
   readonly ownerUid: string | undefined;
 }
 
 /** The next step that brings the object on the server to what is wanted. */
-export function needOf(mirrored: MirroredObject, marks: Marks): Need {
+export function needOf(mirrored: MirroredObject, marks: OwnerMarks): Need {
   const { live, status } = mirrored;
   if (mirrored.gone) return live === undefined || live.isGoing || !isOurs(live, marks) ? "none" : "remove";
   if (status === undefined) return "none";
@@ -94,17 +93,17 @@ export function wantedStatus(mirrored: MirroredObject, live: LiveObject): JsonOb
 }
 
 /** Whether this operator made the object. */
-function isOurs(live: LiveObject, marks: Marks): boolean {
+function isOurs(live: LiveObject, marks: OwnerMarks): boolean {
   return live.labels[LABELS.managedBy] === marks.labels[LABELS.managedBy];
 }
 
 /** Whether another operator made the object. */
-export function isForeign(live: LiveObject, marks: Marks): boolean {
+export function isForeign(live: LiveObject, marks: OwnerMarks): boolean {
   const owner = live.labels[LABELS.managedBy];
   return owner !== undefined && owner !== marks.labels[LABELS.managedBy];
 }
 
-function hasMarks(live: LiveObject, mirrored: MirroredObject, marks: Marks): boolean {
+function hasMarks(live: LiveObject, mirrored: MirroredObject, marks: OwnerMarks): boolean {
   const labelled = Object.entries(marks.labels).every(([key, value]) => live.labels[key] === value);
   const owned = marks.ownerUid === undefined || live.ownerUid === marks.ownerUid;
   return labelled && owned && same(live.spec, mirrored.spec as unknown as JsonObject);
@@ -120,7 +119,7 @@ function pause(mirrored: MirroredObject): number {
 }
 
 /** Whether only words have to be written; found out cheaply, since it is asked at every look. */
-export function movesWordsOnly(mirrored: MirroredObject, marks: Marks): boolean {
+export function movesWordsOnly(mirrored: MirroredObject, marks: OwnerMarks): boolean {
   return (
     !mirrored.gone &&
     mirrored.live !== undefined &&

@@ -2,6 +2,7 @@
 
 import { LABELS } from "../../helm/index.ts";
 import {
+  MADE_HERE,
   type KubeClient,
   type NamedMeta,
   type OwnerReference,
@@ -17,7 +18,7 @@ import {
 } from "../../kube/index.ts";
 import { pointerOf } from "../../lib/index.ts";
 import { type PatchStep, statusPatch } from "./difference.ts";
-import { type MirroredObject, type Identity, type Marks, type Need, wantedStatus } from "./mirrored.ts";
+import { type MirroredObject, type Identity, type OwnerMarks, type Need, wantedStatus } from "./mirrored.ts";
 import { type LiveObject, liveFrom } from "./live.ts";
 import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
 import { AddonOperator, type IAddonOperator } from "../models/addon-operator.ts";
@@ -30,7 +31,7 @@ export interface HelmRelease {
 }
 
 /** Where the objects are and which operator they belong to. */
-export interface Home {
+export interface StatusClient {
   readonly client: KubeClient;
   readonly namespace: string;
   /** Name of the AddonOperator: the ConfigMap's. */
@@ -42,7 +43,10 @@ export interface Home {
 const CALL_TIMEOUT_MS = 10_000;
 
 /** Reads all objects of one kind; a missing CRD is an ApiError with status 404. */
-export async function listObjects(home: Home, kind: Identity["kind"]): Promise<readonly AddonObject[]> {
+export async function listObjects(
+  home: StatusClient,
+  kind: Identity["kind"],
+): Promise<readonly AddonObject[]> {
   const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
   const path = pathOf(resource, { namespace: home.namespace });
   const { client, signal } = home;
@@ -52,9 +56,9 @@ export async function listObjects(home: Home, kind: Identity["kind"]): Promise<r
 
 /** Takes one step and returns what is known of the object afterwards; undefined = it is gone. Throws API errors. */
 export async function takeStep(
-  home: Home,
+  home: StatusClient,
   mirrored: MirroredObject,
-  step: { need: Exclude<Need, "none">; marks: Marks },
+  step: { need: Exclude<Need, "none">; marks: OwnerMarks },
 ): Promise<LiveObject | undefined> {
   const target = targetOf(home, mirrored.id);
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
@@ -73,13 +77,17 @@ export async function takeStep(
 }
 
 /** The object as it is on the server now; undefined = none. */
-export async function readObject(home: Home, id: Identity): Promise<LiveObject | undefined> {
+export async function readObject(home: StatusClient, id: Identity): Promise<LiveObject | undefined> {
   const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
   const object = await get<AddonObject>(home.client, targetOf(home, id), options).catch(ignoreNotFound);
   return object === undefined ? undefined : liveFrom(object);
 }
 
-async function writeStatus(home: Home, mirrored: MirroredObject, marks: Marks): Promise<LiveObject> {
+async function writeStatus(
+  home: StatusClient,
+  mirrored: MirroredObject,
+  marks: OwnerMarks,
+): Promise<LiveObject> {
   const { live, id } = mirrored;
   if (live === undefined) throw new Error("a status needs its object");
   const wanted = wantedStatus(mirrored, live);
@@ -101,15 +109,15 @@ async function writeStatus(home: Home, mirrored: MirroredObject, marks: Marks): 
 }
 
 /** An object that has another operator's label by now is not written. */
-function stillOurs({ labels }: Marks): PatchStep {
+function stillOurs({ labels }: OwnerMarks): PatchStep {
   const path = pointerOf(["metadata", "labels", LABELS.managedBy]);
   return { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
 }
 
 async function createObject(
-  home: Home,
+  home: StatusClient,
   mirrored: MirroredObject,
-  marks: Marks,
+  marks: OwnerMarks,
 ): Promise<LiveObject | undefined> {
   const body = mirrored.id.kind === "AddonModule" ? newModule(home, mirrored, marks) : newOperator(home);
   const { name: _, ...collection } = targetOf(home, mirrored.id);
@@ -122,7 +130,7 @@ async function createObject(
   }
 }
 
-function newModule(home: Home, mirrored: MirroredObject, marks: Marks): unknown {
+function newModule(home: StatusClient, mirrored: MirroredObject, marks: OwnerMarks): unknown {
   const metadata = { name: mirrored.id.name, namespace: home.namespace, ...ownedMeta(home, marks) };
   return new AddonModule({
     metadata,
@@ -130,11 +138,11 @@ function newModule(home: Home, mirrored: MirroredObject, marks: Marks): unknown 
   }).toJSON();
 }
 
-function newOperator(home: Home): unknown {
+function newOperator(home: StatusClient): unknown {
   const release = home.helmRelease;
   const marks: Pick<NamedMeta, "labels" | "annotations"> =
     release === undefined
-      ? { labels: { "app.kubernetes.io/managed-by": "addon-operator" } }
+      ? { labels: MADE_HERE }
       : {
           labels: { "app.kubernetes.io/managed-by": "Helm" },
           annotations: {
@@ -150,8 +158,8 @@ function newOperator(home: Home): unknown {
 }
 
 function ownedMeta(
-  home: Home,
-  marks: Marks,
+  home: StatusClient,
+  marks: OwnerMarks,
   others: readonly OwnerReference[] = [],
 ): Pick<NamedMeta, "labels" | "ownerReferences"> {
   if (marks.ownerUid === undefined) return { labels: marks.labels };
@@ -167,7 +175,7 @@ function ownedMeta(
   return { labels: marks.labels, ownerReferences: [...others, owner] };
 }
 
-function targetOf(home: Home, { kind, name }: Identity): Target {
+function targetOf(home: StatusClient, { kind, name }: Identity): Target {
   const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
   return { resource, namespace: home.namespace, name };
 }

@@ -5,14 +5,14 @@ import type { KubeClient, NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import type { MirroredObject, Identity } from "./mirrored.ts";
-import { type LiveObject, liveFrom } from "./live.ts";
-import { type HelmRelease, type Home, listObjects } from "./objects.ts";
-import { Patience } from "./patience.ts";
+import { type Listed, Lists, type LiveObject, liveFrom } from "./live.ts";
+import { type HelmRelease, type StatusClient, listObjects } from "./objects.ts";
+import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
-import { type AddonObject, type ModuleSpec } from "../models/kinds.ts";
-import { type Listed, Lists } from "./sightings.ts";
+import type { AddonObject } from "../models/kinds.ts";
 import { Timers } from "./timers.ts";
 import type { StatusValues } from "../project/values-mirror.ts";
+import { Wanted } from "./wanted.ts";
 import { Writer } from "./writer.ts";
 
 /** Settings of a {@link StatusMirror}. */
@@ -30,8 +30,6 @@ export interface MirrorOptions {
   readonly statusValues?: StatusValues;
   /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
   readonly helmRelease?: HelmRelease | undefined;
-  /** Writes at the same time, default 6. */
-  readonly parallel?: number;
   /** Called with the annotations of each object that is seen; `module` is undefined for the AddonOperator. */
   readonly annotated?: (module: string | undefined, annotations: NamedMeta["annotations"]) => void;
   /**
@@ -45,15 +43,9 @@ export interface MirrorOptions {
 const LOOK_EVERY_MS = 50;
 const LOOK_COST = 20;
 const LOOK_SELDOM_MS = 500;
-/**
- * A deleted AddonOperator is created again after this time: its chart may be on its way out, and the operator with
- * it.
- */
+/** A deleted AddonOperator is created again after this time: its chart may be going, and the operator with it. */
 const OPERATOR_BACK_MS = 2000;
 const READ_AGAIN_MS = 5000;
-/** A module that discovery has not looked at is shown after this time, so that a long start can be followed. */
-const UNDECIDED_MS = 2000;
-const PARALLEL = 6;
 
 /**
  * Keeps AddonModules and the AddonOperator as the view says. Work never waits for it: `update` only takes notes.
@@ -61,18 +53,18 @@ const PARALLEL = 6;
  */
 export class StatusMirror {
   readonly #options: MirrorOptions;
-  readonly #home: Home;
+  readonly #home: StatusClient;
   readonly #projector: Projector;
   readonly #abort = new AbortController();
-  readonly #patience: Patience;
+  readonly #backoff: WriteBackoff;
   readonly #writer: Writer;
+  readonly #wanted: Wanted;
   readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
   readonly #lists = new Lists();
   #shown: Moment | undefined;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #lookCostMs = 0;
   #loaded = false;
-  #showFrom: number | undefined;
   #loading: Promise<void> | undefined;
 
   constructor(options: MirrorOptions) {
@@ -81,17 +73,17 @@ export class StatusMirror {
     this.#timers = new Timers(clock);
     this.#home = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues ?? "redacted", options.secrets);
-    this.#patience = new Patience(clock, logger);
+    this.#backoff = new WriteBackoff(clock, logger);
     this.#writer = new Writer({
       home: this.#home,
       clock,
       logger,
-      patience: this.#patience,
-      parallel: options.parallel ?? PARALLEL,
+      backoff: this.#backoff,
       isReloading: () => this.#shown !== undefined && this.#shown.view.reload.phase !== "idle",
       adopt: (mirrored, live) => this.#adopt(mirrored, live),
       ended: (mirrored) => this.#notice(mirrored),
     });
+    this.#wanted = new Wanted(this.#writer, clock);
   }
 
   /** Notes what is known now; the first change is written at once, later ones at most once a second per object. */
@@ -165,7 +157,7 @@ export class StatusMirror {
   }
 
   #startLoading(): void {
-    if (this.#loaded || this.#loading !== undefined || this.#patience.until > this.#options.clock.now())
+    if (this.#loaded || this.#loading !== undefined || this.#backoff.until > this.#options.clock.now())
       return;
     this.#loading = this.#load().finally(() => {
       this.#loading = undefined;
@@ -179,11 +171,11 @@ export class StatusMirror {
       for (const object of [...operators, ...modules]) this.#takeIn(object);
       this.#loaded = true;
       for (const mirrored of this.#writer.entries()) this.#catchUp(mirrored);
-      this.#patience.succeeded();
+      this.#backoff.succeeded();
       this.#look(true);
     } catch (error) {
       if (this.#closed) return;
-      this.#timers.set("load", this.#patience.failed(error), () => this.#startLoading());
+      this.#timers.set("load", this.#backoff.failed(error), () => this.#startLoading());
     }
   }
 
@@ -265,11 +257,8 @@ export class StatusMirror {
       },
       (error: unknown) => {
         this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
-        this.#timers.set(
-          "read",
-          READ_AGAIN_MS,
-          () => isNewest() && this.#acknowledge(specChanged, generation),
-        );
+        const again = (): void => void (isNewest() && this.#acknowledge(specChanged, generation));
+        this.#timers.set("read", READ_AGAIN_MS, again);
       },
     );
   }
@@ -290,7 +279,8 @@ export class StatusMirror {
     this.#lookedAt = clock.now();
     const projection = this.#project(this.#shown);
     if (projection === undefined) return;
-    const changed = this.#want(projection, this.#shown.view);
+    const changed = this.#wanted.set(projection, this.#shown.view);
+    if (this.#wanted.waitMs > 0) this.#timers.set("late", this.#wanted.waitMs, () => this.#look());
     for (const mirrored of isFirst ? this.#writer.entries() : changed) this.#writer.consider(mirrored);
     this.#lookCostMs = clock.monotonic() - startedAt;
     const again = projection.lookAgainAt;
@@ -305,41 +295,5 @@ export class StatusMirror {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;
     }
-  }
-
-  /** Sets what is wanted and returns the objects that changed by it. A directory not yet read removes nothing. */
-  #want(projection: Projection, view: View): MirroredObject[] {
-    const { operator } = this.#writer;
-    const isTreeKnown = view.boot !== "loading";
-    const changed = [operator];
-    operator.status = projection.operator.status;
-    for (const [name, { spec, status }] of projection.modules) {
-      const mirrored = this.#writer.module(name);
-      if (mirrored.status === status) continue;
-      const live = view.modules.get(name)?.decided === false ? this.#undecided(mirrored, spec) : spec;
-      if (live === undefined) continue;
-      Object.assign(mirrored, { spec: live, status, gone: false });
-      changed.push(mirrored);
-    }
-    for (const [name, mirrored] of this.#writer.modules) {
-      if (!isTreeKnown || mirrored.gone || projection.modules.has(name)) continue;
-      Object.assign(mirrored, { status: undefined, gone: true });
-      changed.push(mirrored);
-    }
-    return changed;
-  }
-
-  /**
-   * Before discovery a module keeps its spec, and one without an object waits for a moment: else every start would
-   * write what the next second overwrites. undefined = not to be shown yet.
-   */
-  #undecided({ live }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
-    if (live?.spec !== undefined) return live.spec as unknown as ModuleSpec;
-    const { clock } = this.#options;
-    this.#showFrom ??= clock.now() + UNDECIDED_MS;
-    const wait = this.#showFrom - clock.now();
-    if (wait <= 0) return spec;
-    this.#timers.set("late", wait, () => this.#look());
-    return undefined;
   }
 }

@@ -4,10 +4,10 @@ import PQueue from "p-queue";
 
 import { type Clock, type Logger, nextBurst } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
-import { ApiError, ConnectionError } from "../../kube/index.ts";
+import { ApiError, ConnectionError, MADE_HERE } from "../../kube/index.ts";
 import {
   type MirroredObject,
-  type Marks,
+  type OwnerMarks,
   type Need,
   dueAt,
   isForeign,
@@ -16,17 +16,18 @@ import {
   newMirroredObject,
 } from "./mirrored.ts";
 import type { LiveObject } from "./live.ts";
-import { type Home, readObject, takeStep } from "./objects.ts";
-import type { Patience } from "./patience.ts";
+import { type StatusClient, readObject, takeStep } from "./objects.ts";
+import type { WriteBackoff } from "./backoff.ts";
+
+/** Writes at the same time. */
+const PARALLEL = 6;
 
 /** What a {@link Writer} works with. */
 export interface WriterParts {
-  readonly home: Home;
+  readonly home: StatusClient;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly patience: Patience;
-  /** Writes at the same time. */
-  readonly parallel: number;
+  readonly backoff: WriteBackoff;
   /** A reload is under way: statuses are written in bursts, so as not to slow it down. */
   readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
@@ -52,10 +53,10 @@ export class Writer {
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.home;
     this.#parts = parts;
-    this.#queue = new PQueue({ concurrency: parts.parallel });
+    this.#queue = new PQueue({ concurrency: PARALLEL });
     this.operator = newMirroredObject({ kind: "AddonOperator", name: operatorName });
     this.#labels = {
-      "app.kubernetes.io/managed-by": "addon-operator",
+      ...MADE_HERE,
       [LABELS.managedBy]: managedByDigest(namespace, operatorName),
     };
   }
@@ -91,9 +92,9 @@ export class Writer {
   }
 
   #waitMs(mirrored: MirroredObject, need: Need): number {
-    const { clock, patience, isReloading } = this.#parts;
+    const { clock, backoff, isReloading } = this.#parts;
     const now = clock.now();
-    const due = Math.max(dueAt(mirrored, need), patience.until, now);
+    const due = Math.max(dueAt(mirrored, need), backoff.until, now);
     return (need === "status" && isReloading() ? nextBurst(due) : due) - now;
   }
 
@@ -128,7 +129,7 @@ export class Writer {
     return this.#parts.home.signal.aborted;
   }
 
-  get #marks(): Marks {
+  get #marks(): OwnerMarks {
     return { labels: this.#labels, ownerUid: this.operator.live?.uid };
   }
 
@@ -170,9 +171,9 @@ export class Writer {
   async #run(mirrored: MirroredObject): Promise<void> {
     mirrored.queued = false;
     if (this.#closed) return;
-    const { clock, patience } = this.#parts;
+    const { clock, backoff } = this.#parts;
     // Problems that another write met meanwhile delay this one too.
-    if (patience.until > clock.now()) return this.consider(mirrored);
+    if (backoff.until > clock.now()) return this.consider(mirrored);
     mirrored.busy = true;
     try {
       await this.#write(mirrored);
@@ -189,7 +190,7 @@ export class Writer {
   #succeeded(mirrored: MirroredObject): void {
     mirrored.failures = 0;
     mirrored.notBefore = 0;
-    this.#parts.patience.succeeded();
+    this.#parts.backoff.succeeded();
   }
 
   /** Object first, then its status: the answer to the first says which generation the second speaks of. */
@@ -211,13 +212,13 @@ export class Writer {
 
   async #failed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#closed) return;
-    const { home, adopt, clock, patience } = this.#parts;
+    const { home, adopt, clock, backoff } = this.#parts;
     mirrored.failures += 1;
     if (isShared(error)) {
-      patience.failed(error);
+      backoff.failed(error);
       return;
     }
-    mirrored.notBefore = clock.now() + patience.alone(error, mirrored.failures);
+    mirrored.notBefore = clock.now() + backoff.alone(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object is not what was expected: read it before the next try.
       await readObject(home, mirrored.id).then(

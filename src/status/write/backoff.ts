@@ -11,7 +11,7 @@ const LONGEST_FOR_MISSING_MS = 10_000;
  * How long to pause after errors that every write would meet, and what to log: each kind of problem once, and once
  * that it is over.
  */
-export class Patience {
+export class WriteBackoff {
   readonly #clock: Clock;
   readonly #logger: Logger;
   #failures = 0;
