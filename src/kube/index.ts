@@ -1,4 +1,3 @@
-export * from "./discovery/catalog.ts";
 export * from "./client/client.ts";
 export * from "./client/kubeconfig.ts";
 export * from "./discovery/discovery.ts";

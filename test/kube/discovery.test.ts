@@ -64,26 +64,13 @@ test.each<[string, string | undefined, string | undefined]>([
   expect(found && `${found.group}/${found.version}/${found.plural}`.replace(/^\/v1/, "/v1")).toBe(want);
 });
 
-test("tells helm's API set, with the kinds of subresources", async () => {
-  const { api, client, clock } = await fake();
-  api.on("GET /api", CORE).on("GET /apis", list());
-  expect(await new Discovery(client, clock).apiVersions()).toEqual([
-    "v1",
-    "v1/Event",
-    "v1/Eviction",
-    "v1/Namespace",
-    "v1/Pod",
-  ]);
-});
-
-test("a broken aggregated API keeps the kinds it had and is named", async () => {
+test("a broken aggregated API keeps the kinds it had", async () => {
   const { api, client, clock } = await fake();
   const broken = list(group("metrics.k8s.io", version("v1beta1", [], "Stale")));
   api.on("GET /api", CORE).on("GET /apis", GROUPS, broken);
   const discovery = new Discovery(client, clock);
-  await discovery.resources();
+  await discovery.resolve("Pod");
   discovery.invalidate();
-  expect(await discovery.unavailable()).toEqual(["metrics.k8s.io/v1beta1"]);
   expect(await discovery.resolve("PodMetrics")).toBeDefined();
   expect(await discovery.resolve("Thing")).toBeUndefined();
 });
@@ -92,7 +79,7 @@ test("questions share one reading; a missing kind is looked for again, but not a
   const { api, client, clock } = await fake();
   api.on("GET /api", CORE).on("GET /apis", list(), GROUPS);
   const discovery = new Discovery(client, clock);
-  await Promise.all([discovery.resolve("Pod"), discovery.apiVersions(), discovery.resolve("Namespace")]);
+  await Promise.all([discovery.resolve("Pod"), discovery.resolve("Event"), discovery.resolve("Namespace")]);
   expect(await discovery.resolve("Thing")).toBeUndefined();
   expect(api.count("GET /apis")).toBe(1);
   await clock.advance(2000);
@@ -138,6 +125,5 @@ test("an old server is walked group by group, and one that fails harms no other"
   const discovery = new Discovery(client, clock);
   expect(await discovery.resolve("thing")).toMatchObject({ version: "v2", namespaced: false });
   expect(await discovery.resolve("po")).toMatchObject({ kind: "Pod", singular: "pod" });
-  expect(await discovery.unavailable()).toEqual(["metrics.k8s.io/v1beta1"]);
-  expect(await discovery.apiVersions()).toContain("v1/Eviction");
+  expect(await discovery.resolve("Eviction")).toBeUndefined();
 });

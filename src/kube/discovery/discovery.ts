@@ -2,12 +2,11 @@
 
 import type { Clock } from "../../lib/index.ts";
 import { systemClock } from "../../lib/index.ts";
-import type { Catalog, GroupVersion } from "./catalog.ts";
-import { catalogOf, find } from "./catalog.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { CoreVersions, GroupList } from "../objects.ts";
-import type { AggregatedList } from "./read-discovery.ts";
+import type { AggregatedList, GroupVersion } from "./read-discovery.ts";
 import { AGGREGATED, readAggregated, walk } from "./read-discovery.ts";
+import { apiVersionOf } from "./resources.ts";
 import type { Resource } from "./resources.ts";
 
 /** A kind that was not found is looked for again, but not more often than this. */
@@ -15,7 +14,8 @@ const LOOK_AGAIN_MS = 2000;
 
 interface Reading {
   readonly at: number;
-  readonly catalog: Promise<Catalog>;
+  /** In the server's order of preference. */
+  readonly resources: Promise<readonly Resource[]>;
 }
 
 /**
@@ -27,7 +27,7 @@ export class Discovery {
   readonly #client: KubeClient;
   readonly #clock: Clock;
   #reading: Reading | undefined;
-  #last: Catalog | undefined;
+  #last: readonly Resource[] = [];
 
   constructor(client: KubeClient, clock: Clock = systemClock) {
     this.#client = client;
@@ -40,11 +40,11 @@ export class Discovery {
    */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const reading = this.#read();
-    const found = find(await reading.catalog, kind, apiVersion);
+    const found = find(await reading.resources, kind, apiVersion);
     if (found !== undefined || this.#clock.monotonic() - reading.at < LOOK_AGAIN_MS) return found;
     // Only if nobody else has begun a newer reading meanwhile.
     if (this.#reading === reading) this.invalidate();
-    return find(await this.#read().catalog, kind, apiVersion);
+    return find(await this.#read().resources, kind, apiVersion);
   }
 
   /** Makes the next question read anew: a CRD or APIService was created, changed or deleted. */
@@ -52,35 +52,23 @@ export class Discovery {
     this.#reading = undefined;
   }
 
-  /** `group/version` and `group/version/Kind` of everything served, as helm's `.Capabilities.APIVersions`; sorted. */
-  async apiVersions(): Promise<readonly string[]> {
-    return (await this.#read().catalog).apiVersions;
-  }
-
-  /** Every resource served, most preferred first. */
-  async resources(): Promise<readonly Resource[]> {
-    return (await this.#read().catalog).resources;
-  }
-
-  /** Group versions whose aggregated API server does not answer. */
-  async unavailable(): Promise<readonly string[]> {
-    return (await this.#read().catalog).unavailable;
-  }
-
   #read(): Reading {
     if (this.#reading !== undefined) return this.#reading;
-    const reading: Reading = { at: this.#clock.monotonic(), catalog: this.#ask() };
+    const reading: Reading = { at: this.#clock.monotonic(), resources: this.#ask() };
     this.#reading = reading;
     // The next question tries again.
-    reading.catalog.catch(() => {
+    reading.resources.catch(() => {
       if (this.#reading === reading) this.#reading = undefined;
     });
     return reading;
   }
 
-  async #ask(): Promise<Catalog> {
+  async #ask(): Promise<readonly Resource[]> {
     const [core, groups] = await Promise.all([this.#versions("/api"), this.#versions("/apis")]);
-    this.#last = catalogOf([...core, ...groups], this.#last);
+    const before = Object.groupBy(this.#last, apiVersionOf);
+    this.#last = [...core, ...groups].flatMap(
+      (version) => version.resources ?? before[apiVersionOf(version)] ?? [],
+    );
     return this.#last;
   }
 
@@ -91,4 +79,37 @@ export class Discovery {
     });
     return list.kind === "APIGroupDiscoveryList" ? readAggregated(list) : walk(this.#client, list);
   }
+}
+
+/**
+ * The resource that `kind` means: kind, plural, singular or short name in any case, also as `plural.group`, within
+ * `apiVersion` (`v1`, `group/version`) when that is given. The core group wins over others, a group's preferred
+ * version over its others.
+ */
+function find(resources: readonly Resource[], kind: string, apiVersion?: string): Resource | undefined {
+  const wanted = kind.toLowerCase();
+  const within = apiVersion ? resources.filter((each) => apiVersionOf(each) === apiVersion) : resources;
+  const direct = byName(within, wanted);
+  const dot = wanted.indexOf(".");
+  if (direct !== undefined || dot < 0) return direct;
+  const group = wanted.slice(dot + 1);
+  return byName(
+    within.filter((resource) => resource.group === group),
+    wanted.slice(0, dot),
+  );
+}
+
+const NAMINGS: readonly ((resource: Resource, name: string) => boolean)[] = [
+  (resource, name) => resource.kind.toLowerCase() === name,
+  (resource, name) => resource.plural === name,
+  (resource, name) => resource.singular === name,
+  (resource, name) => resource.shortNames?.includes(name) ?? false,
+];
+
+function byName(resources: readonly Resource[], name: string): Resource | undefined {
+  for (const matches of NAMINGS) {
+    const found = resources.find((resource) => matches(resource, name));
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }

@@ -1,10 +1,17 @@
 /** Reads the answers of discovery: aggregated, or group by group from servers that do not know that. */
 
-import type { GroupVersion } from "./catalog.ts";
 import type { Resource } from "./resources.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { CoreVersions, GroupList } from "../objects.ts";
 import { inParallel } from "../parallel.ts";
+
+/** One group version as read. */
+export interface GroupVersion {
+  readonly group: string;
+  readonly version: string;
+  /** undefined = its server (an aggregated API) does not answer now. */
+  readonly resources: readonly Resource[] | undefined;
+}
 
 /** `Accept` of aggregated discovery; a server that does not know it answers in the old form. */
 export const AGGREGATED =
@@ -30,15 +37,12 @@ interface AggregatedVersion {
 
 interface AggregatedResource {
   readonly resource: string;
-  readonly responseKind?: KindName;
+  readonly responseKind?: { readonly kind?: string } | null;
   readonly scope: string;
   readonly singularResource?: string;
   readonly shortNames?: readonly string[];
   readonly verbs?: readonly string[];
-  readonly subresources?: readonly { readonly responseKind?: KindName }[];
 }
-
-type KindName = { readonly kind?: string } | null;
 
 /** Group versions of an aggregated answer, in its order: the preferred version of a group comes first. */
 export function readAggregated(list: AggregatedList): GroupVersion[] {
@@ -47,32 +51,26 @@ export function readAggregated(list: AggregatedList): GroupVersion[] {
   );
 }
 
-function readVersion(group: string, version: AggregatedVersion): GroupVersion {
-  const served = version.resources ?? [];
-  return {
-    group,
-    version: version.version,
-    // Entries that exist only as parents of subresources have no kind.
-    resources: served.flatMap((resource) => readResource({ group, version: version.version }, resource)),
-    otherKinds: served.flatMap((resource) => (resource.subresources ?? []).flatMap(kindOf)),
-    available: version.freshness !== "Stale",
-  };
+function readVersion(group: string, { version, freshness, resources = [] }: AggregatedVersion): GroupVersion {
+  // Entries that exist only as parents of subresources have no kind.
+  const served = resources.flatMap((resource) => readResource({ group, version }, resource));
+  return { group, version, resources: freshness === "Stale" && served.length === 0 ? undefined : served };
 }
 
 function readResource(at: Named, resource: AggregatedResource): Resource[] {
-  return kindOf(resource).map((kind) => ({
-    ...at,
-    kind,
-    plural: resource.resource,
-    namespaced: resource.scope === "Namespaced",
-    verbs: resource.verbs ?? [],
-    singular: resource.singularResource || kind.toLowerCase(),
-    shortNames: resource.shortNames ?? [],
-  }));
-}
-
-function kindOf(of: { readonly responseKind?: KindName }): string[] {
-  return of.responseKind?.kind ? [of.responseKind.kind] : [];
+  const kind = resource.responseKind?.kind;
+  if (!kind) return [];
+  return [
+    {
+      ...at,
+      kind,
+      plural: resource.resource,
+      namespaced: resource.scope === "Namespaced",
+      verbs: resource.verbs ?? [],
+      singular: resource.singularResource || kind.toLowerCase(),
+      shortNames: resource.shortNames ?? [],
+    },
+  ];
 }
 
 /** What is used of an APIResourceList; aggregated API servers leave out empty lists. */
@@ -111,23 +109,19 @@ async function readOne(client: KubeClient, { group, version }: Named): Promise<G
   try {
     return readList({ group, version }, await client.json<ResourceList>({ path }));
   } catch {
-    return { group, version, resources: [], otherKinds: [], available: false };
+    return { group, version, resources: undefined };
   }
 }
 
-function readList({ group, version }: Named, list: ResourceList): GroupVersion {
-  const served = list.resources ?? [];
-  const isSub = (name: string): boolean => name.includes("/");
+function readList({ group, version }: Named, { resources = [] }: ResourceList): GroupVersion {
+  // Subresources have a slash in their names.
+  const served = resources.filter(({ name }) => !name.includes("/"));
   return {
     group,
     version,
-    resources: served
-      .filter(({ name }) => !isSub(name))
-      .map(({ name: plural, kind, namespaced, singularName, shortNames = [], verbs = [] }) => {
-        const singular = singularName || kind.toLowerCase();
-        return { group, version, plural, kind, namespaced, singular, shortNames, verbs };
-      }),
-    otherKinds: served.filter(({ name }) => isSub(name)).map(({ kind }) => kind),
-    available: true,
+    resources: served.map(({ name: plural, kind, namespaced, singularName, shortNames = [], verbs = [] }) => {
+      const singular = singularName || kind.toLowerCase();
+      return { group, version, plural, kind, namespaced, singular, shortNames, verbs };
+    }),
   };
 }
