@@ -3,10 +3,10 @@
 import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
-import { run, Scratch, type ScratchData } from "../process/index.ts";
+import { run, type Scratch, type ScratchData } from "../process/index.ts";
 import { readOutput } from "./answer/leftovers.ts";
 import { OutputLog } from "./answer/output-log.ts";
-import type { RunSettings } from "./run-hook.ts";
+import { inScratch, type RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */
 export interface EnabledScriptRun {
@@ -31,17 +31,8 @@ const REASON_LENGTH = 500;
  * Runs a module's `enabled` script. The answer is what it writes to MODULE_ENABLED_RESULT or, when that stays
  * empty, its last line on stdout. Never throws.
  */
-export async function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
-  const { settings, module } = request;
-  let scratch: Scratch | undefined;
-  try {
-    scratch = await Scratch.open(settings.tmpDir, `enabled-${module}`, { keep: settings.debugKeepTmpFiles });
-    return await ask(scratch, request);
-  } catch (error) {
-    return { failure: oneLine(error) };
-  } finally {
-    await scratch?.dispose();
-  }
+export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
+  return inScratch(request.settings, `enabled-${request.module}`, (scratch) => ask(scratch, request));
 }
 
 async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {

@@ -72,18 +72,28 @@ export interface FileRun extends Surroundings, Pick<HookRunInput, "values" | "co
 
 /** The part of `runHook` that works with files alone. Never throws. */
 export async function runHookFile(request: FileRun): Promise<HookRunResult> {
-  const { hook, settings } = request;
-  let scratch: Scratch | undefined;
   let result: RunResult | undefined;
-  try {
-    scratch = await Scratch.open(settings.tmpDir, `hook-${hook.id.toLowerCase()}`, {
-      keep: settings.debugKeepTmpFiles,
-    });
+  const name = `hook-${request.hook.id.toLowerCase()}`;
+  const end = await inScratch(request.settings, name, async (scratch) => {
     result = await execute(request, await writeFiles(scratch, request));
-    if (result.outcome !== "succeeded") return { result, failure: result.message };
-    return { result, output: await readLeftovers(scratch) };
+    if (result.outcome !== "succeeded") return { failure: result.message };
+    return { output: await readLeftovers(scratch) };
+  });
+  return { result, ...end };
+}
+
+/** Works with a private directory that goes afterwards. Never throws: what went wrong is the `failure`. */
+export async function inScratch<T>(
+  { tmpDir, debugKeepTmpFiles }: RunSettings,
+  name: string,
+  work: (scratch: Scratch) => Promise<T>,
+): Promise<T | { failure: string }> {
+  let scratch: Scratch | undefined;
+  try {
+    scratch = await Scratch.open(tmpDir, name, { keep: debugKeepTmpFiles });
+    return await work(scratch);
   } catch (error) {
-    return { result, failure: oneLine(error) };
+    return { failure: oneLine(error) };
   } finally {
     await scratch?.dispose();
   }

@@ -2,12 +2,11 @@
 
 import type { Dispatcher } from "undici";
 
-import type { Clock, Logger, RateLimit } from "../../lib/index.ts";
+import type { Clock, Logger, RateLimit, Timer } from "../../lib/index.ts";
 import { TokenBucket, cutDeep, orAborted, sleep, systemClock } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { answerError, connectionError } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
-import { Deadline } from "./deadline.ts";
 import { ApiError, ConnectionError } from "../api-errors.ts";
 import { Connections } from "./connections.ts";
 import type { PoolName } from "./connections.ts";
@@ -232,4 +231,43 @@ async function failureOf(response: Response, what: string, path: string): Promis
     what,
     secret: /\/secrets(\/|$)/.test(path),
   });
+}
+
+/** A signal that is aborted by a time limit or by the caller's signal, whichever comes first. */
+class Deadline {
+  readonly #controller = new AbortController();
+  readonly #outer: AbortSignal | undefined;
+  readonly #timer: Timer;
+  readonly #abort = (): void => this.#controller.abort(this.#outer?.reason);
+  #late = false;
+
+  constructor(clock: Clock, ms: number, outer?: AbortSignal) {
+    this.#outer = outer;
+    this.#timer = clock.setTimer(ms, () => {
+      this.#late = true;
+      this.#controller.abort();
+    });
+    if (outer?.aborted) this.#abort();
+    else outer?.addEventListener("abort", this.#abort, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The time limit, not the caller, aborted the signal. */
+  get late(): boolean {
+    return this.#late;
+  }
+
+  /** Removes the time limit; the caller's signal still counts. */
+  lift(): void {
+    this.#timer.cancel();
+  }
+
+  /** Releases the timer and the caller's signal. */
+  end(): void {
+    this.#timer.cancel();
+    this.#outer?.removeEventListener("abort", this.#abort);
+  }
 }
