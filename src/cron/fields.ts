@@ -17,16 +17,8 @@ export interface Field {
   readonly star: boolean;
 }
 
-/** The six fields of a line. */
-export interface Fields {
-  readonly second: Field;
-  readonly minute: Field;
-  readonly hour: Field;
-  readonly day: Field;
-  readonly month: Field;
-  /** 0 = Sunday … 6. */
-  readonly weekday: Field;
-}
+/** The six fields of a line; `weekday` is 0 = Sunday … 6. */
+export type Fields = Readonly<Record<keyof typeof BOUNDS, Field>>;
 
 interface Bounds {
   readonly name: string;
@@ -46,7 +38,7 @@ const BOUNDS = {
   day: { name: "day of month", min: 1, max: 31, last: 31 },
   month: { name: "month", min: 1, max: 12, last: 12, names: MONTHS },
   weekday: { name: "day of week", min: 0, max: 7, last: 6, names: WEEKDAYS },
-} satisfies Record<keyof Fields, Bounds>;
+} satisfies Record<string, Bounds>;
 
 /** Reads 5 fields (second 0) or 6. Throws CrontabError. */
 export function parseFields(text: string, line: string): Fields {
@@ -54,16 +46,12 @@ export function parseFields(text: string, line: string): Fields {
   if (parts.length !== 5 && parts.length !== 6) {
     throw new CrontabError(`Expected 5 or 6 fields, found ${parts.length}`, line);
   }
-  const [second = "", minute = "", hour = "", day = "", month = "", weekday = ""] =
-    parts.length === 5 ? ["0", ...parts] : parts;
-  return {
-    second: parseField(second, BOUNDS.second, line),
-    minute: parseField(minute, BOUNDS.minute, line),
-    hour: parseField(hour, BOUNDS.hour, line),
-    day: parseField(day, BOUNDS.day, line),
-    month: parseField(month, BOUNDS.month, line),
-    weekday: parseField(weekday, BOUNDS.weekday, line),
-  };
+  const texts = parts.length === 5 ? ["0", ...parts] : parts;
+  const fields = Object.entries(BOUNDS).map(([name, bounds], index) => [
+    name,
+    parseField(texts[index] ?? "", bounds, line),
+  ]);
+  return Object.fromEntries(fields) as Fields;
 }
 
 function parseField(text: string, bounds: Bounds, line: string): Field {

@@ -51,3 +51,14 @@ function parseObject(text: string, place: string): JsonObject {
 function countLines(text: string, from: number, to: number): number {
   return text.slice(from, to).split("\n").length - 1;
 }
+
+/** The text at `key`, which may be missing or empty. Throws LeftoverError. */
+export function optionalMember(value: JsonObject, key: string, path = ""): string | undefined {
+  const text = value[key];
+  if (text === undefined || text === null || text === "") return undefined;
+  return typeof text === "string" ? text : fail(`'${path}${key}' must be a string`);
+}
+
+export function fail(problem: string): never {
+  throw new LeftoverError(problem);
+}

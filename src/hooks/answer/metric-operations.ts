@@ -1,8 +1,9 @@
 /** Reads the metrics file that a hook leaves (docs/METRICS.md, "Metrics of hooks"). */
 
+import { oneLine } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { isJsonObject } from "../../model/index.ts";
-import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.ts";
+import { fail, optionalMember, parseJsonStream, type StreamItem } from "./json-stream.ts";
 
 interface Series {
   readonly name: string;
@@ -26,39 +27,37 @@ const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Reads and checks a metrics file. Throws LeftoverError. */
 export function parseMetrics(text: string): MetricOperation[] {
-  const operations = parseJsonStream(text).map((item) => metricOperation(item));
+  const operations = parseJsonStream(text).map(readItem);
   const actions = new Map<string, string>();
   for (const operation of operations) {
     if (operation.action === "expire") continue;
     const before = actions.get(operation.name) ?? operation.action;
-    if (before !== operation.action) {
-      throw new LeftoverError(
-        `metric ${operation.name} is used with '${before}' and with '${operation.action}'`,
-      );
-    }
+    if (before !== operation.action)
+      fail(`metric ${operation.name} is used with '${before}' and with '${operation.action}'`);
     actions.set(operation.name, before);
   }
   return operations;
 }
 
-function metricOperation({ value, place }: StreamItem): MetricOperation {
-  const fail = (problem: string): never => {
-    throw new LeftoverError(`${place}: ${problem}`);
-  };
-  const { action, amount } = actionOf(value, fail);
-  const group = optionalText(value, "group", fail);
-  if (action === "expire") return { action, group, name: optionalName(value, fail) };
-  const series = { ...seriesOf(value, amount, fail), group };
-  if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
-  return action === "observe"
-    ? { ...series, action, buckets: bucketsOf(value, fail) }
-    : { ...series, action };
+function readItem({ value, place }: StreamItem): MetricOperation {
+  try {
+    return metricOperation(value);
+  } catch (error) {
+    return fail(`${place}: ${oneLine(error)}`);
+  }
 }
 
-type Fail = (problem: string) => never;
+function metricOperation(value: JsonObject): MetricOperation {
+  const { action, amount } = actionOf(value);
+  const group = optionalMember(value, "group");
+  if (action === "expire") return { action, group, name: optionalName(value) };
+  const series = { ...seriesOf(value, amount), group };
+  if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
+  return action === "observe" ? { ...series, action, buckets: bucketsOf(value) } : { ...series, action };
+}
 
 /** `{"add": 1}` and `{"set": 1}` are short forms of action and value. */
-function actionOf(value: JsonObject, fail: Fail): { action: Action; amount: Json | undefined } {
+function actionOf(value: JsonObject): { action: Action; amount: Json | undefined } {
   const given = [value.action, value.add, value.set].filter((each) => each !== undefined && each !== null);
   if (given.length === 0) fail("'action' is required: one of add, set, observe, expire");
   if (given.length > 1) fail("give only one of 'action', 'add' and 'set'");
@@ -68,20 +67,20 @@ function actionOf(value: JsonObject, fail: Fail): { action: Action; amount: Json
   return { action: action ?? fail(`unknown action ${JSON.stringify(value.action)}`), amount: value.value };
 }
 
-function seriesOf(value: JsonObject, amount: Json | undefined, fail: Fail): Omit<Series, "group"> {
-  const name = optionalName(value, fail) ?? fail("'name' is required");
+function seriesOf(value: JsonObject, amount: Json | undefined): Omit<Series, "group"> {
+  const name = optionalName(value) ?? fail("'name' is required");
   if (amount === undefined || amount === null) return fail(`metric ${name}: 'value' is required`);
   if (typeof amount !== "number") return fail(`metric ${name}: 'value' must be a number`);
-  return { name, value: amount, labels: labelsOf(value.labels ?? {}, fail) };
+  return { name, value: amount, labels: labelsOf(value.labels ?? {}) };
 }
 
-function optionalName(value: JsonObject, fail: Fail): string | undefined {
-  const name = optionalText(value, "name", fail);
+function optionalName(value: JsonObject): string | undefined {
+  const name = optionalMember(value, "name");
   if (name !== undefined && !NAME.test(name)) fail(`'name' is no metric name: ${JSON.stringify(name)}`);
   return name;
 }
 
-function labelsOf(labels: Json, fail: Fail): Record<string, string> {
+function labelsOf(labels: Json): Record<string, string> {
   if (!isJsonObject(labels)) return fail("'labels' must be an object");
   return Object.fromEntries(
     Object.entries(labels).map(([name, value]) => {
@@ -91,7 +90,7 @@ function labelsOf(labels: Json, fail: Fail): Record<string, string> {
   );
 }
 
-function bucketsOf({ buckets }: JsonObject, fail: Fail): number[] {
+function bucketsOf({ buckets }: JsonObject): number[] {
   if (!Array.isArray(buckets) || buckets.length === 0)
     return fail("'buckets' is required for action 'observe'");
   const numbers = buckets.map((bucket) =>
@@ -99,10 +98,4 @@ function bucketsOf({ buckets }: JsonObject, fail: Fail): number[] {
   );
   const ascending = numbers.every((bucket, index) => index === 0 || bucket > (numbers[index - 1] ?? bucket));
   return ascending ? numbers : fail("'buckets' must ascend");
-}
-
-function optionalText(value: JsonObject, key: string, fail: Fail): string | undefined {
-  const text = value[key];
-  if (text === undefined || text === null || text === "") return undefined;
-  return typeof text === "string" ? text : fail(`'${key}' must be a string`);
 }

@@ -2,7 +2,7 @@
 
 import { oneLine, parseYaml } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
-import { LeftoverError, parseJsonStream, type StreamItem } from "./json-stream.ts";
+import { fail, optionalMember, parseJsonStream, type StreamItem } from "./json-stream.ts";
 
 /** Which object an operation is about. An empty apiVersion means the preferred one of the kind. */
 interface ObjectTarget {
@@ -54,7 +54,7 @@ export function parseObjectOperations(text: string): ObjectOperation[] {
       return [];
     }
   });
-  if (problems.length > 0) throw new LeftoverError(problems.join("; "));
+  if (problems.length > 0) fail(problems.join("; "));
   return operations;
 }
 
@@ -73,7 +73,7 @@ function yamlDocuments(text: string): StreamItem[] {
     const place = `document ${Math.max(index, 1)}`;
     const value = yamlValue(document, place);
     if (value === null) return [];
-    if (!isJsonObject(value)) throw new LeftoverError(`${place}: neither a JSON nor a YAML object`);
+    if (!isJsonObject(value)) fail(`${place}: neither a JSON nor a YAML object`);
     return [{ value, place }];
   });
 }
@@ -82,7 +82,7 @@ function yamlValue(text: string, place: string): Json {
   try {
     return parseYaml(text, place).value;
   } catch (error) {
-    throw new LeftoverError(`${place}: neither JSON nor YAML: ${oneLine(error, 200)}`);
+    fail(`${place}: neither JSON nor YAML: ${oneLine(error, 200)}`);
   }
 }
 
@@ -114,7 +114,7 @@ function patching<T extends Patching>(operation: T, value: JsonObject): { operat
 function objectOperation(value: JsonObject): ObjectOperation {
   const operation = required(value, "operation");
   const read = new Map<string, Reader>(Object.entries(READERS)).get(operation);
-  if (read === undefined) throw new LeftoverError(`unknown operation ${JSON.stringify(operation)}`);
+  if (read === undefined) fail(`unknown operation ${JSON.stringify(operation)}`);
   return read(value);
 }
 
@@ -122,13 +122,13 @@ function objectOperation(value: JsonObject): ObjectOperation {
 function created(value: JsonObject): { object: JsonObject; target: ObjectTarget } {
   const object = native(value, "object", isJsonObject);
   const metadata = isJsonObject(object.metadata) ? object.metadata : {};
-  const generated = optional(metadata, "generateName") !== undefined && value.operation === "Create";
+  const generated = optionalMember(metadata, "generateName") !== undefined && value.operation === "Create";
   const where = "object.metadata.";
-  const name = generated ? (optional(metadata, "name") ?? "") : required(metadata, "name", where);
+  const name = generated ? (optionalMember(metadata, "name") ?? "") : required(metadata, "name", where);
   const target = {
     apiVersion: required(object, "apiVersion", "object."),
     kind: required(object, "kind", "object."),
-    namespace: optional(metadata, "namespace", where),
+    namespace: optionalMember(metadata, "namespace", where),
     name,
   };
   return { object, target };
@@ -136,18 +136,17 @@ function created(value: JsonObject): { object: JsonObject; target: ObjectTarget 
 
 function target(value: JsonObject): ObjectTarget {
   return {
-    apiVersion: optional(value, "apiVersion"),
+    apiVersion: optionalMember(value, "apiVersion"),
     kind: required(value, "kind"),
-    namespace: optional(value, "namespace"),
+    namespace: optionalMember(value, "namespace"),
     name: required(value, "name"),
   };
 }
 
 function patchTarget(value: JsonObject): Patch {
   const { ignoreMissingObject = false } = value;
-  if (typeof ignoreMissingObject !== "boolean")
-    throw new LeftoverError("'ignoreMissingObject' must be a boolean");
-  const subresource = optional(value, "subresource")?.replace(/^\/+/, "");
+  if (typeof ignoreMissingObject !== "boolean") fail("'ignoreMissingObject' must be a boolean");
+  const subresource = optionalMember(value, "subresource")?.replace(/^\/+/, "");
   return { ...target(value), subresource: subresource || undefined, ignoreMissingObject };
 }
 
@@ -156,24 +155,15 @@ const isArray = (value: unknown): value is Json[] => Array.isArray(value);
 /** A field that may be given as it is, or as a text with YAML or JSON. */
 function native<T extends Json>(value: JsonObject, key: string, fits: (value: unknown) => value is T): T {
   const given = value[key];
-  if (given === undefined || given === null || given === "") throw new LeftoverError(`'${key}' is required`);
+  if (given === undefined || given === null || given === "") fail(`'${key}' is required`);
   const member = typeof given === "string" ? yamlValue(given, `'${key}'`) : given;
   if (fits(member)) return member;
-  throw new LeftoverError(
-    `'${key}' must be ${fits === isArray ? "an array" : "an object"}, or a text with one`,
-  );
+  fail(`'${key}' must be ${fits === isArray ? "an array" : "an object"}, or a text with one`);
 }
 
 function required(value: JsonObject, key: string, path = ""): string {
-  const text = optional(value, key, path);
-  if (text === undefined) throw new LeftoverError(`'${path}${key}' is required`);
-  return text;
-}
-
-function optional(value: JsonObject, key: string, path = ""): string | undefined {
-  const text = value[key];
-  if (text === undefined || text === null || text === "") return undefined;
-  if (typeof text !== "string") throw new LeftoverError(`'${path}${key}' must be a string`);
+  const text = optionalMember(value, key, path);
+  if (text === undefined) fail(`'${path}${key}' is required`);
   return text;
 }
 
@@ -182,7 +172,7 @@ function jsonPatchItems(items: readonly Json[]): JsonPatchItem[] {
 }
 
 function patchItem(item: Json, place: string): JsonPatchItem {
-  if (!isJsonObject(item)) throw new LeftoverError(`${place} must be an object`);
+  if (!isJsonObject(item)) fail(`${place} must be an object`);
   const { value } = item;
   const op = typeof item.op === "string" ? item.op : "";
   const path = pointer(item.path, `${place}.path`);
@@ -190,7 +180,7 @@ function patchItem(item: Json, place: string): JsonPatchItem {
     case "add":
     case "replace":
     case "test":
-      if (value === undefined) throw new LeftoverError(`${place}.value is required for op ${op}`);
+      if (value === undefined) fail(`${place}.value is required for op ${op}`);
       return { op, path, value };
     case "remove":
       return { op, path };
@@ -198,12 +188,12 @@ function patchItem(item: Json, place: string): JsonPatchItem {
     case "copy":
       return { op, path, from: pointer(item.from, `${place}.from`) };
     default:
-      throw new LeftoverError(`${place}.op should be one of [add remove replace move copy test]`);
+      fail(`${place}.op should be one of [add remove replace move copy test]`);
   }
 }
 
 function pointer(value: Json | undefined, place: string): string {
-  if (value === undefined) throw new LeftoverError(`${place} is required`);
+  if (value === undefined) fail(`${place} is required`);
   if (typeof value === "string" && (value === "" || value.startsWith("/"))) return value;
-  throw new LeftoverError(`${place} is no JSON pointer: it must begin with "/"`);
+  fail(`${place} is no JSON pointer: it must begin with "/"`);
 }

@@ -161,13 +161,8 @@ export class FollowedConfig {
 
   #isNews(): boolean {
     const { name, overlay } = this.#options;
-    const version = (object: ConfigObject | undefined): string | undefined =>
-      object?.metadata.resourceVersion;
-    const over = overlay === undefined ? undefined : this.#objects.last(overlay.name);
-    return (
-      version(this.#objects.latest(name)) !== version(this.#judged) ||
-      version(over) !== version(this.#overlay)
-    );
+    const over = overlay && this.#objects.last(overlay.name);
+    return isOther(this.#objects.latest(name), this.#judged) || isOther(over, this.#overlay);
   }
 
   /** The overlay belongs to the operator: when somebody deletes it, it is written again from memory. */
@@ -195,6 +190,10 @@ export class FollowedConfig {
       this.#restoreTimer = clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(overlay));
     }
   }
+}
+
+function isOther(a: ConfigObject | undefined, b: ConfigObject | undefined): boolean {
+  return a?.metadata.resourceVersion !== b?.metadata.resourceVersion;
 }
 
 /** Takes the first notice at once, and those that follow within `ms` together. */
