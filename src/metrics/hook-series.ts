@@ -1,7 +1,7 @@
 /** The operator's own series of hooks and of their runs. */
 
 import type { Usage } from "../process/index.ts";
-import type { Labels, SeriesRegistry } from "./registry.ts";
+import type { Labels, Metrics } from "./metrics.ts";
 import type { SeriesName } from "./series.ts";
 
 /** Which run of which hook; `module` is undefined for a global hook. */
@@ -47,55 +47,41 @@ const OF_GLOBAL_HOOKS = {
   success: "globalHookSuccess",
 } as const satisfies Record<keyof typeof OF_MODULE_HOOKS, SeriesName>;
 
-/**
- * The series of hooks: module hooks and global hooks have separate ones, and errors of both are counted in a third.
- */
-export class HookRunSeries {
-  readonly #registry: SeriesRegistry;
+/** Makes the counters of a new hook visible, at zero. */
+export function showHook(metrics: Metrics, { bindings, ...hook }: HookSample): void {
+  for (const binding of bindings) touch(metrics, { ...hook, ...binding });
+}
 
-  constructor(registry: SeriesRegistry) {
-    this.#registry = registry;
-  }
+/** Module hooks and global hooks have separate series, and errors of both are counted in a third. */
+export function recordRun(metrics: Metrics, run: HookRunSample): void {
+  const family = familyOf(run);
+  const labels = own(run);
+  touch(metrics, run);
+  metrics.add(family[run.outcome], labels);
+  if (run.outcome === "failed") metrics.add("hookErrors", shared(run));
+  if (run.outcome === "allowed") metrics.add("hookAllowed", shared(run));
+  metrics.observe(family.run, labels, run.seconds);
+  if (run.usage === undefined) return;
+  const { userSeconds, systemSeconds, maxRssBytes } = run.usage;
+  metrics.observe(family.user, labels, userSeconds);
+  metrics.observe(family.system, labels, systemSeconds);
+  if (maxRssBytes !== undefined) metrics.set(family.rss, labels, maxRssBytes);
+}
 
-  /** Makes the counters of a new hook visible, at zero. */
-  known({ bindings, ...hook }: HookSample): void {
-    for (const binding of bindings) this.#touch({ ...hook, ...binding });
-  }
+/** Drops the series of a hook that is gone. */
+export async function forgetHook(
+  metrics: Metrics,
+  { module, hook }: Pick<HookSample, "module" | "hook">,
+): Promise<void> {
+  await metrics.drop({ module: module ?? "", hook });
+  // The series of global hooks lack this label.
+  if (module === undefined) await metrics.drop({ hook }, Object.values(OF_GLOBAL_HOOKS));
+}
 
-  /** All hooks that exist now. */
-  stand(hooks: readonly HookSample[]): void {
-    this.#registry.clear("bindingCount");
-    for (const { module = "", hook, bindings } of hooks)
-      this.#registry.set("bindingCount", { module, hook }, bindings.length);
-  }
-
-  ran(run: HookRunSample): void {
-    const family = familyOf(run);
-    const labels = own(run);
-    this.#touch(run);
-    this.#registry.add(family[run.outcome], labels);
-    if (run.outcome === "failed") this.#registry.add("hookErrors", shared(run));
-    if (run.outcome === "allowed") this.#registry.add("hookAllowed", shared(run));
-    this.#registry.observe(family.run, labels, run.seconds);
-    if (run.usage === undefined) return;
-    const { userSeconds, systemSeconds, maxRssBytes } = run.usage;
-    this.#registry.observe(family.user, labels, userSeconds);
-    this.#registry.observe(family.system, labels, systemSeconds);
-    if (maxRssBytes !== undefined) this.#registry.set(family.rss, labels, maxRssBytes);
-  }
-
-  /** Drops the series of a hook that is gone. */
-  async forget({ module, hook }: Pick<HookSample, "module" | "hook">): Promise<void> {
-    await this.#registry.drop({ module: module ?? "", hook });
-    // The series of global hooks lack this label.
-    if (module === undefined) await this.#registry.drop({ hook }, Object.values(OF_GLOBAL_HOOKS));
-  }
-
-  #touch(hook: HookLabels): void {
-    const { failed, allowed, success } = familyOf(hook);
-    for (const name of [failed, allowed, success]) this.#registry.touch(name, own(hook));
-    for (const name of ["hookErrors", "hookAllowed"] as const) this.#registry.touch(name, shared(hook));
-  }
+function touch(metrics: Metrics, hook: HookLabels): void {
+  const { failed, allowed, success } = familyOf(hook);
+  for (const name of [failed, allowed, success]) metrics.touch(name, own(hook));
+  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.touch(name, shared(hook));
 }
 
 function familyOf({ module }: HookLabels): typeof OF_MODULE_HOOKS | typeof OF_GLOBAL_HOOKS {

@@ -2,12 +2,15 @@
 
 import { allBindings, hookActivation } from "../bindings/index.ts";
 import type { HookMetricOwner } from "./hook-metrics.ts";
-import type { HookSample } from "./hook-series.ts";
+import { type HookSample, forgetHook, showHook } from "./hook-series.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 
 type HookOwners = Pick<State, "globalHooks" | "records" | "hooksOf">;
+
+/** Counters that each module has from the start. */
+const OF_MODULES = ["moduleRunErrors", "moduleRunErrorsShort", "moduleDeleteErrors", "redeployed"] as const;
 
 /** Whether this hook exists now, enabled or not. */
 export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): boolean {
@@ -34,21 +37,21 @@ export class Inventory {
   }
 
   async #refreshModules(names: readonly string[]): Promise<void> {
-    const { modules } = this.#metrics;
-    for (const gone of this.#modules.filter((name) => !names.includes(name))) await modules.forget(gone);
-    for (const name of names) modules.known(name);
+    for (const module of this.#modules) if (!names.includes(module)) await this.#metrics.drop({ module });
+    for (const module of names) for (const series of OF_MODULES) this.#metrics.touch(series, { module });
     this.#modules = names;
   }
 
   async #refreshHooks(all: readonly Hook[]): Promise<void> {
-    const { hooks } = this.#metrics;
     const before = this.#hooks;
     this.#hooks = new Map(all.map((hook) => [hook, before.get(hook) ?? sampleOf(hook)]));
     for (const sample of before.values()) {
-      if (!hasHook(this.#state, sample)) await hooks.forget(sample);
+      if (!hasHook(this.#state, sample)) await forgetHook(this.#metrics, sample);
     }
-    for (const [hook, sample] of this.#hooks) if (!before.has(hook)) hooks.known(sample);
-    hooks.stand([...this.#hooks.values()]);
+    for (const [hook, sample] of this.#hooks) if (!before.has(hook)) showHook(this.#metrics, sample);
+    this.#metrics.clear("bindingCount");
+    for (const { module = "", hook, bindings } of this.#hooks.values())
+      this.#metrics.set("bindingCount", { module, hook }, bindings.length);
   }
 }
 

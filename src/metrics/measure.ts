@@ -6,7 +6,7 @@ import type { Clock, Scope } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
 import { moduleOf } from "../model/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
-import type { Queues, RunContext } from "../queue/index.ts";
+import type { QueueView, Queues, RunContext } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
 import { Inventory } from "./inventory.ts";
@@ -30,31 +30,27 @@ export interface Measured {
 export function measure(metrics: Metrics, measured: Measured): void {
   const { client, patchClient, hub, scope } = measured;
   const host = new URL(client.origin.server).host;
-  const count = (component: "main" | "object_patcher") => (report: RequestReport) =>
-    metrics.kube.requested({
-      code: report.code,
-      method: report.verb,
-      host,
-      url: report.resourcePathTemplate,
-      component,
-      seconds: report.seconds,
-    });
+  const count = (component: "main" | "object_patcher") => (report: RequestReport) => {
+    const { code, verb, resourcePathTemplate: url, seconds } = report;
+    metrics.add("apiResult", { code, method: verb, host, component });
+    metrics.observe("apiLatency", { verb, url, component }, seconds);
+  };
   scope.add(client.onRequest(count("main")));
   scope.add(patchClient.onRequest(count("object_patcher")));
   scope.add(
     hub.onWatch({
-      failed: (type) => metrics.kube.watchFailed(type),
+      failed: (type) => metrics.add("watchErrors", { error_type: type }),
       relisted: ({ resource, namespace = "" }) =>
-        metrics.kube.watchRestarted(`${apiVersionOf(resource)}/${resource.plural}`, namespace),
+        metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
     }),
   );
   const inventory = new Inventory(metrics, measured.state);
   metrics.beforeScrape(() => inventory.refresh());
   metrics.beforeScrape(() => sample(metrics, measured));
-  repeat(measured, TICK_MS, () => metrics.tick());
+  repeat(measured, TICK_MS, () => metrics.add("liveTicks", {}));
   // As in the Go operator, the counter rises for as long as the ConfigMap cannot be used.
   repeat(measured, ERROR_TICK_MS, () => {
-    if (measured.state.view.config.condition === "invalid") metrics.modules.configInvalid();
+    if (measured.state.view.config.condition === "invalid") metrics.add("configErrors", {});
   });
 }
 
@@ -67,40 +63,52 @@ function repeat({ clock, scope }: Measured, ms: number, act: () => void): void {
   }
 }
 
-function sample(metrics: Metrics, { queues, state, bindings }: Measured): void {
-  metrics.queues.stand(
-    queues.views().map(({ name, length, tasks }) => {
-      const task = tasks[0]?.task;
-      if (task === undefined) return { queue: name, length };
-      const hook = task.kind === "hook" ? task.hook.name : undefined;
-      return { queue: name, length, head: { type: task.kind, module: moduleOf(task), hook } };
-    }),
-  );
-  metrics.modules.stand(
-    [...state.view.modules.values()].map((module) => ({
-      module: module.name,
-      enabled: module.enabled,
-      version: module.module.chartVersion,
-      suspended: module.suspended,
-    })),
-  );
-  metrics.kube.snapshots(bindings.counts());
+/** Gauges of queues, modules and snapshots as they are now; those of what is gone are dropped. */
+export function sample(
+  metrics: Metrics,
+  { queues, state, bindings }: Pick<Measured, "queues" | "state" | "bindings">,
+): void {
+  for (const name of GAUGES) metrics.clear(name);
+  for (const queue of queues.views()) sampleQueue(metrics, queue);
+  for (const { name, enabled, suspended, module } of state.view.modules.values()) {
+    metrics.set("moduleInfo", { module: name, enabled: String(enabled), critical: "false" }, 1);
+    if (enabled) metrics.set("moduleEnabled", { module: name, version: module.chartVersion ?? "" }, 1);
+    if (suspended) metrics.set("maintenance", { module: name, state: "NoResourceReconciliation" }, 1);
+  }
+  for (const { objects, module = "", hook, binding, queue } of bindings.counts())
+    metrics.set("snapshotObjects", { module, hook, binding, queue }, objects);
 }
+
+function sampleQueue(metrics: Metrics, { name: queue, length, tasks }: QueueView<Task>): void {
+  metrics.set("queueLength", { queue }, length);
+  const task = tasks[0]?.task;
+  if (task === undefined) return;
+  const hook = task.kind === "hook" ? task.hook.name : "";
+  metrics.set("queueHead", { queue, module: moduleOf(task) ?? "", task_type: task.kind, hook }, 1);
+}
+
+const GAUGES = [
+  "queueLength",
+  "queueHead",
+  "moduleInfo",
+  "moduleEnabled",
+  "maintenance",
+  "snapshotObjects",
+] as const;
 
 /** Records how long the filter and the events of a binding take. */
 export function bindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBinding): BindingTimes {
   const { kind, queue } = binding;
-  const labels = { module: hook.module, hook: hook.name, binding: binding.name, queue, kind };
+  const labels = { module: hook.module ?? "", hook: hook.name, binding: binding.name, queue, kind };
   return {
-    filtered: (seconds) => metrics.kube.filtered(labels, seconds),
-    event: (seconds) => metrics.kube.event(labels, seconds),
+    filtered: (seconds) => metrics.observe("filterDuration", labels, seconds),
+    event: (seconds) => metrics.observe("eventDuration", labels, seconds),
   };
 }
 
 /** Records how long a task has waited for its turn. */
-export function countWait(metrics: Metrics, task: Task | undefined, context: RunContext): void {
+export function countWait(metrics: Metrics, task: Task | undefined, { queue, waitedMs }: RunContext): void {
   if (task === undefined) return;
-  const hook = task.kind === "hook" ? { hook: task.hook.name, binding: task.trigger.binding.name } : {};
-  const { queue, waitedMs } = context;
-  metrics.queues.waited({ module: moduleOf(task), ...hook, queue, seconds: waitedMs / 1000 });
+  const [hook, binding] = task.kind === "hook" ? [task.hook.name, task.trigger.binding.name] : ["", ""];
+  metrics.add("taskWait", { module: moduleOf(task) ?? "", hook, binding, queue }, waitedMs / 1000);
 }

@@ -7,9 +7,13 @@ import type { State, View } from "../state/index.ts";
 import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
 import { activationOf } from "./activation.ts";
+import { recordRun } from "./hook-series.ts";
 import type { Metrics } from "./metrics.ts";
 
 type Announce = (event: OperatorEvent) => void;
+
+/** A failed run counts under both names. */
+const RUN_ERRORS = ["moduleRunErrors", "moduleRunErrorsShort"] as const;
 
 /** Where it reports to, and what it reads. */
 export interface RecorderParts {
@@ -24,19 +28,20 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
   return {
     hookRun({ hook, binding, queue, activation, seconds, usage, result }) {
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
-      metrics.hooks.ran({ ...labels, outcome: result, seconds, usage });
+      recordRun(metrics, { ...labels, outcome: result, seconds, usage });
     },
     moduleRun(module, seconds, failed) {
       const activation = activationOfModule(state, module);
-      metrics.modules.ran({ module, activation, seconds, failed });
-      if (activation === "HelmReleaseUnexpectedStatus") metrics.modules.redeployed(module);
+      metrics.observe("moduleRun", { module, activation }, seconds);
+      if (failed) for (const name of RUN_ERRORS) metrics.add(name, { module });
+      if (activation === "HelmReleaseUnexpectedStatus") metrics.add("redeployed", { module });
     },
-    moduleDeleteFailed: (module) => metrics.modules.deleteFailed(module),
-    discoveryFailed: () => metrics.modules.discoverFailed(),
+    moduleDeleteFailed: (module) => metrics.add("moduleDeleteErrors", { module }),
+    discoveryFailed: () => metrics.add("discoverErrors", {}),
     released(module, outcome) {
       announceRelease(announce, module, outcome);
       if (outcome?.recovered === true)
-        metrics.modules.helmFallback({ module, operation: "upgrade", error_type: "pending" });
+        metrics.add("helmFallback", { module, operation: "upgrade", error_type: "pending" });
     },
     removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
     failed(module, reason, message) {
@@ -50,7 +55,8 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     },
     reloaded(seconds) {
       const activation = activationOf(state.view.reload.cause, "reload");
-      metrics.modules.reloaded({ activation, seconds });
+      metrics.add("convergenceSeconds", { activation }, seconds);
+      metrics.add("convergenceTotal", { activation });
     },
   };
 }
@@ -69,12 +75,12 @@ export function makeHelmRecorder({
         note: "a release that somebody made with helm is taken over",
       }),
     tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
-    ran({ release, ...command }) {
-      const activation = activationOfModule(state, release);
-      metrics.modules.helmCommand({ module: release, activation, ...command });
+    ran({ release: module, operation, seconds }) {
+      const activation = activationOfModule(state, module);
+      metrics.observe("helmOperation", { module, activation, operation }, seconds);
     },
     reconciled(module, seconds) {
-      metrics.modules.helmStep({ module, activation: activationOfModule(state, module), seconds });
+      metrics.observe("moduleHelm", { module, activation: activationOfModule(state, module) }, seconds);
     },
   };
 }

@@ -164,7 +164,7 @@ export class Adapters {
 
   configTrouble(reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string): void {
     this.#base.logger.error(message, { reason });
-    if (reason === "ConfigMapInvalid") this.#parts.metrics.modules.configInvalid();
+    if (reason === "ConfigMapInvalid") this.#parts.metrics.add("configErrors", {});
     this.announce({ module: undefined, reason, note: message });
   }
 

@@ -89,7 +89,7 @@ export class Operator {
     const { scope, settings, stop } = this.#options;
     // Before asking for the lease: that may be the very right that is missing.
     void watchRights(this.#base, scope, (missing) => {
-      metrics.modules.missingRights(missing.length);
+      metrics.set("missingRights", {}, missing.length);
       state.record({ missingRights: missing });
     });
     // A follower is warm: what it reads now it need not read when it takes over.

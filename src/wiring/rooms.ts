@@ -63,7 +63,7 @@ export class Rooms {
     const prefix = settings.metricsPrefix;
     this.metrics = new Metrics(prefix);
     reportChildren(failures);
-    failures.onFailure = (place) => this.metrics.internalError(place);
+    failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ clock, secrets });
     this.state.onChange(() => this.#changed());
@@ -96,7 +96,7 @@ export class Rooms {
       state: this.state,
       releases: this.releases,
       scope: this.#scope,
-      onAbsent: (module, object) => this.metrics.modules.absent(module, object),
+      onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
     this.adapters.setHealing(this.#followed.healing);
   }
@@ -126,7 +126,8 @@ export class Rooms {
         this.adapters.queuesChanged();
       },
       onEnd: (batch, outcome) => this.#ended(batch, outcome.kind === "retry"),
-      onAction: (queue, action, ms) => this.metrics.queues.acted({ queue, action, seconds: ms / 1000 }),
+      onAction: (queue, action, ms) =>
+        this.metrics.observe("queueAction", { queue_name: queue, queue_action: action }, ms / 1000),
     });
   }
 
@@ -147,7 +148,7 @@ export class Rooms {
       keepManagedFields: this.#base.settings.keepManagedFields,
       emit: (hook, trigger) => this.#offerHook(hook, trigger),
       onTrouble: (hook, binding, message) => {
-        if (message !== undefined) this.metrics.kube.bindingMissing(binding.name);
+        if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
         this.#noteTroubles(hook.module);
       },
       times: (hook, binding) => bindingTimes(this.metrics, hook, binding),

@@ -1,6 +1,19 @@
 import { describe, expect, test } from "vitest";
 
-import { Metrics, SERIES } from "../../src/metrics/index.ts";
+import { forgetHook, recordRun, showHook } from "../../src/metrics/hook-series.ts";
+import {
+  Metrics,
+  SERIES,
+  bindingTimes,
+  countWait,
+  makeHelmRecorder,
+  makeRecorder,
+} from "../../src/metrics/index.ts";
+import { sample } from "../../src/metrics/measure.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import type { ModuleView } from "../../src/state/index.ts";
+import type { Recorder } from "../../src/tasks/index.ts";
+import { moduleView, queueOf, viewOf } from "../status/views.ts";
 
 async function lines(metrics: Metrics, name: string): Promise<string[]> {
   const text = await metrics.text();
@@ -9,6 +22,12 @@ async function lines(metrics: Metrics, name: string): Promise<string[]> {
 
 const P = "addon_operator_";
 const HOOK = { hook: "hooks/a.sh", binding: "pods", queue: "main", activation: "Kubernetes" };
+
+const NO_STATE = { view: viewOf([], { reload: { cause: undefined } as never }) };
+
+function recorderOf(metrics: Metrics): Recorder {
+  return makeRecorder({ metrics, announce: () => {}, logger: silentLogger, state: NO_STATE });
+}
 
 describe("the operator's series", () => {
   test("are all declared from the start, under the prefix of the setting", async () => {
@@ -28,10 +47,8 @@ describe("the operator's series", () => {
       `${P}modules_discover_errors_total 0`,
     ]);
     expect(await lines(metrics, `${P}kubernetes_client_watch_errors_total`)).toHaveLength(5);
-    metrics.modules.known("m");
-    expect(await lines(metrics, `${P}module_run_errors`)).toEqual([`${P}module_run_errors{module="m"} 0`]);
     const { hook, ...binding } = HOOK;
-    metrics.hooks.known({ module: undefined, hook, bindings: [binding] });
+    showHook(metrics, { module: undefined, hook, bindings: [binding] });
     expect(await lines(metrics, `${P}hook_errors`)).toEqual([
       `${P}hook_errors{module="",hook="hooks/a.sh",binding="pods",queue="main"} 0`,
     ]);
@@ -53,8 +70,8 @@ describe("the operator's series", () => {
 
   test("becoming known again does not set a counter back", async () => {
     const metrics = new Metrics(P);
-    metrics.modules.ran({ module: "m", activation: "OperatorStartup", seconds: 1, failed: true });
-    metrics.modules.known("m");
+    recorderOf(metrics).moduleRun("m", 1, true);
+    metrics.touch("moduleRunErrors", { module: "m" });
     expect(await lines(metrics, `${P}module_run_errors_total`)).toEqual([
       `${P}module_run_errors_total{module="m"} 1`,
     ]);
@@ -62,14 +79,14 @@ describe("the operator's series", () => {
 
   test("a failed module run counts under both names", async () => {
     const metrics = new Metrics(P);
-    metrics.modules.ran({ module: "m", activation: "X", seconds: 0.3, failed: true });
-    metrics.modules.ran({ module: "m", activation: "X", seconds: 0.3, failed: false });
+    recorderOf(metrics).moduleRun("m", 0.3, true);
+    recorderOf(metrics).moduleRun("m", 0.3, false);
     expect(await lines(metrics, `${P}module_run_errors_total`)).toEqual([
       `${P}module_run_errors_total{module="m"} 1`,
     ]);
     expect(await lines(metrics, `${P}module_run_errors`)).toEqual([`${P}module_run_errors{module="m"} 1`]);
     expect(await lines(metrics, `${P}module_run_seconds_count`)).toEqual([
-      `${P}module_run_seconds_count{module="m",activation="X"} 2`,
+      `${P}module_run_seconds_count{module="m",activation="Other"} 2`,
     ]);
   });
 
@@ -84,7 +101,7 @@ describe("the operator's series", () => {
     ] as const) {
       const metrics = new Metrics(P);
       const usage = { userSeconds: 0.1, systemSeconds: 0.2, maxRssBytes: 1000 };
-      metrics.hooks.ran({ ...HOOK, module, outcome, seconds: 0.4, usage });
+      recordRun(metrics, { ...HOOK, module, outcome, seconds: 0.4, usage });
       const value = async (name: string): Promise<number> =>
         Number((await lines(metrics, `${P}${name}`))[0]?.split(" ").at(-1));
       expect(await value(`${family}_errors_total`)).toBe(want.errors);
@@ -99,14 +116,33 @@ describe("the operator's series", () => {
 
   test("gauges of modules and queues show what stands now, no more", async () => {
     const metrics = new Metrics(P);
-    const one = { module: "a", enabled: true, version: "1.2", suspended: true };
-    metrics.modules.stand([one, { module: "b", enabled: false, version: undefined, suspended: false }]);
+    const measure = (length: number, ...modules: readonly Partial<ModuleView>[]): void =>
+      sample(metrics, {
+        queues: { views: () => queueOf("a", ...Array.from({ length: length - 1 }, () => "b")) } as never,
+        state: { view: viewOf(modules.map((change) => moduleView(change.name ?? "", change))) } as never,
+        bindings: { counts: () => [{ ...HOOK, module: undefined, objects: 7 }] } as never,
+      });
+    const module = { chartVersion: "1.2" } as never;
+    const one = { name: "a", module, enabled: true, suspended: true };
+    measure(3, one, { name: "b", module, enabled: false });
     expect(await lines(metrics, `${P}mm_module_info`)).toEqual([
       `${P}mm_module_info{module="a",enabled="true",critical="false"} 1`,
       `${P}mm_module_info{module="b",enabled="false",critical="false"} 1`,
     ]);
+    expect(await lines(metrics, `${P}mm_module_enabled`)).toEqual([
+      `${P}mm_module_enabled{module="a",version="1.2"} 1`,
+    ]);
     expect(await lines(metrics, `${P}mm_module_maintenance`)).toHaveLength(1);
-    metrics.modules.stand([{ ...one, enabled: false, suspended: false }]);
+    expect(await lines(metrics, `${P}tasks_queue_length`)).toEqual([
+      `${P}tasks_queue_length{queue="main"} 3`,
+    ]);
+    expect(await lines(metrics, `${P}tasks_queue_head_info`)).toEqual([
+      `${P}tasks_queue_head_info{queue="main",module="a",task_type="run-module",hook=""} 1`,
+    ]);
+    expect(await lines(metrics, `${P}kube_snapshot_objects`)).toEqual([
+      `${P}kube_snapshot_objects{module="",hook="hooks/a.sh",binding="pods",queue="main"} 7`,
+    ]);
+    measure(1, { ...one, enabled: false, suspended: false });
     expect(await lines(metrics, `${P}mm_module_info`)).toEqual([
       `${P}mm_module_info{module="a",enabled="false",critical="false"} 1`,
     ]);
@@ -116,93 +152,63 @@ describe("the operator's series", () => {
 
   test("samplers run before each scrape", async () => {
     const metrics = new Metrics(P);
-    let length = 0;
-    metrics.beforeScrape(() =>
-      metrics.queues.stand([{ queue: "main", length, head: { type: "ModuleRun" } }]),
-    );
-    length = 3;
-    expect(await lines(metrics, `${P}tasks_queue_length`)).toEqual([
-      `${P}tasks_queue_length{queue="main"} 3`,
-    ]);
-    expect(await lines(metrics, `${P}tasks_queue_head_info`)).toEqual([
-      `${P}tasks_queue_head_info{queue="main",module="",task_type="ModuleRun",hook=""} 1`,
-    ]);
+    let rights = 0;
+    metrics.beforeScrape(() => metrics.set("missingRights", {}, rights));
+    rights = 3;
+    expect(await lines(metrics, `${P}missing_rights`)).toEqual([`${P}missing_rights 3`]);
   });
 
   test("what is gone is forgotten, in every series, the rest is not", async () => {
     const metrics = new Metrics(P);
     for (const module of ["gone", "kept"]) {
-      metrics.modules.ran({ module, activation: "X", seconds: 1, failed: true });
-      metrics.modules.absent(module, "ns/Pod/x");
-      metrics.hooks.ran({ ...HOOK, hook: `${module}.sh`, module, outcome: "failed", seconds: 1 });
+      recorderOf(metrics).moduleRun(module, 1, true);
+      metrics.add("absent", { module, resource: "ns/Pod/x" });
+      recordRun(metrics, { ...HOOK, hook: `${module}.sh`, module, outcome: "failed", seconds: 1 });
     }
-    await metrics.modules.forget("gone");
+    await metrics.drop({ module: "gone" });
     expect(await metrics.text()).not.toContain('module="gone"');
-    metrics.hooks.ran({ ...HOOK, hook: "kept.sh", module: undefined, outcome: "failed", seconds: 1 });
-    await metrics.hooks.forget({ module: "kept", hook: "kept.sh" });
+    recordRun(metrics, { ...HOOK, hook: "kept.sh", module: undefined, outcome: "failed", seconds: 1 });
+    await forgetHook(metrics, { module: "kept", hook: "kept.sh" });
     const text = await metrics.text();
     expect(text).not.toMatch(/module="kept"[^}]*hook="kept.sh"/);
     expect(text).toContain('global_hook_errors_total{hook="kept.sh"');
-    await metrics.hooks.forget({ module: undefined, hook: "kept.sh" });
+    await forgetHook(metrics, { module: undefined, hook: "kept.sh" });
     expect(await metrics.text()).not.toContain('hook="kept.sh"');
     expect(text).toContain(`${P}modules_absent_resources_total{module="kept",resource="ns/Pod/x"} 1`);
-    expect(text).toContain(`${P}module_run_seconds_count{module="kept",activation="X"} 1`);
+    expect(text).toContain(`${P}module_run_seconds_count{module="kept",activation="Other"} 1`);
   });
 
   test("the rest of the recorders write the series they are named for", async () => {
     const metrics = new Metrics(P);
-    metrics.tick();
-    metrics.modules.deleteFailed("m");
-    metrics.modules.redeployed("m");
-    metrics.modules.helmStep({ module: "m", activation: "X", seconds: 1 });
-    metrics.modules.helmCommand({ module: "m", activation: "X", operation: "upgrade", seconds: 1 });
-    metrics.modules.helmFallback({ module: "m", operation: "upgrade", error_type: "pending" });
-    metrics.modules.discoverFailed();
-    metrics.modules.configInvalid();
-    metrics.modules.reloaded({ activation: "X", seconds: 2.5 });
-    const at = { queue: "main", activation: "" };
-    const bindings = ["a", "b", "c"].map((binding) => ({ ...at, binding }));
-    metrics.hooks.stand([{ module: "m", hook: "h", bindings }]);
-    metrics.queues.waited({ queue: "main", seconds: 1.5 });
-    metrics.queues.acted({ queue: "main", action: "AddLast", seconds: 0.001 });
-    const kube = { module: undefined, hook: "h", binding: "b", queue: "main", kind: "Pod" };
-    metrics.kube.snapshots([{ ...kube, objects: 7 }]);
-    metrics.kube.filtered(kube, 0.001);
-    metrics.kube.event(kube, 0.001);
-    metrics.kube.requested({
-      code: "200",
-      method: "GET",
-      host: "h",
-      url: "/api/v1/pods",
-      component: "main",
-      seconds: 1,
-    });
-    metrics.kube.watchFailed("expired");
-    metrics.kube.bindingMissing("b");
-    metrics.kube.watchRestarted("v1/pods", "ns");
+    const recorder = recorderOf(metrics);
+    const helm = makeHelmRecorder({ metrics, announce: () => {}, state: NO_STATE });
+    recorder.moduleDeleteFailed("m");
+    recorder.discoveryFailed();
+    recorder.released("m", { action: "upgraded", recovered: true, release: undefined } as never);
+    recorder.reloaded(2.5);
+    helm.reconciled("m", 1);
+    helm.ran({ release: "m", operation: "upgrade", seconds: 1 });
+    const task = { kind: "run-module", module: "m", cause: { kind: "config" } } as const;
+    countWait(metrics, task, { queue: "main", waitedMs: 1500 } as never);
+    const times = bindingTimes(
+      metrics,
+      { name: "h" } as never,
+      { name: "b", queue: "main", kind: "Pod" } as never,
+    );
+    times.filtered(0.001);
+    times.event(0.001);
     const text = await metrics.text();
     for (const line of [
-      "live_ticks 1",
       'module_delete_errors_total{module="m"} 1',
-      'modules_helm_release_redeployed_total{module="m"} 1',
-      'module_helm_seconds_count{module="m",activation="X"} 1',
-      'helm_operation_seconds_count{module="m",activation="X",operation="upgrade"} 1',
+      'module_helm_seconds_count{module="m",activation="Other"} 1',
+      'helm_operation_seconds_count{module="m",activation="Other",operation="upgrade"} 1',
       'helm_fallback_total{module="m",operation="upgrade",error_type="pending"} 1',
       "modules_discover_errors_total 1",
-      "config_values_errors_total 1",
-      'convergence_seconds{activation="X"} 2.5',
-      'convergence_total{activation="X"} 1',
-      'binding_count{module="m",hook="h"} 3',
-      'task_wait_in_queue_seconds_total{module="",hook="",binding="",queue="main"} 1.5',
-      'tasks_queue_action_duration_seconds_count{queue_name="main",queue_action="AddLast"} 1',
-      'kube_snapshot_objects{module="",hook="h",binding="b",queue="main"} 7',
+      'convergence_seconds{activation="Other"} 2.5',
+      'convergence_total{activation="Other"} 1',
+      'task_wait_in_queue_seconds_total{module="m",hook="",binding="",queue="main"} 1.5',
       'kube_jq_filter_duration_seconds_count{module="",hook="h",binding="b",queue="main",kind="Pod"} 1',
       'kube_event_duration_seconds_count{module="",hook="h",binding="b",queue="main",kind="Pod"} 1',
-      'kubernetes_client_request_result_total{code="200",method="GET",host="h",component="main"} 1',
-      'kubernetes_client_request_latency_seconds_count{verb="GET",url="/api/v1/pods",component="main"} 1',
-      'kubernetes_client_watch_errors_total{error_type="expired"} 1',
-      'binding_monitor_missing_total{binding="b"} 1',
-      'factory_informer_dead_total{gvr="v1/pods",namespace="ns"} 1',
     ]) {
       expect(text).toContain(`\n${P}${line}\n`);
     }

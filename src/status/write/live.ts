@@ -49,7 +49,7 @@ function isOperator({ kind }: OwnerReference): boolean {
 }
 
 /** As {@link liveFrom}; for a status that is known already, also what the server dropped of it. */
-export function liveAfter(before: LiveObject | undefined, object: AddonObject): LiveObject {
+function liveAfter(before: LiveObject | undefined, object: AddonObject): LiveObject {
   const seen = liveFrom(object);
   if (before?.uid !== seen.uid || before.statusDigest !== seen.statusDigest) return seen;
   return { ...before, ...seen, status: before.status };
@@ -58,7 +58,7 @@ export function liveAfter(before: LiveObject | undefined, object: AddonObject): 
 const NUMBER = /^\d+$/;
 
 /** Order of two resourceVersions of one kind; what is not a number counts as newer, to be safe. */
-export function isNewer(a: string, b: string): boolean {
+function isNewer(a: string, b: string): boolean {
   if (!NUMBER.test(a) || !NUMBER.test(b)) return a !== b;
   return isLater(a, b);
 }
