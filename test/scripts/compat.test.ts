@@ -159,4 +159,14 @@ describe("docs/COMPATIBILITY.md", () => {
     expect(rowsIn(second)).toEqual(expect.arrayContaining(rowsIn(page)));
     expect(() => withResults("a page", [])).toThrow("the page has no <!-- made by");
   });
+
+  test("has the oldest and the newest Kubernetes with both helms, and nothing failed", () => {
+    const cells = rowsIn(page).map((row) => row.split("|").map((cell) => cell.trim()));
+    const tested = new Set(cells.map(([, kubernetes, helm = ""]) => `${kubernetes} with helm ${helm[0]}`));
+    const { oldest, newest } = compatible;
+    expect(tested).toEqual(
+      new Set([oldest, newest].flatMap((each) => [`${each} with helm 3`, `${each} with helm 4`])),
+    );
+    expect(cells.map((row) => row[7])).toEqual(cells.map(() => "0"));
+  });
 });
