@@ -18,36 +18,42 @@ export class NoOperatorError extends Error {}
 
 interface Words {
   readonly words: readonly string[];
-  readonly flags: ReadonlySet<string>;
+  /** Flags as they were typed, by their long names. */
+  readonly flags: ReadonlyMap<string, string>;
   readonly output: string | undefined;
 }
 
+const SHORT_FLAGS: Readonly<Record<string, string>> = {
+  "-w": "--watch",
+  "-e": "--show-empty",
+  "-g": "--global",
+};
+
+/** Flags that are asked for with the path, and their names in its query. */
+const QUERIES = {
+  "--show-empty": "showEmpty",
+  "--global": "global",
+  "--explain": "explain",
+  "--diff": "diff",
+} as const;
+
 /** Flags that the sub-commands read themselves. */
-export const CLI_FLAGS = [
-  "-o",
-  "--output",
-  "-w",
-  "--watch",
-  "-e",
-  "--show-empty",
-  "-g",
-  "--global",
-  "--explain",
-  "--diff",
-  "-t",
-];
+export const CLI_FLAGS = ["-o", "--output", "-t", "--watch"].concat(
+  Object.keys(SHORT_FLAGS),
+  Object.keys(QUERIES),
+);
 
 /** Sub-commands that talk to a running operator. */
 export const DEBUG_COMMANDS = ["queue", "global", "module", "config", "raw", "plan"] as const;
 
-/** The request that a sub-command makes. Throws CliError. */
-export function callOf(args: readonly string[]): Call & { readonly watch: boolean; readonly format: string } {
-  const words = split(args);
-  const watch = words.flags.has("-w") || words.flags.has("--watch");
-  const call = route(words);
-  refuseRest(words);
-  return { ...call, watch, format: words.output ?? "yaml" };
-}
+/** What may stand behind a sub-command; the first one where nothing does, unless `NEEDS_WORD`. */
+const SECOND_WORDS: Readonly<Record<string, readonly string[]>> = {
+  queue: ["list", "main"],
+  global: ["list", "values", "config", "patches", "snapshots"],
+  module: ["list", "resource-monitor", "values", "config", "render", "patches", "snapshots", "why", "run"],
+  config: ["list", "set"],
+};
+const NEEDS_WORD = new Set(["global", "module"]);
 
 interface Takes {
   readonly words: number;
@@ -56,38 +62,37 @@ interface Takes {
 
 /** How many words and which flags a sub-command takes, by its first two words, else by its first one. */
 const TAKES: Readonly<Record<string, Takes>> = {
-  queue: { words: 2, flags: ["-e", "--show-empty", "-w", "--watch"] },
+  queue: { words: 2, flags: ["--show-empty", "--watch"] },
   global: { words: 2 },
   config: { words: 2 },
   "config set": { words: 5 },
   module: { words: 3 },
   "module list": { words: 2 },
   "module resource-monitor": { words: 2 },
-  "module values": { words: 3, flags: ["-g", "--global", "--explain"] },
+  "module values": { words: 3, flags: ["--global", "--explain"] },
   "module render": { words: 3, flags: ["--diff"] },
   plan: { words: 1 },
   raw: { words: 2 },
 };
 
-function refuseRest({ words, flags }: Words): void {
-  const name = words.slice(0, 2).join(" ");
-  const takes = TAKES[name] ?? TAKES[words[0] ?? ""] ?? { words: 0 };
-  const extra = words[takes.words];
-  if (extra !== undefined) throw new CliError(`"${extra}" is not understood; see addon-operator --help`);
-  const stray = [...flags].find((flag) => takes.flags?.includes(flag) !== true);
-  if (stray !== undefined) throw new CliError(`${stray}: no flag of "${name}"; see addon-operator --help`);
+/** The request that a sub-command makes. Throws CliError. */
+export function callOf(args: readonly string[]): Call & { readonly watch: boolean; readonly format: string } {
+  const words = split(args);
+  const call = route(words);
+  refuseRest(words);
+  return { ...call, watch: words.flags.has("--watch"), format: words.output ?? "yaml" };
 }
 
 function split(args: readonly string[]): Words {
   const words: string[] = [];
-  const flags = new Set<string>();
+  const flags = new Map<string, string>();
   const queue = [...args];
   let output: string | undefined;
   for (let arg = queue.shift(); arg !== undefined; arg = queue.shift()) {
     const [name = "", inline] = arg.split("=", 2);
     if (name === "-o" || name === "--output") output = formatOf(inline ?? queue.shift() ?? "");
     else if (name === "-t") queue.shift();
-    else if (arg.startsWith("-")) flags.add(name);
+    else if (arg.startsWith("-")) flags.set(SHORT_FLAGS[name] ?? name, name);
     else words.push(arg);
   }
   return { words, flags, output };
@@ -98,13 +103,27 @@ function formatOf(text: string): string {
   throw new CliError(`-o: "${text}" is not accepted; use text, yaml or json`);
 }
 
-type Route = (words: Words, format: string) => Call;
+function route({ words, flags, output }: Words): Call {
+  const [first = "", second = "", ...rest] = words;
+  if (first === "raw") return rawRoute(second);
+  const format = output ?? (first === "queue" ? "text" : "yaml");
+  const what = secondWord(first, second);
+  const path = `${what}.${format}${queryOf(flags)}`;
+  if (first === "plan") return get(`/${path}`);
+  if (first === "config" && what === "set") return setParameter(path, rest);
+  return first === "module" ? moduleCall(what, path, rest) : get(`/${first}/${path}`);
+}
 
-function route(words: Words): Call {
-  const [room = "", what = ""] = words.words;
-  const known = ROUTES[room];
-  if (known === undefined) return rawRoute(what);
-  return known(words, words.output ?? (room === "queue" ? "text" : "yaml"));
+function moduleCall(what: string, path: string, [name = ""]: readonly string[]): Call {
+  if (TAKES[`module ${what}`]?.words === 2) return get(`/module/${path}`);
+  if (name === "") throw new CliError(`module ${what}: needs the name of a module`);
+  const module = `/module/${encodeURIComponent(name)}`;
+  return what === "run" ? { method: "POST", path: `${module}/run` } : get(`${module}/${path}`);
+}
+
+function setParameter(path: string, [name = "", value = "", duration = ""]: readonly string[]): Call {
+  if (name === "" || value === "") throw new CliError("config set: needs a name and a value");
+  return { method: "POST", path: `/config/${path}`, form: { name, value, duration } };
 }
 
 function rawRoute(path: string): Call {
@@ -112,70 +131,31 @@ function rawRoute(path: string): Call {
   return get(path.startsWith("/") ? path : `/${path}`);
 }
 
-const ROUTES: Readonly<Record<string, Route>> = {
-  queue: (words, format) =>
-    get(`/queue/${oneOf("queue", words.words[1] ?? "list", ["list", "main"])}.${format}`, showEmpty(words)),
-  config: configRoute,
-  global: ({ words }, format) => get(`/global/${oneOf("global", words[1] ?? "", GLOBAL_WORDS)}.${format}`),
-  module: moduleRoute,
-  plan: (_words, format) => get(`/plan.${format}`),
-};
-
-function configRoute({ words }: Words, format: string): Call {
-  const [, what = "list", name = "", value = "", duration = ""] = words;
-  if (oneOf("config", what, ["list", "set"]) === "list") return get(`/config/list.${format}`);
-  if (name === "" || value === "") throw new CliError("config set: needs a name and a value");
-  return { method: "POST", path: `/config/set.${format}`, form: { name, value, duration } };
-}
-
-const GLOBAL_WORDS = ["list", "values", "config", "patches", "snapshots"];
-const MODULE_WORDS = [
-  "list",
-  "resource-monitor",
-  "values",
-  "config",
-  "render",
-  "patches",
-  "snapshots",
-  "why",
-  "run",
-];
-
-function moduleRoute({ flags, words }: Words, format: string): Call {
-  const [, what = "", name = ""] = words;
-  oneOf("module", what, MODULE_WORDS);
-  if (what === "list" || what === "resource-monitor") return get(`/module/${what}.${format}`);
-  if (name === "") throw new CliError(`module ${what}: needs the name of a module`);
-  const path = `/module/${encodeURIComponent(name)}/${what}`;
-  if (what === "run") return { method: "POST", path };
-  return get(`${path}.${format}`, queryOf(flags));
-}
-
-const FLAG_QUERIES = {
-  "-g": "global",
-  "--global": "global",
-  "--explain": "explain",
-  "--diff": "diff",
-} as const;
-
-function queryOf(flags: ReadonlySet<string>): string {
-  const query = new URLSearchParams();
-  for (const [flag, name] of Object.entries(FLAG_QUERIES)) if (flags.has(flag)) query.set(name, "true");
-  return query.size === 0 ? "" : `?${query.toString()}`;
-}
-
-function showEmpty({ flags }: Words): string {
-  return flags.has("-e") || flags.has("--show-empty") ? "?showEmpty=true" : "";
-}
-
-function get(path: string, query = ""): Call {
-  return { method: "GET", path: `${path}${query}` };
-}
-
-function oneOf(room: string, word: string, known: readonly string[]): string {
-  if (word === "") throw new CliError(`${room}: needs one of ${known.join(", ")}`);
+function secondWord(first: string, given: string): string {
+  const known = SECOND_WORDS[first];
+  if (known === undefined) return first;
+  if (given === "" && NEEDS_WORD.has(first)) throw new CliError(`${first}: needs one of ${known.join(", ")}`);
+  const word = given === "" ? (known[0] ?? "") : given;
   if (!known.includes(word)) throw new CliError(`"${word}" is not a sub-command; use ${known.join(", ")}`);
   return word;
+}
+
+function queryOf(flags: Words["flags"]): string {
+  const given = Object.entries(QUERIES).filter(([flag]) => flags.has(flag));
+  return given.length === 0 ? "" : `?${given.map(([, name]) => `${name}=true`).join("&")}`;
+}
+
+function get(path: string): Call {
+  return { method: "GET", path };
+}
+
+function refuseRest({ words, flags }: Words): void {
+  const name = words.slice(0, 2).join(" ");
+  const takes = TAKES[name] ?? TAKES[words[0] ?? ""] ?? { words: 0 };
+  const extra = words[takes.words];
+  if (extra !== undefined) throw new CliError(`"${extra}" is not understood; see addon-operator --help`);
+  const stray = [...flags].find(([flag]) => takes.flags?.includes(flag) !== true)?.[1];
+  if (stray !== undefined) throw new CliError(`${stray}: no flag of "${name}"; see addon-operator --help`);
 }
 
 /**

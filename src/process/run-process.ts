@@ -97,13 +97,13 @@ function collect(child: Child, request: RunRequest): Output {
   return { stdout, stderr, streams, flush: () => flushes.forEach((flush) => flush()) };
 }
 
-interface Source {
+interface OutputStream {
   readonly readable: Readable | undefined;
   readonly kept: FirstBytes | LastBytes;
   readonly name: Stream;
 }
 
-function listen({ readable, kept, name }: Source, onLine: RunRequest["onLine"]): () => void {
+function listen({ readable, kept, name }: OutputStream, onLine: RunRequest["onLine"]): () => void {
   const lines =
     onLine === undefined ? undefined : new LineSplitter((line) => callBack(() => onLine(name, line)));
   readable?.on("data", (chunk: Buffer) => {

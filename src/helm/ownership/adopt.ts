@@ -3,6 +3,7 @@
 import { oneLine } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
+import type { Reconciler } from "../examine.ts";
 import { GO_LABELS, isCurrentScheme, LABELS } from "../release/labels.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
@@ -34,15 +35,11 @@ export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
   return origin === "go" || policy === "all";
 }
 
-/** What is needed to find out who made a release. */
-interface Tools {
-  readonly store: ReleaseStore;
-  readonly managedBy: string;
-  readonly adopt: AdoptPolicy;
-}
-
 /** Who made the release that a module is about to work on. Throws ForeignReleaseError where it must be left alone. */
-export async function originToWorkOn(tools: Tools, release: ReleaseMeta): Promise<Origin> {
+export async function originToWorkOn(
+  tools: Pick<Reconciler, "store" | "managedBy" | "adopt">,
+  release: ReleaseMeta,
+): Promise<Origin> {
   const { store, managedBy, adopt } = tools;
   let origin = originOf(release, managedBy, false);
   if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";

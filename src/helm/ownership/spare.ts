@@ -18,8 +18,7 @@ export async function spareInRemoval(
   const meta = await tools.store.refresh(release, signal);
   if (meta === undefined) return;
   const [manifest = ""] = await tools.store.manifests(meta, signal);
-  const makers = await tools.makers(signal);
-  await spare(tools, meta, { objects: objectsOf(documentsOf(manifest)), makers, signal });
+  await spare(tools, meta, { objects: objectsOf(documentsOf(manifest)), signal });
 }
 
 /**
@@ -35,9 +34,7 @@ export async function spareInUpgrade(
   for (const meta of inForce(tools.store.revisions(release))) {
     const { objects } = await tools.store.summary(meta);
     const dropped = objects.filter((object) => !made.has(keyOf(object)));
-    if (dropped.length === 0) continue;
-    const makers = await tools.makers(next.signal);
-    await spare(tools, meta, { objects: dropped, makers, signal: next.signal });
+    if (dropped.length > 0) await spare(tools, meta, { objects: dropped, signal: next.signal });
   }
 }
 
@@ -52,13 +49,10 @@ function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
 async function spare(
   tools: Reconciler,
   meta: ReleaseMeta,
-  look: {
-    readonly objects: readonly ObjectRef[];
-    readonly makers: ReadonlyMap<string, string>;
-    readonly signal: AbortSignal | undefined;
-  },
+  look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
 ): Promise<void> {
-  const makerOf = (object: ObjectRef) => look.makers.get(keyIn(tools.namespace, object));
+  const makers = await tools.makers(look.signal);
+  const makerOf = (object: ObjectRef) => makers.get(keyIn(tools.namespace, object));
   const moved = look.objects.flatMap((object) => {
     const maker = makerOf(object);
     return maker === undefined ? [] : [{ object, why: `the chart of module ${maker} has it now` }];
