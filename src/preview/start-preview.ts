@@ -1,6 +1,6 @@
 /** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
 
-import { ForeignReleaseError, type Releases } from "../helm/index.ts";
+import type { Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
@@ -198,7 +198,6 @@ async function releaseFate({ releases, state }: Look, module: Module): Promise<V
     const { action, why } = await releases.preview({ ...helmInput(state.values, module), signal });
     return [module.name, action === "label" ? "unchanged" : action, why];
   } catch (error) {
-    if (error instanceof ForeignReleaseError) return [module.name, "invalid", error.message];
     return [module.name, "invalid", oneLine(error)];
   }
 }

@@ -16,13 +16,10 @@ export type ScratchData =
 
 /** The temp directory cannot be used: full, read-only, or somebody else's. Names the directory and the setting. */
 export class ScratchError extends Error {
-  readonly dir: string;
-
   constructor(dir: string, cause: unknown) {
-    const message = `cannot use the temp directory ${dir} (--tmp-dir): ${describe(cause)}`;
-    super(message, { cause });
+    const why = REASONS[codeOf(cause)] ?? oneLine(cause);
+    super(`cannot use the temp directory ${dir} (--tmp-dir): ${why}`, { cause });
     this.name = "ScratchError";
-    this.dir = dir;
   }
 }
 
@@ -36,10 +33,6 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOTDIR: "a part of the path is not a directory",
   EEXIST: "a part of the path is not a directory",
 };
-
-function describe(cause: unknown): string {
-  return REASONS[codeOf(cause)] ?? oneLine(cause);
-}
 
 function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
@@ -91,13 +84,8 @@ export class Scratch {
     if (stale.length === 0) return 0;
     const dirs = stale.map((name) => join(tmpDir, name));
     // A hook that outlived its operator would run beside its own second run.
-    await endStrays(
-      (environment) => environment.some((each) => dirs.some((dir) => each.includes(`${dir}/`))),
-      {
-        clock,
-        graceMs: GRACE_MS,
-      },
-    );
+    const isTheirs = (each: string): boolean => dirs.some((dir) => each.includes(`${dir}/`));
+    await endStrays((environment) => environment.some(isTheirs), { clock, graceMs: GRACE_MS });
     const removed = await Promise.all(dirs.map(tryRemove));
     return removed.filter(Boolean).length;
   }

@@ -30,12 +30,9 @@ function reasonOf(result: RunResult): string {
 
 /** The release belongs to another operator, or may not be deleted. */
 export class ForeignReleaseError extends Error {
-  readonly release: string;
-
   constructor(release: string, owner: string) {
     super(`release "${release}" belongs to ${owner}`);
     this.name = "ForeignReleaseError";
-    this.release = release;
   }
 }
 

@@ -42,7 +42,13 @@ export function scanDir(dir: string, unnumberedOrder: number): DirScan {
     if (entry.type === "broken") holds.push(entry.why);
     else if (entry.type === "file") warnings.push(...strangeFile(join(dir, name), name));
     else if (entry.type === "values") valuesFile = entry.file;
-    else place(join(dir, name), { ...splitEntryName(name, unnumberedOrder), candidates, refused });
+    else {
+      const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name) };
+      const why = refuseName(candidate.name);
+      if (why === undefined) candidates.push(candidate);
+      else
+        refused.push({ file: candidate.dir, message: `no module: ${why}`, remedy: "rename the directory" });
+    }
   }
   warnings.push(...holds, ...refused.map(describeProblem));
   holds.push(...refused.map(describeProblem));
@@ -75,17 +81,4 @@ function strangeFile(path: string, name: string): string[] {
   return SILENT_EXTENSIONS.has(extname(name))
     ? []
     : [`${path}: is neither a module directory nor values.yaml`];
-}
-
-interface Placement {
-  readonly name: string;
-  readonly order: number;
-  readonly candidates: Candidate[];
-  readonly refused: Problem[];
-}
-
-function place(dir: string, { name, order, candidates, refused }: Placement): void {
-  const why = refuseName(name);
-  if (why === undefined) candidates.push({ name, order, dir });
-  else refused.push({ file: dir, message: `no module: ${why}`, remedy: "rename the directory" });
 }
