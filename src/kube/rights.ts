@@ -7,14 +7,13 @@ import type { Overlay } from "../model/index.ts";
 import type { AccessReview } from "./objects.ts";
 import { inParallel } from "./parallel.ts";
 
-/** One thing to be allowed. No `namespace` = in all namespaces (or cluster-wide); no `name` = any. */
+/** One thing to be allowed in a namespace. */
 export interface Right {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string;
-  readonly namespace?: string;
-  readonly name?: string;
+  readonly namespace: string;
 }
 
 const PARALLEL = 8;
@@ -29,11 +28,9 @@ export async function missingRights(client: KubeClient, wanted: readonly Right[]
 }
 
 /** A right in words: `create configmaps in namespace ops`. */
-export function describeRight(right: Right): string {
-  const resource = right.group === "" ? right.resource : `${right.resource}.${right.group}`;
-  const what = right.subresource === undefined ? resource : `${resource}/${right.subresource}`;
-  const named = right.name === undefined ? what : `${what} "${right.name}"`;
-  return `${right.verb} ${named}${right.namespace === undefined ? "" : ` in namespace ${right.namespace}`}`;
+export function describeRight({ verb, group, resource, subresource, namespace }: Right): string {
+  const what = [[resource, group].filter(Boolean).join("."), subresource].filter(Boolean).join("/");
+  return `${verb} ${what} in namespace ${namespace}`;
 }
 
 async function isAllowed(client: KubeClient, right: Right): Promise<boolean> {

@@ -13,13 +13,13 @@ test("names the rights that are missing, in order", async () => {
     const { spec } = JSON.parse(body) as { spec: { resourceAttributes: Right } };
     return { status: 201, json: { status: { allowed: spec.resourceAttributes.verb === "get" } } };
   });
-  const right = (verb: string): Right => ({ verb, group: "", resource: "pods" });
+  const right = (verb: string): Right => ({ verb, group: "", resource: "pods", namespace: "ops" });
   const missing = await missingRights(client, ["get", "list", "get", "watch"].map(right));
   expect(missing.map(({ verb }) => verb)).toEqual(["list", "watch"]);
 });
 
 test.each<[Right, string]>([
-  [{ verb: "get", group: "", resource: "pods" }, "get pods"],
+  [{ verb: "get", group: "", resource: "pods", namespace: "ops" }, "get pods in namespace ops"],
   [
     {
       verb: "update",
@@ -27,9 +27,8 @@ test.each<[Right, string]>([
       resource: "deployments",
       subresource: "scale",
       namespace: "ops",
-      name: "a",
     },
-    'update deployments.apps/scale "a" in namespace ops',
+    "update deployments.apps/scale in namespace ops",
   ],
 ])("in words %#", (right, want) => {
   expect(describeRight(right)).toBe(want);
