@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -201,6 +202,15 @@ describe("lint of a chart that module.yaml names", () => {
     expect([code, text]).toEqual([1, expect.stringContaining("values.yaml: name: nothing reads it")]);
   });
 
+  it("tells a section that is a list", async () => {
+    place("webApp: [1]\n");
+    const { code, text } = await lint();
+    expect([code, text]).toEqual([
+      1,
+      expect.stringMatching(/values\.yaml: webApp: is a list \(the values of its chart are a map\)/),
+    ]);
+  });
+
   it("finds what is wrong with module.yaml", async () => {
     place("webApp: {}\n");
     put("modules/010-web-app/module.yaml", "chart: {path: public, root: true}\n");
@@ -210,6 +220,35 @@ describe("lint of a chart that module.yaml names", () => {
       expect.stringContaining("module.yaml: chart.root: is no key of module.yaml"),
     ]);
   });
+});
+
+it("lint tells a chart whose record would be larger than a Secret, until its CRDs lie beside it", async () => {
+  // What is random does not become smaller when it is packed.
+  const crd = `${MAP}data: {x: ${randomBytes(600_000).toString("base64")}}\n`;
+  module(crd);
+  const { code, text } = await lint();
+  expect([code, text]).toEqual([
+    1,
+    expect.stringMatching(
+      /helm's record of it would take 1\.\d MiB, and a Secret holds 1 MiB \(take large CRDs/,
+    ),
+  ]);
+  put("modules/010-nginx-proxy/.helmignore", "/crds/\n");
+  put("modules/010-nginx-proxy/crds/x.yaml", crd);
+  put("modules/010-nginx-proxy/templates/x.yaml", MAP);
+  expect(await lint()).toEqual({ code: 0, text: "" });
+});
+
+it("lint of one module reads no other, but knows their names", async () => {
+  module(MAP);
+  put("modules/020-other/module.yaml", "chart: {path: none}\n");
+  put("modules/030-nginx-proxy-enabled/templates/x.yaml", MAP);
+  const env = { PATH: process.env["PATH"], ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };
+  const one = (name: string) =>
+    runOffline("lint", ["--helm-bin", tools().helm, join(root, "modules", name)], env);
+  expect(await one("010-nginx-proxy")).toEqual({ code: 0, text: "" });
+  const { code, text } = await one("030-nginx-proxy-enabled");
+  expect([code, text]).toEqual([1, expect.stringContaining('is a flag of module "nginx-proxy"')]);
 });
 
 it("lint --rbac names charts that cannot be rendered in a comment, and ends with 1", async () => {

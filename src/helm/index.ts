@@ -25,6 +25,7 @@ export { manifestFaults } from "./manifest/manifest-faults.ts";
 export { ownerOf } from "./ownership/outliving.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
+export { LARGEST_RECORD, recordSize } from "./release/record-size.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { Releases } from "./release/releases.ts";

@@ -6,7 +6,7 @@ import { hookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
-import { compileSchemas, effective, helmValues, parseMap } from "../values/index.ts";
+import { compileSchemas, effective, helmValues, parseMap, refuseList } from "../values/index.ts";
 import { readGiven } from "./surroundings.ts";
 
 /**
@@ -69,6 +69,8 @@ export class OfflineCharts {
       own: module.own.section,
       config: sectionOf(this.#config[module.valuesKey]),
     });
+    const list = refuseList(module, own.values);
+    if (list !== undefined) throw new ProblemError([list]);
     return helmValues(module, global.helmValues, own.helmValues);
   }
 }

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 
-import { HelmError, manifestFaults, unreadKeys } from "../helm/index.ts";
+import { HelmError, LARGEST_RECORD, manifestFaults, recordSize, unreadKeys } from "../helm/index.ts";
 import { ProblemError, type Module, type Problem, type Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 
@@ -27,12 +27,29 @@ function lintLevels(module: Module): Problem[] {
 async function lintManifest(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
   try {
     const manifest = await charts.render(module, tree);
-    return manifestFaults(manifest).map((message) => ({ file: module.dir, message: `renders ${message}` }));
+    const faults = manifestFaults(manifest).map((message) => ({
+      file: module.dir,
+      message: `renders ${message}`,
+    }));
+    return [...faults, ...lintSize(module, manifest)];
   } catch (error) {
     if (error instanceof ProblemError) return [...error.problems];
     if (error instanceof HelmError) return [refused(module, error)];
     throw error;
   }
+}
+
+function lintSize(module: Module, manifest: string): Problem[] {
+  const size = recordSize(module, manifest);
+  if (size <= LARGEST_RECORD) return [];
+  const mebibytes = (size / LARGEST_RECORD).toFixed(1);
+  return [
+    {
+      file: module.dir,
+      message: `helm's record of it would take ${mebibytes} MiB, and a Secret holds 1 MiB`,
+      remedy: `take large CRDs out of the chart into ${join(module.dir, "crds")}`,
+    },
+  ];
 }
 
 function refused({ dir, name }: Module, error: HelmError): Problem {

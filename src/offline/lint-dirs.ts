@@ -27,13 +27,17 @@ export async function readLintDir(given: string, archives: ChartArchives): Promi
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new ProblemError([{ file: dir, message: "is no directory" }]);
   if (isModule(dir)) {
-    const tree = await read(archives, [dirname(dir)]);
-    const modules = tree.modules.filter((module) => module.dir === dir);
-    return { dir, modulesDir: dirname(dir), only: dir, tree: { ...tree, modules } };
+    const tree = await read(archives, { modulesDirs: [dirname(dir)], only: dir });
+    return { dir, modulesDir: dirname(dir), only: dir, tree };
   }
   if (existsSync(join(dir, "hooks")))
-    return { dir, modulesDir: undefined, only: undefined, tree: await read(archives, [], dir) };
-  return { dir, modulesDir: dir, only: undefined, tree: await read(archives, [dir]) };
+    return {
+      dir,
+      modulesDir: undefined,
+      only: undefined,
+      tree: await read(archives, { modulesDirs: [], globalHooksDir: dir }),
+    };
+  return { dir, modulesDir: dir, only: undefined, tree: await read(archives, { modulesDirs: [dir] }) };
 }
 
 function isModule(dir: string): boolean {
@@ -45,8 +49,7 @@ function isModule(dir: string): boolean {
 
 function read(
   archives: ChartArchives,
-  modulesDirs: readonly string[],
-  globalHooksDir?: string,
+  what: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },
 ): Promise<Tree> {
-  return readTree({ archives, modulesDirs, globalHooksDir, unnumberedOrder: 1, strict: false });
+  return readTree({ archives, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...what });
 }

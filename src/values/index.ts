@@ -8,7 +8,7 @@ export { describeUnknownKeys } from "./config/meant-key.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSection } from "./config/config-write.ts";
 export { explain, originOf } from "./origin.ts";
 export type { LayerName, Origin, Places } from "./origin.ts";
-export { effective, helmValues } from "./layers.ts";
+export { effective, helmValues, refuseList } from "./layers.ts";
 export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";
 export { parsePatch } from "./patch/parse-patch.ts";

@@ -1,7 +1,7 @@
 /** Merges the layers of values (docs/VALUES.md, "Layers"), and gives them to helm (docs/MODULES.md, "module.yaml"). */
 
 import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
-import type { JsonObject, Module, Section } from "../model/index.ts";
+import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
 import { replay } from "./patch/apply-patch.ts";
 import { merge, mergeLayers, withNullsOf, withoutNulls } from "./merge.ts";
 import type { PatchOperation } from "./patch/patch.ts";
@@ -60,6 +60,20 @@ export function helmValues(
   section: Section,
 ): JsonObject {
   return chart === "root" ? rootValues(global, section) : { [GLOBAL]: global, [valuesKey]: section };
+}
+
+/** What is wrong with a section that is a list, where the chart has it as root values. */
+export function refuseList(
+  { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
+  section: Section,
+): Problem | undefined {
+  if (chart !== "root" || !Array.isArray(section)) return undefined;
+  return {
+    file: own.file,
+    key: valuesKey,
+    message: "is a list",
+    remedy: "the values of its chart are a map",
+  };
 }
 
 /** A section may have a `global` of its own, over the shared one; a chart that knows none is given none if it is empty. */

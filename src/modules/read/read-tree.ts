@@ -24,6 +24,8 @@ export interface ReadTreeOptions {
   readonly previous?: Tree | undefined;
   /** Where charts that are archives are unpacked. */
   readonly archives: ChartArchives;
+  /** The directory of the one module to read; of the others only names count. */
+  readonly only?: string | undefined;
   readonly clock?: Clock;
 }
 
@@ -42,13 +44,14 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     first: options.previous === undefined,
     before: recall(options.previous),
     archives: options.archives,
+    only: options.only,
   });
   const scans = scanAll(reading, options.modulesDirs);
   const files = readCommonFiles(
     reading,
     scans.map((one) => one.scan),
   );
-  const modules = withoutCollisions(reading, await readModules(reading, scans, files));
+  const modules = withoutCollisions(reading, scans, await readModules(reading, scans, files));
   // What the last read unpacked may still be in use; what others read from there is left to the next reload.
   const used = [...(options.previous?.modules ?? []), ...modules];
   if (options.previous !== undefined)
@@ -116,6 +119,7 @@ async function readModules(
   let count = 0;
   for (const { scan, readable } of scans) {
     for (const candidate of scan.candidates) {
+      if (reading.only !== undefined && candidate.dir !== reading.only) continue;
       if (++count % SLICE === 0) await breathe();
       const first = modules.get(candidate.name);
       if (first === undefined)
@@ -142,8 +146,13 @@ async function readCandidate(
   return refreshModule(reading, { ...candidate, common, strict, archives });
 }
 
-function withoutCollisions(reading: Reading, modules: readonly Module[]): Module[] {
-  const names = new Set(modules.map((module) => module.name));
+function withoutCollisions(
+  reading: Reading,
+  scans: readonly Scanned[],
+  modules: readonly Module[],
+): Module[] {
+  const named = scans.flatMap(({ scan }) => scan.candidates);
+  const names = new Set([...named, ...modules].map(({ name }) => name));
   return modules.filter((module) => {
     const other = flagCollision(module.name, names);
     if (other === undefined) return true;

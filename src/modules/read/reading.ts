@@ -75,6 +75,8 @@ export interface Reading {
   readonly unnumberedOrder: number;
   readonly strict: boolean;
   readonly archives: ChartArchives;
+  /** The directory of the one module that is read; the others are only named. Undefined: all of them. */
+  readonly only: string | undefined;
   /** There is no earlier read whose content could stay in force. */
   readonly first: boolean;
   readonly before: Memory;
@@ -85,7 +87,10 @@ export interface Reading {
   readonly holds: string[];
 }
 
-type ReadingStart = Pick<Reading, "now" | "unnumberedOrder" | "strict" | "first" | "before" | "archives">;
+type ReadingStart = Pick<
+  Reading,
+  "now" | "unnumberedOrder" | "strict" | "first" | "before" | "archives" | "only"
+>;
 
 /** Begins a read. */
 export function beginReading(start: ReadingStart): Reading {

@@ -2,6 +2,7 @@
 
 import { GLOBAL } from "../../model/index.ts";
 import type { Module, Problem } from "../../model/index.ts";
+import { refuseList } from "../../values/index.ts";
 import type { ParsedConfig, Violation } from "../../values/index.ts";
 import type { Located } from "./origins.ts";
 import { sectionIn } from "./sections.ts";
@@ -81,14 +82,9 @@ function idOf({ path, rule }: Violation): string {
 
 /** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
 export function invalidValues(values: ValuesView, module: Module): Problem | undefined {
-  const { valuesKey, own, chart } = module;
-  if (chart === "root" && Array.isArray(values.merged(valuesKey).values))
-    return {
-      file: own.file,
-      key: valuesKey,
-      message: "is a list",
-      remedy: "the values of its chart are a map",
-    };
+  const { valuesKey, own } = module;
+  const list = refuseList(module, values.merged(valuesKey).values);
+  if (list !== undefined) return list;
   const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
   if (violations.length === 0) return undefined;
   const remedy = "mend the values in the file or in the ConfigMap";
