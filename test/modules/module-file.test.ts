@@ -145,7 +145,7 @@ describe("module.yaml is refused with", () => {
     [
       "an unknown key below",
       "chart: {path: chart, value: root}\n",
-      `chart.value: is no key of module.yaml (${known} path, values, digest)`,
+      `chart.value: is no key of module.yaml (${known} path, values, digest, source)`,
     ],
     ["no path", "chart: {}\n", "chart.path: is required"],
     [
