@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 
-import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { cluster, deleteNamespace, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
@@ -164,6 +164,85 @@ test("a chart's names, dashes, globals, hooks, certificates and lookups", { time
   expect(await data("db-password", "secret")).toEqual({ password });
   await operator.stop();
 });
+
+test(
+  "a chart that needs what is not there yet gets it from another module, a reload, or by hand",
+  { timeout: 180_000 },
+  async () => {
+    const namespace = await freshNamespace("needing-charts");
+    const group = `${namespace}.test`;
+    const elsewhere = `${namespace}-elsewhere`;
+    onTestFinished(() => deleteNamespace(elsewhere));
+    const lab = hookLab("needing-charts");
+    lab.file(
+      "modules/values.yaml",
+      "webEnabled: true\nawayEnabled: true\nkindsEnabled: true\nuserEnabled: true\n",
+    );
+    const thing = (name: string): string =>
+      `apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: ${name}}\n`;
+    // Its kinds come with a sub-chart that is off at first.
+    put(lab, "modules/010-web/chart", {
+      "Chart.yaml":
+        "apiVersion: v2\nname: web\nversion: 1.0.0\ndependencies: [{name: kinds, version: 1.0.0, condition: kinds.enabled}]\n",
+      "values.yaml": "kinds: {enabled: false}\n",
+      "templates/map.yaml": configMap("web", "a: b"),
+      "charts/kinds/Chart.yaml": "apiVersion: v2\nname: kinds\nversion: 1.0.0\n",
+      "charts/kinds/crds/crd.yaml": crd(`sub.${group}`),
+      "charts/kinds/templates/thing.yaml": thing("sub").replace(group, `sub.${group}`),
+    });
+    put(lab, "modules/020-away/chart", {
+      "Chart.yaml": "apiVersion: v2\nname: away\nversion: 1.0.0\n",
+      "templates/map.yaml": configMap("away", "a: b", `, namespace: ${elsewhere}`),
+    });
+    // The chart that brings a kind in its templates stands before the one that uses it.
+    put(lab, "modules/030-user/chart", {
+      "Chart.yaml": "apiVersion: v2\nname: user\nversion: 1.0.0\n",
+      "templates/thing.yaml": thing("user"),
+    });
+    put(lab, "modules/025-kinds/chart", {
+      "Chart.yaml": "apiVersion: v2\nname: kinds\nversion: 1.0.0\n",
+      "templates/crd.yaml": crd(group),
+    });
+    for (const name of ["010-web", "020-away", "025-kinds", "030-user"])
+      lab.file(`modules/${name}/module.yaml`, "chart: {path: chart}\n");
+    await startOperator({ namespace, modulesDir: lab.modulesDir });
+    const ready = (name: string): Promise<string> =>
+      eventually(
+        () =>
+          kubectl(["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=1s"]),
+        `${name} is Ready`,
+        { timeoutMs: 60_000 },
+      );
+    const says = (name: string, text: string): Promise<void> =>
+      eventually(
+        async () =>
+          expect(await kubectl(["get", "addonmodule", name, "-n", namespace, "-o", "json"])).toContain(text),
+        `${name} says ${text}`,
+      );
+
+    await says("away", "not found");
+    await kubectl(["create", "namespace", elsewhere]);
+    await ready("away");
+    await ready("user");
+    await ready("web");
+
+    await apply({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "addon-operator", namespace },
+      data: { web: "kinds: {enabled: true}\n" },
+    });
+    await says("web", "no matches for kind");
+    const annotation = "reconcile.addon-operator.io/requestedAt=now";
+    await kubectl(["annotate", "addonoperator", "--all", "-n", namespace, annotation]);
+    await eventually(
+      () => kubectl(["get", `things.sub.${group}`, "sub", "-n", namespace]),
+      "the sub-chart's object is there",
+    );
+    await ready("web");
+    await kubectl(["delete", "crd", `things.${group}`, `things.sub.${group}`, "--wait=false"]);
+  },
+);
 
 test(
   "CRDs that are too large for a release are told, and come from the module's crds",
