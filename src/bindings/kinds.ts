@@ -104,7 +104,7 @@ export function hookActivation(binding: Binding): string {
   return kindOf(binding).activation(binding);
 }
 
-/** What makes hooks run beside tasks and watches, as one. */
+/** The sources of all kinds of bindings, behind one interface. */
 export function makeSources(options: SourceOptions): Source {
   const sources = ALL.flatMap((kind) => kind.source?.(options) ?? []);
   return {

@@ -23,7 +23,7 @@ export interface RecorderParts {
   readonly state: Pick<State, "view">;
 }
 
-/** Tells metrics and Events what happened; tasks write state and log themselves. */
+/** Tells metrics and Events what happened, and logs what has no log line of its own; tasks write the state themselves. */
 export function makeRecorder({ metrics, announce, logger, state }: RecorderParts): Recorder {
   return {
     hookRun({ hook, binding, queue, activation, seconds, usage, result }) {

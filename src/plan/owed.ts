@@ -19,9 +19,11 @@ export interface Owed {
  *
  * | what differs                                                       | what follows                     | where |
  * | ------------------------------------------------------------------ | -------------------------------- | ----- |
- * | request to the operator; a removal is confirmed                    | reload (a held up one anew)      | front |
+ * | nothing was reloaded since the start                               | reload                           | front |
+ * | request to the operator                                            | reload (a held up one anew)      | front |
  * | request to a module: off, or in need of a person                   | reload                           | front |
  * | request to a module: any other                                     | run of it                        | front |
+ * | a removal is confirmed                                             | reload (a held up one anew)      | front |
  * | ConfigMap: `global`, a flag, what keeps the release of one that may be off | reload (one under way anew) | front |
  * | ConfigMap: section, maintenance, protection of a module            | run of it                        | front |
  * | the same: in need of a person                                      | reload                           | front |

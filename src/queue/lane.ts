@@ -71,8 +71,9 @@ export class Lane<T extends QueueTask> {
   }
 
   /**
-   * Milliseconds for which the head waits for a flood of its batch to pause, since the last run ended at `endedAt`: a run in
-   * the midst of it makes the last tasks wait for one run more. What came when nothing ran never waits.
+   * Milliseconds for which the head waits until a flood of tasks for its batch pauses; the last run ended at `endedAt`.
+   * A run that starts in the middle of a flood makes the tasks that come after it wait for another run. A task that came
+   * while nothing ran never waits.
    */
   pauseMs(now: number, endedAt: number): number {
     const [head] = this.items;

@@ -321,7 +321,7 @@ export class State {
     };
   }
 
-  /** Those of before but for what has changed. */
+  /** The views of before, with new ones for the modules that changed. */
   #moduleViews(): ModuleViews {
     const names = this.#modules === undefined ? this.#tree.modules.map(({ name }) => name) : this.#changed;
     const views = [...names].flatMap((name) => {

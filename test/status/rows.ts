@@ -63,6 +63,13 @@ export const rows: readonly Row[] = [
     ready: "True",
     reason: "Healing",
   },
+  {
+    name: "healing again after a failure",
+    view: { activity: "healing", absent: ["n/Service/s"], retry },
+    ...works,
+    ready: "False",
+    reason: "Healing",
+  },
   { name: "ready", view: {}, ...rests, reason: "Ready" },
   ...(["HookFailed", "HelmFailed", "ScriptFailed", "ValuesIncomplete", "Unstable", "ApiFailed"] as const).map(
     (reason): Row => ({ name: reason, view: { retry: { ...retry, reason } }, ...fails, reason }),

@@ -82,7 +82,7 @@ export class KubeBindings {
     await Promise.all(this.#of(hook.id).map(({ enabled }) => enabled));
   }
 
-  /** Tells the watches that a hook has now from those it had or will have; undefined while it has none. */
+  /** A number that differs each time the hook's watches are started anew; undefined while it has none. */
   generation(hook: Hook): number | undefined {
     return this.#hooks.get(hook.id)?.generation;
   }

@@ -43,7 +43,7 @@ export class Leadership {
   readonly #client: KubeClient;
   readonly #leader: () => Promise<Readiness>;
   readonly #watchdog = watchdog();
-  #leads = false;
+  #hasLed = false;
   /** Reads everything that can be read before this process leads. */
   #waits = false;
 
@@ -84,7 +84,7 @@ export class Leadership {
     if (this.#watchdog === undefined)
       this.#options.logger.warn("There is no watchdog here: a busy operator may outlive its lease");
     await this.#lease.acquire(signal);
-    this.#leads = true;
+    this.#hasLed = true;
     startOnlyWhile(() => this.#lease.held);
     if (this.#options.settings.ha) await this.#tellAddress(port);
   }
@@ -112,7 +112,7 @@ export class Leadership {
 
   /** The answer of a follower to `/readyz`; undefined for the leader. */
   async mirrored(): Promise<Readiness | undefined> {
-    if (this.#leads || !this.#options.settings.ha) return undefined;
+    if (this.#hasLed || !this.#options.settings.ha) return undefined;
     return this.#waits ? this.#leader() : { status: 500, text: "Modules are being read\n" };
   }
 

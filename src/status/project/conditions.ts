@@ -18,7 +18,7 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Suspended: "True",
 };
 
-/** The one function that computes Ready, for modules and for the operator, from the state that `verdict.ts` finds. */
+/** The one function that computes Ready: of a module as `verdict.ts` judges it, of the operator as `operator-status.ts` does. */
 export function readyOf(judged: Verdict): ConditionStatus {
   return judged.ready ?? READY[judged.state];
 }

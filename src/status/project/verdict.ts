@@ -60,14 +60,14 @@ const deleting: Rule = (view) => {
   return { state: "Deleting", reason: "Deleting", message };
 };
 
-/** A healing shows at once and leaves Ready as it is: only the missing objects are in doubt. */
+/** A healing shows at once and leaves Ready as it is: only the missing objects are in doubt, or a failed one before. */
 const healing: Rule = (view) => {
   if (view.activity !== "healing") return undefined;
   return {
     state: "Running",
     reason: "Healing",
     message: withWait(`Bringing back ${absentText(view)}`, view),
-    ready: "True",
+    ready: view.retry === undefined ? "True" : "False",
   };
 };
 
@@ -118,7 +118,7 @@ const unread: Rule = ({ unread: why, release }) =>
     ? undefined
     : { state: "Invalid", reason: "Invalid", message: why };
 
-/** Certain before likely: what needs a person, what is under way, what failed, what is owed, what is idle. */
+/** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
   invalid, deleting, healing, running, retrying, offWithRelease, owed, disabled, suspended, unread, drifted,

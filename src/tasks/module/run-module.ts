@@ -40,7 +40,7 @@ export async function runModule(
     ports.state.recordProblem(task.module, problem);
     return { kind: "done" };
   }
-  const activity = record.absent.length > 0 ? "healing" : "running";
+  const activity = task.cause.kind === "absent" ? "healing" : "running";
   const run = new ModuleRun(ports, { record, activity, trigger: task.cause }, context);
   try {
     await steps(run);

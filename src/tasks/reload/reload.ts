@@ -73,7 +73,7 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
   return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "converge") };
 }
 
-/** Discovery; its errors are retried every five seconds, not with a growing delay. */
+/** Discovery; its errors are retried after `--retry-delay-min` each time, not with a growing delay. */
 async function discoverModules(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   state.recordReload({ phase: "discovery" });
