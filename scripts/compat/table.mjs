@@ -21,7 +21,9 @@ export function withResults(page, results) {
     const row = `| ${[kubernetes, helm, jq, sh, tests, passed, failed, day].join(" | ")} |`;
     rows.set(keyOf(row), row);
   }
-  const table = [head, line, ...[...rows.values()].toSorted((one, other) => one.localeCompare(other))].join("\n");
+  const table = [head, line, ...[...rows.values()].toSorted((one, other) => one.localeCompare(other))].join(
+    "\n",
+  );
   return `${page.slice(0, from + begin.length)}\n\n${table}\n\n${page.slice(to)}`;
 }
 

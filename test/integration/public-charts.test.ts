@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 import { randomBytes } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
 
