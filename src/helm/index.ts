@@ -23,6 +23,7 @@ export {
 export { manifestDiff } from "./manifest/manifest-diff.ts";
 export { manifestFaults } from "./manifest/manifest-faults.ts";
 export { ownerOf } from "./ownership/outliving.ts";
+export { readMap } from "./chart/chart-files.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { LARGEST_RECORD, recordSize } from "./release/record-size.ts";

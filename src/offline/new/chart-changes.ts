@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { HelmError, manifestDiff } from "../../helm/index.ts";
-import { canonicalJson, parseYaml } from "../../lib/index.ts";
+import { HelmError, manifestDiff, readMap } from "../../helm/index.ts";
+import { canonicalJson } from "../../lib/index.ts";
 import { ProblemError, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
 import type { PlacedChart } from "../../modules/index.ts";
@@ -23,7 +23,9 @@ export async function chartChanges(
 ): Promise<string> {
   const next = { ...module, ...chart };
   const set = [module.common.section, module.own.section].filter(isJsonObject);
-  const values = valueChanges(defaultsOf(module.chartDir), defaultsOf(chart.chartDir), set);
+  const own = ({ chartDir }: PlacedChart): Leaves => leaves(readMap(join(chartDir, "values.yaml")));
+  const sections = set.map((section) => leaves(section));
+  const values = valueChanges(own(module), own(chart), sections);
   const objects = await objectChanges([module, next], (each) => charts.render(each, tree));
   const crds = manifestDiff(textsOf(module.crdFiles), textsOf([...ownCrds(module), ...chart.crdFiles]));
   const crdNames = crds.split("\n").filter((line) => line.startsWith("# "));
@@ -46,33 +48,24 @@ function textsOf(files: readonly string[]): string[] {
   return files.map((file) => readFileSync(file, "utf8"));
 }
 
-function defaultsOf(chartDir: string): JsonObject {
-  const file = join(chartDir, "values.yaml");
-  try {
-    const { value } = parseYaml(readFileSync(file, "utf8"), file);
-    return isJsonObject(value) ? value : {};
-  } catch {
-    // Where there is no such file, or a broken one, helm says so when the chart is rendered.
-    return {};
-  }
-}
+/** Values by path, in one line each. */
+type Leaves = ReadonlyMap<string, string>;
 
-function valueChanges(before: JsonObject, after: JsonObject, set: readonly JsonObject[]): string {
-  const [old, now] = [leaves(before), leaves(after)];
+function valueChanges(old: Leaves, now: Leaves, set: readonly Leaves[]): string {
   const paths = [...new Set([...old.keys(), ...now.keys()])].sort();
   return paths
     .filter((path) => old.get(path) !== now.get(path))
     .map((path) => {
       if (!old.has(path)) return `  + ${path}: ${now.get(path)}\n`;
       if (now.has(path)) return `  ~ ${path}: ${old.get(path)} → ${now.get(path)}\n`;
-      const note = set.some((each) => leaves(each).has(path)) ? ", which this module sets" : "";
+      const note = set.some((each) => each.has(path)) ? ", which this module sets" : "";
       return `  - ${path}: ${old.get(path)}${note}\n`;
     })
     .join("");
 }
 
-/** Values by path, in one line each; lists are one value. */
-function leaves(values: JsonObject, path: readonly string[] = []): Map<string, string> {
+/** Lists are one value. */
+function leaves(values: JsonObject, path: readonly string[] = []): Leaves {
   const found = new Map<string, string>();
   for (const [key, value = null] of Object.entries(values)) {
     const at = [...path, key];

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { canonicalJson, parseYaml, toYaml } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { findChart, openChart } from "../../modules/index.ts";
 import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
@@ -34,7 +34,7 @@ export async function placeOfChart(
 export function nameAndVersion(chartDir: string): { name: string; version: string } {
   const file = join(chartDir, "Chart.yaml");
   const { value } = parseYaml(readFileSync(file, "utf8"), file);
-  const said = isJsonObject(value) ? value : {};
+  const said = objectOf(value);
   const text = (key: string): string => {
     const word = said[key];
     return typeof word === "string" || typeof word === "number" ? String(word) : "";
@@ -48,8 +48,7 @@ export function nameAndVersion(chartDir: string): { name: string; version: strin
  */
 export function withChart(text: string, value: JsonObject, chart: JsonObject): string {
   const wanted = { ...value, chart };
-  const old = isJsonObject(value["chart"]) ? value["chart"] : {};
-  const lines = exchange(text, old, chart);
+  const lines = exchange(text, objectOf(value["chart"]), chart);
   return meansSame(lines, wanted) ? lines : toYaml(wanted);
 }
 

@@ -9,8 +9,14 @@ import { compileSchemas } from "../../values/index.ts";
 
 /** Where the schema stands in a module. */
 export const SCHEMA_FILE = "openapi/config-values.yaml";
-export const SCHEMA_LEFT =
-  "note: the chart's values.schema.json cannot be used before helm checks values with it\n";
+const SCHEMA_LEFT = "note: the chart's values.schema.json cannot be used before helm checks values with it\n";
+
+/** A note where a chart has a schema of which none could be made for the section. */
+export function schemaNotes(chartDir: string, made: string | undefined): string[] {
+  return made === undefined && existsSync(schemaFile(chartDir)) ? [SCHEMA_LEFT] : [];
+}
+
+const schemaFile = (chartDir: string): string => join(chartDir, "values.schema.json");
 
 /** Keywords that hold schemas by name. */
 const NAMED: ReadonlySet<string> = new Set(["properties", "patternProperties", "definitions", "$defs"]);
@@ -30,7 +36,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
  * say nothing about other keys allow them, as in JSON Schema.
  */
 export function schemaOfChart(chartDir: string): string | undefined {
-  const file = join(chartDir, "values.schema.json");
+  const file = schemaFile(chartDir);
   if (!existsSync(file)) return undefined;
   try {
     const schema = parseJson(readFileSync(file, "utf8"));

@@ -6,7 +6,7 @@ import { basename, join, resolve } from "node:path";
 import type { Environment, Settings } from "../../config.ts";
 import { hookEnvironment } from "../../hooks/index.ts";
 import { parseJson } from "../../lib/index.ts";
-import { ProblemError, isJsonObject } from "../../model/index.ts";
+import { ProblemError, objectsIn, textOf } from "../../model/index.ts";
 import type { ChartSource } from "../../modules/index.ts";
 import { run } from "../../process/index.ts";
 import type { RunResult } from "../../process/index.ts";
@@ -80,9 +80,7 @@ async function sourceOf({ ref, repo }: WantedChart, caller: HelmCaller): Promise
 async function urlOf(name: string, caller: HelmCaller): Promise<string | undefined> {
   const { outcome, stdout } = await helm(["repo", "list", "--output=json"], caller);
   const repos = outcome === "succeeded" ? parseJson(stdout) : [];
-  const known = Array.isArray(repos) ? repos.filter(isJsonObject) : [];
-  const url = known.find((repo) => repo["name"] === name)?.["url"];
-  return typeof url === "string" ? url : undefined;
+  return textOf(objectsIn(repos).find((repo) => repo["name"] === name)?.["url"]);
 }
 
 /** What is written into a file that others read. */

@@ -1,6 +1,6 @@
 /** The sub-command `new module`. */
 
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
@@ -10,7 +10,7 @@ import { refuseName, splitEntryName } from "../../modules/index.ts";
 import { archivesIn, lintDirs } from "../lint.ts";
 import { scoped } from "../surroundings.ts";
 import type { Printed } from "../surroundings.ts";
-import { SCHEMA_FILE, SCHEMA_LEFT, schemaOfChart } from "./chart-schema.ts";
+import { SCHEMA_FILE, schemaNotes, schemaOfChart } from "./chart-schema.ts";
 import { placeOfChart } from "./chart-place.ts";
 import { modulesDirsOf } from "./find-module.ts";
 import { getChart } from "./get-chart.ts";
@@ -78,7 +78,7 @@ function publicChart(
     put(dir, "module.yaml", toYaml({ chart: place }));
     const schema = schemaOfChart(chartDir);
     if (schema !== undefined) put(dir, SCHEMA_FILE, schema);
-    return schema === undefined && existsSync(join(chartDir, "values.schema.json")) ? [SCHEMA_LEFT] : [];
+    return schemaNotes(chartDir, schema);
   });
 }
 

@@ -5,7 +5,7 @@ import { basename, dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
 import { parseYaml } from "../../lib/index.ts";
-import { ProblemError, isJsonObject } from "../../model/index.ts";
+import { ProblemError, objectOf } from "../../model/index.ts";
 import type { JsonObject, Module, Tree } from "../../model/index.ts";
 import { MODULE_FILE, readModuleFile } from "../../modules/index.ts";
 import type { ChartArchives, ChartPlace } from "../../modules/index.ts";
@@ -17,7 +17,7 @@ import type { Printed } from "../surroundings.ts";
 import { chartChanges } from "./chart-changes.ts";
 import { nameAndVersion, placeOfChart, withChart } from "./chart-place.ts";
 import type { DescribedChart } from "./chart-place.ts";
-import { SCHEMA_FILE, SCHEMA_LEFT, schemaOfChart } from "./chart-schema.ts";
+import { SCHEMA_FILE, schemaNotes, schemaOfChart } from "./chart-schema.ts";
 import { findModule } from "./find-module.ts";
 import { getChart } from "./get-chart.ts";
 import type { WantedChart } from "./get-chart.ts";
@@ -141,7 +141,7 @@ function take({ dir, draft, place, module }: Taking, next: DescribedChart): stri
   const { value } = parseYaml(text, file);
   const { values: _, ...described } = next.place;
   const chart: JsonObject = { ...(place.values && { values: place.values }), ...described, path };
-  writeFileSync(join(draft, MODULE_FILE), withChart(text, isJsonObject(value) ? value : {}, chart));
+  writeFileSync(join(draft, MODULE_FILE), withChart(text, objectOf(value), chart));
   const schema = schemaChange(dir, schemaOfChart(module.chartDir), next);
   renameSync(join(draft, next.place.path), join(dir, path));
   let undo = (): void => undefined;
@@ -183,12 +183,11 @@ function schemaChange(dir: string, old: string | undefined, { chartDir }: Descri
     renameSync(`${file}.new`, file);
   };
   const edited = before !== old && before !== now;
-  const left = now === undefined && existsSync(join(chartDir, "values.schema.json"));
   const notes = [
     ...(edited && before !== undefined
       ? [`note: ${file} is not the old chart's: compare it with the new values.schema.json\n`]
       : []),
-    ...(left ? [SCHEMA_LEFT] : []),
+    ...schemaNotes(chartDir, now),
   ];
   const nothing = (): void => undefined;
   return edited
