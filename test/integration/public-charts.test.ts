@@ -85,6 +85,12 @@ function put(lab: Lab, dir: string, files: Readonly<Record<string, string>>): vo
   for (const [path, text] of Object.entries(files)) lab.file(`${dir}/${path}`, text);
 }
 
+/** Waits until a module is Ready. */
+function readyIn(namespace: string, name: string): Promise<string> {
+  const wait = ["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=1s"];
+  return eventually(() => cluster().kubectl(wait), `${name} is Ready`, { timeoutMs: 60_000 });
+}
+
 test("a chart's names, dashes, globals, hooks, certificates and lookups", { timeout: 180_000 }, async () => {
   const namespace = await freshNamespace("public-charts");
   const group = `${namespace}.test`;
@@ -97,13 +103,7 @@ test("a chart's names, dashes, globals, hooks, certificates and lookups", { time
   const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
   const data = async (name: string, kind = "configmap"): Promise<Data["data"]> =>
     (await json<Data>(["get", kind, name, "-n", namespace])).data;
-  const ready = (name: string): Promise<string> =>
-    eventually(
-      () =>
-        kubectl(["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=1s"]),
-      `${name} is Ready`,
-      { timeoutMs: 60_000 },
-    );
+  const ready = (name: string): Promise<string> => readyIn(namespace, name);
   const configure = (sections: Readonly<Record<string, string>>): Promise<void> =>
     apply({
       apiVersion: "v1",
@@ -207,13 +207,7 @@ test(
     for (const name of ["010-web", "020-away", "025-kinds", "030-user"])
       lab.file(`modules/${name}/module.yaml`, "chart: {path: chart}\n");
     await startOperator({ namespace, modulesDir: lab.modulesDir });
-    const ready = (name: string): Promise<string> =>
-      eventually(
-        () =>
-          kubectl(["wait", "-n", namespace, `addonmodule/${name}`, "--for=condition=Ready", "--timeout=1s"]),
-        `${name} is Ready`,
-        { timeoutMs: 60_000 },
-      );
+    const ready = (name: string): Promise<string> => readyIn(namespace, name);
     const says = (name: string, text: string): Promise<void> =>
       eventually(
         async () =>
