@@ -55,10 +55,16 @@ export interface Scene {
   readonly scratch: () => string[];
 }
 
-/** Sourced by all scripts: the first who comes to a closed gate takes it and waits. */
+/**
+ * Sourced by all scripts: the first who comes to a closed gate takes it and waits. It holds the pipe before it says that
+ * it is there, so that a gate which is opened in the next instant lets it go.
+ */
 const GATES = `gate() {
-  mv "$SCENE/gates/$1.closed" "$SCENE/gates/$1.reached" 2>/dev/null || return 0
-  read -r _ < "$SCENE/gates/$1.fifo"
+  [ -p "$SCENE/gates/$1.fifo" ] || return 0
+  {
+    mv "$SCENE/gates/$1.closed" "$SCENE/gates/$1.reached" 2>/dev/null || return 0
+    read -r _ <&3
+  } 3<> "$SCENE/gates/$1.fifo"
 }
 `;
 
