@@ -25,7 +25,7 @@ export function explainHold(module: ModuleView, at: Moment): string | undefined 
 /** The task that has to end before the module runs: the head of `main`, which may be the module's own. */
 function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task> | undefined {
   const main = queues.find((queue) => queue.name === MAIN_QUEUE)?.tasks ?? [];
-  const own = main.findIndex(({ task }) => moduleOf(task) === module.name && task.kind !== "hook");
+  const own = main.findIndex(({ task }) => isOf(module, task));
   const reload = main.findIndex(({ task }) => task.kind === "converge" || task.kind === "boot");
   const covered = view.reload.phase === "idle" || module.phase !== "ready";
   const place = own >= 0 ? own : covered ? reload : -1;
@@ -34,9 +34,19 @@ function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task
   return own === 0 && head.running ? undefined : head;
 }
 
-function describeWait({ name }: ModuleView, { task, failures }: TaskView<Task>): string {
-  const isOwn = task.kind !== "hook" && moduleOf(task) === name;
-  const what = isOwn ? "will be tried again" : `waits for ${inWords(task)}`;
+/** Whether a task is the module's run or removal. */
+function isOf({ name }: ModuleView, task: Task): boolean {
+  return task.kind !== "hook" && moduleOf(task) === name;
+}
+
+/** When the run or removal that failed is tried again, in ms since the epoch; undefined while it is under way. */
+export function nextTryAt(module: ModuleView, { queues }: Moment): number | undefined {
+  if (module.retry === undefined) return undefined;
+  return queues.flatMap(({ tasks }) => tasks).find(({ task }) => isOf(module, task))?.nextAt;
+}
+
+function describeWait(module: ModuleView, { task, failures }: TaskView<Task>): string {
+  const what = isOf(module, task) ? "will be tried again" : `waits for ${inWords(task)}`;
   return failures === 0 ? what : `${what} (failed ${times(failures)})`;
 }
 

@@ -10,6 +10,13 @@ export {
   type ModuleFacts,
   type ScriptAnswer,
 } from "./discovery.ts";
-export { describeHelmWait, enabledText, explainHold, explainModule, type Moment } from "./explain-wait.ts";
+export {
+  describeHelmWait,
+  enabledText,
+  explainHold,
+  explainModule,
+  nextTryAt,
+  type Moment,
+} from "./explain-wait.ts";
 export { configOvertaken, reloadOwed, restartOwed, runOwed } from "./owed.ts";
 export { RELOAD_KEY, plan, reloadTask, type Plan } from "./plan.ts";

@@ -26,6 +26,9 @@ export interface Plan {
   readonly hurry: readonly string[];
 }
 
+/** Start-up: its first tasks. */
+const BOOT: Offer = { task: { kind: "boot", key: "boot" }, place: "back" };
+
 const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
 
 /**
@@ -33,6 +36,8 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * taken again.
  */
 export function plan(view: View): Plan {
+  // A start waits for a ConfigMap that is missing.
+  if (view.boot === "waiting" && view.config.condition === "ok") return { ...NOTHING, offers: [BOOT] };
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
   const { restart, reload, runs } = owed(view);
   if (restart !== undefined) return { ...NOTHING, restart };

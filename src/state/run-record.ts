@@ -20,8 +20,6 @@ interface RetryView {
   readonly reason: RetryReason;
   readonly message: string;
   readonly failures: number;
-  /** Milliseconds since the epoch; undefined while the task is tried again. */
-  readonly nextAt: number | undefined;
 }
 
 /** The last run of a module, for people. Times in ms since the epoch. */
@@ -110,7 +108,6 @@ export function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): 
     ...run,
     activity,
     attempted: basis,
-    retry: run.retry && { ...run.retry, nextAt: undefined },
     lastRun: { ...begin, ...blank },
   };
 }
@@ -144,7 +141,7 @@ export function succeeded(run: RunRecord, now: number): RunRecord {
 }
 
 /** A failure: what is tried again and why, and the same in one line. */
-export interface RunFailure extends Omit<RetryView, "nextAt"> {
+export interface RunFailure extends RetryView {
   readonly line: string;
 }
 
@@ -153,7 +150,7 @@ export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: numb
   return {
     ...run,
     activity: run.activity === "deleting" ? "deleting" : "none",
-    retry: { ...retry, nextAt: undefined },
+    retry,
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };

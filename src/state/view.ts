@@ -5,7 +5,10 @@ import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { RunRecord } from "./run-record.ts";
 
-/** How far start-up is; `converging` until the first reload has ended, then `running`. */
+/**
+ * How far start-up is: `waiting` while a missing ConfigMap keeps it, `converging` until the first reload has ended,
+ * then `running`.
+ */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 
 /** Phase of *reload all modules*. */

@@ -116,7 +116,7 @@ export class Operator {
     }
     await config.watch();
     rooms.follow();
-    if (state.view.boot !== "waiting") rooms.boot();
+    state.record({ boot: "waiting" });
   }
 
   /** When the lease is lost, children are ended before another operator may start any. */

@@ -18,7 +18,7 @@ import {
   makeRecorder,
 } from "../metrics/index.ts";
 import type { RecorderParts } from "../metrics/index.ts";
-import { MAIN_QUEUE, moduleOf } from "../model/index.ts";
+import { moduleOf } from "../model/index.ts";
 import type { Hook, HookTrigger, Task } from "../model/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
@@ -99,12 +99,6 @@ export class Rooms {
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
     this.adapters.setHealing(this.#followed.healing);
-  }
-
-  /** The first tasks. */
-  boot(): void {
-    this.state.record({ boot: "onStartup" });
-    this.queues.offer(MAIN_QUEUE, { kind: "boot", key: "boot" });
   }
 
   #makeQueues(): Queues<Task> {
@@ -219,27 +213,17 @@ export class Rooms {
     this.state.recordTroubles(module, troubles);
   }
 
-  /** After a run: watches the objects that its release has now, and tells people when the next try is. */
+  /** After a run: watches the objects that its release has now. */
   #ended(batch: readonly Task[], failed: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
-    if (module !== undefined) {
-      this.#followed?.look(module);
-      const waiting = this.queues.views().flatMap((queue) => queue.tasks);
-      const nextAt = waiting.find((each) => each.task === task)?.nextAt;
-      if (nextAt !== undefined)
-        this.state.updateRun(module, (run) => ({ ...run, retry: run.retry && { ...run.retry, nextAt } }));
-    }
-    // Views of what waits behind a failure change, though nothing was recorded.
+    if (module !== undefined) this.#followed?.look(module);
+    // When the next try is, and what waits behind a failure, change though nothing was recorded.
     if (failed) this.adapters.update(this.state.view);
     this.engine.look();
   }
 
   #changed(): void {
-    const { view } = this.state;
-    // The ConfigMap is back: only now the first start goes on.
-    if (view.boot === "waiting" && view.config.condition === "ok") this.boot();
-    if (view.boot === "running") this.#followed?.begin();
     this.engine.look();
     this.adapters.update(this.state.view);
   }

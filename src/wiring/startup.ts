@@ -38,9 +38,7 @@ export async function loadConfig(state: State, config: FollowedConfig, ports: Po
   await config.moveOverlay();
   const found = await config.refresh();
   if (!found && ports.releases.anyOurs()) {
-    // In this order: a start that waits goes on as soon as the ConfigMap is not missing.
     config.missingAtStart();
-    state.record({ boot: "waiting" });
     return;
   }
   if (!found) await config.createEmpty();

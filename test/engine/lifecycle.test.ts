@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { HookTrigger } from "../../src/model/index.ts";
-import { EngineLab } from "../support/engine-lab.ts";
+import { EngineLab, type HookAct } from "../support/engine-lab.ts";
 
 describe("start-up and reload", () => {
   it("1–8: runs everything in the documented order", async () => {
@@ -47,6 +47,24 @@ describe("start-up and reload", () => {
     expect(lab.state.view.boot).toBe("running");
     expect(lab.unlocked).toEqual(["a/k0", "one/h/k0"]);
     expect(lab.quiet).toBe(true);
+  });
+
+  it("1: each phase of the start is told while it goes on", async () => {
+    const phases: string[] = [];
+    const act = ([trigger]: readonly HookTrigger[]): HookAct => {
+      phases.push(`${trigger?.type}: ${lab.state.view.boot}`);
+      return {};
+    };
+    const lifecycle = { onStartup: 1, beforeAll: 1 };
+    const lab: EngineLab = new EngineLab({
+      globalHooks: [{ name: "a", lifecycle, kubernetes: [{ name: "pods" }], act }],
+    });
+    await lab.start();
+    expect(phases).toEqual([
+      "lifecycle: onStartup",
+      "synchronization: synchronization",
+      "lifecycle: converging",
+    ]);
   });
 
   it("4: the enabled script sees the modules enabled before it and may only disable", async () => {

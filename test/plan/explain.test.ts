@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Hook, Task } from "../../src/model/index.ts";
-import { explainHold, explainModule } from "../../src/plan/index.ts";
+import { explainHold, explainModule, nextTryAt } from "../../src/plan/index.ts";
 import type { TaskView } from "../../src/queue/index.ts";
 import type { ModuleView, View } from "../../src/state/index.ts";
 import { moduleView, underWay, viewOf } from "../status/views.ts";
@@ -41,13 +41,18 @@ const queueOf = (name: string, tasks: readonly TaskView<Task>[]) => ({ name, len
 function explain({ main, side = [], web = {}, view = {} }: Case): {
   hold: string | undefined;
   why: string[];
+  next: number | undefined;
 } {
   const module = moduleView("web", web);
   const evidence = {
     view: viewOf([module], view),
     queues: [queueOf("side", side), ...(main === undefined ? [] : [queueOf("main", main)])],
   };
-  return { hold: explainHold(module, evidence), why: explainModule(module, evidence) };
+  return {
+    hold: explainHold(module, evidence),
+    why: explainModule(module, evidence),
+    next: nextTryAt(module, evidence),
+  };
 }
 
 const reloading: Partial<View> = { reload: { ...viewOf([]).reload, phase: "modules" } };
@@ -119,12 +124,24 @@ describe("why a module does not run now", () => {
   });
 });
 
+describe("when a failure is tried again", () => {
+  const retry = { reason: "HelmFailed", message: "no", failures: 2 } as const;
+  it.each<readonly [string, Case, number | undefined]>([
+    ["its run waits", { main: [entry(RELOAD), entry(run("web"), failed(2, "no"))], web: { retry } }, NEXT],
+    ["its run is under way", { main: [entry(run("web"), { failures: 2 })], web: { retry } }, undefined],
+    ["another one's waits", { main: [entry(run("db"), failed(2, "no"))], web: { retry } }, undefined],
+    ["its hook waits", { main: [entry(discover("web"), failed(2, "no"))], web: { retry } }, undefined],
+    ["nothing failed", { main: [entry(run("web"), failed(2, "no"))] }, undefined],
+  ])("%s", (_, world, expected) => {
+    expect(explain(world).next).toBe(expected);
+  });
+});
+
 describe("module why: everything that can be said", () => {
   const retry = {
     reason: "HookFailed",
     message: "hook discover: exit code 1",
     failures: 3,
-    nextAt: NEXT,
   } as const;
   it.each<readonly [Case, readonly string[]]>([
     [{}, ["Switched on by the ConfigMap", "nothing is owed: the last run took everything into account"]],

@@ -33,12 +33,13 @@ const reloading = (covered: Partial<typeof START> = {}): Partial<View> => ({
 });
 const edited = { sectionDigest: "s2" };
 const began = (section: string) => ({ attempted: basis({ section }) });
-const FAILED = { reason: "HelmFailed", message: "no", failures: 1, nextAt: undefined } as const;
+const FAILED = { reason: "HelmFailed", message: "no", failures: 1 } as const;
 const hookCause = { kind: "hook", by: "kubernetes" } as const;
 
 describe("the plan: a view of the world in, tasks and reasons out", () => {
   it.each<readonly [string, Moment, readonly string[]]>([
     ["00:00 start-up: modules are read", { operator: { boot: "loading" }, web: { phase: "new" } }, []],
+    ["00:01 all is read", { operator: { boot: "waiting" }, web: { phase: "new" } }, ["back start-up"]],
     ["00:01 global hooks run", { operator: { boot: "onStartup" }, web: { phase: "new" } }, []],
     [
       "00:02 the first reload is owed; first runs are its business",
@@ -144,7 +145,15 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     expect(told(during)).toEqual([]);
   });
 
-  it.each<BootPhase>(["loading", "waiting", "onStartup", "synchronization"])(
+  it.each<"missing" | "invalid">(["missing", "invalid"])(
+    "begins nothing while the ConfigMap is %s",
+    (condition) => {
+      const config = { ...viewOf([]).config, condition };
+      expect(told(viewAt({ operator: { boot: "waiting", config }, web: edited }))).toEqual([]);
+    },
+  );
+
+  it.each<BootPhase>(["loading", "onStartup", "synchronization"])(
     "plans nothing while start-up is at %s",
     (boot) => {
       expect(

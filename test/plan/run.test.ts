@@ -61,11 +61,7 @@ describe("whether a module run is owed, and why", () => {
     ["suspended, release moved", { ...MOVED, suspended: true }, undefined],
     ["suspended, section moved", { ...SECTION, suspended: true }, "front: ConfigMap section changed"],
     // The queue's retry, not the plan, repeats a failed run.
-    [
-      "failed and backing off",
-      { retry: { reason: "HelmFailed", message: "no", failures: 1, nextAt: 1 } },
-      undefined,
-    ],
+    ["failed and backing off", { retry: { reason: "HelmFailed", message: "no", failures: 1 } }, undefined],
   ])("%s", (_what, change, expected) => {
     const module = moduleView("m", change);
     const cause = runOwed(module, viewOf([module]));

@@ -66,7 +66,7 @@ describe("what needs a person", () => {
 });
 
 describe("what a decision of discovery does to the record", () => {
-  const script = { reason: "ScriptFailed", message: "no", failures: 2, nextAt: 1 } as const;
+  const script = { reason: "ScriptFailed", message: "no", failures: 2 } as const;
   const helm = { ...script, reason: "HelmFailed" } as const;
   const on: Enablement = { enabled: true, by: "configmap" };
   const off: Enablement = { enabled: false, by: "script", reason: "no GPU" };

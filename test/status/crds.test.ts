@@ -76,7 +76,7 @@ function project() {
     lastRun: finished({ hook: "hooks/a.sh", message: "m", result: "Failed" }),
     release: release("m"),
     absent: ["n/Service/s"],
-    retry: { reason: "HelmFailed", message: "m", failures: 1, nextAt: T0 },
+    retry: { reason: "HelmFailed", message: "m", failures: 1 },
     handled: basis({ token: "t" }),
     requestedToken: "t",
     suspended: true,
@@ -87,6 +87,7 @@ function project() {
     boot: "running",
     before: new Map(),
     lastRunBefore: undefined,
+    nextTryAt: T0,
     shown,
   });
 }

@@ -18,7 +18,7 @@ interface Row {
 const good = moduleView("a");
 const off = moduleView("b", { enabled: false, release: undefined });
 const failing = moduleView("c", {
-  retry: { reason: "HookFailed", message: "boom", failures: 1, nextAt: T0 },
+  retry: { reason: "HookFailed", message: "boom", failures: 1 },
 });
 const broken = moduleView("d", { problem: { file: "d/values.yaml", message: "bad" } });
 const config = (condition: "invalid" | "missing") => (view: View) => ({

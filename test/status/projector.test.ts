@@ -6,6 +6,7 @@ import { State } from "../../src/state/index.ts";
 import { Projector } from "../../src/status/project/projector.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock } from "../support/clock.ts";
+import { T0, moduleView, queueOf, viewOf } from "./views.ts";
 
 const WEB = {
   name: "web",
@@ -14,6 +15,23 @@ const WEB = {
   own: { file: "web/values.yaml", section: { a: 1 }, enabled: true },
   schemas: {},
 };
+
+test("the next try of a failed run is shown as soon as its queue knows it, and not while it is tried", () => {
+  const web = moduleView("web", { retry: { reason: "HelmFailed", message: "no", failures: 1 } });
+  const view = viewOf([web]);
+  const projector = new Projector("none");
+  const shown = (nextAt: number | undefined): string | undefined => {
+    const [queue] = queueOf("web");
+    const tasks = queue?.tasks.map((task) => ({ ...task, nextAt })) ?? [];
+    const queues = [{ name: "main", length: 1, tasks }];
+    return projector.project({ view, queues }, T0).modules.get("web")?.status.nextRetryAt;
+  };
+  expect([shown(undefined), shown(T0 + 7000), shown(undefined)]).toEqual([
+    undefined,
+    "2026-01-01T00:00:07Z",
+    undefined,
+  ]);
+});
 
 test("a module's status shows the global values of now, and its digest is that of the whole", () => {
   const state = new State({ clock: new ManualClock(0) });

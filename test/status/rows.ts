@@ -20,7 +20,7 @@ const never = {
   release: undefined,
   handled: {},
 } as const;
-const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2, nextAt: T0 + 7000 } as const;
+const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2 } as const;
 const problem = { file: "ConfigMap addon-operator", key: "m", message: "replicas must be a number" };
 const waits = { state: "Pending", ready: "Unknown", other: "Reconciling", kstatus: "InProgress" } as const;
 const works = { state: "Running", ready: "Unknown", other: "Reconciling", kstatus: "InProgress" } as const;
@@ -76,7 +76,7 @@ export const rows: readonly Row[] = [
   ),
   {
     name: "a retry for less than a second",
-    view: { retry: { ...retry, nextAt: undefined }, activity: "running", lastRun: underWay(T0 - 10) },
+    view: { retry, activity: "running", lastRun: underWay(T0 - 10) },
     ...fails,
     reason: "HelmFailed",
   },

@@ -23,7 +23,7 @@ it("none of 200 secret-like values reaches a status", () => {
   const [a = "", b = "", c = ""] = messages;
   const view = moduleView("m", {
     lastRun: finished({ result: "Failed", message: a, trigger: { kind: "absent", object: b } }),
-    retry: { reason: "HookFailed", message: b, failures: 1, nextAt: T0 },
+    retry: { reason: "HookFailed", message: b, failures: 1 },
     enabledReason: c,
     values: (): Json => values,
   });

@@ -5,7 +5,7 @@ import { type Condition, projectModule, stamp } from "../../src/status/index.ts"
 import { rows } from "./rows.ts";
 import { T0, finished, moduleView, underWay } from "./views.ts";
 
-const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2, nextAt: T0 + 7000 } as const;
+const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2 } as const;
 const problem = { file: "ConfigMap addon-operator", key: "m", message: "replicas must be a number" };
 
 describe("the table of states", () => {

@@ -8,7 +8,7 @@ import { T0, basis, finished, moduleView, release, underWay } from "./views.ts";
 type Change = Partial<ModuleView> & { readonly hold?: string };
 type Case = readonly [change: Change, state: string, message: string];
 
-const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2, nextAt: T0 + 7000 } as const;
+const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2 } as const;
 const WAITS = { hook: "Job/migrate (pre-upgrade)", hookSince: T0 - 30_000 };
 const WAITS_TEXT = "helm waits for its hook Job/migrate (pre-upgrade) since 2025-12-31T23:59:30Z";
 const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };

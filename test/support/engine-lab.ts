@@ -199,8 +199,7 @@ export class EngineLab {
     this.#takeConfig();
     const loaded = await loadHooks(this.#ports, tree.globalHookFiles, undefined);
     this.state.recordGlobalHooks(loaded.hooks);
-    this.state.record({ boot: "onStartup" });
-    this.queues.offer("main", { kind: "boot", key: "boot" });
+    this.state.record({ boot: "waiting" });
     await this.run();
   }
 

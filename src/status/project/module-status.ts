@@ -23,6 +23,8 @@ export interface ShowContext extends JudgeContext {
   /** `lastRun` as shown before; it stays while the present run is too young to be announced. */
   readonly lastRunBefore: LastRunStatus | undefined;
   readonly shown: ShownValues;
+  /** When a failure is tried again, in ms since the epoch. */
+  readonly nextTryAt?: number | undefined;
 }
 
 const MOST_ABSENT = 20;
@@ -42,7 +44,7 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       release: optional(view.release, projectRelease),
       absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
       failures: view.retry?.failures ?? 0,
-      nextRetryAt: optional(view.retry?.nextAt, timestamp),
+      nextRetryAt: optional(facts.nextTryAt, timestamp),
       lastHandledReconcileAt: view.handled.token,
       conditions: timed(aspects(view, verdict), facts.before, facts.now),
     }),

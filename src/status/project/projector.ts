@@ -1,7 +1,7 @@
 /** Computes from a view what the resources should say. */
 
 import { KnownSecrets } from "../../lib/index.ts";
-import { explainHold } from "../../plan/index.ts";
+import { explainHold, nextTryAt } from "../../plan/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
@@ -19,16 +19,14 @@ export interface Projection {
   readonly lookAgainAt: number | undefined;
 }
 
-/** The input of a projection; while all of it is the same, so is the projection. */
-interface CachedProjection {
+/** What a projection is made from; while all of it is the same, so is the projection. */
+interface Look {
   readonly view: ModuleView;
   readonly boot: View["boot"];
   readonly hold: string | undefined;
   readonly hidden: boolean;
-  readonly projection: ModuleProjection;
+  readonly nextTryAt: number | undefined;
 }
-
-type Look = Pick<CachedProjection, "boot" | "hidden" | "hold"> & { readonly now: number };
 
 const NO_TRANSITIONS: Transitions = new Map();
 
@@ -36,7 +34,7 @@ const NO_TRANSITIONS: Transitions = new Map();
 export class Projector {
   readonly #mode: StatusValues;
   readonly #secrets: KnownSecrets;
-  readonly #cached = new Map<string, CachedProjection>();
+  readonly #cached = new Map<string, { readonly look: Look; readonly projection: ModuleProjection }>();
   readonly #shown = new Map<string, { readonly digest: string; readonly values: ShownValues }>();
   readonly #transitions = new Map<string, Transitions>();
   #operatorTransitions = NO_TRANSITIONS;
@@ -67,10 +65,8 @@ export class Projector {
     let lookAgainAt: number | undefined;
     for (const [name, module] of view.modules) {
       const hidden = isHidden(module, now);
-      modules.set(
-        name,
-        this.#module(module, { now, boot: view.boot, hidden, hold: explainHold(module, at) }),
-      );
+      const told = { hold: explainHold(module, at), nextTryAt: nextTryAt(module, at) };
+      modules.set(name, this.#module({ view: module, boot: view.boot, hidden, ...told }, now));
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
@@ -81,36 +77,35 @@ export class Projector {
     return { operator, modules, lookAgainAt };
   }
 
-  #module(view: ModuleView, look: Look): ModuleProjection {
-    const { boot, hidden, hold, now } = look;
-    const { wholeDigest, name } = view;
+  #module(look: Look, now: number): ModuleProjection {
+    const { view } = look;
+    const { name } = view;
     const old = this.#cached.get(name);
-    if (old !== undefined && sameLook(old, { view, boot, hold, hidden })) return old.projection;
+    if (old !== undefined && isSame(old.look, look)) return old.projection;
     const raw = projectModule(view, {
+      ...look,
       now,
-      boot,
-      hold,
       before: this.#transitions.get(name) ?? NO_TRANSITIONS,
       lastRunBefore: old?.projection.status.lastRun,
-      shown: this.#values(view, wholeDigest),
+      shown: this.#values(view),
     });
     const { values, ...told } = raw.status;
     const status = { ...this.#secrets.redactDeep(told), ...(values === undefined ? {} : { values }) };
     const projection = { ...raw, status };
     this.#transitions.set(name, transitionsOf(status.conditions));
-    this.#cached.set(name, { view, boot, hold, hidden, projection });
+    this.#cached.set(name, { look, projection });
     return projection;
   }
 
-  #values(view: ModuleView, digest: string): ShownValues {
+  #values(view: ModuleView): ShownValues {
     if (this.#mode === "none") return {};
     const old = this.#shown.get(view.name);
-    if (old?.digest === digest) return old.values;
+    if (old?.digest === view.wholeDigest) return old.values;
     const values = showValues(view.values(), this.#mode, {
       secretPaths: view.secretPaths,
       secrets: this.#secrets,
     });
-    this.#shown.set(view.name, { digest, values });
+    this.#shown.set(view.name, { digest: view.wholeDigest, values });
     return values;
   }
 
@@ -121,10 +116,8 @@ export class Projector {
   }
 }
 
-function sameLook(old: CachedProjection, look: Omit<CachedProjection, "projection">): boolean {
-  return (
-    old.view === look.view && old.hold === look.hold && old.boot === look.boot && old.hidden === look.hidden
-  );
+function isSame(a: Look, b: Look): boolean {
+  return (Object.keys(a) as (keyof Look)[]).every((key) => a[key] === b[key]);
 }
 
 function earlier(a: number | undefined, b: number): number | undefined {

@@ -75,7 +75,7 @@ export function scriptOf(
 function scriptFailed({ state }: Ports, { name }: Module, message: string): ScriptFailure {
   state.updateRun(name, (run) => {
     const failures = (run.retry?.failures ?? 0) + 1;
-    return { ...run, retry: { reason: "ScriptFailed", message, failures, nextAt: undefined } };
+    return { ...run, retry: { reason: "ScriptFailed", message, failures } };
   });
   return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
 }

@@ -18,10 +18,11 @@ import { activate } from "../hook/sources.ts";
  */
 export async function boot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
-  if (state.view.boot === "onStartup") {
-    state.record({ boot: "synchronization" });
+  if (state.view.boot === "waiting") {
+    state.record({ boot: "onStartup" });
     return { kind: "expand", tasks: globalHooks(ports, "onStartup", "boot") };
   }
+  state.record({ boot: "synchronization" });
   try {
     await activate(ports, state.globalHooks, context);
   } catch (error) {

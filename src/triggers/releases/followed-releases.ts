@@ -55,6 +55,9 @@ export class FollowedReleases {
       this.healing.close();
     });
     options.releases.store.onChange((module) => this.look(module));
+    options.state.onChange(() => {
+      if (options.state.view.boot === "running") this.#begin();
+    });
   }
 
   /** Looks at a module's release, and watches its objects as they are now. */
@@ -68,7 +71,7 @@ export class FollowedReleases {
   }
 
   /** Watches what had to wait for the end of the first reload. */
-  begin(): void {
+  #begin(): void {
     if (this.#waiting.size === 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -80,7 +83,7 @@ export class FollowedReleases {
   /** Reading all records at once would delay the first reload, and nothing could be healed before its end. */
   #watchLater(module: string): void {
     this.#waiting.add(module);
-    this.#timer ??= this.#options.clock.setTimer(LATEST_MS, () => this.begin());
+    this.#timer ??= this.#options.clock.setTimer(LATEST_MS, () => this.#begin());
   }
 
   async #watchObjects(module: string): Promise<void> {
