@@ -1,7 +1,18 @@
 /** Decides what a run has to do about a release (docs/MODULES.md, "The chart"). */
 
+import type { Module } from "../model/index.ts";
+import type { ModuleSettings } from "../values/index.ts";
 import { LABELS } from "./release/labels.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
+
+/** Why a run of the module leaves helm alone; undefined when it goes by `decide`. */
+export function withoutHelm(
+  { chart }: Pick<Module, "chart">,
+  { suspended }: Pick<ModuleSettings, "suspended">,
+): "suspended" | "noChart" | undefined {
+  if (suspended) return "suspended";
+  return chart === "none" ? "noChart" : undefined;
+}
 
 /** What a run has to do about a release. */
 export type ReleaseDecision =
@@ -24,8 +35,7 @@ export interface DecisionInput {
 }
 
 /**
- * The decision for one state of the release; the first rule that applies. Not asked for a module without a chart or
- * one that is suspended. An upgrade also follows a comparison that finds a difference; objects that are absent with
+ * The decision for one state of the release; the first rule that applies. An upgrade also follows a comparison that finds a difference; objects that are absent with
  * equal inputs are put back without helm (`restore.ts`).
  */
 export function decide(input: DecisionInput): ReleaseDecision {

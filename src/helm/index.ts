@@ -7,7 +7,7 @@ export {
   type Origin,
   type PurgeInput,
 } from "./ownership/adopt.ts";
-export { decide, type DecisionInput } from "./decide.ts";
+export { decide, withoutHelm, type DecisionInput } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
 export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./binary/hook-watch.ts";

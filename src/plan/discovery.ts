@@ -1,14 +1,12 @@
 /**
- * Discovery: which modules are on, and which releases go (docs/LIFECYCLE.md, "Start-up and reload"). The operator
- * and the sub-command `plan` decide it here.
+ * Discovery: which modules are on (docs/LIFECYCLE.md, "Start-up and reload"). The operator and the sub-command `plan`
+ * decide it here.
  */
 
-import { camelCase } from "../model/index.ts";
 import type { Module, Problem } from "../model/index.ts";
-import { brokenFiles, invalidValues, newModuleRecord, problemOf } from "../state/index.ts";
+import { brokenFiles, invalidValues, newModuleRecord } from "../state/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
-import { guardKeys, keepsRelease } from "../values/index.ts";
-import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
+import type { ModuleSettings } from "../values/index.ts";
 
 /** What is known of a module at the moment at which it is looked at. */
 export interface ModuleFacts {
@@ -124,26 +122,4 @@ function switchedOff({ module, settings, owner }: ModuleFacts, decision: Enablem
   const message = "the module is protected but switched off";
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
   return { ...decision, problem: { file: module.dir, message, remedy } };
-}
-
-/**
- * Of all modules, once it is decided about them, those that are `off` and have something to be deleted, in reverse
- * order, and those under which somebody else's release stays. What a script says counts only while the files of all
- * modules can be read.
- */
-export function leaving(all: readonly ModuleFacts[]): { off: ModuleFacts[]; foreign: ModuleFacts[] } {
-  const unreadable = all.some(({ record }) => brokenFiles(record));
-  const free = all.filter(({ record, settings }) => {
-    if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
-    return !unreadable || record.enabledBy !== "script";
-  });
-  return {
-    off: free.filter(({ owner, record }) => owner === "ours" || record.ranHere).toReversed(),
-    foreign: free.filter(({ owner }) => owner === "foreign"),
-  };
-}
-
-/** The key of the ConfigMap that protects or suspends the release of a module that is gone. */
-export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
-  return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
 }

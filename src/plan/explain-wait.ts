@@ -3,6 +3,7 @@
 import { MAIN_QUEUE, describeTask, moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
+import { configIsMissing } from "../state/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
@@ -79,7 +80,7 @@ function waitsForStart(module: ModuleView, view: View): string | undefined {
 
 function waitsForConfig(view: View): string | undefined {
   if (view.config.condition === "ok") return undefined;
-  return view.config.condition === "missing"
+  return configIsMissing(view)
     ? "nothing is deleted or purged while the ConfigMap is missing"
     : "a new ConfigMap content is invalid; the last good one is in force";
 }

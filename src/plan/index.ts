@@ -2,9 +2,7 @@ export { CONFIRM_DELETE, brakeOf, explainBrake, type Removal } from "./brake.ts"
 export {
   decide,
   decideAll,
-  guardOf,
   isWanted,
-  leaving,
   moduleFacts,
   type DiscoveryInput,
   type ModuleFacts,
@@ -18,5 +16,14 @@ export {
   nextTryAt,
   type Moment,
 } from "./explain-wait.ts";
-export { configOvertaken, reloadOwed, restartOwed, runOwed } from "./owed.ts";
+export { configOvertaken, mayRun, reloadOwed, restartOwed, runOwed } from "./owed.ts";
 export { RELOAD_KEY, plan, reloadTask, type Plan } from "./plan.ts";
+export {
+  SECOND_LOOK_MS,
+  guardOf,
+  leaving,
+  nothingGoes,
+  purgeHold,
+  removalsOf,
+  type Removals,
+} from "./removals.ts";

@@ -116,11 +116,21 @@ function missed({ secondLook }: View): Cause | undefined {
   return secondLook ? { kind: "second-look" } : undefined;
 }
 
+/**
+ * Whether a module may run: it is on, needs no person, and its files are there. While some are missing, a second read
+ * decides whether it runs without them or is gone.
+ */
+export function mayRun({
+  enabled,
+  problem,
+  module,
+}: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
+  return enabled && problem === undefined && module.gone === undefined;
+}
+
 /** Why a module run is owed now; undefined when none is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
-  if (!module.enabled || module.problem !== undefined) return undefined;
-  // Files of the module are missing: a second read decides whether it runs without them or is gone.
-  if (module.module.gone !== undefined) return undefined;
+  if (!mayRun(module)) return undefined;
   if (module.phase === "ready") return editOwed(module) ?? repairOwed(module);
   // During a reload, the reload sees to it.
   return view.reload.phase === "idle" ? { kind: "first-run" } : undefined;

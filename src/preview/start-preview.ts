@@ -1,5 +1,6 @@
 /** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
 
+import { withoutHelm } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
@@ -155,9 +156,11 @@ async function fateOf(look: Look, facts: ModuleFacts, off: readonly ModuleFacts[
   const problem = problemOf(record);
   if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
   if (!record.enabled) return offFate(facts, off.includes(facts));
-  if (settings.suspended) return [name, "suspended", "helm is left alone"];
-  if (module.chart === "none") return [name, "hooksOnly", "it has no chart"];
-  return releaseFate(look, module);
+  const without = withoutHelm(module, settings);
+  if (without === undefined) return releaseFate(look, module);
+  return without === "suspended"
+    ? [name, "suspended", "helm is left alone"]
+    : [name, "hooksOnly", "it has no chart"];
 }
 
 function offFate({ module, record, settings, owner }: ModuleFacts, isRemoved: boolean): Verdict {

@@ -14,15 +14,8 @@ import type { RunBasis, RunRecord } from "./run-record.ts";
 import { basisIn } from "./values/digests.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
-import { BLANK, NO_TREE } from "./view.ts";
-import type {
-  ConfigCondition,
-  ConfigObservation,
-  OperatorState,
-  ReleaseView,
-  ReloadView,
-  View,
-} from "./view.ts";
+import { BLANK, NO_TREE, configIsMissing } from "./view.ts";
+import type { ConfigObservation, OperatorState, ReleaseView, ReloadView, View } from "./view.ts";
 
 /**
  * The one record of what is known. Methods record facts and never decide; the rest of the program reads `view`.
@@ -148,7 +141,7 @@ export class State {
   }
 
   recordConfig(seen: ConfigObservation, cause: Cause): void {
-    this.#lookAtHeld(seen.condition);
+    this.#lookAtHeld(seen);
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
     const { global, sections } = this.#values.digests.ofConfig(this.#tree.modules);
     const { condition, problems, resourceVersion } = seen;
@@ -173,10 +166,9 @@ export class State {
   }
 
   /** What was held back while there was no ConfigMap is looked at again when it returns. */
-  #lookAtHeld(now: ConfigCondition): void {
-    const { config, holds } = this.#operator;
-    const returned = config.condition === "missing" && now !== "missing";
-    if (returned && holds.length > 0) this.record({ secondLook: true });
+  #lookAtHeld(config: ConfigObservation): void {
+    const returned = configIsMissing(this.#operator) && !configIsMissing({ config });
+    if (returned && this.#operator.holds.length > 0) this.record({ secondLook: true });
   }
 
   /** A hook left patches of a section. */

@@ -15,7 +15,7 @@ export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" 
 export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
 
 /** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
-export type ConfigCondition = "ok" | "invalid" | "missing";
+type ConfigCondition = "ok" | "invalid" | "missing";
 
 /** The state of the ConfigMap on the server. */
 export interface ConfigObservation {
@@ -25,6 +25,11 @@ export interface ConfigObservation {
   /** New content to take into force; undefined keeps the last good one. */
   readonly content?: ParsedConfig;
   readonly overlay?: ParsedConfig | undefined;
+}
+
+/** Whether there is no ConfigMap, though there should be one. */
+export function configIsMissing({ config }: { readonly config: Pick<ConfigView, "condition"> }): boolean {
+  return config.condition === "missing";
 }
 
 interface ConfigView {

@@ -3,6 +3,7 @@
 import { shownDigest } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake } from "../../plan/index.ts";
+import { configIsMissing } from "../../state/index.ts";
 import type { View } from "../../state/index.ts";
 import { type Transitions, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
@@ -67,7 +68,7 @@ function judgeAll(view: View, now: number): Verdicts {
 
 function judgeOperator(view: View, verdicts: Verdicts): OperatorVerdict {
   const { config } = view;
-  if (config.condition === "missing") return configMissing;
+  if (configIsMissing(view)) return configMissing;
   if (config.condition === "invalid") {
     const message = config.problems.map(describeProblem).join("; ") || "The ConfigMap is invalid";
     return { state: "Invalid", reason: "ConfigMapInvalid", message };

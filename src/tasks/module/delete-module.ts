@@ -1,6 +1,7 @@
 /** The task that removes a disabled module. */
 
 import type { DeleteModuleTask, Task } from "../../model/index.ts";
+import { nothingGoes } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { startOver } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
@@ -20,7 +21,8 @@ export async function deleteModule(
 ): Promise<Outcome<Task>> {
   const record = ports.state.module(task.module);
   if (record === undefined || record.enabled) return { kind: "done" };
-  if (configIsMissing(ports)) return hold(ports, task.module);
+  const missing = nothingGoes(ports.state.view);
+  if (missing !== undefined) return hold(ports, task.module, missing);
   const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
   try {
     await steps(run);
@@ -32,15 +34,10 @@ export async function deleteModule(
   }
 }
 
-/** Whether nothing may be deleted or purged now. */
-export function configIsMissing(ports: Ports): boolean {
-  return ports.state.view.config.condition === "missing";
-}
-
 /** When the ConfigMap returns, the reload that follows decides anew. */
-function hold({ state }: Ports, name: string): Outcome<Task> {
+function hold({ state }: Ports, name: string, why: string): Outcome<Task> {
   state.updateRun(name, (run) => ({ ...run, activity: "none" }));
-  state.addHold(`not deleted: ${name}: the ConfigMap is missing`);
+  state.addHold(`not deleted: ${name}: ${why}`);
   return { kind: "done" };
 }
 
@@ -52,7 +49,8 @@ async function steps(run: ModuleRun): Promise<void> {
   if (status !== undefined && status !== "uninstalled") {
     await run.hooks("beforeDeleteHelm");
     run.step("uninstall");
-    if (configIsMissing(ports)) throw new Error("the ConfigMap is missing");
+    const missing = nothingGoes(ports.state.view);
+    if (missing !== undefined) throw new Error(missing);
     await ports.releases.uninstall(name, run.signal, run.onWait);
   }
   await run.hooks("afterDeleteHelm");

@@ -1,12 +1,13 @@
 /** The run of one module (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import { ForeignReleaseError, RestoreError } from "../../helm/index.ts";
+import { ForeignReleaseError, RestoreError, withoutHelm } from "../../helm/index.ts";
 import type { ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, describeCause } from "../../model/index.ts";
 import type { Hook, RunModuleTask, Task } from "../../model/index.ts";
+import { mayRun } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
-import { MAX_ROUNDS, invalidValues, problemOf } from "../../state/index.ts";
+import { MAX_ROUNDS, invalidValues } from "../../state/index.ts";
 import type { RetryReason } from "../../state/index.ts";
 import { tellProblem } from "../reload/discover.ts";
 import { helmInput } from "../hook/files.ts";
@@ -31,8 +32,8 @@ export async function runModule(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const record = ports.state.module(task.module);
-  if (record?.enabled !== true || record.module.gone !== undefined || problemOf(record) !== undefined)
-    return { kind: "done" };
+  const view = ports.state.view.modules.get(task.module);
+  if (record === undefined || view === undefined || !mayRun(view)) return { kind: "done" };
   const problem = invalidValues(ports.state.values, record.module);
   if (problem !== undefined) {
     // An edit removed a required value, or a file was changed: treated as if discovery had found it.
@@ -91,7 +92,7 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { module, absent } = run.record;
   checkComplete(run);
   const { values } = ports.state;
-  if (module.chart === "none" || values.settings(module).suspended) return undefined;
+  if (withoutHelm(module, values.settings(module)) !== undefined) return undefined;
   const request = { ...helmInput(values, module), absent, signal, onWait: run.onWait };
   const outcome = await ports.releases.reconcile(request).catch((error: unknown) => {
     // What was restored is not restored again at the next try.

@@ -1,11 +1,11 @@
 /** Modules discovery: which modules are enabled, and what follows (docs/LIFECYCLE.md, "Start-up and reload"). */
 
+import { withoutHelm } from "../../helm/index.ts";
 import type { Cause, Module, Task } from "../../model/index.ts";
 import { moduleOf, runModuleKey } from "../../model/index.ts";
-import { decideAll } from "../../plan/index.ts";
+import { decideAll, mayRun } from "../../plan/index.ts";
 import type { DiscoveryInput, ScriptAnswer } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord, ValuesView } from "../../state/index.ts";
-import { problemOf } from "../../state/index.ts";
 import { lifecycleHooks } from "../hook/execute-hook.ts";
 import { helmInput, valuesFiles } from "../hook/files.ts";
 import type { ValuesFiles } from "../hook/files.ts";
@@ -26,9 +26,9 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   state.coverGlobals();
   const decisions = await decideAll(state.tree.modules, input(ports, signal));
   for (const [module, decision] of decisions) announce(ports, module, decision);
-  const removed = removals(ports, [...decisions.keys()]);
+  const removed = removals(ports);
   dropDisabled(ports);
-  const runs = state.enabledModules().filter((name) => isRunnable(ports, name));
+  const runs = [...state.view.modules.values()].filter(mayRun).map(({ name }) => name);
   announceRuns(ports, runs);
   return [
     ...crds(ports, runs),
@@ -114,11 +114,6 @@ function dropDisabled(ports: Ports): void {
   ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
 }
 
-function isRunnable(ports: Ports, name: string): boolean {
-  const record = ports.state.module(name);
-  return record !== undefined && problemOf(record) === undefined && record.module.gone === undefined;
-}
-
 function crds(ports: Ports, runs: readonly string[]): Task[] {
   const modules = runs.filter((name) => (ports.state.module(name)?.module.crdFiles.length ?? 0) > 0);
   return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
@@ -128,7 +123,7 @@ function crds(ports: Ports, runs: readonly string[]): Task[] {
 function announceRuns({ state, releases }: Ports, runs: readonly string[]): void {
   const records = runs.flatMap((name) => state.module(name) ?? []);
   const due = records.filter(
-    ({ module }) => module.chart !== "none" && !state.values.settings(module).suspended,
+    ({ module }) => withoutHelm(module, state.values.settings(module)) === undefined,
   );
   releases.announce(
     due.map((record) => ({

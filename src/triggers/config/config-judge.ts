@@ -3,7 +3,7 @@
 import type { Logger } from "../../lib/index.ts";
 import { describeOverlay, describeProblem } from "../../model/index.ts";
 import type { Overlay, Problem } from "../../model/index.ts";
-import { checkConfig, checkIdle } from "../../state/index.ts";
+import { checkConfig, checkIdle, configIsMissing } from "../../state/index.ts";
 import type { State } from "../../state/index.ts";
 import { changedKeys, describeUnknownKeys, parseConfigMap } from "../../values/index.ts";
 import type { ParsedConfig } from "../../values/index.ts";
@@ -65,7 +65,7 @@ export class ConfigJudge {
 
   #gone(consequence: string): void {
     const { state, name, onTrouble } = this.#options;
-    if (state.view.config.condition === "missing") return;
+    if (configIsMissing(state.view)) return;
     onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; ${consequence}`);
     state.recordConfig(
       { condition: "missing", problems: [], resourceVersion: undefined },

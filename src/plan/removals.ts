@@ -1,0 +1,159 @@
+/** Decides what a discovery removes, and why the rest stays (docs/LIFECYCLE.md, "Start-up and reload"). */
+
+import type { Limit } from "../lib/index.ts";
+import { camelCase } from "../model/index.ts";
+import type { Module } from "../model/index.ts";
+import { brokenFiles, configIsMissing, problemOf } from "../state/index.ts";
+import type { BrakeView, View } from "../state/index.ts";
+import { guardKeys, keepsRelease } from "../values/index.ts";
+import type { ParsedConfig } from "../values/index.ts";
+import { brakeOf, explainBrake } from "./brake.ts";
+import type { ModuleFacts } from "./discovery.ts";
+
+/** What removals are decided from. */
+export interface RemovalInput {
+  /** All modules, once it is decided about them. */
+  readonly modules: readonly ModuleFacts[];
+  /** Releases of this operator without a module directory. */
+  readonly orphans: readonly string[];
+  /** Modules that are installed or on. */
+  readonly present: Iterable<string>;
+  readonly limit: Limit;
+  /** The content of the ConfigMap that is in force. */
+  readonly config: ParsedConfig | undefined;
+  readonly view: View;
+  readonly now: number;
+}
+
+/** What goes, and what is to be recorded of the rest. */
+export interface Removals {
+  /** Modules, in reverse order. */
+  readonly deletes: readonly string[];
+  /** Releases without a module. */
+  readonly purges: readonly string[];
+  /** Modules under which somebody else's release stays. */
+  readonly foreign: readonly string[];
+  readonly brake: BrakeView | undefined;
+  /** Modules that the brake holds. */
+  readonly braked: readonly Module[];
+  /** Why something stays, in words. */
+  readonly holds: readonly string[];
+  /** Since when releases have had no module, in ms since the epoch. */
+  readonly orphans: ReadonlyMap<string, number>;
+  /** A second look, `SECOND_LOOK_MS` later, may purge what this one leaves. */
+  readonly looksAgain: boolean;
+}
+
+/** A directory must be missing in two looks, this long apart, before its release is purged. */
+export const SECOND_LOOK_MS = 3000;
+
+/** Deletes of modules that are off, then purges of releases without a module, except for those that something forbids. */
+export function removalsOf(input: RemovalInput): Removals {
+  const { view, config } = input;
+  const { off, foreign } = leaving(input.modules);
+  const orphans = input.orphans.filter((release) => guardOf(config, release) === undefined);
+  const brake = nothingGoes(view) === undefined ? brakeOn(input, off, orphans) : view.brake;
+  const isHeld = nothingGoes(view) === undefined && brake?.confirmed === false;
+  const deletes = deletesOf(isHeld ? off.filter(({ begun }) => begun) : off, view);
+  const purges = purgesOf(orphans, input);
+  return {
+    deletes: deletes.due,
+    purges: isHeld ? [] : purges.due,
+    foreign: namesOf(foreign),
+    brake,
+    braked: isHeld ? off.filter(({ begun }) => !begun).map(({ module }) => module) : [],
+    holds: [
+      ...input.orphans.flatMap((release) => guardHold(config, release)),
+      ...(isHeld ? [explainBrake(brake)] : []),
+      ...deletes.holds,
+      ...purges.holds,
+    ],
+    orphans: purges.since,
+    looksAgain: !isHeld && purges.isEarly,
+  };
+}
+
+function namesOf(modules: readonly ModuleFacts[]): string[] {
+  return modules.map(({ module }) => module.name);
+}
+
+function brakeOn(
+  input: RemovalInput,
+  off: readonly ModuleFacts[],
+  orphans: readonly string[],
+): BrakeView | undefined {
+  const counted = input.view.tree.purgeHolds.length > 0 ? [] : orphans;
+  return brakeOf({ ...input, off, orphans: counted }, input.view);
+}
+
+interface Due {
+  readonly due: readonly string[];
+  readonly holds: readonly string[];
+}
+
+function deletesOf(off: readonly ModuleFacts[], view: View): Due {
+  const due = namesOf(off);
+  const missing = nothingGoes(view);
+  if (missing === undefined || due.length === 0) return { due, holds: [] };
+  return { due: [], holds: [`not deleted: ${due.join(", ")}: ${missing}`] };
+}
+
+interface Purges extends Due {
+  readonly since: ReadonlyMap<string, number>;
+  /** Some were missed for the first time. */
+  readonly isEarly: boolean;
+}
+
+function purgesOf(orphans: readonly string[], { view, now }: RemovalInput): Purges {
+  const since = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? now]));
+  const missing = nothingGoes(view);
+  const reasons = [...(missing === undefined ? [] : [missing]), ...view.tree.purgeHolds];
+  if (orphans.length > 0 && reasons.length > 0) {
+    const hold = `not purged: ${orphans.join(", ")}: ${reasons.join("; ")}`;
+    return { due: [], holds: [hold], since, isEarly: false };
+  }
+  const due = orphans.filter((release) => now - (since.get(release) ?? now) >= SECOND_LOOK_MS);
+  return { due, holds: [], since, isEarly: due.length < orphans.length };
+}
+
+/** Why nothing at all is deleted or purged now; undefined when it may be. */
+export function nothingGoes(view: Pick<View, "config">): string | undefined {
+  return configIsMissing(view) ? "the ConfigMap is missing" : undefined;
+}
+
+/** Why a release without a module stays now; undefined when it may go. The ConfigMap may change while a purge waits. */
+export function purgeHold(
+  view: Pick<View, "config">,
+  config: ParsedConfig | undefined,
+  release: string,
+): string | undefined {
+  const missing = nothingGoes(view);
+  return missing === undefined ? guardHold(config, release)[0] : `not purged: ${release}: ${missing}`;
+}
+
+function guardHold(config: ParsedConfig | undefined, release: string): string[] {
+  const key = guardOf(config, release);
+  return key === undefined ? [] : [`not purged: ${release}: ${key} is set in the ConfigMap`];
+}
+
+/**
+ * Of all modules, once it is decided about them, those that are `off` and have something to be deleted, in reverse
+ * order, and those under which somebody else's release stays. What a script says counts only while the files of all
+ * modules can be read.
+ */
+export function leaving(all: readonly ModuleFacts[]): { off: ModuleFacts[]; foreign: ModuleFacts[] } {
+  const unreadable = all.some(({ record }) => brokenFiles(record));
+  const free = all.filter(({ record, settings }) => {
+    if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
+    return !unreadable || record.enabledBy !== "script";
+  });
+  return {
+    off: free.filter(({ owner, record }) => owner === "ours" || record.ranHere).toReversed(),
+    foreign: free.filter(({ owner }) => owner === "foreign"),
+  };
+}
+
+/** The key of the ConfigMap that protects or suspends the release of a module that is gone. */
+export function guardOf(config: ParsedConfig | undefined, release: string): string | undefined {
+  return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
+}
