@@ -20,7 +20,7 @@ const START_DEADLINE_MS = 60_000;
  */
 export async function startCluster(options = {}) {
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), "control-plane-"));
-  mkdirSync(dir, { recursive: true });
+  mkdirSync(join(dir, "pki"), { recursive: true, mode: 0o700 });
   const plane = {
     dir,
     bin: tools(process.env, options.tools),
@@ -28,17 +28,18 @@ export async function startCluster(options = {}) {
     options,
     running: {},
   };
-  writePki(join(dir, "pki"));
-  const kubeconfig = writeKubeconfig(plane);
   try {
+    // It needs none of the certificates: they are made while it starts.
     startEtcd(plane);
+    writePki(join(dir, "pki"));
+    const kubeconfig = writeKubeconfig(plane);
     await startApiServer(plane);
     if (options.controllerManager !== false) await startControllerManager(plane);
+    return handle(plane, kubeconfig);
   } catch (error) {
     await stopAll(plane);
     throw error;
   }
-  return handle(plane, kubeconfig);
 }
 
 function handle(plane, kubeconfig) {

@@ -15,18 +15,20 @@ const label = "addon-operator-demo";
 const crds = ["addonmodules", "addonoperators"];
 
 /**
- * Resolves to what the tour works on: `{ dir, server, bin, kubeconfig, kubectl, createNamespace, stop }`. The control
- * plane of its own has no controller manager, so that namespaces are not deleted there.
+ * Resolves to what the tour works on: `{ dir, server, bin, kubeconfig, kubectl, createNamespace, stop }`;
+ * `createNamespace(name, objects)` creates these in it as well. The control plane of its own has no controller manager, so that namespaces are not deleted there.
  */
 export async function openCluster({ kubeconfig, ...how }) {
   const cluster = kubeconfig
     ? await usersCluster(kubeconfig, how)
     : await startCluster({ controllerManager: false, tools: demoTools });
   let creating = Promise.resolve();
-  const createNamespace = (name) => {
+  const createNamespace = (name, inIt = []) => {
     const metadata = { name, labels: { [label]: "true" } };
-    const namespace = { apiVersion: "v1", kind: "Namespace", metadata };
-    creating = cluster.kubectl(["create", "-f", "-"], JSON.stringify(namespace));
+    const items = [{ apiVersion: "v1", kind: "Namespace", metadata }, ...inIt];
+    // Checked by the server alone: kubectl would fetch the schemas of all kinds first.
+    const create = ["create", "--validate=false", "-f", "-"];
+    creating = cluster.kubectl(create, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
     return creating;
   };
   // A signal may come while a namespace is being created: it is cleaned up once it is there.

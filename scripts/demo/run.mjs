@@ -31,8 +31,8 @@ async function demo() {
   const { cluster } = running;
   say(`${cluster.server}, everything below ${cluster.dir}`);
   step(`Create the namespace and the ConfigMap ${namespace}, start the operator on examples/`);
-  await cluster.createNamespace(namespace);
-  await cluster.kubectl(["create", "configmap", namespace, "-n", namespace]);
+  const configMap = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: namespace, namespace } };
+  await cluster.createNamespace(namespace, [configMap]);
   const log = join(cluster.dir, "operator.log");
   running.operator = await startOperator({
     kubeconfig: cluster.kubeconfig,

@@ -15,16 +15,16 @@ async function modulesAreInstalled(demo) {
   demo.step("The operator is ready: every module has run");
   const wait = ["wait", "--for=condition=Ready", "addonmodule", "--all", "--timeout=30s"];
   demo.say((await inNamespace(demo, wait)).trimEnd());
-  await table(demo);
-  demo.say((await demo.cluster.kubectl(["get", "priorityclasses"])).trimEnd());
+  const classes = demo.cluster.kubectl(["get", "priorityclasses"]);
+  const [modules, priorities] = await Promise.all([tableOf(demo), classes]);
+  demo.say(`${modules}\n${priorities.trimEnd()}`);
 }
 
 async function valuesAreKept(demo) {
   demo.step("Hooks made a cluster id and a certificate authority, and kept them in the ConfigMap");
-  const { data } = await json(demo, ["get", "configmap", demo.namespace]);
+  const [{ data }, certificate] = await Promise.all([configMapOf(demo, demo.namespace), bundleOf(demo)]);
   expect(/^clusterId: /m.test(data.global ?? ""), "the ConfigMap holds global.clusterId");
   expect(/BEGIN CERTIFICATE/.test(data.internalCa ?? ""), "the ConfigMap holds internalCa.ca");
-  const certificate = await bundleOf(demo);
   expect(certificate.includes("BEGIN CERTIFICATE"), "ConfigMap trust-bundle holds the certificate");
   demo.say(`global: ${data.global.trim()}`);
   demo.say(`ConfigMap trust-bundle: certificate with SHA-256 ${digest(certificate)}`);
@@ -37,10 +37,7 @@ async function configMapIsFollowed(demo) {
   await setKeys(demo, {
     priorityClasses: "classes:\n  batch-low:\n    value: -10\n    description: Work that can wait\n",
   });
-  await eventually(
-    () => demo.cluster.kubectl(["get", "priorityclass", "batch-low"]),
-    "PriorityClass batch-low",
-  );
+  await created(demo, "priorityclass/batch-low");
   demo.say(
     `PriorityClass batch-low was there ${elapsed(from)} after kubectl was started to edit the ConfigMap`,
   );
@@ -55,8 +52,10 @@ async function clusterIsFollowed(demo) {
   await kubectl(["label", "namespace", "shop", "guard-rails=true"]);
   const kinds =
     "limitrange/guard-rails,resourcequota/guard-rails,networkpolicy/guard-rails-default-deny".split(",");
-  await eventually(() => kubectl(["get", "-n", "shop", ...kinds]), "guard rails of namespace shop");
-  demo.say((await kubectl(["get", "-n", "shop", "-o", "name", ...kinds])).trimEnd());
+  // Helm makes it last of the three.
+  await created(demo, "limitrange/guard-rails", "shop");
+  const get = ["get", "-n", "shop", "-o", "name", ...kinds];
+  demo.say((await eventually(() => kubectl(get), "guard rails of namespace shop")).trimEnd());
 }
 
 async function modulesGoAndCome(demo, certificate) {
@@ -76,12 +75,17 @@ async function modulesGoAndCome(demo, certificate) {
   await table(demo);
 }
 
-/** Waits until the status of each of these AddonModules has these values, one after the other. */
-async function settled(demo, modules, values) {
-  for (const [path, value] of Object.entries(values)) {
+/** Waits until an object is there: one kubectl that waits takes less than many that look. */
+const created = ({ cluster }, object, namespace = "default") =>
+  cluster.kubectl(["wait", object, "--for=create", "--timeout=30s", "-n", namespace]);
+
+/** Waits until the status of each of these AddonModules has these values. */
+function settled(demo, modules, values) {
+  const waits = Object.entries(values).map(([path, value]) => {
     const wait = ["wait", "addonmodule", ...modules, `--for=jsonpath={.status.${path}}=${value}`];
-    await inNamespace(demo, [...wait, "--timeout=30s"]);
-  }
+    return inNamespace(demo, [...wait, "--timeout=30s"]);
+  });
+  return Promise.all(waits);
 }
 
 async function setKeys(demo, data) {
@@ -91,15 +95,15 @@ async function setKeys(demo, data) {
 }
 
 async function bundleOf(demo) {
-  return (await json(demo, ["get", "configmap", "trust-bundle"])).data["ca.crt"].trim();
+  return (await configMapOf(demo, "trust-bundle")).data["ca.crt"].trim();
 }
 
-async function table(demo) {
-  demo.say((await inNamespace(demo, ["get", "addonmodules"])).trimEnd());
-}
+const tableOf = async (demo) => (await inNamespace(demo, ["get", "addonmodules"])).trimEnd();
+const table = async (demo) => demo.say(await tableOf(demo));
 
 const inNamespace = ({ cluster, namespace }, args) => cluster.kubectl([...args, "-n", namespace]);
-const json = async (demo, args) => JSON.parse(await inNamespace(demo, [...args, "-o", "json"]));
+const configMapOf = async (demo, name) =>
+  JSON.parse(await inNamespace(demo, ["get", "configmap", name, "-o", "json"]));
 const digest = (text) => createHash("sha256").update(text).digest("hex").slice(0, 16);
 const elapsed = (from) => `${Math.round(performance.now() - from)} ms`;
 
