@@ -2,7 +2,7 @@
 
 import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
-import { enabledText, explainBrake } from "../plan/index.ts";
+import { enabledText } from "../plan/index.ts";
 import type { State, View } from "../state/index.ts";
 import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
@@ -104,22 +104,21 @@ function announceRelease(announce: Announce, module: string, outcome: ReleaseOut
   if (reason !== undefined) announce({ module, reason, note });
 }
 
+const HELD = { delete: "RemovalHeld", purge: "PurgeRefused" } as const;
+
 /** Tells of holds: each reload finds them anew; only new ones are told. */
 export function holdTeller({
   announce,
   logger,
 }: Pick<RecorderParts, "announce" | "logger">): (view: View) => void {
-  const told = new Set<string>();
-  return ({ holds, reload, brake }) => {
-    const braked = brake?.confirmed === false ? explainBrake(brake) : undefined;
-    for (const hold of holds) {
-      if (told.has(hold)) continue;
-      told.add(hold);
-      logger.warn("A removal is held", { hold });
-      const reason = hold === braked ? "RemovalHeld" : "PurgeRefused";
-      announce({ module: undefined, reason, note: hold });
+  let told = new Set<string>();
+  return ({ holds, reload }) => {
+    for (const { of, text } of holds) {
+      if (told.has(text)) continue;
+      told.add(text);
+      logger.warn("A removal is held", { hold: text });
+      announce({ module: undefined, reason: HELD[of], note: text });
     }
-    if (reload.phase !== "idle") return;
-    for (const hold of told) if (!holds.includes(hold)) told.delete(hold);
+    if (reload.phase === "idle") told = new Set(holds.map(({ text }) => text));
   };
 }

@@ -22,6 +22,7 @@ export {
   SECOND_LOOK_MS,
   guardOf,
   leaving,
+  holdOf,
   nothingGoes,
   purgeHold,
   removalsOf,

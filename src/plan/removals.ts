@@ -4,7 +4,7 @@ import type { Limit } from "../lib/index.ts";
 import { camelCase } from "../model/index.ts";
 import type { Module } from "../model/index.ts";
 import { brokenFiles, configIsMissing, problemOf } from "../state/index.ts";
-import type { BrakeView, View } from "../state/index.ts";
+import type { BrakeView, Hold, View } from "../state/index.ts";
 import { guardKeys, keepsRelease } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { brakeOf, explainBrake } from "./brake.ts";
@@ -36,8 +36,8 @@ export interface Removals {
   readonly brake: BrakeView | undefined;
   /** Modules that the brake holds. */
   readonly braked: readonly Module[];
-  /** Why something stays, in words. */
-  readonly holds: readonly string[];
+  /** Why something stays. */
+  readonly holds: readonly Hold[];
   /** Since when releases have had no module, in ms since the epoch. */
   readonly orphans: ReadonlyMap<string, number>;
   /** A second look, `SECOND_LOOK_MS` later, may purge what this one leaves. */
@@ -64,7 +64,7 @@ export function removalsOf(input: RemovalInput): Removals {
     braked: isHeld ? off.filter(({ begun }) => !begun).map(({ module }) => module) : [],
     holds: [
       ...input.orphans.flatMap((release) => guardHold(config, release)),
-      ...(isHeld ? [explainBrake(brake)] : []),
+      ...(isHeld ? [{ of: "delete", text: explainBrake(brake) } as const] : []),
       ...deletes.holds,
       ...purges.holds,
     ],
@@ -88,14 +88,19 @@ function brakeOn(
 
 interface Due {
   readonly due: readonly string[];
-  readonly holds: readonly string[];
+  readonly holds: readonly Hold[];
+}
+
+/** Why these modules or releases stay. */
+export function holdOf(of: Hold["of"], names: readonly string[], why: string): Hold {
+  return { of, text: `not ${of}d: ${names.join(", ")}: ${why}` };
 }
 
 function deletesOf(off: readonly ModuleFacts[], view: View): Due {
   const due = namesOf(off);
   const missing = nothingGoes(view);
   if (missing === undefined || due.length === 0) return { due, holds: [] };
-  return { due: [], holds: [`not deleted: ${due.join(", ")}: ${missing}`] };
+  return { due: [], holds: [holdOf("delete", due, missing)] };
 }
 
 interface Purges extends Due {
@@ -109,8 +114,7 @@ function purgesOf(orphans: readonly string[], { view, now }: RemovalInput): Purg
   const missing = nothingGoes(view);
   const reasons = [...(missing === undefined ? [] : [missing]), ...view.tree.purgeHolds];
   if (orphans.length > 0 && reasons.length > 0) {
-    const hold = `not purged: ${orphans.join(", ")}: ${reasons.join("; ")}`;
-    return { due: [], holds: [hold], since, isEarly: false };
+    return { due: [], holds: [holdOf("purge", orphans, reasons.join("; "))], since, isEarly: false };
   }
   const due = orphans.filter((release) => now - (since.get(release) ?? now) >= SECOND_LOOK_MS);
   return { due, holds: [], since, isEarly: due.length < orphans.length };
@@ -126,14 +130,14 @@ export function purgeHold(
   view: Pick<View, "config">,
   config: ParsedConfig | undefined,
   release: string,
-): string | undefined {
+): Hold | undefined {
   const missing = nothingGoes(view);
-  return missing === undefined ? guardHold(config, release)[0] : `not purged: ${release}: ${missing}`;
+  return missing === undefined ? guardHold(config, release)[0] : holdOf("purge", [release], missing);
 }
 
-function guardHold(config: ParsedConfig | undefined, release: string): string[] {
+function guardHold(config: ParsedConfig | undefined, release: string): Hold[] {
   const key = guardOf(config, release);
-  return key === undefined ? [] : [`not purged: ${release}: ${key} is set in the ConfigMap`];
+  return key === undefined ? [] : [holdOf("purge", [release], `${key} is set in the ConfigMap`)];
 }
 
 /**

@@ -16,4 +16,13 @@ export { sectionIn, withSection } from "./values/sections.ts";
 export { State } from "./state.ts";
 export type { ValuesView } from "./values/values-store.ts";
 export { configIsMissing } from "./view.ts";
-export type { BootPhase, BrakeView, Coverage, ModuleView, ReleaseView, ReloadPhase, View } from "./view.ts";
+export type {
+  BootPhase,
+  BrakeView,
+  Coverage,
+  Hold,
+  ModuleView,
+  ReleaseView,
+  ReloadPhase,
+  View,
+} from "./view.ts";

@@ -15,7 +15,7 @@ import { basisIn } from "./values/digests.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import { BLANK, NO_TREE, configIsMissing } from "./view.ts";
-import type { ConfigObservation, OperatorState, ReleaseView, ReloadView, View } from "./view.ts";
+import type { ConfigObservation, Hold, OperatorState, ReleaseView, ReloadView, View } from "./view.ts";
 
 /**
  * The one record of what is known. Methods record facts and never decide; the rest of the program reads `view`.
@@ -278,8 +278,8 @@ export class State {
   }
 
   /** Notes why something is not deleted or purged now, in addition to what is noted already. */
-  addHold(text: string): void {
-    this.record({ holds: [...this.#operator.holds, text] });
+  addHold(hold: Hold): void {
+    this.record({ holds: [...this.#operator.holds, hold] });
   }
 
   /** Why some kubernetes bindings of a module's hooks, or of global ones (undefined), cannot work now. */

@@ -121,6 +121,13 @@ export interface BrakeView {
   readonly confirmed: boolean;
 }
 
+/** Why a removal that is owed does not happen now: of a module that is off, or of a release without a module. */
+export interface Hold {
+  readonly of: "delete" | "purge";
+  /** What is held, and why. */
+  readonly text: string;
+}
+
 /** The read-only state of one moment: what is recorded later shows in another one. */
 export interface View {
   readonly boot: BootPhase;
@@ -136,8 +143,7 @@ export interface View {
   readonly secondLook: boolean;
   /** Names of enabled modules, in order. */
   readonly enabledModules: readonly string[];
-  /** Why a purge or a delete does not happen, in words. */
-  readonly holds: readonly string[];
+  readonly holds: readonly Hold[];
   /** Set while a removal is held, as the last discovery found it. */
   readonly brake: BrakeView | undefined;
   /** The version of the ConfigMap by which a person confirms a removal. */

@@ -123,7 +123,7 @@ describe("6 to 8: deletes, purges and the end of a reload", () => {
     await lab.run();
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
-    expect(lab.state.view.holds).toEqual(["not purged: one, two: no module"]);
+    expect(lab.state.view.holds).toEqual([{ of: "purge", text: "not purged: one, two: no module" }]);
     lab.setModules([{ name: "two", enabled: true }]);
     lab.log.length = 0;
     lab.edit({ global: "{ x: 2 }" });

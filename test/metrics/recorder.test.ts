@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 
 import { silentLogger } from "../../src/lib/index.ts";
-import { Metrics, makeHelmRecorder, makeRecorder } from "../../src/metrics/index.ts";
+import { Metrics, holdTeller, makeHelmRecorder, makeRecorder } from "../../src/metrics/index.ts";
+import type { Hold } from "../../src/state/index.ts";
 import type { OperatorEvent } from "../../src/status/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
+import { viewOf } from "../status/views.ts";
 
 /** The Events that what `tell` tells a recorder becomes. */
 function eventsOf(tell: (recorder: Recorder) => void): OperatorEvent[] {
@@ -48,5 +50,22 @@ test("objects that a module took over are an Event, with the releases they came 
   recorder.tookOver("web", ["ConfigMap/a of ns/other", "ClusterRole/b of ns/other"]);
   expect(events).toEqual([
     { module: "web", reason: "ObjectsTakenOver", note: "ConfigMap/a of ns/other, ClusterRole/b of ns/other" },
+  ]);
+});
+
+test("the Event of a held removal is for what is held, told once until it is gone", () => {
+  const events: string[] = [];
+  const announce = ({ reason, note }: OperatorEvent): void => void events.push(`${reason}: ${note}`);
+  const tell = holdTeller({ announce, logger: silentLogger });
+  const off: Hold = { of: "delete", text: "not deleted: a: the ConfigMap is missing" };
+  const gone: Hold = { of: "purge", text: "not purged: b: the ConfigMap is missing" };
+  tell(viewOf([], { holds: [off] }));
+  tell(viewOf([], { holds: [off, gone] }));
+  tell(viewOf([], { holds: [gone] }));
+  tell(viewOf([], { holds: [off, gone] }));
+  expect(events).toEqual([
+    `RemovalHeld: ${off.text}`,
+    `PurgeRefused: ${gone.text}`,
+    `RemovalHeld: ${off.text}`,
   ]);
 });

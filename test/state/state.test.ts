@@ -63,7 +63,7 @@ describe("the record", () => {
   it("tells of changes once per turn", async () => {
     const { state, changes } = lab("web");
     await changes();
-    state.addHold("a");
+    state.addHold({ of: "purge", text: "a" });
     state.record({ boot: "running" });
     state.update("web", (record) => void (record.absent = ["x"]));
     expect(await changes()).toBe(1);
@@ -174,7 +174,7 @@ describe("the record", () => {
     state.recordConfig(seen({}), FRONT);
     expect(state.view.secondLook).toBe(false);
     state.recordConfig(missing, FRONT);
-    state.addHold("not purged: old");
+    state.addHold({ of: "purge", text: "not purged: old" });
     state.recordConfig(missing, FRONT);
     expect(state.view.secondLook).toBe(false);
     state.recordConfig(seen({}), FRONT);
@@ -331,12 +331,15 @@ describe("the record", () => {
     const release = { name: "web", revision: 3, status: "deployed" } as never;
     state.recordRelease("web", release);
     state.record({ missingRights: ["list pods"] });
-    state.addHold("a");
-    state.addHold("b");
+    state.addHold({ of: "delete", text: "a" });
+    state.addHold({ of: "purge", text: "b" });
     state.record({ confirmation: "yes" });
     expect(state.view).toMatchObject({
       missingRights: ["list pods"],
-      holds: ["a", "b"],
+      holds: [
+        { of: "delete", text: "a" },
+        { of: "purge", text: "b" },
+      ],
       confirmation: "yes",
     });
     expect(state.view.modules.get("web")).toMatchObject({ release });

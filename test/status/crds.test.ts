@@ -20,7 +20,11 @@ function* nodes(node: JsonObject, path = ""): Generator<{ path: string; node: Js
 }
 
 const { status: operatorStatus } = projectOperator(
-  viewOf([moduleView("m")], { holds: ["h"], missingRights: ["get x"], handledToken: "t" }),
+  viewOf([moduleView("m")], {
+    holds: [{ of: "purge", text: "h" }],
+    missingRights: ["get x"],
+    handledToken: "t",
+  }),
   { now: T0, before: new Map() },
 );
 

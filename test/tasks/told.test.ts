@@ -365,7 +365,10 @@ describe("what is told of a delete", () => {
     lab.loseConfig();
     await lab.run();
     expect(lab.releases.has("one")).toBe(true);
-    expect(lab.state.view.holds.join()).toContain("not deleted: one: the ConfigMap is missing");
+    expect(lab.state.view.holds).toContainEqual({
+      of: "delete",
+      text: "not deleted: one: the ConfigMap is missing",
+    });
     expect(record(lab)?.activity).toBe("none");
   });
 });
@@ -392,13 +395,15 @@ describe("what is told of a purge", () => {
     const lab = await started([one()], { config: { [key]: value } }, (fresh) => fresh.addRelease("stranger"));
     await lab.run(10_000);
     expect([...lab.releases.keys()]).toContain("stranger");
-    expect(lab.state.view.holds).toEqual([`not purged: stranger: ${key} is set in the ConfigMap`]);
+    expect(lab.state.view.holds).toEqual([
+      { of: "purge", text: `not purged: stranger: ${key} is set in the ConfigMap` },
+    ]);
   });
 
   it("that waits because nothing can be told of the directories", async () => {
     const lab = await started([], {}, (fresh) => fresh.addRelease("stranger"));
     await lab.run(10_000);
-    expect(lab.state.view.holds).toEqual(["not purged: stranger: no module"]);
+    expect(lab.state.view.holds).toEqual([{ of: "purge", text: "not purged: stranger: no module" }]);
   });
 });
 
@@ -694,6 +699,21 @@ describe("what is told of a reload", () => {
     expect(lab.state.view.boot).toBe("synchronization");
     await lab.run(5000);
     expect(lab.state.view.boot).toBe("running");
+  });
+
+  it("when global hooks cannot be synchronized in a reload: that, and no failed discovery", async () => {
+    const watching = (change: Partial<HookSpec>): HookSpec => hook("g", { kubernetes: [{}], ...change });
+    const lab = await started([one()], { globalHooks: [watching({})] });
+    const act = (_: unknown, run: number): HookAct => (run < 3 ? { fail: "exit code 1" } : {});
+    lab.setGlobalHooks([watching({ signature: "2", act })]);
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run();
+    expect(logged(lab, "Synchronization of global hooks failed")).toEqual([
+      { level: "error", error: "hook g: exit code 1" },
+    ]);
+    expect([logged(lab, "Modules discovery failed"), told(lab, "discovery ")]).toEqual([[], []]);
+    await lab.run(5000);
+    expect(lab.reloads).toBe(2);
   });
 });
 

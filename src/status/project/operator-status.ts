@@ -41,7 +41,7 @@ export function projectOperator(view: View, facts: { now: number; before: Transi
         condition: config.condition,
         unknownKeys: listed(config.unknownKeys),
       }),
-      holds: listed(view.holds),
+      holds: listed(view.holds.map(({ text }) => text)),
       missingRights: listed(view.missingRights, MOST_RIGHTS),
       lastHandledReconcileAt: view.handledToken,
       conditions: timed(progress(withTroubles(judged, view)), facts.before, facts.now),

@@ -1,7 +1,7 @@
 /** The task that removes a disabled module. */
 
 import type { DeleteModuleTask, Task } from "../../model/index.ts";
-import { nothingGoes } from "../../plan/index.ts";
+import { holdOf, nothingGoes } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { startOver } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
@@ -37,7 +37,7 @@ export async function deleteModule(
 /** When the ConfigMap returns, the reload that follows decides anew. */
 function hold({ state }: Ports, name: string, why: string): Outcome<Task> {
   state.updateRun(name, (run) => ({ ...run, activity: "none" }));
-  state.addHold(`not deleted: ${name}: ${why}`);
+  state.addHold(holdOf("delete", [name], why));
   return { kind: "done" };
 }
 

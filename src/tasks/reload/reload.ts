@@ -27,9 +27,7 @@ export async function boot(ports: Ports, context: RunContext): Promise<Outcome<T
     await activate(ports, state.globalHooks, context);
   } catch (error) {
     if (context.signal.aborted) throw error;
-    const message = failureText(error);
-    ports.logger.error("Synchronization of global hooks failed", { error: message });
-    return { kind: "retry", message };
+    return { kind: "retry", message: tellFailure(ports, "synchronization", error) };
   }
   state.record({ boot: "converging" });
   return { kind: "done" };
@@ -60,27 +58,30 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
   const { state } = ports;
   state.startReload(task.cause);
   ports.logger.info("Reload all modules started", { cause: describeCause(task.cause) });
+  let step: Step = "reading";
   try {
     const tree = await loadTree(ports);
     await reloadGlobalHooks(ports, tree);
+    step = "synchronization";
     // A hook that fails in a queue of its own must not stop all others.
     await activate(ports, state.globalHooks, { ...context, waitUntil: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
     if (state.view.reload.phase === "beforeAll") state.recordReload({ phase: "idle" });
-    return retryDiscovery(ports, error);
+    return retrySoon(ports, step, error);
   }
   if (state.view.reload.phase !== "beforeAll") return CANCELLED;
   return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "converge") };
 }
 
-/** Discovery; its errors are retried after `--retry-delay-min` each time, not with a growing delay. */
 async function discoverModules(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   state.recordReload({ phase: "discovery" });
+  let step: Step = "reading";
   try {
     // The cause of a script's failure may have been mended on disk, or be gone.
     if (context.failures > 0) await loadTree(ports);
+    step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
     if (state.view.reload.phase !== "discovery") return CANCELLED;
     state.recordReload({
@@ -90,15 +91,27 @@ async function discoverModules(ports: Ports, task: ReloadTask, context: RunConte
     return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
   } catch (error) {
     if (state.view.reload.phase !== "discovery") return CANCELLED;
-    return retryDiscovery(ports, error);
+    return retrySoon(ports, step, error);
   }
 }
 
-function retryDiscovery(ports: Ports, error: unknown): Outcome<Task> {
+/** What precedes the runs of modules is tried again after `--retry-delay-min` each time, not with a growing delay. */
+function retrySoon(ports: Ports, step: Step, error: unknown): Outcome<Task> {
+  return { kind: "retry", message: tellFailure(ports, step, error), delayMs: ports.retryMinMs };
+}
+
+const FAILED = {
+  reading: "Reading modules and hooks failed",
+  synchronization: "Synchronization of global hooks failed",
+  discovery: "Modules discovery failed",
+} as const;
+type Step = keyof typeof FAILED;
+
+function tellFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
   const message = failureText(error);
-  ports.recorder.discoveryFailed();
-  ports.logger.error("Modules discovery failed", { error: message });
-  return { kind: "retry", message, delayMs: ports.retryMinMs };
+  if (step === "discovery") recorder.discoveryFailed();
+  logger.error(FAILED[step], { error: message });
+  return message;
 }
 
 function afterModules(ports: Ports): Promise<Outcome<Task>> {
