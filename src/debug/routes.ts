@@ -125,7 +125,7 @@ function snapshotsOf({ snapshots }: Sources, hooks: readonly Hook[]): Json {
 function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
   const [name = "", what = ""] = ask.path;
   if (ask.path.length === 1 && name === "list")
-    return data({ enabledModules: sources.state.enabledModules().sort() });
+    return data({ enabledModules: sources.state.view.enabledModules.toSorted() });
   if (ask.path.length === 1 && name === "resource-monitor") return monitors(sources);
   const found = sources.state.module(name);
   if (found === undefined) return failure(500, `module not found: ${name}`);
@@ -139,7 +139,7 @@ function monitors(sources: Sources): Answer {
     const objects = sources.objects(name) ?? [];
     return objects.length === 0 ? "No monitor" : [...objects].sort();
   };
-  const names = sources.state.enabledModules();
+  const names = sources.state.view.enabledModules;
   return data(Object.fromEntries(names.map((name) => [name, objectsOf(name)])));
 }
 

@@ -51,7 +51,7 @@ const CONFIRMED: Cause = { kind: "confirmed" };
 
 /** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
 export function configOvertaken({ reload: { covered }, coverage }: View): boolean {
-  return covered !== undefined && covered.config !== coverage.config;
+  return covered !== undefined && covered.globalConfig !== coverage.globalConfig;
 }
 
 /**

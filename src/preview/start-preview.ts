@@ -80,7 +80,7 @@ function heldBack(
   running?: State,
 ): string[] {
   const view = { ...state.view, brake: running?.view.brake, confirmation: running?.view.confirmation };
-  const present = [...releases.installed(), ...state.enabledModules()];
+  const present = [...releases.installed(), ...state.view.enabledModules];
   const limit = base.settings.deleteBrake;
   const found = brakeOf({ ...going, present, limit }, view);
   return found === undefined || found.confirmed ? [] : [explainBrake(found)];

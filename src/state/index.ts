@@ -16,13 +16,5 @@ export { sectionIn, withSection } from "./values/sections.ts";
 export { State } from "./state.ts";
 export type { ValuesView } from "./values/values-store.ts";
 export { configIsMissing } from "./view.ts";
-export type {
-  BootPhase,
-  BrakeView,
-  Coverage,
-  Hold,
-  ModuleView,
-  ReleaseView,
-  ReloadPhase,
-  View,
-} from "./view.ts";
+export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, View } from "./view.ts";
+export type { Coverage, ReloadPhase } from "./reload-record.ts";

@@ -74,7 +74,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
 /** What a run of the module takes into account if it looks now. */
 export function runBasis({ module, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
   return {
-    section: values.digests.moduleConfig(module),
+    section: values.digests.section(module),
     config: values.digests.config(module),
     values: values.merged(module.valuesKey).digest,
     token: requestedToken,

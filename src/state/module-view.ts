@@ -28,7 +28,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView
     ...values.settings(module),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),
-    sectionDigest: values.digests.moduleConfig(module),
+    sectionDigest: values.digests.section(module),
     configDigest: values.digests.config(module),
     get valuesDigest() {
       return own.digest;

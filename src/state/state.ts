@@ -9,17 +9,20 @@ import type { ParsedConfig, PatchOperation } from "../values/index.ts";
 import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
 import type { Enablement, ModuleRecord } from "./module-record.ts";
 import { ModuleViews, moduleView } from "./module-view.ts";
+import { configSeen, covering, reloadBegun, reloadEnded, reloadFollowing } from "./reload-record.ts";
+import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { following, nothingToRun } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
 import { basisIn } from "./values/digests.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
-import { BLANK, NO_TREE, configIsMissing } from "./view.ts";
-import type { ConfigObservation, Hold, OperatorState, ReleaseView, ReloadView, View } from "./view.ts";
+import { BLANK, NO_TREE } from "./view.ts";
+import type { ConfigObservation, Hold, OperatorState, ReleaseView, View } from "./view.ts";
 
 /**
- * The one record of what is known. Methods record facts and never decide; the rest of the program reads `view`.
- * Listeners are called once per turn in which something was recorded.
+ * The one record of what is known. Methods record what was seen or done, and what follows from it for the record
+ * itself: what a decision or a write handles, and why a later run is due. What is to be done, `plan/` decides from
+ * `view`. Listeners are called once per turn in which something was recorded.
  */
 export class State {
   readonly #values: ValuesStore;
@@ -141,12 +144,12 @@ export class State {
   }
 
   recordConfig(seen: ConfigObservation, cause: Cause): void {
-    this.#lookAtHeld(seen);
+    this.record(configSeen(this.#operator, seen));
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
-    const { global, sections } = this.#values.digests.ofConfig(this.#tree.modules);
+    const { globalConfig, sections } = this.#values.digests.ofConfig(this.#tree.modules);
     const { condition, problems, resourceVersion } = seen;
     const unknownKeys = describeUnknownKeys(this.#values.config?.unknownKeys ?? [], this.#values.modules());
-    const all = digest(global, ...sections.values());
+    const all = digest(globalConfig, ...sections.values());
     this.record({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
     this.#allTouched();
   }
@@ -156,19 +159,13 @@ export class State {
     const before = this.#values.digests.ofConfig(this.#tree.modules);
     this.#values.setConfig(content, overlay);
     const after = this.#values.digests.ofConfig(this.#tree.modules);
-    const reloads = after.global !== before.global;
+    const reloads = after.globalConfig !== before.globalConfig;
     if (reloads) this.recordCause(undefined, cause);
     for (const [name, record] of this.#records) {
       if (after.sections.get(name) === before.sections.get(name)) continue;
       this.recordCause(name, cause);
       if (record.decided && !record.enabled && !reloads) this.#handle(record);
     }
-  }
-
-  /** What was held back while there was no ConfigMap is looked at again when it returns. */
-  #lookAtHeld(config: ConfigObservation): void {
-    const returned = configIsMissing(this.#operator) && !configIsMissing({ config });
-    if (returned && this.#operator.holds.length > 0) this.record({ secondLook: true });
   }
 
   /** A hook left patches of a section. */
@@ -194,21 +191,13 @@ export class State {
     this.#allTouched();
   }
 
-  recordReload(change: Partial<ReloadView>): void {
+  recordReload(change: Partial<ReloadRecord>): void {
     this.record({ reload: { ...this.#operator.reload, ...change } });
   }
 
-  /** Starts a reload; what it takes into account is noted before it reads anything. */
   startReload(cause: Cause): void {
-    const { requestedToken, handledToken } = this.#operator;
-    this.record({ secondLook: false, handledToken: requestedToken ?? handledToken });
-    this.recordReload({
-      phase: "beforeAll",
-      cause,
-      startedAt: this.#clock.now(),
-      finishedAt: undefined,
-      covered: { config: this.#values.digests.globalConfig(), globals: undefined },
-    });
+    const begin = { cause, startedAt: this.#clock.now(), globalConfig: this.#values.digests.globalConfig() };
+    this.record(reloadBegun(this.#operator, begin));
   }
 
   /**
@@ -219,9 +208,7 @@ export class State {
     const before = this.#values.digests.ofConfig(this.#tree.modules);
     this.recordConfig(seen, { kind: "own-config" });
     const after = this.#values.digests.ofConfig(this.#tree.modules);
-    const covered = this.#operator.reload.covered;
-    if (covered?.config === before.global)
-      this.recordReload({ covered: { ...covered, config: after.global } });
+    this.record({ reload: reloadFollowing(this.#operator.reload, before.globalConfig, after.globalConfig) });
     for (const [name, record] of this.#records)
       record.run = following(record.run, basisIn(before, name), basisIn(after, name));
     this.#allTouched();
@@ -229,24 +216,17 @@ export class State {
 
   /** Whether the reload under way took the configuration in force into account. */
   coversConfig(): boolean {
-    return this.#operator.reload.covered?.config === this.#values.digests.globalConfig();
+    return this.#operator.reload.covered?.globalConfig === this.#values.digests.globalConfig();
   }
 
-  /** The reload under way takes the configuration in force into account: its discovery is still to come. */
-  coverConfig(): void {
-    const globals = this.#operator.reload.covered?.globals;
-    this.recordReload({ covered: { config: this.#values.digests.globalConfig(), globals } });
-  }
-
-  /** Discovery reads globals and flags from here on: later changes cause another reload. */
-  coverGlobals(): void {
-    const config = this.#operator.reload.covered?.config ?? this.#values.digests.globalConfig();
-    this.recordReload({ covered: { config, globals: this.#values.digests.globals() } });
+  /** The reload under way takes this of what is in force into account: its discovery is still to come. */
+  cover(what: keyof Coverage): void {
+    const now = this.#values.digests.coverage();
+    this.record({ reload: covering(this.#operator.reload, { [what]: now[what] }, now) });
   }
 
   finishReload(rounds: number): void {
-    this.recordReload({ phase: "idle", finishedAt: this.#clock.now(), remaining: 0, rounds });
-    if (this.#operator.boot === "converging") this.record({ boot: "running" });
+    this.record(reloadEnded(this.#operator, rounds, this.#clock.now()));
   }
 
   recordDecision(name: string, decision: Enablement): void {
@@ -288,16 +268,9 @@ export class State {
     else this.update(module, (record) => void (record.troubles = troubles));
   }
 
-  enabledModules(): string[] {
-    return this.#tree.modules
-      .filter((module) => this.#records.get(module.name)?.enabled === true)
-      .map((module) => module.name);
-  }
-
   /** The read-only view of this moment; cheap when nothing was recorded since the last call. */
   get view(): View {
-    this.#view ??= this.#makeView();
-    return this.#view;
+    return (this.#view ??= this.#makeView());
   }
 
   #makeView(): View {
@@ -306,7 +279,7 @@ export class State {
       ...this.#operator,
       tree: this.#tree,
       modules,
-      coverage: { config: this.#values.digests.globalConfig(), globals: this.#values.digests.globals() },
+      coverage: this.#values.digests.coverage(),
       get enabledModules() {
         return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
       },

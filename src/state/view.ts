@@ -3,6 +3,7 @@
 import type { Cause, Json, Problem, Tree } from "../model/index.ts";
 import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
+import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /**
@@ -10,9 +11,6 @@ import type { RunRecord } from "./run-record.ts";
  * then `running`.
  */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
-
-/** Phase of *reload all modules*. */
-export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
 
 /** Whether the ConfigMap on the server can be used; anything but `ok` leaves the last good content in force. */
 type ConfigCondition = "ok" | "invalid" | "missing";
@@ -41,28 +39,6 @@ interface ConfigView {
   readonly unknownKeys: readonly string[];
   /** Digest of the content in force. */
   readonly digest: string;
-}
-
-export interface ReloadView {
-  readonly phase: ReloadPhase;
-  /** Why the running (or last) reload was started. */
-  readonly cause: Cause | undefined;
-  readonly startedAt: number | undefined;
-  readonly finishedAt: number | undefined;
-  /** Modules still to run in the reload under way. */
-  readonly remaining: number;
-  /** What the running (or last) reload took into account; undefined before the first one. */
-  readonly covered: Coverage | undefined;
-  /** Reloads in a row that afterAll hooks caused by changing globals (guard against a livelock). */
-  readonly rounds: number;
-}
-
-/** Digests of everything that a reload depends on. */
-export interface Coverage {
-  /** `global` section and flags as the ConfigMap has them. */
-  readonly config: string;
-  /** Merged global values and merged flags; undefined until discovery. */
-  readonly globals: string | undefined;
 }
 
 /** What the release Secrets say. */
@@ -132,11 +108,11 @@ export interface Hold {
 export interface View {
   readonly boot: BootPhase;
   readonly config: ConfigView;
-  readonly reload: ReloadView;
+  readonly reload: ReloadRecord;
   readonly tree: Tree;
   readonly modules: ReadonlyMap<string, ModuleView>;
   /** The configuration that a reload has to handle now. */
-  readonly coverage: { readonly config: string; readonly globals: string };
+  readonly coverage: Coverage & { readonly globals: string };
   /** The last change of globals or flags, as the cause of the reload that follows. */
   readonly globalCause: Cause | undefined;
   /** The directories have to be read once more: something was missing for the first time. */

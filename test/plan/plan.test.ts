@@ -11,7 +11,7 @@ interface Moment {
   readonly db?: Partial<ModuleView>;
 }
 
-const START = { config: "c1", globals: "g1" };
+const START = { globalConfig: "c1", globals: "g1" };
 
 function viewAt({ operator = {}, web = {}, db = {} }: Moment): View {
   const rest = viewOf([moduleView("db", db), moduleView("web", web)], { secondLook: false, coverage: START });
@@ -104,12 +104,12 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     ],
     [
       "11:00 one edit of flag and section: the reload does both, as the flag may switch the module off",
-      { operator: { coverage: { ...START, config: "c2" } }, web: edited },
+      { operator: { coverage: { ...START, globalConfig: "c2" } }, web: edited },
       ["front reload all modules: ConfigMap changed", "hurry db", "hurry web"],
     ],
     [
       "11:01 a flag is edited while that reload runs: it starts again, and nothing else is planned",
-      { operator: { ...reloading(), coverage: { ...START, config: "c2" } }, web: edited },
+      { operator: { ...reloading(), coverage: { ...START, globalConfig: "c2" } }, web: edited },
       ["restart: ConfigMap changed"],
     ],
     [
@@ -157,7 +157,7 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     "plans nothing while start-up is at %s",
     (boot) => {
       expect(
-        told(viewAt({ operator: { boot, coverage: { config: "c2", globals: "g2" } }, web: edited })),
+        told(viewAt({ operator: { boot, coverage: { globalConfig: "c2", globals: "g2" } }, web: edited })),
       ).toEqual([]);
     },
   );

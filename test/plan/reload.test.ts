@@ -5,7 +5,7 @@ import { configOvertaken, reloadOwed, restartOwed } from "../../src/plan/index.t
 import type { ReloadPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
 
-const NOW = { config: "c1", globals: "g1" };
+const NOW = { globalConfig: "c1", globals: "g1" };
 const PROBLEM = { file: "values.yaml", message: "no YAML" };
 const MODULE_ASKED = { requestedToken: "t2", handled: basis({ token: "t1" }) };
 const ASKED = { requestedToken: "t2", handledToken: "t1" };
@@ -61,7 +61,11 @@ describe("whether a reload of all modules is owed, and why", () => {
       world({ brake: { ...HELD, confirmed: true }, confirmation: "7" }),
       undefined,
     ],
-    ["the ConfigMap's globals or flags moved", world(moved({ config: "c2" })), "front: ConfigMap changed"],
+    [
+      "the ConfigMap's globals or flags moved",
+      world(moved({ globalConfig: "c2" })),
+      "front: ConfigMap changed",
+    ],
     ["merged globals or flags moved", world(moved({ globals: "g2" })), "back: global values changed"],
     [
       "a hook moved them",
@@ -73,13 +77,17 @@ describe("whether a reload of all modules is owed, and why", () => {
     ],
     [
       "discovery has not said yet what it took into account",
-      { ...world(), reload: { ...world().reload, covered: { config: "c1", globals: undefined } } },
+      { ...world(), reload: { ...world().reload, covered: { globalConfig: "c1", globals: undefined } } },
       undefined,
     ],
     ["a cause without a move", world({ globalCause: { kind: "globals" } }), undefined],
     ["something was missed", world({ secondLook: true }), "back: second look at the directories"],
-    ["request before ConfigMap", world({ ...ASKED, ...moved({ config: "c2" }) }), "front: requested"],
-    ["ConfigMap before globals", world(moved({ config: "c2", globals: "g2" })), "front: ConfigMap changed"],
+    ["request before ConfigMap", world({ ...ASKED, ...moved({ globalConfig: "c2" }) }), "front: requested"],
+    [
+      "ConfigMap before globals",
+      world(moved({ globalConfig: "c2", globals: "g2" })),
+      "front: ConfigMap changed",
+    ],
     [
       "globals before a second look",
       world({ secondLook: true, ...moved({ globals: "g2" }) }),
@@ -91,11 +99,11 @@ describe("whether a reload of all modules is owed, and why", () => {
   });
 
   it.each<readonly [ReloadPhase, Partial<View>, boolean]>([
-    ["idle", moved({ config: "c2" }), false],
-    ["beforeAll", moved({ config: "c2" }), true],
-    ["discovery", moved({ config: "c2" }), true],
-    ["modules", moved({ config: "c2" }), true],
-    ["afterAll", moved({ config: "c2" }), true],
+    ["idle", moved({ globalConfig: "c2" }), false],
+    ["beforeAll", moved({ globalConfig: "c2" }), true],
+    ["discovery", moved({ globalConfig: "c2" }), true],
+    ["modules", moved({ globalConfig: "c2" }), true],
+    ["afterAll", moved({ globalConfig: "c2" }), true],
     // Values that hooks change are taken into account by a reload after this one.
     ["modules", moved({ globals: "g2" }), false],
     ["modules", ASKED, false],
@@ -104,6 +112,6 @@ describe("whether a reload of all modules is owed, and why", () => {
     const view = world(change);
     const during = { ...view, reload: { ...view.reload, phase } };
     expect(restartOwed(during) !== undefined).toBe(restarts);
-    expect(configOvertaken(during)).toBe(during.coverage.config !== NOW.config);
+    expect(configOvertaken(during)).toBe(during.coverage.globalConfig !== NOW.globalConfig);
   });
 });

@@ -61,7 +61,7 @@ describe("digests: what moves which", () => {
   const digests = (store: ValuesStore): JsonObject => ({
     config: store.digests.globalConfig(),
     globals: store.digests.globals(),
-    section: store.digests.moduleConfig(web),
+    section: store.digests.section(web),
     values: store.merged("web").digest,
   });
   it.each<readonly [string, (store: ValuesStore) => void, readonly string[]]>([

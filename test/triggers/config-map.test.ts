@@ -193,7 +193,7 @@ describe("what a hook wrote comes into force once", () => {
       await settle();
       return after;
     });
-    lab.state.coverConfig();
+    lab.state.cover("globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["a", "b"], old: 1 });
     expect(lab.state.coversConfig()).toBe(true);
@@ -210,7 +210,7 @@ describe("what a hook wrote comes into force once", () => {
       await settle();
       return after;
     });
-    lab.state.coverConfig();
+    lab.state.cover("globalConfig");
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["z"] });
     expect(lab.state.coversConfig()).toBe(false);
@@ -218,7 +218,7 @@ describe("what a hook wrote comes into force once", () => {
 
   it("when an edit that the write builds upon was not seen yet: it is news to the plan", async () => {
     const lab = await start((_lab, _request, answer) => answer());
-    lab.state.coverConfig();
+    lab.state.cover("globalConfig");
     lab.put({ global: "{list: [x]}" });
     await lab.followed.write("global", append);
     expect(await inForce(lab)).toEqual({ list: ["x", "b"] });

@@ -61,7 +61,7 @@ class ConfigStory {
     const started = this.followed.refresh().then(() => this.followed.watch());
     await this.api.rest();
     await started;
-    this.state.coverConfig();
+    this.state.cover("globalConfig");
   }
 
   /** A hook appends its own word and sets a key, or takes away a key that it was shown. */

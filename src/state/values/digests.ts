@@ -4,23 +4,24 @@ import { digest, digestJson } from "../../lib/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Section } from "../../model/index.ts";
 import { keepsRelease } from "../../values/index.ts";
+import type { Coverage } from "../reload-record.ts";
 import type { RunBasis } from "../run-record.ts";
 import { sectionIn } from "./sections.ts";
 import type { ValuesStore } from "./values-store.ts";
 
 /** Digests of the ConfigMap: of what concerns all modules, and of each module's own part, by module name. */
 export interface ConfigDigests {
-  readonly global: string;
+  readonly globalConfig: string;
   readonly sections: ReadonlyMap<string, string>;
 }
 
 /** What a run of a module takes into account of it. */
 export function basisIn(
-  { global, sections }: ConfigDigests,
+  { globalConfig, sections }: ConfigDigests,
   module: string,
 ): Pick<RunBasis, "section" | "config"> {
   const section = sections.get(module) ?? "";
-  return { section, config: digest(section, global) };
+  return { section, config: digest(section, globalConfig) };
 }
 
 /** The layers that digests are made of. */
@@ -40,6 +41,11 @@ export class Digests {
     this.#known.clear();
   }
 
+  /** What a reload depends on. */
+  coverage(): Coverage & { readonly globals: string } {
+    return { globalConfig: this.globalConfig(), globals: this.globals() };
+  }
+
   /** Digest of merged global values and merged flags. */
   globals(): string {
     return this.#digest("globals", () => [
@@ -50,7 +56,7 @@ export class Digests {
 
   /** Digest of what causes a reload: the `global` section and the flags of the ConfigMap in force. */
   globalConfig(): string {
-    return this.#digest("config", () => [
+    return this.#digest("globalConfig", () => [
       this.#sectionDigest(GLOBAL),
       this.#flags((module) => this.#values.config?.flags.get(module.valuesKey)),
       this.#guards(),
@@ -67,9 +73,9 @@ export class Digests {
   }
 
   /** Digest of a module's own part of the ConfigMap: section and settings. */
-  moduleConfig(module: Module): string {
+  section(module: Module): string {
     const key = module.valuesKey;
-    return this.#digest(`module ${key}`, () => [
+    return this.#digest(`section ${key}`, () => [
       this.#sectionDigest(key),
       { ...this.#values.config?.settings.get(key) },
     ]);
@@ -77,13 +83,13 @@ export class Digests {
 
   /** Digest of everything the ConfigMap says that concerns a module. */
   config(module: Module): string {
-    return digest(this.moduleConfig(module), this.globalConfig());
+    return digest(this.section(module), this.globalConfig());
   }
 
   /** Digests of the ConfigMap in force, for these modules. */
   ofConfig(modules: readonly Module[]): ConfigDigests {
-    const sections = modules.map((module) => [module.name, this.moduleConfig(module)] as const);
-    return { global: this.globalConfig(), sections: new Map(sections) };
+    const sections = modules.map((module) => [module.name, this.section(module)] as const);
+    return { globalConfig: this.globalConfig(), sections: new Map(sections) };
   }
 
   #flags(of: (module: Module) => boolean | undefined): JsonObject {

@@ -70,7 +70,7 @@ function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "v
   const { values } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
   const module = hook.module === undefined ? undefined : ports.state.module(hook.module)?.module;
-  return { snapshots, ...valuesFiles(values, module, ports.state.enabledModules()) };
+  return { snapshots, ...valuesFiles(values, module, ports.state.view.enabledModules) };
 }
 
 /** Objects and metrics were checked when they were read; patches of values are checked against the schemas here. */

@@ -23,7 +23,7 @@ class ScriptFailure extends Error {}
  */
 export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
-  state.coverGlobals();
+  state.cover("globals");
   const decisions = await decideAll(state.tree.modules, input(ports, signal));
   for (const [module, decision] of decisions) announce(ports, module, decision);
   const removed = removals(ports);

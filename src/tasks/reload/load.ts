@@ -27,7 +27,7 @@ export async function loadTree(ports: Ports): Promise<Tree> {
   if (moduleNames(ports) !== names || ports.state.view.config.condition === "invalid")
     ports.config.judgeAgain();
   // What changed by the files alone is handled by this very reload.
-  if (covered) ports.state.coverConfig();
+  if (covered) ports.state.cover("globalConfig");
   for (const module of tree.modules) {
     if (isWanted(factsOf(ports, module))) await loadModule(ports, module);
     else unload(ports, module);

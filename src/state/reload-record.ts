@@ -1,0 +1,73 @@
+/** The reload of all modules as it is recorded, and every change of that record. */
+
+import type { Cause } from "../model/index.ts";
+import { configIsMissing } from "./view.ts";
+import type { ConfigObservation, OperatorState } from "./view.ts";
+
+/** Phase of *reload all modules*. */
+export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
+
+/** Digests of everything that a reload depends on. */
+export interface Coverage {
+  /** `global` section and flags as the ConfigMap has them, and what keeps releases. */
+  readonly globalConfig: string;
+  /** Merged global values and merged flags; undefined until discovery. */
+  readonly globals: string | undefined;
+}
+
+/** The reload under way, or the last one. */
+export interface ReloadRecord {
+  readonly phase: ReloadPhase;
+  /** Why it was started. */
+  readonly cause: Cause | undefined;
+  readonly startedAt: number | undefined;
+  readonly finishedAt: number | undefined;
+  /** Modules still to run in it. */
+  readonly remaining: number;
+  /** What it took into account; undefined before the first one. */
+  readonly covered: Coverage | undefined;
+  /** Reloads in a row that afterAll hooks caused by changing globals (guard against a livelock). */
+  readonly rounds: number;
+}
+
+type Change = Partial<OperatorState>;
+
+/** A reload begins; what it takes into account is noted before it reads anything. */
+export function reloadBegun(
+  { reload, requestedToken, handledToken }: OperatorState,
+  begin: { readonly cause: Cause; readonly startedAt: number; readonly globalConfig: string },
+): Change {
+  const { cause, startedAt, globalConfig } = begin;
+  const covered = { globalConfig, globals: undefined };
+  return {
+    secondLook: false,
+    handledToken: requestedToken ?? handledToken,
+    reload: { ...reload, phase: "beforeAll", cause, startedAt, finishedAt: undefined, covered },
+  };
+}
+
+/** The reload under way takes more of what is in force into account. */
+export function covering(reload: ReloadRecord, more: Partial<Coverage>, now: Coverage): ReloadRecord {
+  const { globalConfig = now.globalConfig, globals } = reload.covered ?? {};
+  return { ...reload, covered: { globalConfig, globals, ...more } };
+}
+
+/** What was taken into account before the operator's own write to the ConfigMap still is after it. */
+export function reloadFollowing(reload: ReloadRecord, before: string, now: string): ReloadRecord {
+  if (reload.covered?.globalConfig !== before) return reload;
+  return { ...reload, covered: { ...reload.covered, globalConfig: now } };
+}
+
+/** The reload is over; with the first one, so is the start. */
+export function reloadEnded({ boot, reload }: OperatorState, rounds: number, finishedAt: number): Change {
+  return {
+    boot: boot === "converging" ? "running" : boot,
+    reload: { ...reload, phase: "idle", finishedAt, remaining: 0, rounds },
+  };
+}
+
+/** What was held back while there was no ConfigMap is looked at again when it returns. */
+export function configSeen(before: OperatorState, config: ConfigObservation): Change {
+  const returned = configIsMissing(before) && !configIsMissing({ config });
+  return returned && before.holds.length > 0 ? { secondLook: true } : {};
+}
