@@ -36,17 +36,3 @@ export function describeCause(cause: Cause): string {
   if (cause.kind === "release") return `release is ${cause.status}`;
   return WORDS[cause.kind];
 }
-
-const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([
-  "start-up",
-  "requested",
-  "confirmed",
-  "config",
-  "section",
-]);
-
-/** Where in `main` it goes: edits and requests to the front, and what a module's own afterHelm hooks changed. */
-export function placeOf(cause: Cause): "front" | "back" {
-  const isOwn = cause.kind === "hook" && cause.by === "afterHelm";
-  return isOwn || IN_FRONT.has(cause.kind) ? "front" : "back";
-}

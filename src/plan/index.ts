@@ -16,8 +16,18 @@ export {
   nextTryAt,
   type Moment,
 } from "./explain-wait.ts";
-export { configOvertaken, mayRun, reloadOwed, restartOwed, runOwed } from "./owed.ts";
-export { RELOAD_KEY, plan, reloadTask, type Plan } from "./plan.ts";
+export {
+  RELOAD_KEY,
+  configOvertaken,
+  mayRun,
+  placeOf,
+  plan,
+  reloadOwed,
+  reloadTask,
+  restartOwed,
+  runOwed,
+  type Plan,
+} from "./owed.ts";
 export {
   SECOND_LOOK_MS,
   guardOf,

@@ -1,20 +1,42 @@
-/** Decides what is owed: a reload of all modules, or runs of single ones (docs/LIFECYCLE.md, "What leads to what"). */
+/**
+ * Decides what is owed, a reload of all modules or runs of single ones, and makes tasks of it (docs/LIFECYCLE.md, "What
+ * leads to what").
+ */
 
-import type { Cause } from "../model/index.ts";
+import { runModuleKey } from "../model/index.ts";
+import type { Cause, Task } from "../model/index.ts";
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
 
-/** What is owed, and why. */
-export interface Owed {
-  /** The reload under way is out of date and begins anew. */
-  readonly restart: Cause | undefined;
-  /** A reload, once none is under way. */
-  readonly reload: Cause | undefined;
-  readonly runs: readonly (readonly [module: string, cause: Cause])[];
+/** Key of the reload task: there is at most one. */
+export const RELOAD_KEY = "converge";
+
+/** A task to offer to `main`. */
+export interface Offer {
+  readonly task: Task;
+  readonly place: "front" | "back";
 }
 
+/** What follows from a view. */
+export interface Plan {
+  readonly offers: readonly Offer[];
+  /** The reload under way is out of date: its waiting steps are dropped and a new reload is put in front. */
+  readonly restart: Cause | undefined;
+  /**
+   * Modules whose configuration changed since their run began: their back-off ends, and so does a long step of the
+   * run.
+   */
+  readonly hurry: readonly string[];
+}
+
+/** Start-up: its first tasks. */
+const BOOT: Offer = { task: { kind: "boot", key: "boot" }, place: "back" };
+
+const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
+
 /**
- * What is owed. Each row compares what is there now with what was taken into account last; of several rows that
+ * View in, tasks out; pure. Tasks have keys, so planning twice does no harm: what waits or runs already is not taken
+ * again. Each row compares what is there now with what was taken into account last; of several rows that
  * apply, the first one is told as the reason. *Front* goes before what waits in `main`.
  *
  * | what differs                                                       | what follows                     | where |
@@ -34,14 +56,18 @@ export interface Owed {
  * | a first run was interrupted                                        | run of it, unless a reload does  | back  |
  * | something was missing in the directories                           | reload                           | back  |
  */
-export function owed(view: View): Owed {
-  const runs: [string, Cause][] = [];
-  for (const module of view.modules.values()) {
+export function plan(view: View): Plan {
+  // A start waits for a ConfigMap that is missing.
+  if (view.boot === "waiting" && view.config.condition === "ok") return { ...NOTHING, offers: [BOOT] };
+  if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
+  const restart = restartOwed(view);
+  if (restart !== undefined) return { ...NOTHING, restart };
+  const runs = [...view.modules.values()].flatMap((module) => {
     const cause = runOwed(module, view);
-    if (cause !== undefined) runs.push([module.name, cause]);
-  }
-  const isIdle = view.reload.phase === "idle";
-  return { restart: restartOwed(view), reload: isIdle ? reloadOwed(view) : undefined, runs };
+    return cause === undefined ? [] : [runModule(module.name, cause)];
+  });
+  const reload = view.reload.phase === "idle" ? reloadOwed(view) : undefined;
+  return { offers: reload === undefined ? runs : besides(reload, runs), restart, hurry: hurried(view) };
 }
 
 const CONFIG: Cause = { kind: "config" };
@@ -148,4 +174,50 @@ function repairOwed({ suspended, absent, releaseMoved, release }: ModuleView): C
   const [object] = absent;
   if (object !== undefined) return { kind: "absent", object };
   return releaseMoved ? { kind: "release", status: release?.status ?? "gone" } : undefined;
+}
+
+/** An edit of globals or flags concerns every run, since its module may be disabled now. */
+function hurried(view: View): string[] {
+  if (configOvertaken(view)) return [...view.modules.keys()];
+  return [...view.modules.values()].filter(isOutdated).map(({ name }) => name);
+}
+
+/** A run that goes on or is to be tried again began with configuration that is not in force any more. */
+function isOutdated({ enabled, activity, retry, attempted, sectionDigest }: ModuleView): boolean {
+  const isAtWork = activity !== "none" || retry !== undefined;
+  return enabled && isAtWork && attempted !== undefined && attempted.section !== sectionDigest;
+}
+
+/**
+ * Leaves module runs to the coming reload: all of them when the ConfigMap asks for it (the same edit may disable
+ * modules), otherwise those that can wait.
+ */
+function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
+  if (placeOf(reload) === "front") return [reloadTask(reload)];
+  return [...runs.filter((run) => run.place === "front"), reloadTask(reload)];
+}
+
+/** The reload task. */
+export function reloadTask(cause: Cause): Offer {
+  return { task: { kind: "converge", key: RELOAD_KEY, cause }, place: placeOf(cause) };
+}
+
+/** The task of a module run; folds into one that waits. */
+function runModule(module: string, cause: Cause): Offer {
+  const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause };
+  return { task, place: placeOf(cause) };
+}
+
+const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([
+  "start-up",
+  "requested",
+  "confirmed",
+  "config",
+  "section",
+]);
+
+/** Where in `main` it goes: edits and requests to the front, and what a module's own afterHelm hooks changed. */
+export function placeOf(cause: Cause): "front" | "back" {
+  const isOwn = cause.kind === "hook" && cause.by === "afterHelm";
+  return isOwn || IN_FRONT.has(cause.kind) ? "front" : "back";
 }

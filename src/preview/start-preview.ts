@@ -8,8 +8,8 @@ import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from 
 import { GLOBAL, describeProblem, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
 import { brakeOf, decideAll, explainBrake, guardOf, isWanted, leaving, moduleFacts } from "../plan/index.ts";
 import type { ModuleFacts, Removal, ScriptAnswer } from "../plan/index.ts";
-import { State, problemOf } from "../state/index.ts";
-import { checkSchemas, helmInput, scriptOf } from "../tasks/index.ts";
+import { State, helmInput, problemOf } from "../state/index.ts";
+import { checkSchemas, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
 
 /** What would happen to one module, or to a release without one. */

@@ -14,6 +14,7 @@ export {
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
 export { sectionIn, withSection } from "./values/sections.ts";
 export { State } from "./state.ts";
+export { helmInput, valuesFiles, type ValuesFiles } from "./values/values-files.ts";
 export type { ValuesView } from "./values/values-store.ts";
 export { configIsMissing } from "./view.ts";
 export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, View } from "./view.ts";

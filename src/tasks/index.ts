@@ -1,4 +1,3 @@
-export { helmInput } from "./hook/files.ts";
 export * from "./ports.ts";
 export { checkSchemas, loadHooks } from "./reload/load.ts";
 export { scriptOf } from "./reload/discover.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { describeCause, placeOf } from "../../src/model/index.ts";
-import { configOvertaken, reloadOwed, restartOwed } from "../../src/plan/index.ts";
+import { describeCause } from "../../src/model/index.ts";
+import { configOvertaken, placeOf, reloadOwed, restartOwed } from "../../src/plan/index.ts";
 import type { ReloadPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { describeCause, placeOf } from "../../src/model/index.ts";
+import { describeCause } from "../../src/model/index.ts";
 import type { Cause, Problem } from "../../src/model/index.ts";
-import { runOwed } from "../../src/plan/index.ts";
+import { placeOf, runOwed } from "../../src/plan/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { basis, moduleView, release, viewOf } from "../status/views.ts";
 

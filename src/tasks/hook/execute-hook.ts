@@ -15,10 +15,10 @@ import type {
   LifecycleBinding,
   LifecycleName,
 } from "../../model/index.ts";
+import { valuesFiles } from "../../state/index.ts";
 import type { Usage } from "../../process/index.ts";
 import { MANY_OPERATIONS } from "../../values/index.ts";
 import type { Ports } from "../ports.ts";
-import { valuesFiles } from "./files.ts";
 import { judgePatches } from "./patches.ts";
 import type { JudgedPatches } from "./patches.ts";
 

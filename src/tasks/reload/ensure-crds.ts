@@ -5,7 +5,7 @@ import { oneLine } from "../../lib/index.ts";
 import type { EnsureCrdsTask, Task } from "../../model/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import type { Outcome } from "../../queue/index.ts";
-import { helmInput } from "../hook/files.ts";
+import { helmInput } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
 
 /**

@@ -3,8 +3,8 @@
 import type { HelmInput } from "../../helm/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
-import type { ValuesView } from "../../state/index.ts";
 import { helmValues } from "../../values/index.ts";
+import type { ValuesView } from "./values-store.ts";
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
 type Pieces = readonly Uint8Array[];
