@@ -22,7 +22,7 @@ const COMMANDS: readonly (readonly [string, string])[] = [
     "run one hook without a cluster and print what it would change",
   ],
   [
-    "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL]",
+    "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL] [--ca-file FILE] [--plain-http]",
     "write a module into --modules-dir (default modules), of a public chart or of its own",
   ],
   [
@@ -30,7 +30,7 @@ const COMMANDS: readonly (readonly [string, string])[] = [
     "write a hook of a module and a test for it",
   ],
   [
-    "upgrade-chart NAME [--version VERSION] [--chart …] [--repo URL] [--values FILE] [--yes]",
+    "upgrade-chart NAME [--version VERSION] [--chart …] [--repo URL] [--ca-file FILE] [--plain-http] [--values FILE] [--yes]",
     "show what another version of a module's public chart changes, ask, and take it",
   ],
   [

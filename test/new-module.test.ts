@@ -127,6 +127,17 @@ describe("new module", () => {
     expect(existsSync(join(root, "modules/010-web-app/openapi"))).toBe(false);
   });
 
+  it("names the file of a chart's misspelt keyword once", async () => {
+    const schema = { properties: { name: { typ: "string" } } };
+    putFiles(join(root, "src"), { ...CHART, "values.schema.json": JSON.stringify(schema) });
+    const { code, text } = await make("web-app", "--chart", join(root, "src"));
+    const file = join(root, "modules/010-web-app/openapi/config-values.yaml");
+    expect([code, text.split("\n")[0]]).toEqual([
+      0,
+      `warning: ${file}: /properties/name: unknown keyword "typ"`,
+    ]);
+  });
+
   it("tells what lint finds: a chart may need a value", async () => {
     const map = CHART["templates/map.yaml"].replace(".Values.name", 'required "give a name" .Values.no');
     putFiles(join(root, "src"), { ...CHART, "templates/map.yaml": map });

@@ -17,8 +17,8 @@ export function layoutProblems(tree: Tree, dir: string): Problem[] {
   return [...found, ...rest.map((text) => asProblem(dir, text))];
 }
 
-/** Warnings are lines of the form `path: text`. */
-function asProblem(dir: string, text: string): Problem {
+/** What a warning tells, which is a line of the form `path: text`; without a path it is about `dir`. */
+export function asProblem(dir: string, text: string): Problem {
   const colon = text.indexOf(": ");
   if (colon < 0 || !text.startsWith("/")) return { file: dir, message: text };
   return { file: text.slice(0, colon), message: text.slice(colon + 2) };

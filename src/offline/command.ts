@@ -6,7 +6,7 @@ import { lintDirs, rbacOf } from "./lint.ts";
 import { writeHook } from "./new/new-hook.ts";
 import { writeModule } from "./new/new-module.ts";
 import { upgradeChart } from "./new/upgrade-chart.ts";
-import type { Ask } from "./new/upgrade-chart.ts";
+import type { Ask, ChartUpgrade } from "./new/upgrade-chart.ts";
 import type { Printed } from "./surroundings.ts";
 
 const COMMANDS = { hook, lint, new: newOne };
@@ -37,6 +37,9 @@ async function hook(args: readonly string[], env: Environment): Promise<Printed>
   return runHookOffline(given, settings, env);
 }
 
+/** Flags that stand alone. */
+const SWITCHES: ReadonlySet<string> = new Set(["--yes", "--rbac", "--plain-http"]);
+
 function split(rest: readonly string[]): { words: string[]; flags: Map<string, string> } {
   const words: string[] = [];
   const flags = new Map<string, string>();
@@ -48,6 +51,11 @@ function split(rest: readonly string[]): { words: string[]; flags: Map<string, s
     }
     const equals = arg.indexOf("=");
     const name = equals < 0 ? arg : arg.slice(0, equals);
+    if (SWITCHES.has(name)) {
+      if (equals >= 0) throw new UsageError([`${name}: takes no value`]);
+      flags.set(name, "");
+      continue;
+    }
     const value = equals < 0 ? queue.shift() : arg.slice(equals + 1);
     if (value === undefined || value === "") throw new UsageError([`${name}: needs a value`]);
     flags.set(name, value);
@@ -55,10 +63,10 @@ function split(rest: readonly string[]): { words: string[]; flags: Map<string, s
   return { words, flags };
 }
 
-const CHART_FLAGS = ["--chart", "--version", "--repo"] as const;
+const CHART_FLAGS = ["--chart", "--version", "--repo", "--ca-file", "--plain-http"] as const;
 const HOOK_PARTS = ["--language", "--on-event", "--schedule"] as const;
 const NEW_USAGE = [
-  "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL]",
+  "new module NAME [--chart DIR|FILE.tgz|oci://…|REPO/CHART] [--version VERSION] [--repo URL] [--ca-file FILE] [--plain-http]",
   "new hook MODULE NAME [--language bash|python] [--on-event [GROUP/VERSION/]KIND | --schedule CRONTAB]",
 ];
 
@@ -75,14 +83,16 @@ async function newModule(args: readonly string[], env: Environment): Promise<Pri
   const [, name, extra] = words;
   if (name === undefined || extra !== undefined)
     throw new UsageError([`usage: addon-operator ${NEW_USAGE[0]}`]);
-  const [chart, version, repo] = CHART_FLAGS.map((flag) => flags.get(flag));
-  if (chart === undefined && (version ?? repo) !== undefined)
-    throw new UsageError(["--version and --repo say where --chart comes from: name it"]);
-  return writeModule(
-    { name, chart: chart === undefined ? undefined : { ref: chart, version, repo } },
-    settings,
-    env,
-  );
+  const chart = chartIn(flags);
+  const { ref } = chart;
+  if (ref === undefined && CHART_FLAGS.some((flag) => flags.has(flag)))
+    throw new UsageError([`${CHART_FLAGS.slice(1).join(", ")} say where --chart comes from: name it`]);
+  return writeModule({ name, chart: ref === undefined ? undefined : { ...chart, ref } }, settings, env);
+}
+
+function chartIn(flags: ReadonlyMap<string, string>): ChartUpgrade["chart"] {
+  const [ref, version, repo, caFile] = CHART_FLAGS.map((flag) => flags.get(flag));
+  return { ref, version, repo, caFile, plainHttp: flags.has("--plain-http") };
 }
 
 async function newHook(args: readonly string[], env: Environment): Promise<Printed> {
@@ -97,35 +107,31 @@ async function newHook(args: readonly string[], env: Environment): Promise<Print
   return writeHook({ module, name, language, onEvent, schedule }, settings, env);
 }
 
-const UPGRADE_FLAGS = ["--chart", "--repo", "--version", "--values"] as const;
 const UPGRADE_USAGE =
-  "upgrade-chart NAME [--version VERSION] [--chart …] [--repo URL] [--values FILE] [--yes]";
+  "upgrade-chart NAME [--version VERSION] [--chart …] [--repo URL] [--ca-file FILE] [--plain-http] [--values FILE] [--yes]";
 
 /** Runs `upgrade-chart`; `ask` shows what changes and asks whether it shall. Throws UsageError. */
 export async function runUpgrade(args: readonly string[], env: Environment, ask: Ask): Promise<Printed> {
-  const { settings, rest } = parseSettings(args, env, ["--yes", ...UPGRADE_FLAGS]);
-  const { words, flags } = split(rest.filter((arg) => arg !== "--yes"));
+  const { settings, rest } = parseSettings(args, env, ["--yes", "--values", ...CHART_FLAGS]);
+  const { words, flags } = split(rest);
   const [module, extra] = words;
   if (module === undefined || extra !== undefined)
     throw new UsageError([`usage: addon-operator ${UPGRADE_USAGE}`]);
-  const [chart, repo, version, values] = UPGRADE_FLAGS.map((flag) => flags.get(flag));
   let shown = "";
   const yes: Ask = (text) => {
     shown = text;
     return Promise.resolve(true);
   };
-  const asking = rest.includes("--yes") ? yes : ask;
-  const printed = await upgradeChart(
-    { module, chart, repo, version, values },
-    { settings, env, ask: asking },
-  );
+  const asking = flags.has("--yes") ? yes : ask;
+  const wanted = { module, chart: chartIn(flags), values: flags.get("--values") };
+  const printed = await upgradeChart(wanted, { settings, env, ask: asking });
   return { ...printed, text: `${shown}${printed.text}` };
 }
 
 async function lint(args: readonly string[], env: Environment): Promise<Printed> {
   const { settings, rest } = parseSettings(args, env, ["--rbac", "--values"]);
-  const { words, flags } = split(rest.filter((arg) => arg !== "--rbac"));
+  const { words, flags } = split(rest);
   if (words.length === 0) throw new UsageError(["usage: addon-operator lint [--rbac] [--values FILE] DIR…"]);
   const request = { dirs: words, values: flags.get("--values") };
-  return rest.includes("--rbac") ? rbacOf(request, settings, env) : lintDirs(request, settings, env);
+  return flags.has("--rbac") ? rbacOf(request, settings, env) : lintDirs(request, settings, env);
 }

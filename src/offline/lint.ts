@@ -6,7 +6,7 @@ import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
 import { toYaml, type Scope } from "../lib/index.ts";
 import { collect, describeProblem } from "../model/index.ts";
 import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
-import { ChartArchives, layoutProblems } from "../modules/index.ts";
+import { asProblem, ChartArchives, layoutProblems } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { readLintDir, type LintDir } from "./lint-dirs.ts";
 import { lintChart } from "./lint-charts.ts";
@@ -89,7 +89,7 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
     found.problems.push(...problems.filter(({ file }) => only === undefined || file.startsWith(only)));
   } else {
     found.problems.push(...tree.problems);
-    found.warnings.push(...tree.warnings.map((message) => ({ file: lint.dir, message })));
+    found.warnings.push(...tree.warnings.map((text) => asProblem(lint.dir, text)));
   }
   lintSchemas(tree.globalSchemas, found);
   const lintHooks = async (files: readonly HookFile[], kind: HookKind): Promise<void> => {
@@ -109,5 +109,5 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
 function lintSchemas(files: SchemaFiles, found: Findings): void {
   const warnings = collect(found.problems, () => compileSchemas(files))?.warnings ?? [];
   const file = files.values?.file ?? files.config?.file ?? "";
-  found.warnings.push(...warnings.map((message) => ({ file, message })));
+  found.warnings.push(...warnings.map((text) => asProblem(file, text)));
 }

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { create } from "tar";
 import { onTestFinished } from "vitest";
 
@@ -18,11 +18,20 @@ export function putFiles(dir: string, files: Readonly<Record<string, string>>): 
   }
 }
 
-/** One version of a chart in a repository. */
-interface Published {
+/** One version of a chart in a repository or registry. */
+export interface Published {
   readonly name: string;
   readonly version: string;
   readonly files: Readonly<Record<string, string>>;
+}
+
+/** Packs a chart into `dir` as helm does; returns the archive. */
+export function packChart({ name, version, files }: Published, dir: string): string {
+  const src = join(dir, "src", version);
+  putFiles(join(src, name), files);
+  const file = join(dir, `${name}-${version}.tgz`);
+  create({ gzip: true, sync: true, file, cwd: src }, [name]);
+  return file;
 }
 
 /** A chart repository on loopback with one chart, until the test ends; returns its URL. */
@@ -35,21 +44,23 @@ export async function chartRepository(
   return url;
 }
 
-/** The same with several charts or versions, until it is closed. */
+/** The same with several charts or versions, until it is closed. `dir` holds their archives, by `NAME-VERSION.tgz`. */
 export async function repositoryOf(
   charts: readonly Published[],
-): Promise<{ url: string; close: () => Promise<void> }> {
+  { digests = true } = {},
+): Promise<{ url: string; dir: string; close: () => Promise<void> }> {
   const dir = mkdtempSync(join(tmpdir(), "chart-repository-"));
   const entries: Record<string, Json[]> = {};
   for (const { name, version, files } of charts) {
-    const archive = `${name}-${version}.tgz`;
-    const src = join(dir, "src", version);
-    putFiles(join(src, name), files);
-    create({ gzip: true, sync: true, file: join(dir, archive), cwd: src }, [name]);
-    const digest = createHash("sha256")
-      .update(readFileSync(join(dir, archive)))
-      .digest("hex");
-    (entries[name] ??= []).push({ apiVersion: "v2", name, version, urls: [archive], digest });
+    const archive = packChart({ name, version, files }, dir);
+    const digest = createHash("sha256").update(readFileSync(archive)).digest("hex");
+    (entries[name] ??= []).push({
+      apiVersion: "v2",
+      name,
+      version,
+      urls: [basename(archive)],
+      ...(digests && { digest }),
+    });
   }
   const index = toYaml({ apiVersion: "v1", entries });
   const server = createServer(({ url = "" }, answer) => {
@@ -62,5 +73,5 @@ export async function repositoryOf(
     rmSync(dir, { recursive: true });
     return new Promise((done) => server.close(() => done()));
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, dir, close };
 }

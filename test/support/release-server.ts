@@ -65,7 +65,8 @@ export async function startReleaseServer(dir: string): Promise<ReleaseServer> {
   return own;
 }
 
-function certificate(dir: string): { key: string; cert: string } {
+/** Of a server on loopback, signed by itself; `cert` is what its clients are to trust. */
+export function certificate(dir: string): { key: string; cert: string } {
   const pki = { key: join(dir, "server.key"), cert: join(dir, "server.crt") };
   const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
   const what = ["-subj", "/CN=releases", "-addext", `subjectAltName=${names}`, "-days", "2"];

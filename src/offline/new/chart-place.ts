@@ -8,7 +8,8 @@ import { isJsonObject, objectOf } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { findChart, openChart } from "../../modules/index.ts";
 import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
-import type { GotChart } from "./get-chart.ts";
+import type { PulledChart } from "./pull-chart.ts";
+import { mustBeListed } from "./repository-index.ts";
 
 /** A chart in a directory, and what `module.yaml` is to say of it. */
 export interface DescribedChart extends PlacedChart {
@@ -17,17 +18,19 @@ export interface DescribedChart extends PlacedChart {
   readonly version: string;
 }
 
-/** Reads a chart that came into `dir`. Throws ProblemError for what is none. */
+/** Reads a chart that came into `dir`. Throws ProblemError for what is none, or not what its repository lists. */
 export async function placeOfChart(
   dir: string,
-  { path, source }: GotChart,
+  { path, source, index }: PulledChart,
   archives: ChartArchives,
 ): Promise<DescribedChart> {
   const found = await findChart(dir, { path }, archives);
-  const { digest } = await openChart(join(dir, path), archives);
+  const opened = await openChart(join(dir, path), archives);
   const { name, version } = nameAndVersion(found.chartDir);
+  const digest = opened.digest();
+  if (index !== undefined) mustBeListed(index, { name, version, digest });
   const from = source === undefined ? {} : { source: { ...source, version } };
-  return { ...found, name, version, place: { path, values: "root", digest: digest(), ...from } };
+  return { ...found, name, version, place: { path, values: "root", digest, ...from } };
 }
 
 /** What `Chart.yaml` says; blanks where it does not. */

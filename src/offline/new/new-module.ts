@@ -14,7 +14,7 @@ import { SCHEMA_FILE, schemaNotes, schemaOfChart } from "./chart-schema.ts";
 import { placeOfChart } from "./chart-place.ts";
 import { modulesDirsOf } from "./find-module.ts";
 import { getChart } from "./get-chart.ts";
-import type { WantedChart } from "./get-chart.ts";
+import type { WantedChart } from "./pull-chart.ts";
 
 /** A module to write. */
 export interface NewModule {

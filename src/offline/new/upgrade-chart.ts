@@ -20,18 +20,15 @@ import type { DescribedChart } from "./chart-place.ts";
 import { SCHEMA_FILE, schemaNotes, schemaOfChart } from "./chart-schema.ts";
 import { findModule } from "./find-module.ts";
 import { getChart } from "./get-chart.ts";
-import type { WantedChart } from "./get-chart.ts";
+import type { WantedChart } from "./pull-chart.ts";
 import { olderThan } from "./versions.ts";
 
 /** Another version of a module's chart. */
 export interface ChartUpgrade {
   /** The module's name, or its directory's. */
   readonly module: string;
-  /** Else where `module.yaml` says that the chart came from. */
-  readonly chart: string | undefined;
-  readonly repo: string | undefined;
-  /** Else the newest. */
-  readonly version: string | undefined;
+  /** The chart; else where `module.yaml` says that it came from. Without a version the newest. */
+  readonly chart: Omit<WantedChart, "ref"> & { readonly ref: string | undefined };
   /** A file in place of the ConfigMap. */
   readonly values: string | undefined;
 }
@@ -102,10 +99,10 @@ async function readOne(dir: string, archives: ChartArchives): Promise<{ tree: Tr
   return { tree, module };
 }
 
-function sourceOf(dir: string, { source }: ChartPlace, wanted: ChartUpgrade): WantedChart {
-  const { chart = source?.chart, repo, version } = wanted;
-  const known = wanted.chart === undefined ? source?.repo : undefined;
-  if (chart !== undefined) return { ref: chart, repo: repo ?? known, version };
+function sourceOf(dir: string, { source }: ChartPlace, { chart }: ChartUpgrade): WantedChart {
+  const { ref = source?.chart, repo } = chart;
+  const known = chart.ref === undefined ? source?.repo : undefined;
+  if (ref !== undefined) return { ...chart, ref, repo: repo ?? known };
   const message = "does not say where the chart came from";
   throw new ProblemError([
     { file: join(dir, MODULE_FILE), key: "chart.source", message, remedy: "give --chart, as to new module" },
