@@ -21,5 +21,6 @@ export { Quiet } from "./time/quiet.ts";
 export * from "./scope.ts";
 export * from "./share-answer.ts";
 export { type RateLimit, TokenBucket } from "./time/token-bucket.ts";
+export * from "./versions.ts";
 export * from "./yaml/yaml.ts";
 export { lineOf } from "./yaml/yaml-keys.ts";

@@ -21,6 +21,7 @@ export const ACTIVATIONS: Readonly<Record<Exclude<Cause["kind"], "hook">, Labels
   globals: OTHER,
   values: OTHER,
   "first-run": OTHER,
+  required: OTHER,
   disabled: OTHER,
 };
 

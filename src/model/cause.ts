@@ -23,6 +23,8 @@ const WORDS = {
   values: "module values changed",
   "second-look": "second look at the directories",
   "first-run": "first run",
+  /** Of a run that waited for it. */
+  required: "what it requires is there",
   disabled: "disabled",
 } as const;
 

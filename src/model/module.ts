@@ -37,6 +37,12 @@ export interface StaticValues {
  */
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
+/** What has to be there before a module runs (docs/MODULES.md, "What a module requires"). */
+export interface Requires {
+  /** Ranges of versions, by module. */
+  readonly modules?: Readonly<Record<string, string>>;
+}
+
 /** One module directory as read from disk. */
 export interface Module {
   readonly name: string;
@@ -60,6 +66,9 @@ export interface Module {
   /** Set when a file of the module is broken: the module is Invalid, and is neither run, deleted nor purged. */
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
+  readonly requires?: Requires | undefined;
+  /** Modules that run before this one where they are on. */
+  readonly after?: readonly string[] | undefined;
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
   readonly gone?: Gone;
 }

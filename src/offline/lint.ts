@@ -5,11 +5,12 @@ import type { HookKind } from "../bindings/index.ts";
 import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
 import { toYaml, type Scope } from "../lib/index.ts";
 import { collect, describeProblem } from "../model/index.ts";
-import type { HookFile, Problem, SchemaFiles, Tree } from "../model/index.ts";
+import type { HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { asProblem, ChartArchives, layoutProblems } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { readLintDir, type LintDir } from "./lint-dirs.ts";
 import { lintChart } from "./lint-charts.ts";
+import { lintRequirements } from "./lint-requirements.ts";
 import { askOptions, scoped, type Printed } from "./surroundings.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
@@ -37,13 +38,17 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
     const charts = await chartsOf(request, settings, env);
     const archives = archivesIn(settings, scope);
     const missing = charts.missing();
+    const whole: Module[] = [];
     for (const dir of request.dirs) {
       const lint = await readLintDir(dir, archives);
       await lintOne(lint, options, found);
+      // Of a module alone it is not known what is beside it.
+      if (lint.only === undefined) whole.push(...lint.tree.modules);
       for (const module of missing === undefined ? lint.tree.modules : [])
         if (module.problem === undefined)
           found.problems.push(...(await lintChart(module, lint.tree, charts)));
     }
+    found.problems.push(...lintRequirements(whole));
     if (missing !== undefined)
       found.warnings.push({ ...missing, message: `charts are not rendered: ${missing.message}` });
     const lines = [

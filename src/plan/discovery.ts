@@ -7,6 +7,7 @@ import type { Module, Problem } from "../model/index.ts";
 import { brokenFiles, invalidValues, newModuleRecord } from "../state/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
+import { cycleProblem } from "./requirements.ts";
 
 /** What is known of a module at the moment at which it is looked at. */
 export interface ModuleFacts {
@@ -20,7 +21,7 @@ export interface ModuleFacts {
   readonly reserved: boolean;
   /** Its removal was interrupted when only hooks were left to run. */
   readonly begun: boolean;
-  /** Why its values cannot be used. */
+  /** Why it cannot run as it is: what it requires, or its values. */
   readonly invalid: () => Problem | undefined;
 }
 
@@ -42,7 +43,7 @@ export function moduleFacts(state: State, releases: ReleaseFacts, module: Module
     owner: releases.ownership(name),
     reserved: releases.isReserved(name),
     begun: releases.get(name)?.status === "uninstalled",
-    invalid: () => invalidValues(state.values, module),
+    invalid: () => cycleProblem(state.tree, name) ?? invalidValues(state.values, module),
   };
 }
 

@@ -5,6 +5,7 @@ import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing } from "../state/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
+import { heldBy, lostBy } from "./requirements.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
 export interface Moment {
@@ -18,6 +19,8 @@ export interface Moment {
  */
 export function explainHold(module: ModuleView, at: Moment): string | undefined {
   if (module.problem !== undefined || module.activity !== "none") return undefined;
+  const held = heldBy(module, at.view);
+  if (held !== undefined) return held.message;
   const waiting = waitingFor(module, at);
   if (waiting !== undefined) return describeWait(module, waiting);
   return waitsForStart(module, at.view) ?? waitsForConfig(at.view);
@@ -53,7 +56,7 @@ function describeWait(module: ModuleView, { task, failures }: TaskView<Task>): s
 
 /** The last error of the task that is waited for, and when it is tried next (UTC). */
 function describeFailure(module: ModuleView, at: Moment): string | undefined {
-  if (explainHold(module, at) === undefined) return undefined;
+  if (heldBy(module, at.view) !== undefined || explainHold(module, at) === undefined) return undefined;
   const head = waitingFor(module, at);
   if (head === undefined || head.failures === 0) return undefined;
   const { nextAt, message = "" } = head;
@@ -98,20 +101,38 @@ function describeActivity({ activity, lastRun }: ModuleView): readonly (string |
 
 /** Everything that can be said about the module's state, one sentence each (`module why`). */
 export function explainModule(module: ModuleView, at: Moment): string[] {
+  const told = [...factsOf(module, at), ...describeChain(module, at)];
+  const rest = told.length > 0 ? told : ["nothing is owed: the last run took everything into account"];
+  return [enabledText(module), ...rest];
+}
+
+/** Why the modules that are waited for are not there, one after the other down to the root. */
+function describeChain(module: ModuleView, at: Moment): string[] {
+  const chain = new Map<string, string>();
+  for (let next = module; ;) {
+    const name = (heldBy(next, at.view) ?? lostBy(next, at.view))?.on;
+    const found = name === undefined ? undefined : at.view.modules.get(name);
+    if (found === undefined || found === module || chain.has(found.name)) return [...chain.values()];
+    const facts = found.enabled ? factsOf(found, at) : [enabledText(found)];
+    chain.set(found.name, `${found.name}: ${facts.join("; ") || "its run has not ended"}`);
+    next = found;
+  }
+}
+
+function factsOf(module: ModuleView, at: Moment): string[] {
   const { problem, retry, absent } = module;
   const facts: readonly (string | undefined | false)[] = [
     problem !== undefined && `needs a person: ${problem.file}: ${problem.message}`,
     explainHold(module, at),
     describeFailure(module, at),
+    lostBy(module, at.view)?.message,
     module.suspended && "suspended: helm is left alone, hooks go on",
     ...describeActivity(module),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
     ...module.troubles,
   ];
-  const told = facts.filter((fact): fact is string => typeof fact === "string");
-  const rest = told.length > 0 ? told : ["nothing is owed: the last run took everything into account"];
-  return [enabledText(module), ...rest];
+  return facts.filter((fact): fact is string => typeof fact === "string");
 }
 
 const ENABLED_TEXT = {

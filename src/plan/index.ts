@@ -28,6 +28,8 @@ export {
   runOwed,
   type Plan,
 } from "./owed.ts";
+export { preceding, requirementCycle } from "./requirement-graph.ts";
+export { heldBy, lostBy, waitOf, type Wait } from "./requirements.ts";
 export {
   SECOND_LOOK_MS,
   guardOf,

@@ -7,6 +7,7 @@ import { runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
+import { waitOf } from "./requirements.ts";
 
 /** Key of the reload task: there is at most one. */
 export const RELOAD_KEY = "converge";
@@ -54,6 +55,8 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | merged values of a module, by a hook                               | run of it                        | back, after its afterHelm front |
  * | objects of its release, or the release itself, by hand             | run of it, unless suspended      | back  |
  * | a first run was interrupted                                        | run of it, unless a reload does  | back  |
+ * | a run was passed over, and what the module requires is there       | run of it                        | front |
+ * | the same, and something is not there                               | nothing                          |       |
  * | something was missing in the directories                           | reload                           | back  |
  */
 export function plan(view: View): Plan {
@@ -74,6 +77,7 @@ const CONFIG: Cause = { kind: "config" };
 const GLOBALS: Cause = { kind: "globals" };
 const REQUESTED: Cause = { kind: "requested" };
 const CONFIRMED: Cause = { kind: "confirmed" };
+const REQUIRED: Cause = { kind: "required" };
 
 /** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
 export function configOvertaken({ reload: { covered }, coverage }: View): boolean {
@@ -157,6 +161,7 @@ export function mayRun({
 /** Why a module run is owed now; undefined when none is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (!mayRun(module)) return undefined;
+  if (module.heldSince !== undefined) return waitOf(module, view) === undefined ? REQUIRED : undefined;
   if (module.phase === "ready") return editOwed(module) ?? repairOwed(module);
   // During a reload, the reload sees to it.
   return view.reload.phase === "idle" ? { kind: "first-run" } : undefined;
@@ -214,6 +219,7 @@ const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([
   "confirmed",
   "config",
   "section",
+  "required",
 ]);
 
 /** Where in `main` it goes: edits and requests to the front, and what a module's own afterHelm hooks changed. */

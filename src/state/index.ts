@@ -8,6 +8,7 @@ export {
   broken,
   completed,
   failed,
+  passedOver,
   succeeded,
   withValuesOfNow,
 } from "./run-record.ts";

@@ -94,6 +94,7 @@ export function applyDecision(record: ModuleRecord, decision: Enablement): void 
   // There is a decision: a failure of its script, or of a module that is disabled now, is over.
   if (!decision.enabled || record.run.retry?.reason === "ScriptFailed")
     record.run = { ...record.run, retry: undefined };
+  if (!decision.enabled) record.run = { ...record.run, heldSince: undefined };
   record.enabled = decision.enabled;
   record.enabledBy = decision.by;
   record.enabledReason = decision.reason;

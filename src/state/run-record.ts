@@ -69,6 +69,8 @@ export interface RunRecord {
   readonly rounds: number;
   /** Revision of its release that the last run left; undefined before the first run. */
   readonly leftRevision: number | undefined;
+  /** Its turn came, but not what it requires: since when its run waits, in ms since the epoch. */
+  readonly heldSince: number | undefined;
 }
 
 /** After this many runs or reloads in a row that their own last hooks caused, they back off. */
@@ -85,6 +87,7 @@ export const NEVER_RAN: RunRecord = {
   cause: undefined,
   rounds: 0,
   leftRevision: undefined,
+  heldSince: undefined,
 };
 
 /** A first run is owed: after a removal, and when the module becomes enabled again. */
@@ -108,6 +111,7 @@ export function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): 
     ...run,
     activity,
     attempted: basis,
+    heldSince: undefined,
     lastRun: { ...begin, ...blank },
   };
 }
@@ -154,6 +158,11 @@ export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: numb
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
+}
+
+/** Something that the module requires is not there: its run waits, and what failed before is not tried again. */
+export function passedOver(run: RunRecord, now: number): RunRecord {
+  return { ...run, activity: "none", retry: undefined, heldSince: run.heldSince ?? now };
 }
 
 /** The run ended without a result that counts: it was interrupted, or only a person can go on. */

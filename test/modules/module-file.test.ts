@@ -138,10 +138,28 @@ describe("a chart in a place of its own", () => {
   });
 });
 
+describe("module.yaml says", () => {
+  it("what the module requires, and what it comes after", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", 'requires: {modules: {db: ">=1.4 <2", z: "*"}}\nafter: [w]\n');
+    await on.put("m/5-x/Chart.yaml", CHART);
+    expect(await module(on)).toMatchObject({
+      chart: "own",
+      requires: { modules: { db: ">=1.4 <2", z: "*" } },
+      after: ["w"],
+      problem: undefined,
+    });
+  });
+});
+
 describe("module.yaml is refused with", () => {
   const known = "remove or correct it; known here:";
   it.each([
-    ["an unknown key", "charts: {path: chart}\n", `charts: is no key of module.yaml (${known} chart)`],
+    [
+      "an unknown key",
+      "charts: {path: chart}\n",
+      `charts: is no key of module.yaml (${known} chart, requires, after)`,
+    ],
     [
       "an unknown key below",
       "chart: {path: chart, value: root}\n",
@@ -154,6 +172,18 @@ describe("module.yaml is refused with", () => {
       'chart.values: must be one of "root", "section"',
     ],
     ["a digest of another form", "chart: {path: a, digest: md5:1}\n", "chart.digest: must match pattern"],
+    [
+      "what is no range",
+      "requires: {modules: {db: newest}}\n",
+      'requires.modules.db: "newest" is no range of versions (write one as npm has them',
+    ],
+    ["a range that is a number", "requires: {modules: {db: 1}}\n", "requires.modules.db: must be string"],
+    [
+      "an unknown key of requires",
+      "requires: {module: {db: 1}}\n",
+      `requires.module: is no key of module.yaml (${known} modules)`,
+    ],
+    ["modules that are no list", "after: y\n", "after: must be array"],
     ["what is no map", "- chart\n", "must be a map"],
     ["what is no YAML", "chart: {\n", "line 2, column 1: not valid YAML"],
     [

@@ -1,4 +1,5 @@
 import type { ModuleView } from "../../src/state/index.ts";
+import type { Wait } from "../../src/plan/index.ts";
 import { T0, underWay } from "./views.ts";
 
 /** One row of the table of states. */
@@ -7,6 +8,7 @@ export interface Row {
   readonly view: Partial<ModuleView>;
   readonly boot?: "loading" | "converging";
   readonly hold?: string;
+  readonly wait?: Wait;
   readonly state: string;
   readonly ready: "True" | "False" | "Unknown";
   readonly other: "Reconciling" | "Stalled" | undefined;
@@ -42,6 +44,13 @@ export const rows: readonly Row[] = [
   { name: "configuration moved", view: { configDigest: "v1-c2" }, ...waits, reason: "Pending" },
   { name: "run asked for", view: { requestedToken: "t1" }, ...waits, reason: "Pending" },
   { name: "hold", view: never, hold: "waits for a", ...waits, reason: "Pending" },
+  ...(["DependencyNotReady", "DependencyDisabled", "DependencyMissing"] as const).map((reason): Row => ({
+    name: reason,
+    view: { heldSince: T0 },
+    wait: { on: "a", reason, message: "waits for a" },
+    ...waits,
+    reason,
+  })),
   { name: "object missing", view: { absent: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
   { name: "off, not removed yet", view: { enabled: false }, ...waits, reason: "Pending" },
   {

@@ -15,6 +15,7 @@ describe("the table of states", () => {
       now: T0,
       boot: row.boot ?? "running",
       hold: row.hold,
+      wait: row.wait,
       before: new Map(),
       lastRunBefore: undefined,
       shown: {},

@@ -37,6 +37,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     cause: undefined,
     rounds: 0,
     leftRevision: 3,
+    heldSince: undefined,
     releaseMoved: false,
     ...change,
   };

@@ -80,6 +80,11 @@ export interface ModuleSpec {
   readonly valuesSchema?: string;
   /** Its files cannot be read. */
   readonly problem?: string;
+  /** What its `module.yaml` says. */
+  readonly requires?: Module["requires"];
+  readonly after?: readonly string[];
+  /** Of its chart. */
+  readonly version?: string;
   /** Files of it that are missing for the first time. */
   readonly gone?: readonly string[];
 }
@@ -627,7 +632,7 @@ export class EngineLab {
       name,
       revision,
       status: "deployed",
-      chartVersion: "1",
+      chartVersion: this.#modules.find((module) => module.name === name)?.version ?? "1",
       manifestChecksum: "x",
       lastDeployed: this.clock.now(),
       values,
@@ -683,7 +688,9 @@ function moduleOf(spec: ModuleSpec): Module {
     dir: `/modules/${spec.name}`,
     chart: spec.chart ?? "own",
     chartDir: `/modules/${spec.name}`,
-    chartVersion: "1",
+    chartVersion: spec.version ?? "1",
+    requires: spec.requires,
+    after: spec.after,
     enabledScript: spec.script === undefined ? undefined : "enabled",
     hookFiles: (spec.hooks ?? []).map((hook) => fileOf({ ...hook, module: spec.name })),
     crdFiles: spec.crds ?? [],

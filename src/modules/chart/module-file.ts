@@ -3,7 +3,9 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 
-import { isJsonObject, ProblemError, type Json, type JsonObject, type Problem } from "../../model/index.ts";
+import { isRange } from "../../lib/index.ts";
+import { isJsonObject, ProblemError } from "../../model/index.ts";
+import type { Json, JsonObject, Problem, Requires } from "../../model/index.ts";
 import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../module.schema.json" with { type: "json" };
 import { readText } from "../read/read-text.ts";
@@ -28,6 +30,8 @@ export interface ChartSource {
 /** What a `module.yaml` says. */
 export interface ModuleFile {
   readonly chart?: ChartPlace;
+  readonly requires?: Requires;
+  readonly after?: readonly string[];
   /** What is wrong with it; then it says nothing. */
   readonly problem?: Problem;
 }
@@ -46,12 +50,22 @@ export function readModuleFile(dir: string): ModuleFile {
   try {
     const { value } = parseMap(readText(file), file);
     const [violation] = validate(value);
-    return violation === undefined ? value : { problem: problemOf(file, violation) };
+    const problem = violation === undefined ? rangeProblem(file, value) : problemOf(file, violation);
+    return problem === undefined ? value : { problem };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
     return { problem };
   }
+}
+
+/** The first of the ranges that is none. */
+function rangeProblem(file: string, { requires }: ModuleFile): Problem | undefined {
+  const wrong = Object.entries(requires?.modules ?? {}).find(([, range]) => !isRange(range));
+  if (wrong === undefined) return undefined;
+  const [name, range] = wrong;
+  const remedy = 'write one as npm has them, e.g. ">=1.4 <2", or "*" for any';
+  return { file, key: `requires.modules.${name}`, message: `"${range}" is no range of versions`, remedy };
 }
 
 function problemOf(file: string, { path, rule, message }: Violation): Problem {

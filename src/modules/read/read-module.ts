@@ -62,6 +62,8 @@ export async function readModule(source: ModuleSource, listing: Listing): Promis
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
     crdFiles: [...ownCrds(listing), ...chart.crdFiles],
+    requires: listing.moduleFile.requires,
+    after: listing.moduleFile.after,
     problem: faults[0],
     warnings: [
       ...own.warnings,

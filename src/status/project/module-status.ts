@@ -2,7 +2,7 @@
 
 import { shownDigest } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
-import { enabledText } from "../../plan/index.ts";
+import { enabledText, type Wait } from "../../plan/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
@@ -46,13 +46,15 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       failures: view.retry?.failures ?? 0,
       nextRetryAt: optional(facts.nextTryAt, timestamp),
       lastHandledReconcileAt: view.handled.token,
-      conditions: timed(aspects(view, verdict), facts.before, facts.now),
+      conditions: timed(aspects(view, verdict, facts.lost), facts.before, facts.now),
     }),
   };
 }
 
-function aspects(view: ModuleView, verdict: Verdict): Aspect[] {
+function aspects(view: ModuleView, verdict: Verdict, lost: Wait | undefined): Aspect[] {
   const list = progress(verdict);
+  if (lost !== undefined)
+    list.push({ type: "DependencyLost", status: "True", reason: lost.reason, message: line(lost.message) });
   list.push({
     type: "Enabled",
     status: view.enabled ? "True" : "False",

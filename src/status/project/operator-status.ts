@@ -2,7 +2,7 @@
 
 import { shownDigest } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { explainBrake } from "../../plan/index.ts";
+import { explainBrake, heldBy } from "../../plan/index.ts";
 import { configIsMissing } from "../../state/index.ts";
 import type { View } from "../../state/index.ts";
 import { type Transitions, progress, readyOf, timed } from "./conditions.ts";
@@ -63,7 +63,12 @@ type Verdicts = ReadonlyMap<string, Verdict>;
 
 function judgeAll(view: View, now: number): Verdicts {
   const facts = { now, boot: view.boot };
-  return new Map([...view.modules].map(([name, module]) => [name, judge(module, facts)]));
+  return new Map(
+    [...view.modules].map(([name, module]) => [
+      name,
+      judge(module, { ...facts, wait: heldBy(module, view) }),
+    ]),
+  );
 }
 
 function judgeOperator(view: View, verdicts: Verdicts): OperatorVerdict {

@@ -1,8 +1,8 @@
 /** Computes from a view what the resources should say. */
 
 import { KnownSecrets } from "../../lib/index.ts";
-import { explainHold, nextTryAt } from "../../plan/index.ts";
-import type { Moment } from "../../plan/index.ts";
+import { explainHold, heldBy, lostBy, nextTryAt } from "../../plan/index.ts";
+import type { Moment, Wait } from "../../plan/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
 import { type ModuleProjection, projectModule } from "./module-status.ts";
@@ -26,6 +26,8 @@ interface Look {
   readonly hold: string | undefined;
   readonly hidden: boolean;
   readonly nextTryAt: number | undefined;
+  readonly wait: Wait | undefined;
+  readonly lost: Wait | undefined;
 }
 
 const NO_TRANSITIONS: Transitions = new Map();
@@ -66,7 +68,8 @@ export class Projector {
     for (const [name, module] of view.modules) {
       const hidden = isHidden(module, now);
       const told = { hold: explainHold(module, at), nextTryAt: nextTryAt(module, at) };
-      modules.set(name, this.#module({ view: module, boot: view.boot, hidden, ...told }, now));
+      const required = { wait: heldBy(module, view), lost: lostBy(module, view) };
+      modules.set(name, this.#module({ view: module, boot: view.boot, hidden, ...told, ...required }, now));
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
@@ -116,8 +119,10 @@ export class Projector {
   }
 }
 
-function isSame(a: Look, b: Look): boolean {
-  return (Object.keys(a) as (keyof Look)[]).every((key) => a[key] === b[key]);
+/** What it waits for is said in `hold` as well. */
+function isSame({ wait: _a, lost: a, ...before }: Look, { wait: _b, lost: b, ...now }: Look): boolean {
+  const keys = Object.keys(now) as (keyof typeof now)[];
+  return a?.message === b?.message && keys.every((key) => before[key] === now[key]);
 }
 
 function earlier(a: number | undefined, b: number): number | undefined {

@@ -1,7 +1,7 @@
 /** The state of a module, and the reason for it (docs/STATUS.md, "States of a module"). */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeHelmWait, enabledText } from "../../plan/index.ts";
+import { describeHelmWait, enabledText, type Wait } from "../../plan/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 
@@ -15,6 +15,10 @@ export interface JudgeContext {
   readonly boot: View["boot"];
   /** Why the module does not run now, in words; undefined when nothing holds it up. */
   readonly hold?: string | undefined;
+  /** What it requires and waits for. */
+  readonly wait?: Wait | undefined;
+  /** What it required when it ran, and is not there any more. */
+  readonly lost?: Wait | undefined;
 }
 
 /** The state of a module with the reason for it, before it becomes conditions. */
@@ -80,6 +84,9 @@ const running: Rule = (view, { now }) => {
   return { state: "Running", reason: "Progressing", message: `${message}: ${describeCause(run.trigger)}` };
 };
 
+const waiting: Rule = (_, { wait }) =>
+  wait && { state: "Pending", reason: wait.reason, message: wait.message };
+
 const retrying: Rule = ({ retry }) =>
   retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
 
@@ -121,7 +128,7 @@ const unread: Rule = ({ unread: why, release }) =>
 /** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, healing, running, retrying, offWithRelease, owed, disabled, suspended, unread, drifted,
+  invalid, deleting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended, unread, drifted,
 ];
 
 function ready(view: ModuleView): Verdict {

@@ -5,10 +5,10 @@ import type { ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, describeCause } from "../../model/index.ts";
 import type { Hook, RunModuleTask, Task } from "../../model/index.ts";
-import { mayRun } from "../../plan/index.ts";
+import { mayRun, waitOf } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
-import { MAX_ROUNDS, helmInput, invalidValues } from "../../state/index.ts";
-import type { RetryReason } from "../../state/index.ts";
+import { MAX_ROUNDS, helmInput, invalidValues, passedOver } from "../../state/index.ts";
+import type { ModuleView, RetryReason } from "../../state/index.ts";
 import { tellProblem } from "../reload/discover.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure, failureText } from "../hook/execute-hook.ts";
@@ -40,6 +40,7 @@ export async function runModule(
     ports.state.recordProblem(task.module, problem);
     return { kind: "done" };
   }
+  if (isPassedOver(ports, view)) return { kind: "done" };
   const activity = task.cause.kind === "absent" ? "healing" : "running";
   const run = new ModuleRun(ports, { record, activity, trigger: task.cause }, context);
   try {
@@ -50,6 +51,20 @@ export async function runModule(
     if (context.signal.aborted) return cancelled(run, task);
     return fail(run, error);
   }
+}
+
+/**
+ * Whether something that the module requires is not there. Its turn passes then, so that what it waits for, which may
+ * stand behind it in the queue, is not held up: the plan offers the run again when all is there.
+ */
+function isPassedOver({ state, clock, logger }: Ports, module: ModuleView): boolean {
+  const { name, heldSince } = module;
+  const wait = waitOf(module, state.view);
+  if (wait === undefined) return false;
+  if (heldSince === undefined)
+    logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });
+  state.updateRun(name, (before) => passedOver(before, clock.now()));
+  return true;
 }
 
 async function steps(run: ModuleRun): Promise<void> {

@@ -1,0 +1,120 @@
+/** What a module requires, and whether it is there (docs/MODULES.md, "What a module requires"). */
+
+import { inRange } from "../lib/index.ts";
+import type { Problem, Tree } from "../model/index.ts";
+import type { ModuleView, View } from "../state/index.ts";
+import { requirementCycle } from "./requirement-graph.ts";
+
+/** Why a requirement is not met. */
+type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
+
+/** A requirement that is not met. */
+interface Unmet {
+  /** What is required. */
+  readonly name: string;
+  readonly reason: UnmetReason;
+  /** What is wrong with it, e.g. *is off*. */
+  readonly message: string;
+  /** It does not come by itself: nothing is at work that brings it. */
+  readonly isLost: boolean;
+}
+
+/** What a module that is passed over waits for. */
+export interface Wait {
+  /** The module, or whatever it is. */
+  readonly on: string;
+  readonly reason: UnmetReason | "Pending";
+  readonly message: string;
+}
+
+/** The requirements of a module that are not met. */
+function unmetOf({ module }: Pick<ModuleView, "module">, view: View): Unmet[] {
+  const ranges = Object.entries(module.requires?.modules ?? {});
+  return ranges.flatMap(([name, range]) => unmetModule(name, range, view) ?? []);
+}
+
+function unmetModule(name: string, range: string, { modules }: View): Unmet | undefined {
+  const unmet = (reason: UnmetReason, message: string, isLost = true): Unmet => ({
+    name,
+    reason,
+    message,
+    isLost,
+  });
+  const found = modules.get(name);
+  if (found === undefined) return unmet("DependencyMissing", "is no module");
+  const needsPerson = found.problem !== undefined;
+  if (!found.enabled)
+    return unmet("DependencyDisabled", needsPerson ? "is off and needs a person" : "is off");
+  const version = versionOf(found);
+  if (!inRange(version, range))
+    return unmet("DependencyMissing", `is ${version ?? "without a version"}, not ${range}`);
+  if (needsPerson) return unmet("DependencyNotReady", "needs a person");
+  return isReady(found)
+    ? undefined
+    : unmet("DependencyNotReady", "is not Ready", found.retry !== undefined || found.heldSince !== undefined);
+}
+
+/** The version that is in place; before the first installation, the one that comes. */
+function versionOf({ release, module }: ModuleView): string | undefined {
+  return release?.chartVersion ?? module.chartVersion;
+}
+
+/** Whether all that was asked of a module is done, and still there. */
+function isReady(module: ModuleView): boolean {
+  const { phase, activity, retry, heldSince, handled } = module;
+  if (phase !== "ready" || activity !== "none" || (retry ?? heldSince) !== undefined) return false;
+  return handled.config === module.configDigest && handled.token === module.requestedToken && isWhole(module);
+}
+
+/** Whether its release is as its run left it. Nothing is brought back while it is suspended. */
+function isWhole({ suspended, absent, unread, releaseMoved }: ModuleView): boolean {
+  return suspended || (absent.length === 0 && unread === undefined && !releaseMoved);
+}
+
+/** A module of `after` that is on and has not been tried yet. */
+function before({ module }: ModuleView, { modules }: View): string | undefined {
+  return module.after?.find((name) => {
+    const other = modules.get(name);
+    if (other === undefined || !other.enabled || other.problem !== undefined) return false;
+    return other.phase !== "ready" && other.retry === undefined && other.heldSince === undefined;
+  });
+}
+
+/** What a module waits for before it may run; undefined when nothing keeps it. */
+export function waitOf(module: ModuleView, view: View): Wait | undefined {
+  const [first, ...more] = unmetOf(module, view);
+  if (first !== undefined) {
+    const rest = more.length === 0 ? "" : ` and ${more.length} more`;
+    return { on: first.name, reason: first.reason, message: `${first.name}, which ${first.message}${rest}` };
+  }
+  const name = before(module, view);
+  if (name === undefined) return undefined;
+  return { on: name, reason: "Pending", message: `${name}, which runs before it` };
+}
+
+/** What a module that was passed over waits for, and since when, in one sentence. */
+export function heldBy(module: ModuleView, view: View): Wait | undefined {
+  if (module.heldSince === undefined || module.problem !== undefined) return undefined;
+  const wait = waitOf(module, view);
+  if (wait === undefined) return undefined;
+  const since = new Date(module.heldSince).toISOString().slice(0, 19);
+  return { ...wait, message: `waits for ${wait.message} (since ${since}Z)` };
+}
+
+/** What a module that runs already has lost of what it requires, in one sentence. */
+export function lostBy(module: ModuleView, view: View): Wait | undefined {
+  if (!module.enabled || module.phase !== "ready") return undefined;
+  const [lost] = unmetOf(module, view).filter(({ isLost }) => isLost);
+  if (lost === undefined) return undefined;
+  const { name, reason } = lost;
+  return { on: name, reason, message: `it requires ${name}, which ${lost.message}` };
+}
+
+/** Modules that require each other can never run. */
+export function cycleProblem(tree: Tree, name: string): Problem | undefined {
+  const cycle = requirementCycle(tree, name);
+  if (cycle === undefined) return undefined;
+  const dir = tree.modules.find((module) => module.name === name)?.dir ?? "";
+  const message = `requires itself: ${cycle.join(" → ")}`;
+  return { file: `${dir}/module.yaml`, key: "requires.modules", message, remedy: "take one of them out" };
+}

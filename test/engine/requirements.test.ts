@@ -1,0 +1,213 @@
+import { describe, expect, it } from "vitest";
+
+import { explainHold, explainModule } from "../../src/plan/index.ts";
+import { EngineLab } from "../support/engine-lab.ts";
+import type { ModuleSpec } from "../support/engine-lab.ts";
+
+// docs/MODULES.md, "What a module requires".
+
+const spec = (name: string, order: number, more: Partial<ModuleSpec> = {}): ModuleSpec => ({
+  name,
+  order,
+  enabled: true,
+  ...more,
+});
+const requires = (...names: readonly string[]): Partial<ModuleSpec> => ({
+  requires: { modules: Object.fromEntries(names.map((name) => [name, "*"])) },
+});
+
+async function started(...modules: readonly ModuleSpec[]): Promise<EngineLab> {
+  const lab = new EngineLab({ modules });
+  await lab.start();
+  return lab;
+}
+
+const runsOf = (lab: EngineLab): string[] =>
+  lab.linesOf("release ").map((line) => line.replace("release ", "").replace(" v1", ""));
+
+function hold(lab: EngineLab, name: string): string | undefined {
+  const module = lab.state.view.modules.get(name);
+  return module && explainHold(module, { view: lab.state.view, queues: lab.queues.views() });
+}
+
+const why = (lab: EngineLab, name: string): string[] => {
+  const module = lab.state.view.modules.get(name);
+  return module ? explainModule(module, { view: lab.state.view, queues: lab.queues.views() }) : [];
+};
+
+describe("a module that requires another one", () => {
+  it("is passed over while that one is not Ready, and runs at once when it is", async () => {
+    const lab = await started(spec("a", 1, requires("b")), spec("b", 2), spec("c", 3));
+    expect(runsOf(lab)).toEqual(["b", "a", "c"]);
+    expect(lab.quiet).toBe(true);
+    expect(lab.state.view.boot).toBe("running");
+    expect(lab.broken).toEqual([]);
+  });
+
+  it("waits while that one fails, lets the others go on, and says for whom and since when", async () => {
+    const lab = new EngineLab({ modules: [spec("a", 1, requires("b")), spec("b", 2), spec("c", 3)] });
+    lab.helmFails = (name) => (name === "b" ? "no quota" : undefined);
+    await lab.start();
+    await lab.run(5000);
+    const since = new Date(lab.clock.now() - 5000).toISOString().slice(0, 19);
+    expect(hold(lab, "a")).toBe(`waits for b, which is not Ready (since ${since}Z)`);
+    expect(runsOf(lab)).toEqual([]);
+    lab.helmFails = undefined;
+    await lab.run(6000);
+    expect(runsOf(lab)).toEqual(["b", "a", "c"]);
+  });
+
+  it.each<[string, ModuleSpec[], string]>([
+    ["that is off", [spec("b", 2, { enabled: false })], "b, which is off"],
+    ["that there is none of", [], "b, which is no module"],
+    ["of another version", [spec("b", 2, { version: "2.0.0" })], "b, which is 2.0.0, not <2"],
+    ["that cannot be read", [spec("b", 2, { problem: "no YAML" })], "b, which is off and needs a person"],
+    ["that needs a person", [spec("b", 2, { requires: { modules: { b: "*" } } })], "b, which needs a person"],
+  ])("%s waits, and nothing else does", async (_, others, message) => {
+    const lab = await started(spec("a", 1, { requires: { modules: { b: "<2" } } }), ...others, spec("c", 3));
+    expect(hold(lab, "a")).toContain(`waits for ${message} (since `);
+    expect(runsOf(lab)).toContain("c");
+    expect(runsOf(lab)).not.toContain("a");
+    expect(lab.state.view.boot).toBe("running");
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("runs when that one is switched on later", async () => {
+    const lab = await started(spec("a", 1, requires("b")), spec("b", 2, { enabled: false }));
+    lab.edit({ bEnabled: "true" });
+    await lab.run();
+    expect(runsOf(lab)).toEqual(["b", "a"]);
+    expect(hold(lab, "a")).toBeUndefined();
+  });
+
+  it("runs when that one has the version, after a change of its files", async () => {
+    const a = spec("a", 1, { requires: { modules: { b: ">=2" } } });
+    const lab = await started(a, spec("b", 2, { version: "1.9.0" }));
+    expect(runsOf(lab)).toEqual(["b"]);
+    lab.setModules([a, spec("b", 2, { version: "2.0.0", section: { x: 1 } })]);
+    lab.state.recordRequest(undefined, "t");
+    await lab.run();
+    // Not before the new version is in place.
+    expect(lab.linesOf("release")).toEqual(["release b v1", "release b v2", "release a v1"]);
+  });
+
+  it("goes on when that one breaks later; its next run waits, and the end of that is no run by itself", async () => {
+    const lab = await started(spec("a", 2, requires("b")), spec("b", 1));
+    lab.helmFails = (name) => (name === "b" ? "no quota" : undefined);
+    lab.edit({ b: "x: 1" });
+    await lab.run();
+    expect(why(lab, "a").join()).toContain("it requires b, which is not Ready");
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    lab.edit({ a: "x: 1" });
+    await lab.run();
+    expect(hold(lab, "a")).toContain("waits for b, which is not Ready");
+    lab.helmFails = undefined;
+    await lab.run(6000);
+    expect(lab.linesOf("release").slice(2)).toEqual(["release b v2", "release a v2"]);
+    const runs = lab.linesOf("helm a").length;
+    // A dependency that flaps each second.
+    for (let turn = 0; turn < 20; turn++) {
+      lab.state.update("b", (record) => void (record.absent = turn % 2 === 0 ? ["ns/Secret/x"] : []));
+      await lab.run(1000);
+    }
+    expect(lab.linesOf("helm a")).toHaveLength(runs);
+  });
+
+  it("takes part in a reload that its dependency's failure held up", async () => {
+    const lab = await started(spec("a", 2, requires("b")), spec("b", 1));
+    lab.helmFails = (name) => (name === "b" ? "no quota" : undefined);
+    lab.edit({ global: "x: 1" });
+    await lab.run();
+    lab.helmFails = undefined;
+    await lab.run(5000);
+    expect(lab.linesOf("release").slice(2)).toEqual(["release b v2", "release a v2"]);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("is Invalid where they require each other, with the way through them, and the others run", async () => {
+    const lab = await started(
+      spec("a", 1, requires("b")),
+      spec("b", 2, requires("c")),
+      spec("c", 3, requires("a")),
+      spec("d", 4, requires("d")),
+      spec("e", 5, requires("a")),
+      spec("f", 6),
+    );
+    const problems = [...lab.state.view.modules.values()].map(({ problem }) => problem?.message);
+    expect(problems).toEqual([
+      "requires itself: a → b → c → a",
+      "requires itself: b → c → a → b",
+      "requires itself: c → a → b → c",
+      "requires itself: d → d",
+      undefined,
+      undefined,
+    ]);
+    expect(runsOf(lab)).toEqual(["f"]);
+    expect(lab.quiet).toBe(true);
+  });
+
+  it("does not hold a first run back for ever when its own failing run meets a lost dependency", async () => {
+    const lab = new EngineLab({ modules: [spec("b", 1), spec("a", 2, requires("b")), spec("c", 3)] });
+    lab.helmFails = (name) => (name === "a" ? "no quota" : undefined);
+    await lab.start();
+    lab.edit({ bEnabled: "false" });
+    await lab.run(30_000);
+    expect(runsOf(lab)).toContain("c");
+    expect(hold(lab, "a")).toContain("waits for b, which is off");
+    expect(lab.state.view.modules.get("a")?.retry).toBeUndefined();
+  });
+
+  it("waits again after it was off, and for its run of that time no more", async () => {
+    const lab = await started(spec("a", 1, requires("b")), spec("b", 2, { enabled: false }));
+    lab.edit({ aEnabled: "false" });
+    await lab.run();
+    expect(lab.state.view.modules.get("a")?.heldSince).toBeUndefined();
+  });
+});
+
+describe("a module that comes after another one", () => {
+  const after = (...names: readonly string[]): Partial<ModuleSpec> => ({ after: names });
+
+  it("runs after its first run, whatever becomes of that", async () => {
+    const lab = new EngineLab({ modules: [spec("a", 1, after("b", "off", "none")), spec("b", 2)] });
+    lab.setModules([
+      spec("a", 1, after("b", "off", "none")),
+      spec("b", 2),
+      spec("off", 3, { enabled: false }),
+    ]);
+    lab.helmFails = (name) => (name === "b" ? "no quota" : undefined);
+    await lab.start();
+    expect(runsOf(lab)).toEqual(["a"]);
+    lab.helmFails = undefined;
+    await lab.run(5000);
+    expect(runsOf(lab)).toEqual(["a", "b"]);
+  });
+
+  it("never waits for ever: not in a circle, nor for one that waits itself", async () => {
+    const lab = await started(spec("a", 1, after("b")), spec("b", 2, after("a")));
+    expect(runsOf(lab)).toEqual(["b", "a"]);
+    const other = await started(spec("a", 1, after("b")), spec("b", 2, requires("none")));
+    expect(runsOf(other)).toEqual(["a"]);
+    const mixed = await started(spec("a", 1, after("b")), spec("b", 2, requires("a")));
+    expect(runsOf(mixed)).toEqual(["a", "b"]);
+  });
+});
+
+describe("module why", () => {
+  it("tells the chain of waits to its root", async () => {
+    const lab = new EngineLab({
+      modules: [spec("a", 1, requires("b")), spec("b", 2, requires("c")), spec("c", 3)],
+    });
+    lab.helmFails = (name) => (name === "c" ? "no quota" : undefined);
+    await lab.start();
+    const [, own, b, c] = why(lab, "a");
+    expect(own).toMatch(/^waits for b, which is not Ready \(since /);
+    expect(b).toMatch(/^b: waits for c, which is not Ready \(since /);
+    expect(c).toMatch(/^c: will be tried again \(failed 1 time\); c failed: no quota; next try .*no quota$/);
+  });
+
+  it("ends at a module that is off", async () => {
+    const lab = await started(spec("a", 1, requires("b")), spec("b", 2, { enabled: false }));
+    expect(why(lab, "a").at(-1)).toMatch(/^b: Switched off by /);
+  });
+});

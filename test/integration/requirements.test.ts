@@ -1,0 +1,109 @@
+import { expect, test } from "vitest";
+
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { hookLab } from "../support/hook-files.ts";
+import type { Lab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+// docs/MODULES.md, "What a module requires".
+
+const { kubectl, json } = cluster();
+
+interface AddonModule {
+  readonly status?: {
+    readonly state?: string;
+    readonly lastRun?: { readonly startedAt: string };
+    readonly conditions?: readonly { type: string; status: string; reason: string; message: string }[];
+  };
+}
+
+const of = (namespace: string, name: string): Promise<AddonModule> =>
+  json<AddonModule>(["get", "addonmodule", name, "-n", namespace, "--ignore-not-found"]);
+
+async function condition(namespace: string, name: string, type: string): Promise<string> {
+  const found = (await of(namespace, name)).status?.conditions?.find((each) => each.type === type);
+  return found === undefined ? "none" : `${found.status} ${found.reason}: ${found.message}`;
+}
+
+function module(lab: Lab, dir: string, moduleYaml = "{}"): void {
+  const [, name = ""] = /^\d+-(.*)$/.exec(dir) ?? [];
+  lab.file(`modules/${dir}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.5.0\n`);
+  lab.file(`modules/${dir}/values.yaml`, `${name}Enabled: true\n`);
+  lab.file(`modules/${dir}/module.yaml`, moduleYaml);
+  lab.file(
+    `modules/${dir}/templates/map.yaml`,
+    `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\ndata: {size: "{{ .Values.${name}.size }}"}\n`,
+  );
+}
+
+async function edit(namespace: string, data: Record<string, string | null>): Promise<void> {
+  const patch = JSON.stringify({ data });
+  await kubectl(["patch", "configmap", "addon-operator", "-n", namespace, "--type=merge", "-p", patch]);
+}
+
+test(
+  "a module waits for the one that it requires, says so, runs when it is Ready, and tells when it is lost",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("requires");
+    const lab = hookLab("requires");
+    module(lab, "010-front", 'requires: {modules: {back: ">=1.4 <2"}}');
+    module(lab, "020-back");
+    module(lab, "030-other");
+    lab.hook(
+      "modules/020-back/hooks/open.sh",
+      { configVersion: "v1", beforeHelm: 1 },
+      '[ -e "$RECORDS/go-back" ]',
+    );
+    await kubectl([
+      "create",
+      "configmap",
+      "addon-operator",
+      "-n",
+      namespace,
+      "--from-literal=backEnabled=false",
+    ]);
+    await startOperator({ namespace, modulesDir: lab.modulesDir });
+    await eventually(
+      async () => (await of(namespace, "other")).status?.state === "Ready",
+      "the other one is Ready",
+    );
+    expect(await condition(namespace, "front", "Ready")).toMatch(
+      /^Unknown DependencyDisabled: waits for back, which is off \(since 20/,
+    );
+
+    await edit(namespace, { backEnabled: "true" });
+    await eventually(
+      async () => (await of(namespace, "back")).status?.state === "Retrying",
+      "the dependency fails",
+    );
+    await eventually(
+      async () =>
+        (await condition(namespace, "front", "Ready")).startsWith(
+          "Unknown DependencyNotReady: waits for back, which is not Ready",
+        ),
+      "it waits for it",
+    );
+    lab.release("back");
+    for (const name of ["back", "front"])
+      await eventually(async () => (await of(namespace, name)).status?.state === "Ready", `${name} is Ready`);
+
+    await edit(namespace, { backEnabled: "false" });
+    await eventually(
+      async () =>
+        (await condition(namespace, "front", "DependencyLost")).startsWith(
+          "True DependencyDisabled: it requires back",
+        ),
+      "it tells the loss",
+    );
+    // The reload that the flag leads to passes it over; its release stays.
+    await eventually(
+      async () =>
+        (await condition(namespace, "front", "Ready")).startsWith(
+          "Unknown DependencyDisabled: waits for back",
+        ),
+      "its next run waits",
+    );
+    expect(await kubectl(["get", "configmap", "front", "-n", namespace, "-o", "name"])).toContain("front");
+  },
+);

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+
+import { heldBy, lostBy, waitOf } from "../../src/plan/index.ts";
+import type { ModuleView } from "../../src/state/index.ts";
+import { T0, basis, moduleView, release, viewOf } from "../status/views.ts";
+
+const retry = { reason: "HelmFailed", message: "no quota", failures: 1, nextAt: T0 } as const;
+const problem = { file: "values.yaml", message: "no YAML" };
+
+/** A module that requires another one, which is as said. */
+function requiring(range: string, change: Partial<ModuleView> | undefined) {
+  const before = moduleView("a");
+  const a = { ...before, heldSince: T0, module: { ...before.module, requires: { modules: { b: range } } } };
+  return { a, view: viewOf(change === undefined ? [a] : [a, moduleView("b", change)]) };
+}
+
+describe("what a module requires of another one", () => {
+  it.each<[string, Partial<ModuleView> | undefined, string | undefined, string?]>([
+    ["is Ready", {}, undefined],
+    ["is of a version in the range", {}, undefined, ">=1 <2"],
+    [
+      "has another version in place",
+      { release: release("b", { chartVersion: "2.1.0" }) },
+      "Missing: is 2.1.0, not <2",
+      "<2",
+    ],
+    ["is no module", undefined, "Missing: is no module"],
+    ["is off", { enabled: false }, "Disabled: is off"],
+    ["is off, and a person is needed", { enabled: false, problem }, "Disabled: is off and needs a person"],
+    ["needs a person", { problem }, "NotReady: needs a person"],
+    ["never ran", { phase: "new" }, "NotReady: is not Ready"],
+    ["is at work", { activity: "running" }, "NotReady: is not Ready"],
+    ["failed", { retry }, "NotReady: is not Ready"],
+    ["waits itself", { heldSince: T0 }, "NotReady: is not Ready"],
+    ["lacks objects", { absent: ["n/Secret/s"] }, "NotReady: is not Ready"],
+    ["has lost its release", { releaseMoved: true }, "NotReady: is not Ready"],
+    ["has a record that cannot be read", { unread: "it is cut" }, "NotReady: is not Ready"],
+    ["has an edit before it", { configDigest: "v1-c2" }, "NotReady: is not Ready"],
+    ["has a request before it", { requestedToken: "t" }, "NotReady: is not Ready"],
+    ["answered a request", { requestedToken: "t", handled: basis({ token: "t" }) }, undefined],
+    ["is suspended without objects", { suspended: true, absent: ["n/Secret/s"] }, undefined],
+  ])("%s", (...[, change, expected, range = "*"]) => {
+    const { a, view } = requiring(range, change);
+    const wait = waitOf(a, view);
+    expect(wait && `${wait.reason.replace("Dependency", "")}: ${wait.message.replace("b, which ", "")}`).toBe(
+      expected,
+    );
+    expect(heldBy(a, view)?.message).toBe(wait && `waits for ${wait.message} (since 2026-01-01T00:00:00Z)`);
+  });
+
+  it.each<[string, Partial<ModuleView>, string | undefined]>([
+    ["no loss where it is at work", { activity: "running" }, undefined],
+    ["no loss where an edit is before it", { configDigest: "v1-c2" }, undefined],
+    ["a loss where it failed", { retry }, "it requires b, which is not Ready"],
+    ["a loss where it is off", { enabled: false }, "it requires b, which is off"],
+    ["a loss where it waits itself", { heldSince: T0 }, "it requires b, which is not Ready"],
+  ])("is %s", (_, change, expected) => {
+    const { a, view } = requiring("*", change);
+    expect(lostBy(a, view)?.message).toBe(expected);
+    expect(lostBy({ ...a, phase: "new" }, view)).toBeUndefined();
+    expect(lostBy({ ...a, enabled: false }, view)).toBeUndefined();
+  });
+
+  it("is told as one of several", () => {
+    const before = moduleView("a");
+    const modules = { b: "*", c: "*", d: "*" };
+    const a = { ...before, module: { ...before.module, requires: { modules } } };
+    expect(waitOf(a, viewOf([a]))?.message).toBe("b, which is no module and 2 more");
+  });
+});
