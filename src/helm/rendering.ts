@@ -67,7 +67,7 @@ async function applyMethodOf(
 
 /** What a run would do about a release, and why. */
 export interface Preview {
-  readonly action: "unchanged" | "label" | "install" | "upgrade";
+  readonly action: "unchanged" | "install" | "upgrade";
   readonly why: string;
 }
 
@@ -83,7 +83,7 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   if (act !== "compare" || release === undefined)
     return { action: act === "install" ? "install" : "upgrade", why };
   const same = await isSame(tools, release, rendered);
-  if (same) return { action: "label", why: `${why}; the manifest stays the same` };
+  if (same) return { action: "unchanged", why: `${why}; the manifest stays the same` };
   return { action: "upgrade", why: `${why}; the manifest changes` };
 }
 

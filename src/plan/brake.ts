@@ -6,7 +6,7 @@ import type { BrakeView, View } from "../state/index.ts";
 import type { ModuleFacts } from "./discovery.ts";
 
 /** What is to be removed, and what it is measured by. */
-export interface Removal {
+interface Removal {
   readonly off: readonly ModuleFacts[];
   /** Releases without a module. */
   readonly orphans: readonly string[];

@@ -1,4 +1,4 @@
-export { CONFIRM_DELETE, brakeOf, explainBrake, type Removal } from "./brake.ts";
+export { CONFIRM_DELETE, explainBrake } from "./brake.ts";
 export {
   decide,
   decideAll,

@@ -6,8 +6,8 @@ import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
 import { GLOBAL, describeProblem, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
-import { brakeOf, decideAll, explainBrake, guardOf, isWanted, leaving, moduleFacts } from "../plan/index.ts";
-import type { ModuleFacts, Removal, ScriptAnswer } from "../plan/index.ts";
+import { decideAll, explainBrake, guardOf, isWanted, moduleFacts, removalsOf } from "../plan/index.ts";
+import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { State, helmInput, problemOf } from "../state/index.ts";
 import { checkSchemas, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
@@ -61,29 +61,37 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const refusals = refusalsOf(look);
   if (refusals.length > 0) return base.secrets.redactDeep({ refuses: refusals });
   const all = await discover(look);
-  const { off } = leaving(all);
-  const purged = purgeFates(look);
+  const { deletes, purges, held } = removalsIn(look, all, running);
   const fates: Verdict[] = [];
-  for (const facts of all) fates.push(await fateOf(look, facts, off));
+  for (const facts of all) fates.push(await fateOf(look, facts, deletes));
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((fate) => [fate, {}]));
-  for (const [name, fate, why] of [...fates, ...purged])
+  for (const [name, fate, why] of [...fates, ...orphanFates(look, purges)])
     groups[fate] = { ...(groups[fate] as object), [name]: why };
-  const orphans = purged.filter(([, fate]) => fate === "purge").map(([name]) => name);
-  const notes = [...heldBack(look, { off, orphans }, running), ...notesOf(look, running)];
-  return base.secrets.redactDeep({ ...groups, notes });
+  return base.secrets.redactDeep({ ...groups, notes: [...held, ...notesOf(look, running)] });
 }
 
-/** Whether these removals are more than one change may make. */
-function heldBack(
-  { base, releases, state }: Look,
-  going: Pick<Removal, "off" | "orphans">,
-  running?: State,
-): string[] {
-  const view = { ...state.view, brake: running?.view.brake, confirmation: running?.view.confirmation };
-  const present = [...releases.installed(), ...state.view.enabledModules];
-  const limit = base.settings.deleteBrake;
-  const found = brakeOf({ ...going, present, limit }, view);
-  return found === undefined || found.confirmed ? [] : [explainBrake(found)];
+const NO_LIMIT: Limit = { count: undefined, percent: undefined };
+
+/** What goes in the end, and what the brake says of it first. */
+function removalsIn(
+  { base, releases, state, tree }: Look,
+  modules: readonly ModuleFacts[],
+  running: State | undefined,
+): Pick<Removals, "deletes" | "purges"> & { readonly held: readonly string[] } {
+  const orphans = releases.withoutModule(tree);
+  const { brake, confirmation } = running?.view ?? state.view;
+  const input = {
+    modules,
+    orphans,
+    present: [...releases.installed(), ...state.view.enabledModules],
+    config: state.values.config,
+    // What has no module now has none at the second look either.
+    view: { ...state.view, brake, confirmation, orphans: new Map(orphans.map((name) => [name, 0])) },
+    now: base.clock.now(),
+  };
+  const { brake: found } = removalsOf({ ...input, limit: base.settings.deleteBrake });
+  const held = found === undefined || found.confirmed ? [] : [explainBrake(found)];
+  return { ...removalsOf({ ...input, limit: NO_LIMIT }), held };
 }
 
 async function record(
@@ -95,10 +103,12 @@ async function record(
   const tree = await base.readTree();
   state.recordTree(tree);
   if (running !== undefined) lend(running, state);
-  const home = { client, hub, logger, namespace, overlay };
   const config = new FollowedConfig({
-    ...home,
-    overlay: await overlayInForce(home, home.overlay),
+    client,
+    hub,
+    logger,
+    namespace,
+    overlay: await overlayInForce(base, overlay),
     state,
     clock,
     name: settings.configMap,
@@ -150,12 +160,12 @@ async function discover(look: Look): Promise<ModuleFacts[]> {
   return tree.modules.map(factsOf);
 }
 
-async function fateOf(look: Look, facts: ModuleFacts, off: readonly ModuleFacts[]): Promise<Verdict> {
+async function fateOf(look: Look, facts: ModuleFacts, deletes: readonly string[]): Promise<Verdict> {
   const { module, record, settings } = facts;
   const { name } = module;
   const problem = problemOf(record);
   if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
-  if (!record.enabled) return offFate(facts, off.includes(facts));
+  if (!record.enabled) return offFate(facts, deletes.includes(name));
   const without = withoutHelm(module, settings);
   if (without === undefined) return releaseFate(look, module);
   return without === "suspended"
@@ -173,12 +183,12 @@ function offFate({ module, record, settings, owner }: ModuleFacts, isRemoved: bo
   return [module.name, "unchanged", `${why}, but files of a module cannot be read`];
 }
 
-function purgeFates({ releases, state, tree }: Look): Verdict[] {
-  if (tree.purgeHolds.length > 0) return [];
-  return releases.withoutModule(tree).map((release): Verdict => {
+function orphanFates({ releases, state, tree }: Look, purges: readonly string[]): Verdict[] {
+  return releases.withoutModule(tree).flatMap((release): Verdict[] => {
+    if (purges.includes(release)) return [[release, "purge", "there is no such module"]];
     const key = guardOf(state.values.config, release);
-    if (key === undefined) return [release, "purge", "there is no such module"];
-    return [release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`];
+    if (key === undefined) return [];
+    return [[release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`]];
   });
 }
 
@@ -199,7 +209,7 @@ async function releaseFate({ releases, state }: Look, module: Module): Promise<V
   const { signal } = new AbortController();
   try {
     const { action, why } = await releases.preview({ ...helmInput(state.values, module), signal });
-    return [module.name, action === "label" ? "unchanged" : action, why];
+    return [module.name, action, why];
   } catch (error) {
     return [module.name, "invalid", oneLine(error)];
   }

@@ -292,12 +292,11 @@ describe("the hub", () => {
     watch.send(added(configMap("a", 11)));
     await settle();
     expect(order).toEqual(["a", "b"]);
-    expect([hub.size, server.pending]).toEqual([1, 0]);
+    expect(server.pending).toBe(0);
     two.close();
     two.close();
-    expect(hub.size).toBe(1);
+    expect(watch.request.signal?.aborted).toBe(false);
     one.close();
-    expect(hub.size).toBe(0);
     expect(watch.request.signal?.aborted).toBe(true);
   });
 

@@ -85,16 +85,10 @@ export class Helm {
   readonly #home: string;
   readonly #majors = new Map<string, Promise<number>>();
   #homeReady = false;
-  #processes = 0;
 
   constructor(options: HelmOptions) {
     this.#options = options;
     this.#home = join(options.tmpDir, "helm-home");
-  }
-
-  /** How many helm processes were started so far. */
-  get processes(): number {
-    return this.#processes;
   }
 
   /** Path, size and time of the binary, without a process. */
@@ -215,7 +209,6 @@ export class Helm {
     await this.#prepareHome();
     const { namespace, timeoutMs, bin, env, logger, clock } = this.#options;
     const binary = locate(bin, env["PATH"]);
-    this.#processes++;
     const result = await run({
       file: binary.path,
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],

@@ -63,11 +63,6 @@ export class WatchHub {
     return () => void this.#observers.delete(observer);
   }
 
-  /** Number of watches that are open. */
-  get size(): number {
-    return this.#shared.size;
-  }
-
   /**
    * Delivers what is there and then every change. A late consumer gets a list of its own and then joins the watch.
    */
