@@ -1,6 +1,6 @@
 /** The pages of the public HTTP port: probes, queues and metrics. */
 
-import { oneLine, type Clock } from "../lib/index.ts";
+import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
@@ -12,6 +12,7 @@ export interface PublicSources {
   readonly clock: Clock;
   readonly view: () => View;
   readonly queues: () => readonly QueueView<Task>[];
+  readonly secrets: KnownSecrets;
   readonly metrics: () => Promise<string>;
   readonly hookMetrics: () => Promise<string>;
   /** The answer to /readyz of a follower, which is its leader's; undefined for a leader. */
@@ -96,7 +97,8 @@ function converge(sources: PublicSources, query: URLSearchParams): WebAnswer {
 }
 
 function queue(sources: PublicSources, query: URLSearchParams): WebAnswer {
-  const dump = dumpQueues(sources.queues(), sources.clock.now(), true);
+  const { clock, secrets } = sources;
+  const dump = dumpQueues(sources.queues(), { now: clock.now(), secrets }, true);
   return query.get("output") === "json" ? json(dump) : text(queueText(dump));
 }
 

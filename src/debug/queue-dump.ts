@@ -1,6 +1,6 @@
 /** The queues as data and as text, for the debug commands and the HTTP port. */
 
-import { formatDuration } from "../lib/index.ts";
+import { formatDuration, type KnownSecrets } from "../lib/index.ts";
 import { MAIN_QUEUE, describeTask, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 
@@ -20,8 +20,20 @@ export interface QueueDump {
   };
 }
 
-/** The queues as data; `now` in ms since the epoch, for countdowns. */
-export function dumpQueues(queues: readonly QueueView<Task>[], now: number, showEmpty = false): QueueDump {
+/** What a dump depends on beside the queues. */
+export interface DumpContext {
+  /** In ms since the epoch, for countdowns. */
+  readonly now: number;
+  /** Messages of failures may contain output of hooks. */
+  readonly secrets: KnownSecrets;
+}
+
+/** The queues as data. */
+export function dumpQueues(
+  queues: readonly QueueView<Task>[],
+  context: DumpContext,
+  showEmpty = false,
+): QueueDump {
   const active = queues.filter((queue) => queue.length > 0);
   const empty = queues.filter((queue) => queue.length === 0);
   const others = active.filter((queue) => queue.name !== MAIN_QUEUE);
@@ -31,8 +43,8 @@ export function dumpQueues(queues: readonly QueueView<Task>[], now: number, show
     active: active.map((queue) => ({
       name: queue.name,
       tasksCount: queue.length,
-      status: statusOf(queue, now),
-      tasks: queue.tasks.map((task, index) => ({ index: index + 1, description: describe(task, now) })),
+      status: statusOf(queue, context.now),
+      tasks: queue.tasks.map((task, index) => ({ index: index + 1, description: describe(task, context) })),
     })),
     ...(showEmpty ? { empty: empty.map(({ name }) => ({ name, tasksCount: 0 as const })) } : {}),
     summary: {
@@ -82,11 +94,13 @@ function statusOf(queue: QueueView<Task>, now: number): string {
   return `${reason}, ${formatDuration(Math.max(0, head.nextAt - now))} left`;
 }
 
-function describe(view: TaskView<Task>, now: number): string {
+function describe(view: TaskView<Task>, { now, secrets }: DumpContext): string {
   const parts = [describeTask(view.task)];
   if (view.count > 1) parts.push(`in ${view.count} contexts`);
   if (view.failures > 0)
-    parts.push(`failed ${view.failures} time${view.failures === 1 ? "" : "s"}: ${view.message ?? ""}`);
+    parts.push(
+      `failed ${view.failures} time${view.failures === 1 ? "" : "s"}: ${secrets.redact(view.message ?? "")}`,
+    );
   if (view.nextAt !== undefined) parts.push(`next try in ${formatDuration(Math.max(0, view.nextAt - now))}`);
   return parts.join("; ");
 }

@@ -32,10 +32,6 @@ export class QueueFile {
       this.written = this.written.then(() => writePrivately(this.#path, this.#text())).catch(() => {});
     });
   }
-
-  close(): void {
-    this.#timer?.cancel();
-  }
 }
 
 /** Everybody may write to /tmp: what somebody else put in this place (a link, a pipe, a file) is left alone. */

@@ -1,7 +1,8 @@
 /** The routes of the debug socket. */
 
-import { LOG_LEVELS, parseDuration, type Clock, type LogLevel } from "../lib/index.ts";
+import { LOG_LEVELS, parseDuration, type Clock, type KnownSecrets, type LogLevel } from "../lib/index.ts";
 import { GLOBAL, MAIN_QUEUE, type Hook, type Json, type Module, type Task } from "../model/index.ts";
+import { explainModule } from "../plan/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
@@ -13,19 +14,14 @@ export interface Sources {
   readonly clock: Clock;
   readonly state: State;
   readonly queues: () => readonly QueueView<Task>[];
+  readonly secrets: KnownSecrets;
   /** Snapshots of a hook for people; keys are binding names. */
   readonly snapshots: (hookId: string) => Json;
   readonly render: (module: Module, diff: boolean) => Promise<string>;
   /** Objects that are watched for a module, as `namespace/Kind/name`; undefined = no release. */
   readonly objects: (module: string) => readonly string[] | undefined;
-  readonly explain: (module: Module) => Json;
-  /** Why a module is as it is, in sentences. */
-  readonly why: (module: string) => readonly string[];
   readonly plan: () => Promise<Json>;
-  readonly runNow: (module: string) => void;
   readonly log: { level: LogLevel };
-  /** Calls back after `ms`, unless the operator stops before; the timer must not delay that. */
-  readonly later: (ms: number, fn: () => void) => void;
   /** Called with an error that occurred while a request was answered. */
   readonly failed: (error: unknown) => void;
 }
@@ -75,10 +71,10 @@ const ROUTES: Readonly<Record<string, Handler>> = {
   plan: async (sources) => data(await sources.plan()),
 };
 
-function queue(sources: Sources, { path, query }: Ask): Answer {
-  const queues =
-    path[0] === "main" ? sources.queues().filter((each) => each.name === MAIN_QUEUE) : sources.queues();
-  return { status: 200, queues: dumpQueues(queues, sources.clock.now(), query.get("showEmpty") === "true") };
+function queue({ queues, clock, secrets }: Sources, { path, query }: Ask): Answer {
+  const shown = path[0] === "main" ? queues().filter((each) => each.name === MAIN_QUEUE) : queues();
+  const context = { now: clock.now(), secrets };
+  return { status: 200, queues: dumpQueues(shown, context, query.get("showEmpty") === "true") };
 }
 
 function config(sources: Answers, { method, path, form }: Ask): Answer {
@@ -147,7 +143,7 @@ type ModuleView = (sources: Sources, module: Module, ask: Ask) => Answer | Promi
 
 const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   values(sources, found, { query }) {
-    if (query.get("explain") === "true") return data(sources.explain(found));
+    if (query.get("explain") === "true") return data(sources.state.values.explain(found.valuesKey));
     return withGlobal(found, query, (key) => sources.state.values.merged(key).values);
   },
   config: (sources, found, { query }) =>
@@ -160,10 +156,14 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   async render(sources, found, { query }) {
     return { status: 200, text: await sources.render(found, query.get("diff") === "true") };
   },
-  why: (sources, found) => ({ status: 200, text: `${sources.why(found.name).join("\n")}\n` }),
+  why({ state: { view }, queues, secrets }, { name }) {
+    const module = view.modules.get(name);
+    const sentences = module === undefined ? [] : explainModule(module, { view, queues: queues() });
+    return { status: 200, text: `${secrets.redactDeep(sentences).join("\n")}\n` };
+  },
   run(sources, found, { method }) {
     if (method !== "POST") return failure(405, "module run: use POST");
-    sources.runNow(found.name);
+    sources.state.recordRequest(found.name, `debug-${sources.clock.now()}`);
     return { status: 200, text: `run of ${found.name} asked for\n` };
   },
 };

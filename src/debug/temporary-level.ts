@@ -8,12 +8,12 @@ import type { Sources } from "./routes.ts";
  * before the first of them.
  */
 export class TemporaryLevel {
-  readonly #sources: Pick<Sources, "log" | "later">;
+  readonly #sources: Pick<Sources, "log" | "clock">;
   /** The level that timed changes fall back to; undefined while none is in force. */
   #lasting: LogLevel | undefined;
   #changes = 0;
 
-  constructor(sources: Pick<Sources, "log" | "later">) {
+  constructor(sources: Pick<Sources, "log" | "clock">) {
     this.#sources = sources;
   }
 
@@ -23,13 +23,13 @@ export class TemporaryLevel {
 
   /** Sets the level for `ms` milliseconds, or for good. */
   set(level: LogLevel, ms: number | undefined): void {
-    const { log, later } = this.#sources;
+    const { log, clock } = this.#sources;
     const lasting = this.#lasting ?? log.level;
     const change = ++this.#changes;
     log.level = level;
     this.#lasting = ms === undefined ? undefined : lasting;
     if (ms === undefined) return;
-    later(ms, () => {
+    clock.setTimer(ms, () => {
       if (change !== this.#changes) return;
       log.level = lasting;
       this.#lasting = undefined;

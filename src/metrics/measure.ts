@@ -28,7 +28,7 @@ export interface Measured {
 
 /** Connects the series to what they measure; gauges are filled in before each scrape. */
 export function measure(metrics: Metrics, measured: Measured): void {
-  const { client, patchClient, hub, scope } = measured;
+  const { client, patchClient, hub, clock, scope } = measured;
   const host = new URL(client.origin.server).host;
   const count = (component: "main" | "object_patcher") => (report: RequestReport) => {
     const { code, verb, resourcePathTemplate: url, seconds } = report;
@@ -47,20 +47,18 @@ export function measure(metrics: Metrics, measured: Measured): void {
   const inventory = new Inventory(metrics, measured.state);
   metrics.beforeScrape(() => inventory.refresh());
   metrics.beforeScrape(() => sample(metrics, measured));
-  repeat(measured, TICK_MS, () => metrics.add("liveTicks", {}));
+  repeat(clock, TICK_MS, () => metrics.add("liveTicks", {}));
   // As in the Go operator, the counter rises for as long as the ConfigMap cannot be used.
-  repeat(measured, ERROR_TICK_MS, () => {
+  repeat(clock, ERROR_TICK_MS, () => {
     if (measured.state.view.config.condition === "invalid") metrics.add("configErrors", {});
   });
 }
 
-function repeat({ clock, scope }: Measured, ms: number, act: () => void): void {
-  let timer = clock.setTimer(ms, tick);
-  scope.add(() => timer.cancel());
-  function tick(): void {
+function repeat(clock: Clock, ms: number, act: () => void): void {
+  clock.setTimer(ms, () => {
     act();
-    timer = clock.setTimer(ms, tick);
-  }
+    repeat(clock, ms, act);
+  });
 }
 
 /** Gauges of queues, modules and snapshots as they are now; those of what is gone are dropped. */

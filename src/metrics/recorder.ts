@@ -104,6 +104,19 @@ function announceRelease(announce: Announce, module: string, outcome: ReleaseOut
   if (reason !== undefined) announce({ module, reason, note });
 }
 
+/** Tells why the ConfigMap cannot be used. */
+export function configTeller({
+  metrics,
+  announce,
+  logger,
+}: Omit<RecorderParts, "state">): (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void {
+  return (reason, message) => {
+    logger.error(message, { reason });
+    if (reason === "ConfigMapInvalid") metrics.add("configErrors", {});
+    announce({ module: undefined, reason, note: message });
+  };
+}
+
 const HELD = { delete: "RemovalHeld", purge: "PurgeRefused" } as const;
 
 /** Tells of holds: each reload finds them anew; only new ones are told. */

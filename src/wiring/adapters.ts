@@ -7,17 +7,15 @@ import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
 import { oneLine, sleep } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
-import { holdTeller, measure } from "../metrics/index.ts";
+import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
 import type { Json, Task } from "../model/index.ts";
-import { explainModule } from "../plan/index.ts";
-import type { QueueView, Queues, TaskView } from "../queue/index.ts";
+import type { Queues } from "../queue/index.ts";
 import { helmInput } from "../state/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { Requests } from "../triggers/index.ts";
-import type { FollowedConfig, Healing } from "../triggers/index.ts";
+import type { FollowedConfig, Healing, Requests } from "../triggers/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../preview/index.ts";
@@ -30,7 +28,10 @@ export interface AdapterParts {
   readonly hookMetrics: HookMetrics;
   readonly releases: Releases;
   readonly config: FollowedConfig;
+  readonly requests: Requests;
   readonly bindings: KubeBindings;
+  /** There is none before the lease is ours. */
+  readonly healing: () => Healing | undefined;
   /** The answer of a follower to /readyz. */
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
   readonly scope: Scope;
@@ -47,8 +48,6 @@ export class Adapters {
   readonly #parts: AdapterParts;
   readonly #mirror: StatusMirror;
   readonly #events: EventWriter;
-  readonly #tellHolds: (view: View) => void;
-  #healing: Healing | undefined;
   /** Port of the HTTP server; 0 before `open`. */
   port = 0;
   readonly #queueFile: QueueFile;
@@ -56,13 +55,11 @@ export class Adapters {
   constructor(base: Base, parts: AdapterParts) {
     this.#base = base;
     this.#parts = parts;
-    this.#queueFile = new QueueFile(QUEUE_FILE, base.clock, () =>
-      queueText(dumpQueues(this.#queues(), base.clock.now())),
-    );
-    parts.scope.add(() => this.#queueFile.close());
     const { client, clock, logger, namespace, settings, env, secrets } = base;
+    this.#queueFile = new QueueFile(QUEUE_FILE, clock, () =>
+      queueText(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
+    );
     const operatorName = settings.configMap;
-    const requests = new Requests({ ...parts, logger });
     this.#mirror = new StatusMirror({
       client,
       clock,
@@ -72,10 +69,9 @@ export class Adapters {
       secrets,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
-      annotated: (module, annotations) => requests.look(module, annotations),
+      annotated: (module, annotations) => parts.requests.look(module, annotations),
       specChanged: async () => void (await parts.config.refresh()),
     });
-    this.#tellHolds = holdTeller({ logger, announce: (event) => this.announce(event) });
     const { name: instance } = ownIdentity(settings.pod);
     this.#events = new EventWriter({
       client,
@@ -92,13 +88,13 @@ export class Adapters {
   /** Opens HTTP port and debug socket. */
   async open(): Promise<void> {
     const { settings, logger } = this.#base;
-    const { scope, metrics, hookMetrics, state } = this.#parts;
+    const { scope, metrics, hookMetrics, state, queues } = this.#parts;
     const server = await servePublic(
       { address: settings.listenAddress, port: settings.listenPort },
       {
-        clock: this.#base.clock,
+        ...this.#base,
         view: () => state.view,
-        queues: () => this.#queues(),
+        queues: () => queues.views(),
         metrics: () => metrics.text(),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
         mirrored: this.#parts.mirrored,
@@ -126,7 +122,6 @@ export class Adapters {
   /** Notes that the state has changed. */
   update(view: View): void {
     if (this.#mirroring) this.#mirror.update(view, this.#parts.queues.views());
-    this.#tellHolds(view);
   }
 
   /** Notes that a task was queued, run or removed. */
@@ -162,16 +157,6 @@ export class Adapters {
     this.#events.record(event);
   }
 
-  configTrouble(reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string): void {
-    this.#base.logger.error(message, { reason });
-    if (reason === "ConfigMapInvalid") this.#parts.metrics.add("configErrors", {});
-    this.announce({ module: undefined, reason, note: message });
-  }
-
-  setHealing(healing: Healing): void {
-    this.#healing = healing;
-  }
-
   async #openSocket(): Promise<void> {
     const { settings, logger } = this.#base;
     const { scope } = this.#parts;
@@ -188,40 +173,22 @@ export class Adapters {
     logger.warn("There is no debug socket", { places });
   }
 
-  /** Messages of failures may contain output of hooks. */
-  #queues(): QueueView<Task>[] {
-    const told = (view: TaskView<Task>): TaskView<Task> =>
-      view.message === undefined ? view : { ...view, message: this.#base.secrets.redact(view.message) };
-    return this.#parts.queues.views().map((queue) => ({ ...queue, tasks: queue.tasks.map(told) }));
-  }
-
   #sources(): Sources {
-    const { state, bindings, releases } = this.#parts;
+    const { state, queues, bindings, releases, healing } = this.#parts;
+    const { clock, secrets, sink, failures } = this.#base;
     return {
       version: VERSION,
-      clock: this.#base.clock,
+      clock,
+      secrets,
       state,
-      queues: () => this.#queues(),
+      queues: () => queues.views(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
       render: (module, diff) =>
         releases.show({ ...helmInput(state.values, module), signal: new AbortController().signal }, diff),
-      objects: (module) => this.#healing?.objects(module),
-      explain: (module) => state.values.explain(module.valuesKey),
-      why: (name) => {
-        const { view } = state;
-        const module = view.modules.get(name);
-        return module === undefined
-          ? []
-          : this.#base.secrets.redactDeep(explainModule(module, { view, queues: this.#queues() }));
-      },
+      objects: (module) => healing()?.objects(module),
       plan: () => previewStart(this.#base, releases, state),
-      runNow: (module) => state.recordRequest(module, `debug-${this.#base.clock.now()}`),
-      log: this.#base.sink,
-      later: (ms, fn) => {
-        const timer = this.#base.clock.setTimer(ms, fn);
-        this.#parts.scope.add(() => timer.cancel());
-      },
-      failed: (error) => this.#base.failures.report("debug socket", error),
+      log: sink,
+      failed: (error) => failures.report("debug socket", error),
     };
   }
 }

@@ -12,8 +12,10 @@ import {
   HookMetrics,
   Metrics,
   bindingTimes,
+  configTeller,
   countWait,
   hasHook,
+  holdTeller,
   makeHelmRecorder,
   makeRecorder,
 } from "../metrics/index.ts";
@@ -26,7 +28,7 @@ import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
 import { applyObjects, runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
-import { FollowedConfig, FollowedReleases } from "../triggers/index.ts";
+import { FollowedConfig, FollowedReleases, Requests } from "../triggers/index.ts";
 import { makeReleases } from "./base.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
@@ -66,9 +68,13 @@ export class Rooms {
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ clock, secrets });
-    this.state.onChange(() => this.#changed());
+    const tellHolds = holdTeller(this.#told);
+    this.state.onChange(() => {
+      this.engine.look();
+      this.adapters.update(this.state.view);
+      tellHolds(this.state.view);
+    });
     this.#memory = idleMemory(clock);
-    scope.add(() => this.#memory.close());
     this.leadership = new Leadership({ ...base, biteMs, onLost });
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
@@ -82,6 +88,8 @@ export class Rooms {
       metrics: this.metrics,
       releases: this.releases,
       config: this.config,
+      requests: new Requests({ state: this.state, config: this.config, logger: base.logger }),
+      healing: () => this.#followed?.healing,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
       mirrored: () => this.leadership.mirrored(),
@@ -98,7 +106,6 @@ export class Rooms {
       scope: this.#scope,
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
-    this.adapters.setHealing(this.#followed.healing);
   }
 
   #makeQueues(): Queues<Task> {
@@ -130,7 +137,7 @@ export class Rooms {
       ...this.#base,
       state: this.state,
       name: this.#base.settings.configMap,
-      onTrouble: (reason, message) => this.adapters.configTrouble(reason, message),
+      onTrouble: configTeller(this.#told),
     });
     this.#scope.add(() => config.close());
     return config;
@@ -221,10 +228,5 @@ export class Rooms {
     // When the next try is, and what waits behind a failure, change though nothing was recorded.
     if (failed) this.adapters.update(this.state.view);
     this.engine.look();
-  }
-
-  #changed(): void {
-    this.engine.look();
-    this.adapters.update(this.state.view);
   }
 }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { servePublic } from "../../src/debug/index.ts";
 import type { Listening } from "../../src/debug/index.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
 import { ProblemError } from "../../src/model/index.ts";
 import type { Task } from "../../src/model/index.ts";
 import type { QueueView } from "../../src/queue/index.ts";
@@ -35,6 +36,7 @@ beforeEach(async () => {
     { address: "127.0.0.1", port: 0 },
     {
       clock: new ManualClock(),
+      secrets: new KnownSecrets(),
       view: () => view,
       queues: () => [QUEUE],
       metrics: () => Promise.resolve("own 1\n"),

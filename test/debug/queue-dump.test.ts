@@ -1,11 +1,13 @@
 import { describe, expect, it } from "vitest";
 
 import { dumpQueues, queueText } from "../../src/debug/index.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Hook, Task } from "../../src/model/index.ts";
 import type { QueueView, TaskView } from "../../src/queue/index.ts";
 import { lifecycle } from "../hooks/build.ts";
 
 const NOW = 1_000_000;
+const AT = { now: NOW, secrets: new KnownSecrets() };
 
 const run = (module: string): Task => ({ kind: "run-module", module, cause: { kind: "section" } });
 const hook: Task = {
@@ -49,7 +51,7 @@ describe("a queue and its head in words", () => {
       "run-module web: ConfigMap section changed; in 3 contexts",
     ],
   ])("%j", (head, status, description) => {
-    const { active } = dumpQueues([queue("main", view(run("web"), head))], NOW);
+    const { active } = dumpQueues([queue("main", view(run("web"), head))], AT);
     expect(active[0]).toMatchObject({ status, tasks: [{ index: 1, description }] });
   });
 });
@@ -62,7 +64,7 @@ describe("queue list", () => {
   ];
 
   it("counts tasks of main and of the others", () => {
-    expect(dumpQueues(queues, NOW).summary).toEqual({
+    expect(dumpQueues(queues, AT).summary).toEqual({
       mainQueueTasks: 2,
       otherQueues: { active: 1, empty: 1, tasks: 2 },
       totalTasks: 4,
@@ -70,7 +72,7 @@ describe("queue list", () => {
   });
 
   it("is text for people", () => {
-    expect(queueText(dumpQueues(queues, NOW, true))).toBe(`Queue 'main': length 2, status: 'run first task'
+    expect(queueText(dumpQueues(queues, AT, true))).toBe(`Queue 'main': length 2, status: 'run first task'
 
  1. run-module web: ConfigMap section changed
  2. hook web/discover: beforeHelm
@@ -90,7 +92,7 @@ Summary:
   });
 
   it("says so when there is nothing to do", () => {
-    expect(queueText(dumpQueues([queue("main")], NOW))).toBe(`Summary:
+    expect(queueText(dumpQueues([queue("main")], AT))).toBe(`Summary:
 - 'main' queue: empty.
 - 0 other queues (0 active, 0 empty): 0 tasks.
 - no tasks to handle.

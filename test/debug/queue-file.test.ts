@@ -22,7 +22,6 @@ async function write(text: string): Promise<void> {
   file.changed();
   await clock.advance(100);
   await file.written;
-  file.close();
 }
 
 const mode = (): number => statSync(path).mode & 0o777;

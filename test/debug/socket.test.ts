@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { callOf, callOperator, callSocket, serveSocket, socketPlaces } from "../../src/debug/index.ts";
 import type { Listening, Sources } from "../../src/debug/index.ts";
 import type { LogLevel } from "../../src/lib/index.ts";
-import { parseYaml } from "../../src/lib/index.ts";
+import { KnownSecrets, parseYaml } from "../../src/lib/index.ts";
 import type { Module, Task } from "../../src/model/index.ts";
 import type { QueueView } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
@@ -30,6 +30,8 @@ const module: Module = {
   warnings: [],
 };
 
+const SECRET = "s3cr3t-of-the-shop";
+
 const failing: QueueView<Task> = {
   name: "main",
   length: 1,
@@ -44,7 +46,7 @@ const failing: QueueView<Task> = {
       running: false,
       failures: 2,
       nextAt: 5000,
-      message: "exit code 1",
+      message: `exit code 1: no ${SECRET}`,
       count: 1,
     },
   ],
@@ -54,11 +56,11 @@ let dir: string;
 let path: string;
 let server: Listening;
 let clock: ManualClock;
-let ran: string[];
+let state: State;
 const log: { level: LogLevel } = { level: "info" };
 
 function sources(): Sources {
-  const state = new State({ clock });
+  state = new State({ clock });
   state.recordTree({
     modules: [module],
     globalValues: { cluster: "east" },
@@ -70,27 +72,25 @@ function sources(): Sources {
   });
   state.recordDecision("web-shop", { enabled: true, by: "module-values" });
   state.recordPatches("webShop", [{ op: "add", path: "/webShop/host", value: "a.example" }]);
+  const secrets = new KnownSecrets();
+  secrets.learn({ password: SECRET });
   return {
     version: "9.9.9",
     clock,
     state,
+    secrets,
     queues: () => [failing],
     snapshots: () => ({ pods: [] }),
     render: (_module, diff) => Promise.resolve(diff ? "No diff found\n" : "kind: ConfigMap\n"),
     objects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
-    explain: () => ({ "/replicas": "module values.yaml" }),
-    why: () => ["enabled by the module's values.yaml", "nothing is owed"],
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
-    runNow: (name) => void ran.push(name),
     log,
-    later: (ms, fn) => void clock.setTimer(ms, fn),
     failed: () => {},
   };
 }
 
 beforeEach(async () => {
   clock = new ManualClock();
-  ran = [];
   log.level = "info";
   dir = mkdtempSync(join(tmpdir(), "debug-"));
   path = join(dir, "sub", "debug.socket");
@@ -113,7 +113,7 @@ describe("debug socket", () => {
   it("is found among the temporary files, where the operator could not make it in its place", async () => {
     const places = socketPlaces({ debugSocket: join(dir, "nowhere", "socket"), tmpDir: join(dir, "sub") });
     const { status, body } = await callOperator(places, callOf(["module", "why", "web-shop"]));
-    expect([status, body]).toEqual([200, expect.stringContaining("nothing is owed")]);
+    expect([status, body]).toEqual([200, expect.stringContaining("will be tried again")]);
     const none = socketPlaces({ debugSocket: "/none/socket", tmpDir: "/none/tmp" });
     await expect(callOperator(none, callOf(["plan"]))).rejects.toThrow(
       "no operator listens on /none/socket or /none/tmp/debug.socket; set --debug-unix-socket",
@@ -128,7 +128,10 @@ describe("debug socket", () => {
       "module values web-shop -g",
       { global: { cluster: "east" }, webShop: { replicas: 2, host: "a.example" } },
     ],
-    ["module values web-shop --explain", { "/replicas": "module values.yaml" }],
+    [
+      "module values web-shop --explain",
+      { "/host": "hook patch", "/replicas": "module values.yaml: own.yaml" },
+    ],
     ["module config web-shop", {}],
     ["module patches web-shop", [{ Operations: [{ op: "add", path: "/webShop/host", value: "a.example" }] }]],
     ["module snapshots web-shop", {}],
@@ -148,20 +151,22 @@ describe("debug socket", () => {
     const { body } = await ask("queue list");
     expect(body).toContain("Queue 'main': length 1, status: 'sleep after fail");
     expect(body).toContain("- 'main' queue: 1 task.");
+    expect(body).toContain("failed 2 times: exit code 1: no ");
+    expect(body + (await ask("module why web-shop")).body).not.toContain(SECRET);
     expect(await json("queue main")).toMatchObject({ summary: { mainQueueTasks: 1, totalTasks: 1 } });
   });
 
   it("gives texts as they are", async () => {
     expect((await ask("module render web-shop")).body).toBe("kind: ConfigMap\n");
     expect((await ask("module render web-shop --diff")).body).toBe("No diff found\n");
-    expect((await ask("module why web-shop")).body).toContain("nothing is owed\n");
+    expect((await ask("module why web-shop")).body).toContain("will be tried again (failed 2 times)\n");
     expect((await ask("raw /version")).body).toBe("version: 9.9.9\n");
   });
 
   it("asks for a run by POST only", async () => {
     expect((await ask("module run web-shop")).status).toBe(200);
     expect((await ask("raw /module/web-shop/run")).status).toBe(405);
-    expect(ran).toEqual(["web-shop"]);
+    expect(state.view.modules.get("web-shop")?.requestedToken).toMatch(/^debug-\d+$/);
   });
 
   it("sets the log level, for a time", async () => {

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 import { servePublic } from "../../src/debug/index.ts";
 import { LIMITS, REQUESTS_PER_CONNECTION } from "../../src/debug/web.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
 import { viewOf } from "../status/views.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -14,6 +15,7 @@ test("docs/RUNNING.md names every page of the HTTP port", async () => {
     { address: "127.0.0.1", port: 0 },
     {
       clock: new ManualClock(),
+      secrets: new KnownSecrets(),
       view: () => viewOf([]),
       queues: () => [],
       metrics: nothing,

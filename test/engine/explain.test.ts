@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { dumpQueues, queueText } from "../../src/debug/index.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
 import { explainHold, explainModule } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
@@ -20,10 +21,9 @@ function why(lab: EngineLab, name: string): string[] {
 }
 
 const queueList = (lab: EngineLab): string[] =>
-  dumpQueues(lab.queues.views(), lab.clock.now()).active.flatMap(({ name, status, tasks }) => [
-    `${name}: ${status}`,
-    ...tasks.map((task) => task.description),
-  ]);
+  dumpQueues(lab.queues.views(), { now: lab.clock.now(), secrets: new KnownSecrets() }).active.flatMap(
+    ({ name, status, tasks }) => [`${name}: ${status}`, ...tasks.map((task) => task.description)],
+  );
 
 const at = (lab: EngineLab, ms: number): string => new Date(lab.clock.now() + ms).toISOString().slice(11, 19);
 
@@ -111,7 +111,9 @@ describe("everything that does not run now has a reason in words", () => {
       "Switched on by the module's own values.yaml",
       "nothing is owed: the last run took everything into account",
     ]);
-    expect(queueText(dumpQueues(lab.queues.views(), lab.clock.now()))).toContain("no tasks to handle");
+    expect(
+      queueText(dumpQueues(lab.queues.views(), { now: lab.clock.now(), secrets: new KnownSecrets() })),
+    ).toContain("no tasks to handle");
   });
 
   it("deletes that are held for want of the ConfigMap", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 
 import { servePublic, serveSocket } from "../../src/debug/index.ts";
 import type { Limits, Listening, Sources } from "../../src/debug/index.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
 import { State } from "../../src/state/index.ts";
 import { viewOf } from "../status/views.ts";
 import { ManualClock } from "./clock.ts";
@@ -41,6 +42,7 @@ async function openPort({ limits, slow, failed }: Parts): Promise<Omit<OpenFace,
     { address: "127.0.0.1", port: 0, limits },
     {
       clock: new ManualClock(),
+      secrets: new KnownSecrets(),
       view: () => viewOf([]),
       queues: () => [],
       metrics: slow,
@@ -58,16 +60,13 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     version: "1",
     clock,
     state,
+    secrets: new KnownSecrets(),
     queues: () => [],
     snapshots: () => ({}),
     render: () => Promise.resolve(""),
     objects: () => [],
-    explain: () => ({}),
-    why: () => [],
     plan: () => slow(),
-    runNow: () => {},
     log: { level: "info" },
-    later: () => {},
     failed,
   };
   const dir = mkdtempSync(join(tmpdir(), "face-"));
