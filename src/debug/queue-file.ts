@@ -3,7 +3,7 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 
-import type { Clock, Timer } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
 
 /** A burst of changes is written once, after this long. */
 const SETTLE_MS = 100;
@@ -15,7 +15,7 @@ export class QueueFile {
   readonly #path: string;
   readonly #clock: Clock;
   readonly #text: () => string;
-  #timer: Timer | undefined;
+  #isDue = false;
   /** Resolves when all changes so far are written. */
   written = Promise.resolve();
 
@@ -27,8 +27,10 @@ export class QueueFile {
 
   /** Notes that the queues have changed. */
   changed(): void {
-    this.#timer ??= this.#clock.setTimer(SETTLE_MS, () => {
-      this.#timer = undefined;
+    if (this.#isDue) return;
+    this.#isDue = true;
+    this.#clock.setTimer(SETTLE_MS, () => {
+      this.#isDue = false;
       this.written = this.written.then(() => writePrivately(this.#path, this.#text())).catch(() => {});
     });
   }
