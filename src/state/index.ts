@@ -1,4 +1,4 @@
-export { checkConfig, checkIdle, checkPatched, invalidValues, refusePatch } from "./values/check-config.ts";
+export { checkConfig, checkIdle, invalidValues } from "./values/check-config.ts";
 export { brokenFiles, newModuleRecord, problemOf, startOver } from "./module-record.ts";
 export type { Enablement, ModuleRecord } from "./module-record.ts";
 export {

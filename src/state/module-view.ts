@@ -47,7 +47,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView
  * Views of modules by name, in the order of the tree. One with a changed view shares the places of all others: they are
  * read several times in each run of each module, and a copied `Map` each time would cost more than the run itself.
  */
-export class ModuleViews implements ReadonlyMap<string, ModuleView> {
+class ModuleViews implements ReadonlyMap<string, ModuleView> {
   readonly #places: ReadonlyMap<string, number>;
   readonly #views: readonly ModuleView[];
 
@@ -96,5 +96,33 @@ export class ModuleViews implements ReadonlyMap<string, ModuleView> {
 
   forEach(call: (view: ModuleView, name: string, map: ReadonlyMap<string, ModuleView>) => void): void {
     for (const view of this.#views) call(view, view.name, this);
+  }
+}
+
+/** The views of all modules, each kept until its module changes. */
+export class KeptViews {
+  #views: ModuleViews | undefined;
+  readonly #changed = new Set<string>();
+
+  changed(name: string): void {
+    this.#changed.add(name);
+  }
+
+  /** All have changed. */
+  drop(): void {
+    this.#views = undefined;
+  }
+
+  /** The views of before, with new ones for the modules that changed; `names` are those of all modules. */
+  of(
+    names: readonly string[],
+    make: (name: string) => ModuleView | undefined,
+  ): ReadonlyMap<string, ModuleView> {
+    const views = [...(this.#views === undefined ? names : this.#changed)].flatMap(
+      (name) => make(name) ?? [],
+    );
+    this.#changed.clear();
+    this.#views = this.#views?.with(views) ?? new ModuleViews(views);
+    return this.#views;
   }
 }

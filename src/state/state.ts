@@ -5,10 +5,10 @@ import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
 import type { Cause, Hook, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
-import type { ParsedConfig, PatchOperation } from "../values/index.ts";
+import type { JudgedPatches, ParsedConfig, PatchOperation } from "../values/index.ts";
 import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
 import type { Enablement, ModuleRecord } from "./module-record.ts";
-import { ModuleViews, moduleView } from "./module-view.ts";
+import { KeptViews, moduleView } from "./module-view.ts";
 import { configSeen, covering, reloadBegun, reloadEnded, reloadFollowing } from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { following, nothingToRun } from "./run-record.ts";
@@ -17,7 +17,7 @@ import { basisIn } from "./values/digests.ts";
 import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import { BLANK, NO_TREE } from "./view.ts";
-import type { ConfigObservation, Hold, OperatorState, ReleaseView, View } from "./view.ts";
+import type { ConfigObservation, Hold, OperatorState, View } from "./view.ts";
 
 /**
  * The one record of what is known. Methods record what was seen or done, and what follows from it for the record
@@ -36,9 +36,7 @@ export class State {
   readonly globalSynchronized = new Set<string>();
   #notified = false;
   #view: View | undefined;
-  #modules: ModuleViews | undefined;
-  /** Modules whose views have changed. */
-  readonly #changed = new Set<string>();
+  readonly #modules = new KeptViews();
 
   constructor({ clock, secrets }: { readonly clock: Clock; readonly secrets?: KnownSecrets }) {
     this.#values = new ValuesStore(secrets);
@@ -86,7 +84,7 @@ export class State {
 
   /** What affects the views of all modules changed: ConfigMap, directories, flags. */
   #allTouched(): void {
-    this.#modules = undefined;
+    this.#modules.drop();
     this.#touched();
   }
 
@@ -106,7 +104,7 @@ export class State {
     const record = this.#records.get(name);
     if (record === undefined) return;
     change(record);
-    this.#changed.add(name);
+    this.#modules.changed(name);
     this.#touched();
   }
 
@@ -160,22 +158,38 @@ export class State {
     this.#values.setConfig(content, overlay);
     const after = this.#values.digests.ofConfig(this.#tree.modules);
     const reloads = after.globalConfig !== before.globalConfig;
-    if (reloads) this.recordCause(undefined, cause);
+    if (reloads) this.#recordCause(undefined, cause);
     for (const [name, record] of this.#records) {
       if (after.sections.get(name) === before.sections.get(name)) continue;
-      this.recordCause(name, cause);
+      this.#recordCause(name, cause);
       if (record.decided && !record.enabled && !reloads) this.#handle(record);
     }
   }
 
-  /** A hook left patches of a section. */
-  recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): void {
-    if (operations.length === 0) return;
-    this.#values.addPatches(key, operations, hook);
-    if (key === GLOBAL) return this.#allTouched();
+  /** A hook left patches of a section; returns how many are stored, if these have just become very many. */
+  recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
+    if (operations.length === 0) return undefined;
+    const many = this.#values.addPatches(key, operations, hook);
+    if (key === GLOBAL) this.#allTouched();
     // A module's patches show in no other module's view.
-    for (const { name, valuesKey } of this.#tree.modules) if (valuesKey === key) this.#changed.add(name);
+    for (const { name, valuesKey } of this.#tree.modules) if (valuesKey === key) this.#modules.changed(name);
     this.#touched();
+    return many;
+  }
+
+  /**
+   * What a hook's run leaves in memory: patches of its section and flags. `before` is the section's digest as the run
+   * found it. Returns what `recordPatches` does.
+   */
+  recordHookRun(
+    { module, name }: Hook,
+    { values, flags }: JudgedPatches,
+    { key, before, cause }: { readonly key: string; readonly before: string; readonly cause: Cause },
+  ): number | undefined {
+    const many = this.recordPatches(key, values, name);
+    for (const [valuesKey, enabled] of flags) this.recordHookFlag(valuesKey, enabled);
+    if (this.#values.digests.patchable(key) !== before) this.#recordCause(module, cause);
+    return many;
   }
 
   /** A global hook switched a module; undefined takes that back. */
@@ -185,7 +199,7 @@ export class State {
   }
 
   /** Why values of a module changed, or (undefined) globals or flags. */
-  recordCause(module: string | undefined, cause: Cause): void {
+  #recordCause(module: string | undefined, cause: Cause): void {
     if (module !== undefined) return this.updateRun(module, (run) => ({ ...run, cause }));
     this.record({ globalCause: cause });
     this.#allTouched();
@@ -237,19 +251,12 @@ export class State {
     });
   }
 
-  /**
-   * A run found a problem that a person has to solve; it stays until the configuration changes or a reload looks
-   * again.
-   */
+  /** A run found what a person has to solve; it stays until the configuration changes or a reload looks again. */
   recordProblem(name: string, problem: Problem): void {
     this.update(name, (record) => {
       record.decisionProblem = problem;
       record.run = { ...nothingToRun(record.run, this.basisOf(record)), activity: "none" };
     });
-  }
-
-  recordRelease(name: string, release: ReleaseView | undefined): void {
-    this.update(name, (record) => void (record.release = release));
   }
 
   recordRequest(name: string | undefined, token: string): void {
@@ -274,7 +281,11 @@ export class State {
   }
 
   #makeView(): View {
-    const modules = this.#moduleViews();
+    const names = this.#tree.modules.map(({ name }) => name);
+    const modules = this.#modules.of(names, (name) => {
+      const record = this.#records.get(name);
+      return record && moduleView(record, this.#values);
+    });
     return {
       ...this.#operator,
       tree: this.#tree,
@@ -284,17 +295,5 @@ export class State {
         return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
       },
     };
-  }
-
-  /** The views of before, with new ones for the modules that changed. */
-  #moduleViews(): ModuleViews {
-    const names = this.#modules === undefined ? this.#tree.modules.map(({ name }) => name) : this.#changed;
-    const views = [...names].flatMap((name) => {
-      const record = this.#records.get(name);
-      return record === undefined ? [] : [moduleView(record, this.#values)];
-    });
-    this.#changed.clear();
-    this.#modules = this.#modules?.with(views) ?? new ModuleViews(views);
-    return this.#modules;
   }
 }

@@ -499,7 +499,7 @@ describe("failures", () => {
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
     lab.log.length = 0;
-    lab.state.recordRelease("one", undefined);
+    lab.state.update("one", (record) => void (record.release = undefined));
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
   });

@@ -2,16 +2,9 @@ import { describe, expect, it } from "vitest";
 
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Json, Module, Section, Tree } from "../../src/model/index.ts";
-import {
-  checkConfig,
-  checkIdle,
-  checkPatched,
-  refusePatch,
-  sectionIn,
-  withSection,
-} from "../../src/state/index.ts";
+import { checkConfig, checkIdle, sectionIn, withSection } from "../../src/state/index.ts";
 import { ValuesStore } from "../../src/state/values/values-store.ts";
-import { parseConfigMap } from "../../src/values/index.ts";
+import { parseConfigMap, patchedSections } from "../../src/values/index.ts";
 
 const SCHEMA = `
 type: object
@@ -75,16 +68,16 @@ describe("where each leaf of a section comes from", () => {
 
 describe("what a hook's patch is saved in", () => {
   it("the overlay where there is one, else the ConfigMap; nothing where it says nothing", () => {
-    const store = storeOf([moduleOf("web")]);
-    store.setConfig(parsed(store, { web: "{ a: 1 }" }), undefined);
-    expect(store.patchedSections("web", [add("/web/b", 2)])).toEqual({
+    const sections = { config: { a: 1 }, overlay: undefined };
+    expect(patchedSections(sections, [add("/web/b", 2)], false)).toEqual({
       config: { a: 1, b: 2 },
       overlay: undefined,
     });
-    store.setConfig(parsed(store, { web: "{ a: 1 }" }), parsed(store, {}));
-    expect(store.patchedSections("web", [add("/web/b", 2)])).toEqual({ config: { a: 1 }, overlay: { b: 2 } });
-    expect(store.patchedSections("web", [])).toEqual({ config: { a: 1 }, overlay: undefined });
-    expect(store.overlay).toBeDefined();
+    expect(patchedSections(sections, [add("/web/b", 2)], true)).toEqual({
+      config: { a: 1 },
+      overlay: { b: 2 },
+    });
+    expect(patchedSections(sections, [], true)).toEqual(sections);
   });
 
   it("hooks are shown ConfigMap and overlay as one", () => {
@@ -252,11 +245,10 @@ describe("what is told of sections that break their schema", () => {
   it("of a hook's patch: every violation in one line", () => {
     const store = storeOf([on]);
     const sections = { config: { size: "big", token: 5 }, overlay: undefined };
-    expect(() => checkPatched(store, "web", sections)).toThrow(
+    expect(() => store.checkPatched("web", sections)).toThrow(
       /^config values patch makes web invalid: \/.*; \/.*$/,
     );
-    expect(() => checkPatched(store, "web", { config: { size: 5 }, overlay: undefined })).not.toThrow();
-    expect(() => refusePatch("values patch", "web", [])).not.toThrow();
+    expect(() => store.checkPatched("web", { config: { size: 5 }, overlay: undefined })).not.toThrow();
   });
 });
 

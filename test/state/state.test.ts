@@ -329,7 +329,7 @@ describe("the record", () => {
   it("keeps what others tell it of releases, rights and removals", async () => {
     const { state, changes } = lab("web");
     const release = { name: "web", revision: 3, status: "deployed" } as never;
-    state.recordRelease("web", release);
+    state.update("web", (record) => void (record.release = release));
     state.record({ missingRights: ["list pods"] });
     state.addHold({ of: "delete", text: "a" });
     state.addHold({ of: "purge", text: "b" });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { lineOf } from "../../src/lib/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../src/model/index.ts";
-import { checkConfig, checkPatched, invalidValues } from "../../src/state/index.ts";
+import { checkConfig, invalidValues } from "../../src/state/index.ts";
 import { ValuesStore } from "../../src/state/values/values-store.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 
@@ -226,7 +226,7 @@ describe("who is to blame for values that break the config schema", () => {
     const module = web({ size: "big" });
     const store = storeOf([module]);
     const put = (path: string, value: Json) =>
-      checkPatched(store, "web", store.patchedSections("web", [{ op: "add", path, value }]));
+      store.judgePatches("web", { config: JSON.stringify({ op: "add", path, value }), values: "" });
     expect(() => put("/web/own", 2)).not.toThrow();
     expect(() => put("/web/list", ["x"])).toThrow(
       "config values patch makes web invalid: /list/0: must be integer",

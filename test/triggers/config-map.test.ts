@@ -10,10 +10,7 @@ import type {
   WatchSpec,
   WatchedObject,
 } from "../../src/kube/index.ts";
-import type { Hook } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
-import { judgePatches } from "../../src/tasks/hook/patches.ts";
-import type { HookOutput } from "../../src/hooks/index.ts";
 import { FollowedConfig } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { keepLog } from "../support/logged.ts";
@@ -310,15 +307,10 @@ describe("an overlay", () => {
     const lab = world({}, undefined, { overlay: { global: "{port: 80}" } });
     lab.state.recordTree({ ...lab.state.tree, globalSchemas: { config: PORT } });
     await lab.followed.refresh();
-    const hook = { module: undefined } as unknown as Hook;
-    const output = (value: unknown): HookOutput => ({
-      configPatchText: JSON.stringify({ op: "add", path: "/global/port", value }),
-      valuesPatchText: "",
-      metrics: [],
-      objects: [],
-    });
-    const judge = (value: unknown) =>
-      judgePatches(lab.state.values, { hook, key: "global", output: output(value) });
+    const judge = (value: unknown) => {
+      const config = JSON.stringify({ op: "add", path: "/global/port", value });
+      return lab.state.values.judgePatches("global", { config, values: "" });
+    };
     expect(() => judge("none")).toThrow("config values patch makes global invalid: /port");
     expect(judge(81).config).toHaveLength(1);
   });

@@ -2,11 +2,11 @@
 
 import { GLOBAL } from "../../model/index.ts";
 import type { Module, Problem } from "../../model/index.ts";
-import { refuseList } from "../../values/index.ts";
-import type { ParsedConfig, Violation } from "../../values/index.ts";
+import { refuseList, violationId } from "../../values/index.ts";
+import type { ParsedConfig, Sections, Violation } from "../../values/index.ts";
 import type { Located } from "./origins.ts";
 import { sectionIn } from "./sections.ts";
-import type { Sections, ValuesView } from "./values-store.ts";
+import type { ValuesView } from "./values-store.ts";
 
 /** ConfigMap content to be judged. */
 export interface Candidate {
@@ -67,17 +67,15 @@ function checkSection(
  */
 function broken(values: ValuesView, key: string, found: readonly Located[]): readonly Located[] {
   if (found.length === 0 || key === GLOBAL) return found;
-  const alone = new Set(violationsOf(values, key, { config: undefined, overlay: undefined }).map(idOf));
-  return found.filter((each) => !alone.has(idOf(each)) || isSaid(each));
+  const alone = new Set(
+    violationsOf(values, key, { config: undefined, overlay: undefined }).map(violationId),
+  );
+  return found.filter((each) => !alone.has(violationId(each)) || isSaid(each));
 }
 
 /** A leaf that the ConfigMap sets is its own, whatever the layers below say. */
 function isSaid({ layer, rule }: Located): boolean {
   return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
-}
-
-function idOf({ path, rule }: Violation): string {
-  return `${path} ${rule}`;
 }
 
 /** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
@@ -93,18 +91,4 @@ export function invalidValues(values: ValuesView, module: Module): Problem | und
 
 function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
   return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
-}
-
-/** Throws when a hook's config patch breaks what was valid before. */
-export function checkPatched(values: ValuesView, key: string, sections: Sections): void {
-  const before = new Set(values.schemas(key).validateConfig(values.merged(key).config).map(idOf));
-  const violations = violationsOf(values, key, sections).filter((each) => !before.has(idOf(each)));
-  refusePatch("config values patch", key, violations);
-}
-
-/** Throws with all violations that a hook's patch causes. */
-export function refusePatch(what: string, key: string, violations: readonly Violation[]): void {
-  if (violations.length === 0) return;
-  const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");
-  throw new Error(`${what} makes ${key} invalid: ${all}`);
 }

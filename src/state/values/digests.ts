@@ -46,6 +46,11 @@ export class Digests {
     return { globalConfig: this.globalConfig(), globals: this.globals() };
   }
 
+  /** What hooks can change by patches of this section, global ones with flags. */
+  patchable(key: string): string {
+    return key === GLOBAL ? this.globals() : this.#values.merged(key).digest;
+  }
+
   /** Digest of merged global values and merged flags. */
   globals(): string {
     return this.#digest("globals", () => [

@@ -1,44 +1,38 @@
 /** The layers of values and what is merged from them (docs/VALUES.md, "Layers"). */
 
-import { digestJson } from "../../lib/index.ts";
 import type { KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, ProblemError } from "../../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../../model/index.ts";
 import {
+  MANY_OPERATIONS,
   NO_SETTINGS,
-  applyPatch,
+  checkPatched,
   compact,
   compileSchemas,
-  effective,
   explain,
-  patchedSection,
+  judgePatches,
   withOverlay,
 } from "../../values/index.ts";
 import type {
-  Effective,
+  JudgedPatches,
   ModuleSettings,
   ParsedConfig,
   PatchOperation,
+  PatchTarget,
   Places,
   Schemas,
   SectionInput,
+  Sections,
   Violation,
 } from "../../values/index.ts";
 import { Digests } from "./digests.ts";
+import { mergedOf } from "./merged.ts";
+import type { Merged } from "./merged.ts";
 import { locate, placesOf, wordsOf } from "./origins.ts";
 import type { Located, Written } from "./origins.ts";
 import { PatchAuthors } from "./patch-authors.ts";
 import { sectionIn } from "./sections.ts";
 
-/** Merged values of one section, of the layers as they were when it was asked for; merged at the first look. */
-export interface Merged extends Effective {
-  readonly digest: string;
-  /** JSON pointers into the merged values, from the section's key on, that its schemas mark as secret. */
-  readonly secretPaths: readonly string[];
-}
-
-/** What ConfigMap and overlay say about one key. */
-export type Sections = Pick<SectionInput, "config" | "overlay">;
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
 
@@ -123,13 +117,18 @@ export class ValuesStore {
     this.digests.clear();
   }
 
-  /** Adds validated patches to those stored for `key`; `hook` is the one that left them. */
-  addPatches(key: string, operations: readonly PatchOperation[], hook?: string): void {
-    if (operations.length === 0) return;
+  /**
+   * Adds validated patches to those stored for `key`; `hook` is the one that left them. Returns how many operations are
+   * stored, if these have just become very many.
+   */
+  addPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
     if (hook !== undefined) this.#authors.note(key, operations, hook);
-    this.#patches.set(key, compact([...this.patches(key), ...operations]));
+    const before = this.patches(key);
+    const after = compact([...before, ...operations]);
+    this.#patches.set(key, after);
     this.#merged.delete(key);
     this.digests.clear();
+    return before.length <= MANY_OPERATIONS && after.length > MANY_OPERATIONS ? after.length : undefined;
   }
 
   patches(key: string): readonly PatchOperation[] {
@@ -147,53 +146,36 @@ export class ValuesStore {
   merged(key: string): Merged {
     let merged = this.#merged.get(key);
     if (merged === undefined) {
-      merged = this.merge(key, { ...this.#sections(key), patches: this.patches(key) });
+      merged = this.#merge(key, { ...this.#sections(key), patches: this.patches(key) });
       this.#merged.set(key, merged);
     }
     return merged;
   }
 
-  /** As `merged`, with other layers, to judge a change before it is made. */
-  merge(key: string, layers: Layers): Merged {
-    const input = this.#input(key, layers);
-    const result = once(() => {
-      const merged = effective(input);
-      this.#secrets?.learn(merged.values, input.schemas.secretPaths);
-      return merged;
-    });
-    // Values that are merged only to be judged have no digest.
-    const known = once(() => digestJson(result().helmValues));
-    return {
-      get config() {
-        return result().config;
-      },
-      get values() {
-        return result().values;
-      },
-      get helmValues() {
-        return result().helmValues;
-      },
-      get digest() {
-        return known();
-      },
-      get secretPaths() {
-        return [...input.schemas.secretPaths].map((path) => `/${key}${path}`);
-      },
-    };
+  #merge(key: string, layers: Layers): Merged {
+    return mergedOf(key, this.#input(key, layers), this.#secrets);
   }
 
   /** As `merged`, with other sections of ConfigMap and overlay; those in force are not merged again. */
   mergeSections(key: string, { config, overlay }: Sections): Merged {
     const inForce = config === sectionIn(this.#config, key) && overlay === sectionIn(this.#overlay, key);
-    return inForce ? this.merged(key) : this.merge(key, { config, overlay, patches: this.patches(key) });
+    return inForce ? this.merged(key) : this.#merge(key, { config, overlay, patches: this.patches(key) });
   }
 
-  /** What ConfigMap and overlay will say when a hook's patch is saved: in the overlay, where there is one. */
-  patchedSections(key: string, operations: readonly PatchOperation[]): Sections {
-    const { config, overlay } = this.#sections(key);
-    if (operations.length === 0) return { config, overlay };
-    if (this.#overlay === undefined) return { config: applyPatch(config, operations), overlay };
-    return { config, overlay: patchedSection(overlay, operations, config ?? {}) };
+  /** Judges what a hook's run patches, before it takes effect; throws when anything is wrong. */
+  judgePatches(key: string, texts: { readonly config: string; readonly values: string }): JudgedPatches {
+    return judgePatches(this.#target(key), texts);
+  }
+
+  /** Throws when these sections, as a hook patches them, break what was valid before. */
+  checkPatched(key: string, sections: Sections): void {
+    checkPatched(this.#target(key), sections);
+  }
+
+  #target(key: string): PatchTarget {
+    const layers = this.#input(key, { ...this.#sections(key), patches: this.patches(key) });
+    const isOverlaid = this.#overlay !== undefined;
+    return { key, layers, merged: this.merged(key), isOverlaid, secrets: this.#secrets };
   }
 
   #sections(key: string): Sections {
@@ -291,9 +273,4 @@ function usable(files: SchemaFiles): Schemas {
     if (error instanceof ProblemError) return compileSchemas(NO_SCHEMAS);
     throw error;
   }
-}
-
-function once<T extends object | string>(make: () => T): () => T {
-  let made: T | undefined;
-  return () => (made ??= make());
 }

@@ -17,10 +17,8 @@ import type {
 } from "../../model/index.ts";
 import { valuesFiles } from "../../state/index.ts";
 import type { Usage } from "../../process/index.ts";
-import { MANY_OPERATIONS } from "../../values/index.ts";
+import type { JudgedPatches } from "../../values/index.ts";
 import type { Ports } from "../ports.ts";
-import { judgePatches } from "./patches.ts";
-import type { JudgedPatches } from "./patches.ts";
 
 /** One run of one hook, for whatever reason. */
 export interface HookRunRequest {
@@ -74,64 +72,36 @@ function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "v
 }
 
 /** Objects and metrics were checked when they were read; patches of values are checked against the schemas here. */
-function judge(ports: Ports, hook: Hook, output: HookOutput): JudgedPatches {
-  const key = sectionKey(ports, hook);
-  const patches = judgePatches(ports.state.values, { hook, key, output });
-  for (const warning of patches.warnings)
-    ports.logger.warn(warning, { hook: hook.name, module: hook.module });
+function judge({ state, logger }: Ports, hook: Hook, output: HookOutput): JudgedPatches {
+  const { configPatchText: config, valuesPatchText: values } = output;
+  const patches = state.values.judgePatches(sectionKey(state, hook), { config, values });
+  for (const warning of patches.warnings) logger.warn(warning, { hook: hook.name, module: hook.module });
   return patches;
 }
 
-function sectionKey(ports: Ports, hook: Hook): string {
-  if (hook.module === undefined) return GLOBAL;
-  return ports.state.module(hook.module)?.module.valuesKey ?? hook.module;
+function sectionKey(state: Ports["state"], { module }: Hook): string {
+  if (module === undefined) return GLOBAL;
+  return state.module(module)?.module.valuesKey ?? module;
 }
 
 /** The effects in order: objects, metrics, the ConfigMap, memory. What fails stops those after it. */
 async function takeEffect(
   ports: Ports,
-  request: HookRunRequest,
+  { hook, triggers }: HookRunRequest,
   { output, patches }: { output: HookOutput; patches: JudgedPatches },
 ): Promise<void> {
-  const { name, module } = request.hook;
+  const { state, config, logger } = ports;
+  const { name, module } = hook;
   await ports.applyObjects(output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
-  await remember(ports, request, patches);
-}
-
-/** The ConfigMap first, memory after it: what counts as saved must be on the server. */
-async function remember(ports: Ports, request: HookRunRequest, patches: JudgedPatches): Promise<void> {
-  const { state } = ports;
-  const key = sectionKey(ports, request.hook);
-  const before = {
-    globals: state.values.digests.globals(),
-    section: digestOf(ports, key),
-  };
-  if (patches.config.length > 0) await ports.config.write(key, patches.config);
-  const stored = state.values.patches(key).length;
-  state.recordPatches(key, patches.values, request.hook.name);
-  warnOfMany(ports, request.hook, { before: stored, after: state.values.patches(key).length });
-  for (const [valuesKey, enabled] of patches.flags) state.recordHookFlag(valuesKey, enabled);
-  const cause = causeOf(request.triggers[0].binding);
-  if (request.hook.module === undefined) {
-    if (state.values.digests.globals() !== before.globals) state.recordCause(undefined, cause);
-  } else if (digestOf(ports, key) !== before.section) {
-    state.recordCause(request.hook.module, cause);
-  }
-}
-
-/** Logged when the limit is passed, not in each run beyond it. */
-function warnOfMany({ logger }: Ports, hook: Hook, stored: { before: number; after: number }): void {
-  if (stored.before > MANY_OPERATIONS || stored.after <= MANY_OPERATIONS) return;
-  logger.warn("Very many operations of values patches are stored; each run of a hook replays them", {
-    hook: hook.name,
-    module: hook.module,
-    operations: stored.after,
-  });
-}
-
-function digestOf(ports: Ports, key: string): string {
-  return ports.state.values.merged(key).digest;
+  const key = sectionKey(state, hook);
+  const before = state.values.digests.patchable(key);
+  // Before memory: what counts as saved must be on the server.
+  if (patches.config.length > 0) await config.write(key, patches.config);
+  const operations = state.recordHookRun(hook, patches, { key, before, cause: causeOf(triggers[0].binding) });
+  if (operations === undefined) return;
+  const message = "Very many operations of values patches are stored; each run of a hook replays them";
+  logger.warn(message, { hook: name, module, operations });
 }
 
 function causeOf(binding: Binding): Cause {

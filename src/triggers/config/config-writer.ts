@@ -3,7 +3,7 @@
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay } from "../../model/index.ts";
 import type { Overlay, Section } from "../../model/index.ts";
-import { checkPatched, sectionIn, withSection } from "../../state/index.ts";
+import { sectionIn, withSection } from "../../state/index.ts";
 import type { State } from "../../state/index.ts";
 import { nextConfigMapData, parseConfigMap, replay } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
@@ -115,7 +115,7 @@ export class ConfigWriter {
   async #put(edit: Edit): Promise<Edit> {
     const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
-    if (state.view.config.condition === "ok") checkPatched(state.values, edit.key, this.#inForce(edit));
+    if (state.view.config.condition === "ok") state.values.checkPatched(edit.key, this.#inForce(edit));
     try {
       await objects.writeKey(target, edit.base, { [edit.key]: edit.text });
       return edit;

@@ -63,7 +63,7 @@ export class FollowedReleases {
   /** Looks at a module's release, and watches its objects as they are now. */
   look(module: string): void {
     const { state, releases } = this.#options;
-    state.recordRelease(module, releases.get(module));
+    state.update(module, (record) => void (record.release = releases.get(module)));
     // During a run objects come and go; what counts is what is there at its end.
     if (state.module(module)?.run.activity !== "none") return;
     if (state.view.boot === "running") void this.#watchObjects(module);
@@ -105,7 +105,7 @@ export class FollowedReleases {
   #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
     const { namespace: home } = this.#options;
     // Its record, which says more than its labels, was read only now.
-    this.#options.state.recordRelease(module, release);
+    this.#options.state.update(module, (record) => void (record.release = release));
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
     this.healing.setObjects(

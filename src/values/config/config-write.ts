@@ -4,6 +4,7 @@ import { canonicalJson, toYaml } from "../../lib/index.ts";
 import { GLOBAL, ProblemError, isJsonObject, member, setMember } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
 import { applyPatch } from "../patch/apply-patch.ts";
+import type { SectionInput } from "../layers.ts";
 import { merge } from "../merge.ts";
 import type { PatchOperation } from "../patch/patch.ts";
 import { parseDocument, readSection } from "../static-values.ts";
@@ -50,13 +51,27 @@ export function nextConfigMapData(edit: ConfigEdit): ConfigWrite {
 }
 
 /** A section with a hook's patch applied; a section of the overlay when `below` is what the ConfigMap says. */
-export function patchedSection(
+function patchedSection(
   section: Section | undefined,
   operations: readonly PatchOperation[],
   below: Section | undefined,
 ): Section | undefined {
   const wanted = applyPatch(merge(below, section) as Section | undefined, operations);
   return below === undefined ? wanted : overlayFor(below, wanted);
+}
+
+/** What ConfigMap and overlay say of a section. */
+export type Sections = Pick<SectionInput, "config" | "overlay">;
+
+/** What both will say when a hook's patch is saved. */
+export function patchedSections(
+  { config, overlay }: Sections,
+  operations: readonly PatchOperation[],
+  isOverlaid: boolean,
+): Sections {
+  if (operations.length === 0) return { config, overlay };
+  if (!isOverlaid) return { config: applyPatch(config, operations), overlay };
+  return { config, overlay: patchedSection(overlay, operations, config ?? {}) };
 }
 
 function currentSection(edit: ConfigEdit): Section | undefined {

@@ -18,6 +18,11 @@ export interface Violation {
   readonly message: string;
 }
 
+/** Equal for the same rule broken at the same place. */
+export function violationId({ path, rule }: Violation): string {
+  return `${path} ${rule}`;
+}
+
 /** Messages of checks that are also done without ajv. */
 export const UNDECLARED = "is not declared in the schema (additionalProperties: false)";
 export const MISSING = "is required";
