@@ -67,6 +67,7 @@ function hints() {
 }
 
 let stopping;
+let interrupted = false;
 /** Stops everything, once; false when the operator did not end as it should. */
 function stopAll() {
   stopping ??= (async () => {
@@ -80,6 +81,7 @@ function stopAll() {
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
   process.on(signal, () => {
     if (!running.cluster || stopping) process.exit(130);
+    interrupted = true;
     say("\nstopping …");
     void stopAll().then(
       () => process.exit(once ? 130 : 0),
@@ -107,7 +109,11 @@ async function main() {
 try {
   await main();
 } catch (error) {
-  console.error(`\n\u001b[1mFAILED: ${error.message}\u001b[0m`);
+  if (!interrupted) await giveUp(error);
+}
+
+async function giveUp({ message }) {
+  console.error(`\n\u001b[1mFAILED: ${message}\u001b[0m`);
   if (running.operator) console.error(running.operator.lines.slice(-30).join("\n"));
   process.exitCode = 1;
   await stopAll().catch(notStopped);

@@ -12,7 +12,7 @@ import {
   rmSync,
 } from "node:fs";
 import { join } from "node:path";
-import { fetchFile, fetchText, isDiskFull, megabytes, sizeOf } from "./fetch.mjs";
+import { fetchFile, fetchText, isDiskFull, megabytes, saysDiskFull, sizeOf } from "./fetch.mjs";
 import { begin, say, step } from "./progress.mjs";
 import { checksumIn, checksums, choose, machine, mirrored, releasesFor } from "./releases.mjs";
 
@@ -129,11 +129,9 @@ async function install(path, { file, tools, dir }) {
 async function unpack(archive, dir, members) {
   const args = ["-xzf", archive, "-C", dir, ...members];
   const { ok, output } = await step(`unpack ${members.join(" ")}`, "tar", { args });
-  if (!ok) throw Object.assign(new Error(`tar: ${output.trim()}`), { code: diskErrorIn(output) });
+  const code = saysDiskFull(output) ? "ENOSPC" : undefined;
+  if (!ok) throw Object.assign(new Error(`tar: ${output.trim()}`), { code });
 }
-
-const diskErrorIn = (text) =>
-  /No space left|quota exceeded|File too large/i.test(text) ? "ENOSPC" : undefined;
 
 export const diskFull = (dir) =>
   `The disk is full, or a quota or \`ulimit -f\` is reached: the tools need 1 GB in ${dir}. Make room, or export XDG_CACHE_HOME=DIR, and run again: what has come stays and is gone on with.`;

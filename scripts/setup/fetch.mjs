@@ -115,6 +115,10 @@ async function transfer(url, path, { env, onBytes = () => {} }) {
 /** True also for a quota, and for a limit of the shell. */
 export const isDiskFull = ({ code }) => ["ENOSPC", "EDQUOT", "EFBIG"].includes(code);
 
+/** True when a program that failed says so, or the shell's limit ended it. */
+export const saysDiskFull = (text) =>
+  /ENOSPC|No space left|quota exceeded|File too large|SIGXFSZ/i.test(text);
+
 export const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 
 export function sizeOf(path) {

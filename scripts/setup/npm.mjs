@@ -1,6 +1,7 @@
 // The npm dependencies: installed when they are not what package-lock.json says.
 import { accessSync, constants, readFileSync } from "node:fs";
 import { delimiter, join, sep } from "node:path";
+import { saysDiskFull } from "./fetch.mjs";
 import { say, step } from "./progress.mjs";
 import { own as ownTool } from "./tools.mjs";
 
@@ -34,6 +35,12 @@ export function npmEnv(env) {
   return ownTool("jq", own) ? { ...own, NODE_JQ_SKIP_INSTALL_BINARY: "true" } : own;
 }
 
+function remedyOf(output) {
+  return saysDiskFull(output)
+    ? "The disk is full: make room, for npm's cache as well (npm config get cache), and run again."
+    : "It needs the package registry: check the network and run again.";
+}
+
 export function isWritable(dir) {
   try {
     accessSync(dir, constants.W_OK);
@@ -52,10 +59,7 @@ export async function installDependencies(root, env, { dev = true } = {}) {
     );
   const args = ["ci", "--no-audit", "--no-fund", ...(dev ? [] : ["--omit=dev"])];
   const { ok, output } = await step("npm ci", "npm", { args, cwd: root, env: npmEnv(env) });
-  if (!ok)
-    throw new Error(
-      `npm ci failed:\n${output}\nIt needs the package registry: check the network and run again.`,
-    );
+  if (!ok) throw new Error(`npm ci failed:\n${output}\n${remedyOf(output)}`);
   if (!ownTool("jq", env))
     say("no jq 1.6 or later on PATH: the one of node-jq is used where its download was possible");
 }

@@ -1,6 +1,9 @@
 // What the set-up tells: lines, one line that shows what is under way, and child processes shown in it.
 import { spawn } from "node:child_process";
 
+/** What a child gets to end after it was asked to. */
+const PATIENCE_MS = 20_000;
+
 const started = Date.now();
 const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(1)} s`;
 const stamp = () => `[setup ${seconds(started).padStart(7)}]`;
@@ -48,8 +51,8 @@ export async function step(label, file, options = {}) {
   const { args = [], cwd, env, detail, onText = () => {} } = options;
   const end = begin(label, detail);
   const result = await new Promise((done) => {
-    const child = spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
-    const release = passSignals(child);
+    const start = () => spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+    const { child, release } = passSignals(start);
     let output = "";
     const keep = (chunk) => {
       output = (output + chunk).slice(-8000);
@@ -58,22 +61,29 @@ export async function step(label, file, options = {}) {
     child.stdout.on("data", keep);
     child.stderr.on("data", keep);
     child.on("error", (error) => (release(), done({ ok: false, output: error.message })));
-    child.on("close", (code) => (release(), done({ ok: code === 0, output })));
+    child.on("close", (code, signal) => {
+      release();
+      done({ ok: code === 0, output: signal ? `${output}ended by ${signal}` : output });
+    });
   });
   end(result.ok ? "done" : "failed");
   return result;
 }
 
-/** An interrupted set-up ends its child and then itself; what was half done lies under temporary names. */
-function passSignals(child) {
-  const handlers = ["SIGINT", "SIGTERM", "SIGHUP"].map((signal) => {
-    const handler = () => {
-      child.kill("SIGTERM");
-      child.once("close", () => process.exit(130));
-      setTimeout(() => process.exit(130), 3000).unref();
-    };
-    process.on(signal, handler);
-    return () => process.off(signal, handler);
-  });
-  return () => handlers.forEach((off) => off());
+/**
+ * An interrupted set-up ends its child and then itself; what was half done lies under temporary names. It waits for the
+ * child: npm takes a while to tidy up, and would be in the way of the next set-up. Asked again, it does not.
+ */
+function passSignals(start) {
+  let asked = false;
+  const handler = () => {
+    child.kill(asked ? "SIGKILL" : "SIGTERM");
+    if (!asked) child.once("exit", () => process.exit(130));
+    setTimeout(() => child.kill("SIGKILL"), PATIENCE_MS);
+    asked = true;
+  };
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
+  for (const signal of signals) process.on(signal, handler);
+  const child = start();
+  return { child, release: () => signals.forEach((signal) => process.off(signal, handler)) };
 }

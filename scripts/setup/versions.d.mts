@@ -4,5 +4,5 @@ export declare const versions: { kubernetes: string; etcd: string; helm: string;
 export declare const compatible: { oldest: string; newest: string };
 export declare const toolNames: readonly string[];
 export declare const root: string;
-export declare function cacheRoot(env?: Environment): string;
+export declare function cacheRoot(env?: Environment, homeOfUser?: () => string): string;
 export declare function cacheDir(env?: Environment): string;

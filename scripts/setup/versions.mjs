@@ -17,15 +17,16 @@ export const demoTools = ["etcd", "kube-apiserver", "kubectl", "helm"];
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** One directory per user, shared by every checkout. */
-export function cacheRoot(env = process.env) {
-  return join(env.XDG_CACHE_HOME || join(home(env), ".cache"), "addon-operator");
+export function cacheRoot(env = process.env, homeOfUser = homedir) {
+  return join(env.XDG_CACHE_HOME || join(env.HOME || known(homeOfUser), ".cache"), "addon-operator");
 }
 
-function home(env) {
+/** A user that the machine does not know has none, as in many containers. */
+function known(homeOfUser) {
   try {
-    return env.HOME || homedir();
+    return homeOfUser();
   } catch {
-    throw new Error("There is no home directory to keep the tools in: export XDG_CACHE_HOME=DIR");
+    throw new Error("There is no home directory, which npm and the tools need: export HOME=DIR");
   }
 }
 

@@ -259,6 +259,15 @@ test("a full disk is told as such, and what came is gone on with", async () => {
   expect(server.requests.at(-1)).toMatch(/bytes=\d+-$/);
 });
 
+test("a disk that is full when an archive is unpacked is told as such, and nothing half done stays", async () => {
+  // Small as it comes, large as it is unpacked.
+  const known = publish(helm, helmArchive("0".repeat(4_000_000)));
+  const { code, told } = await download(["helm"], { known, limit: "ulimit -f 64;" });
+  expect([code, told]).toEqual([1, expect.stringContaining("The disk is full, or a quota")]);
+  expect((await download(["helm"], { known })).failures).toEqual([]);
+  expect(readdirSync(bin)).toEqual(["helm"]);
+});
+
 describe("proxies", () => {
   test("lead to the release sites under their own names", async () => {
     const env = { RELEASE_MIRROR: "", HTTPS_PROXY: `http://${await server.proxy()}` };

@@ -1,5 +1,14 @@
-import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -10,12 +19,16 @@ import { dependenciesCurrent, npmEnv } from "../../scripts/setup/npm.mjs";
 import { lock } from "../../scripts/setup/lock.mjs";
 import { locate, variableOf } from "../../scripts/setup/tools.mjs";
 import { cacheDir, cacheRoot, toolNames, versions } from "../../scripts/setup/versions.mjs";
+import { until } from "../support/until.ts";
 
 let dir = "";
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "setup-"));
 });
-afterEach(() => rmSync(dir, { recursive: true }));
+afterEach(() => {
+  chmodSync(dir, 0o700);
+  rmSync(dir, { recursive: true });
+});
 
 function executable(...path: string[]): string {
   const file = join(dir, ...path);
@@ -37,6 +50,14 @@ describe("where a tool is looked for", () => {
     expect(cacheRoot({ XDG_CACHE_HOME: "/x", HOME: "/h" })).toBe("/x/addon-operator");
     expect(cacheRoot({ HOME: "/h" })).toBe("/h/.cache/addon-operator");
     expect(cacheRoot({})).toBe(join(homedir(), ".cache", "addon-operator"));
+  });
+
+  test("a user without a home directory is told to name one", () => {
+    const unknown = () => {
+      throw new Error("uv_os_homedir returned ENOENT");
+    };
+    expect(() => cacheRoot({}, unknown)).toThrow("export HOME=DIR");
+    expect(cacheRoot({ HOME: "/h" }, unknown)).toBe("/h/.cache/addon-operator");
   });
 
   test("nowhere: all are missing", () => {
@@ -268,6 +289,75 @@ describe("npm dependencies", () => {
     writeFileSync(executable("old", "jq"), "#!/bin/sh\necho jq-1.5\n");
     expect(npmEnv({ PATH: join(dir, "old") })).not.toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY");
     expect(npmEnv({ PATH: dir })).not.toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY");
+  });
+
+  /** What comes of an `npm` that does this, in a process of its own: as nobody, where we could write anything. */
+  function installWith(script: string, cwd = dir) {
+    writeFileSync(executable("bin", "npm"), `#!/bin/sh\n${script}\n`);
+    const module = new URL("../../scripts/setup/npm.mjs", import.meta.url).pathname;
+    const call = `import { installDependencies } from ${JSON.stringify(module)};
+      installDependencies(process.cwd(), process.env).catch((error) => { console.error(error.message); process.exitCode = 1; });`;
+    const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+    const { status, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", call], {
+      ...nobody,
+      cwd,
+      env: { PATH: `${join(dir, "bin")}:${process.env["PATH"]}` },
+      encoding: "utf8",
+    });
+    return { status, stderr };
+  }
+
+  test.each([
+    ["no network", "npm error code ENOTFOUND", "It needs the package registry"],
+    ["a full disk", "npm error nospc ENOSPC: no space left on device, write", "The disk is full: make room"],
+  ])("what npm failed by is told, and what helps: %s", (_, said, remedy) => {
+    lockFile("package-lock.json", wanted);
+    chmodSync(dir, 0o777);
+    const { status, stderr } = installWith(`echo '${said}' >&2; exit 1`);
+    expect(status).toBe(1);
+    expect(stderr).toContain(said);
+    expect(stderr).toContain(remedy);
+  });
+
+  test("a checkout that cannot be written is told as such, and npm is not tried", () => {
+    lockFile("package-lock.json", wanted);
+    chmodSync(dir, 0o555);
+    const { status, stderr } = installWith("echo tried >&2");
+    expect(status).toBe(1);
+    expect(stderr).toMatch(
+      /cannot be written, and its node_modules is not what package-lock\.json asks for: copy/,
+    );
+    expect(stderr).not.toContain("tried");
+  });
+
+  test("an interrupted set-up leaves no npm at work behind it", async () => {
+    lockFile("package-lock.json", wanted);
+    const pidFile = join(dir, "pid");
+    // It takes its time, whatever it is asked.
+    writeFileSync(
+      executable("bin", "npm"),
+      `#!/bin/sh\ntrap '' TERM INT\necho $$ >'${pidFile}.new'\nmv '${pidFile}.new' '${pidFile}'\nwhile :; do sleep 0.1; done\n`,
+    );
+    const module = new URL("../../scripts/setup/npm.mjs", import.meta.url).pathname;
+    const call = `import { installDependencies } from ${JSON.stringify(module)}; await installDependencies(process.cwd(), process.env);`;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", call], {
+      cwd: dir,
+      env: { PATH: `${join(dir, "bin")}:${process.env["PATH"]}` },
+      stdio: "ignore",
+    });
+    const ended = new Promise((done) => child.once("exit", done));
+    await until(() => existsSync(pidFile));
+    child.kill("SIGINT");
+    child.kill("SIGTERM");
+    expect(await ended).toBe(130);
+    expect(() => process.kill(Number(readFileSync(pidFile, "utf8")), 0)).toThrow("ESRCH");
+  });
+
+  test("one that has all that is needed may be read-only", () => {
+    lockFile("package-lock.json", wanted);
+    lockFile("node_modules/.package-lock.json", wanted);
+    chmodSync(dir, 0o555);
+    expect(installWith("exit 1")).toEqual({ status: 0, stderr: "" });
   });
 
   test("the node that npm replaces is not the one npm runs on", () => {
