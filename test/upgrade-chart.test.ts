@@ -17,7 +17,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { tools } from "../scripts/setup/tools.mjs";
 import { parseYaml } from "../src/lib/index.ts";
 import { runOffline, runUpgrade } from "../src/offline/index.ts";
-import { olderThan } from "../src/offline/new/versions.ts";
+import { isOlder } from "../src/lib/index.ts";
 import { putFiles, repositoryOf } from "./support/chart-repository.ts";
 
 // docs/DEBUG.md, "Without a cluster": `upgrade-chart`.
@@ -266,6 +266,7 @@ it.each([
   ["1.0.0", "1.0.0-rc.2", false],
   ["1.0.0-rc.2", "1.0.0-rc.10", true],
   ["1.0.0+a", "1.0.0+b", false],
+  ["next", "1.0.0", false],
 ])("version %s is older than %s: %s", (version, other, older) => {
-  expect(olderThan(version, other)).toBe(older);
+  expect(isOlder(version, other)).toBe(older);
 });

@@ -1,12 +1,12 @@
 // Which jq and which shells this machine has for the tests.
-import { spawnSync } from "node:child_process";
 import { realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, join } from "node:path";
+import { execaSync } from "execa";
 import { isExecutable, onPath } from "../setup/tools.mjs";
 import { compareVersions } from "./plan.mjs";
 
-const ask = (file, args) => spawnSync(file, args, { encoding: "utf8", timeout: 10_000 });
+const ask = (file, args) => execaSync(file, args, { reject: false, timeout: 10_000 });
 
 /** Each jq: those that TEST_JQ names, the one on PATH and node-jq's; the oldest first, one of each version. */
 export function findJqs(env = process.env) {

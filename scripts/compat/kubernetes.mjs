@@ -1,8 +1,7 @@
 // API server and controller manager of any version of Kubernetes: from its release site, else built with Go.
-import { execFile } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { execa } from "execa";
 import { download } from "../setup/download.mjs";
 import { countdown, findGo, packagesOf } from "../setup/gobuild.mjs";
 import { lock } from "../setup/lock.mjs";
@@ -10,7 +9,6 @@ import { say, step } from "../setup/progress.mjs";
 import { isExecutable, tools, toolsEnv } from "../setup/tools.mjs";
 import { cacheRoot, versions } from "../setup/versions.mjs";
 
-const run = promisify(execFile);
 export const serverTools = ["kube-apiserver", "kube-controller-manager"];
 /** About what the build takes on two cores with nothing compiled yet. */
 const MINUTES = 12;
@@ -45,7 +43,7 @@ async function fetched(version, env) {
 
 /** A file by that name may be of any version: of a build that went wrong, or copied there. */
 export async function mustBe(path, version) {
-  const { stdout } = await run(path, ["--version"]);
+  const { stdout } = await execa(path, ["--version"]);
   if (stdout.trim() === `Kubernetes v${version}`) return;
   throw new Error(
     `${path} says "${stdout.trim()}", not Kubernetes v${version}: delete it, or name another one, and run again`,
@@ -97,7 +95,10 @@ function flagsOf(version) {
 
 /** The directory of Kubernetes' module; `work` gets the go.mod that it is built with. */
 async function sourceOf(go, version, { env, work }) {
-  const { stdout } = await run(go, ["mod", "download", "-json", `k8s.io/kubernetes@v${version}`], { env });
+  const { stdout } = await execa(go, ["mod", "download", "-json", `k8s.io/kubernetes@v${version}`], {
+    env,
+    extendEnv: false,
+  });
   const { Dir: source } = JSON.parse(stdout);
   const { text, unused } = standAlone(readFileSync(join(source, "go.mod"), "utf8"), version);
   writeFileSync(join(work, "go.mod"), text.replaceAll("{work}", work));

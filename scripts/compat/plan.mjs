@@ -1,4 +1,5 @@
 // What `npm run test:compat` runs: a few rows, in which each version meets each other one of another tool.
+import semver from "semver";
 
 /**
  * Of Kubernetes and jq the oldest and the newest, both helms, and busybox in place of `sh` where it can be put there.
@@ -48,8 +49,5 @@ function rowNumber(value) {
 
 /** Orders `1.9.0` before `1.30.14`, `jq-1.6` before `jq-1.7.1`. */
 export function compareVersions(a, b) {
-  const numbers = (text) => (/\d+(?:\.\d+)*/.exec(text)?.[0] ?? "0").split(".").map(Number);
-  const [left, right] = [numbers(a), numbers(b)];
-  const at = left.findIndex((number, index) => number !== right[index]);
-  return at < 0 ? left.length - right.length : left[at] - (right[at] ?? 0);
+  return semver.compare(semver.coerce(a) ?? "0.0.0", semver.coerce(b) ?? "0.0.0");
 }

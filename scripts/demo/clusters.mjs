@@ -1,15 +1,13 @@
 // The cluster of the demo: a control plane of its own, or one that the user has, which is left as it was found.
-import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { execa } from "execa";
 import { kubectl as runKubectl, startCluster } from "../control-plane.mjs";
 import { tools } from "../setup/tools.mjs";
 import { demoTools } from "../setup/versions.mjs";
 import { agreed } from "./ask.mjs";
 
-const run = promisify(execFile);
 /** On all that the demo itself makes in a cluster; what its releases make goes with them. */
 const label = "addon-operator-demo";
 const crds = ["addonmodules", "addonoperators"];
@@ -113,7 +111,7 @@ async function cleanUp({ bin, kubeconfig, kubectl }, namespace, say) {
   ];
   const releases = new Set((await kubectl(query)).split(" ").filter((name) => name !== ""));
   for (const release of releases)
-    await run(bin.helm, ["uninstall", release, "--no-hooks", "-n", namespace, "--kubeconfig", kubeconfig]);
+    await execa(bin.helm, ["uninstall", release, "--no-hooks", "-n", namespace, "--kubeconfig", kubeconfig]);
   await kubectl(["delete", "namespace", "-l", `${label}=true`, "--timeout=120s"]);
   const names = (await kubectl(["get", "crd", "-o", "name"])).split("\n");
   const own = names.filter((name) => crds.some((crd) => name.includes(`/${crd}.`)));

@@ -1,5 +1,6 @@
 /** Versions and ranges of versions, as npm has them. */
 
+import type { SemVer } from "semver";
 import coerce from "semver/functions/coerce.js";
 import parse from "semver/functions/parse.js";
 import satisfies from "semver/functions/satisfies.js";
@@ -16,6 +17,16 @@ export function isRange(text: string): boolean {
  */
 export function inRange(version: string | undefined, range: string): boolean {
   if (range.trim() === "*") return true;
-  const parsed = parse(version, { loose: true }) ?? coerce(version);
+  const parsed = read(version);
   return parsed !== null && satisfies(parsed, range);
+}
+
+/** By number, then a pre-release before its release; what is no version is not older than anything. */
+export function isOlder(version: string, other: string): boolean {
+  const [left, right] = [read(version), read(other)];
+  return left !== null && right !== null && left.compare(right) < 0;
+}
+
+function read(version: string | undefined): SemVer | null {
+  return parse(version, { loose: true }) ?? coerce(version);
 }

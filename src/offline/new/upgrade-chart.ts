@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, w
 import { basename, dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
-import { parseYaml } from "../../lib/index.ts";
+import { isOlder, parseYaml } from "../../lib/index.ts";
 import { ProblemError, objectOf } from "../../model/index.ts";
 import type { JsonObject, Module, Tree } from "../../model/index.ts";
 import { MODULE_FILE, readModuleFile } from "../../modules/index.ts";
@@ -21,7 +21,6 @@ import { SCHEMA_FILE, schemaNotes, schemaOfChart } from "./chart-schema.ts";
 import { findModule } from "./find-module.ts";
 import { getChart } from "./get-chart.ts";
 import type { WantedChart } from "./pull-chart.ts";
-import { olderThan } from "./versions.ts";
 
 /** Another version of a module's chart. */
 export interface ChartUpgrade {
@@ -114,7 +113,7 @@ function titleOf(module: Module, next: DescribedChart): string {
   const other = next.name === name ? "" : `${next.name} `;
   const notes = [
     ...(next.version === version ? ["the same version with other content"] : []),
-    ...(olderThan(next.version, version) ? ["a downgrade: charts are seldom tested that way"] : []),
+    ...(isOlder(next.version, version) ? ["a downgrade: charts are seldom tested that way"] : []),
   ];
   const note = notes.length === 0 ? "" : ` (${notes.join("; ")})`;
   return `${module.name}: ${name} ${version} → ${other}${next.version}${note}`;
