@@ -17,7 +17,6 @@ function shown(lab: EngineLab, name: string): (string | undefined)[] {
   if (module === undefined) return [];
   const { status } = projectModule(module, {
     now: lab.clock.now(),
-    boot: lab.state.view.boot,
     before: new Map(),
     lastRunBefore: undefined,
     shown: {},

@@ -57,7 +57,7 @@ test("a ConfigMap that is missing at start while releases of ours exist is calle
   const wait = ["wait", "aop/addon-operator", "-n", namespace, "--timeout=20s"];
   await kubectl([...wait, "--for=condition=Stalled"]);
   expect((await second.http("/readyz")).status).not.toBe(200);
-  expect(second.log()).toMatch(/addon-operator does not exist; releases of ours exist/);
+  expect(second.log()).toMatch(/addon-operator: does not exist; releases of ours exist/);
   await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
   await second.waitReady();
   await kubectl([...wait, "--for=condition=Ready"]);

@@ -88,7 +88,6 @@ function project() {
   const shown = { values: { a: 1 }, valuesTruncated: true };
   return projectModule(view, {
     now: T0,
-    boot: "running",
     before: new Map(),
     lastRunBefore: undefined,
     nextTryAt: T0,

@@ -22,7 +22,7 @@ const failing = moduleView("c", {
 });
 const broken = moduleView("d", { problem: { file: "d/values.yaml", message: "bad" } });
 const config = (condition: "invalid" | "missing") => (view: View) => ({
-  config: { ...view.config, condition },
+  config: { ...view.config, condition, problems: [{ file: "ConfigMap c", message: `is ${condition}` }] },
 });
 const phase = (view: View) => ({ reload: { ...view.reload, phase: "modules" as const, remaining: 1 } });
 const brake = (confirmed: boolean) => () => ({
@@ -82,6 +82,15 @@ describe("AddonOperator", () => {
     expect(violations(object)).toEqual([]);
     const isAtRest = row.ready === "True" || row.kstatus === "Failed";
     expect(isAtRest ? conformance(object) : []).toEqual([]);
+  });
+
+  it.each(["missing", "invalid"] as const)("says what is wrong with a ConfigMap that is %s", (condition) => {
+    const view = viewOf([good]);
+    const { status } = projectOperator(
+      { ...view, ...config(condition)(view) },
+      { now: T0, before: new Map() },
+    );
+    expect(status.conditions[0]?.message).toBe(`ConfigMap c: is ${condition}`);
   });
 
   it("tells what stands in the way of global hooks beside any state, and changes none", () => {

@@ -6,7 +6,6 @@ import { T0, underWay } from "./views.ts";
 export interface Row {
   readonly name: string;
   readonly view: Partial<ModuleView>;
-  readonly boot?: "loading" | "converging";
   readonly hold?: string;
   readonly wait?: Wait;
   readonly state: string;
@@ -40,7 +39,7 @@ const held = { state: "Suspended", ready: "True", other: undefined, kstatus: "Cu
 
 /** Every row of the table, as views that lead to it. */
 export const rows: readonly Row[] = [
-  { name: "never ran", view: never, boot: "converging", ...waits, reason: "Pending" },
+  { name: "never ran", view: never, ...waits, reason: "Pending" },
   { name: "configuration moved", view: { configDigest: "v1-c2" }, ...waits, reason: "Pending" },
   { name: "run asked for", view: { requestedToken: "t1" }, ...waits, reason: "Pending" },
   { name: "hold", view: never, hold: "waits for a", ...waits, reason: "Pending" },

@@ -13,7 +13,6 @@ describe("the table of states", () => {
     const view = moduleView("m", row.view);
     const { status } = projectModule(view, {
       now: T0,
-      boot: row.boot ?? "running",
       hold: row.hold,
       wait: row.wait,
       before: new Map(),
@@ -39,7 +38,7 @@ describe("the table of states", () => {
   });
 
   it("keeps the run shown before while a young one is hidden", () => {
-    const facts = { now: T0, boot: "running", before: new Map(), shown: {} } as const;
+    const facts = { now: T0, before: new Map(), shown: {} } as const;
     const shown = projectModule(moduleView("m"), { ...facts, lastRunBefore: undefined }).status.lastRun;
     const young = moduleView("m", { activity: "running", lastRun: underWay(T0 - 1) });
     expect(projectModule(young, { ...facts, lastRunBefore: shown }).status.lastRun).toEqual(shown);
@@ -54,7 +53,6 @@ describe("the table of states", () => {
     });
     const { status } = projectModule(view, {
       now: T0,
-      boot: "running",
       before: new Map(),
       lastRunBefore: undefined,
       shown: {},
@@ -65,7 +63,7 @@ describe("the table of states", () => {
   });
 
   it("keeps a transition time while the status of a condition does not change", () => {
-    const facts = { boot: "running", lastRunBefore: undefined, shown: {} } as const;
+    const facts = { lastRunBefore: undefined, shown: {} } as const;
     const first = projectModule(moduleView("m"), { ...facts, now: T0, before: new Map() }).status.conditions;
     const before = new Map(first.map((condition) => [condition.type, condition]));
     const next = moduleView("m", { problem });

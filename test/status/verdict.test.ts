@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { enabledText } from "../../src/plan/index.ts";
 import { type Condition, isHidden, judge, projectModule } from "../../src/status/index.ts";
-import type { BootPhase, ModuleView } from "../../src/state/index.ts";
+import type { ModuleView } from "../../src/state/index.ts";
 import { T0, basis, finished, moduleView, release, underWay } from "./views.ts";
 
 type Change = Partial<ModuleView> & { readonly hold?: string };
@@ -14,8 +14,8 @@ const WAITS_TEXT = "helm waits for its hook Job/migrate (pre-upgrade) since 2025
 const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
 const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handled: {} };
 
-function told({ hold, ...change }: Change, boot: BootPhase = "running"): readonly [string, string] {
-  const { state, message } = judge(moduleView("m", change), { now: T0, boot, hold });
+function told({ hold, ...change }: Change): readonly [string, string] {
+  const { state, message } = judge(moduleView("m", change), { now: T0, hold });
   return [state, message];
 }
 
@@ -105,16 +105,6 @@ describe("what the MESSAGE column says", () => {
   ])("%j", (change, state, message) => {
     expect(told(change)).toEqual([state, message]);
   });
-
-  it.each<readonly [BootPhase, string]>([
-    ["loading", "Waits for the operator to read modules and configuration"],
-    ["waiting", "Waits for the ConfigMap"],
-    ["onStartup", "Waits for the global onStartup hooks"],
-    ["synchronization", "Waits for the Synchronization of global hooks"],
-    ["converging", "Waits for its turn in the reload of all modules"],
-  ])("while the operator is at %s", (boot, message) => {
-    expect(told(NEVER, boot)).toEqual(["Pending", message]);
-  });
 });
 
 describe("a young run", () => {
@@ -129,10 +119,7 @@ describe("a young run", () => {
 
   it("makes progress, whether its step is known or not", () => {
     for (const lastRun of [undefined, underWay(T0 - 1000)]) {
-      const { reason } = judge(moduleView("m", { activity: "running", lastRun }), {
-        now: T0,
-        boot: "running",
-      });
+      const { reason } = judge(moduleView("m", { activity: "running", lastRun }), { now: T0 });
       expect(reason).toBe("Progressing");
     }
   });
@@ -147,7 +134,6 @@ describe("Ready of a module whose helm is left alone", () => {
   ])("%j: %s", (change, ready) => {
     const facts = {
       now: T0,
-      boot: "running",
       before: new Map(),
       lastRunBefore: undefined,
       shown: {},
@@ -161,7 +147,6 @@ describe("conditions beside Ready", () => {
   const beside = (change: Partial<ModuleView>): Partial<Condition> | undefined => {
     const facts = {
       now: T0,
-      boot: "running",
       before: new Map(),
       lastRunBefore: undefined,
       shown: {},

@@ -3,7 +3,6 @@
 import { shownDigest } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy } from "../../plan/index.ts";
-import { configIsMissing } from "../../state/index.ts";
 import type { View } from "../../state/index.ts";
 import { type Transitions, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
@@ -62,35 +61,24 @@ function withTroubles(judged: OperatorVerdict, { troubles, config }: View): Oper
 type Verdicts = ReadonlyMap<string, Verdict>;
 
 function judgeAll(view: View, now: number): Verdicts {
-  const facts = { now, boot: view.boot };
   return new Map(
-    [...view.modules].map(([name, module]) => [
-      name,
-      judge(module, { ...facts, wait: heldBy(module, view) }),
-    ]),
+    [...view.modules].map(([name, module]) => [name, judge(module, { now, wait: heldBy(module, view) })]),
   );
 }
 
 function judgeOperator(view: View, verdicts: Verdicts): OperatorVerdict {
-  const { config } = view;
-  if (configIsMissing(view)) return configMissing;
-  if (config.condition === "invalid") {
-    const message = config.problems.map(describeProblem).join("; ") || "The ConfigMap is invalid";
-    return { state: "Invalid", reason: "ConfigMapInvalid", message };
-  }
-  return underWay(view) ?? judgeModules(view, verdicts);
+  return judgeConfig(view) ?? underWay(view) ?? judgeModules(view, verdicts);
 }
 
-const configMissing: OperatorVerdict = {
-  state: "Invalid",
-  reason: "ConfigMapMissing",
-  message:
-    "The ConfigMap is missing: the last good content stays in force, nothing is deleted (create it again)",
-};
+function judgeConfig({ config: { condition, problems } }: View): OperatorVerdict | undefined {
+  if (condition === "ok") return undefined;
+  const reason = condition === "missing" ? "ConfigMapMissing" : "ConfigMapInvalid";
+  return { state: "Invalid", reason, message: problems.map(describeProblem).join("; ") };
+}
 
 const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
   loading: "Reading modules and configuration",
-  waiting: "Waiting for the ConfigMap",
+  waiting: "Reading modules and configuration",
   onStartup: "Running global onStartup hooks",
   synchronization: "Running the Synchronization of global hooks",
   converging: "First reload of all modules",

@@ -3,7 +3,7 @@
 import { KnownSecrets } from "../../lib/index.ts";
 import { explainHold, heldBy, lostBy, nextTryAt } from "../../plan/index.ts";
 import type { Moment, Wait } from "../../plan/index.ts";
-import type { ModuleView, View } from "../../state/index.ts";
+import type { ModuleView } from "../../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
 import { type ModuleProjection, projectModule } from "./module-status.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
@@ -22,7 +22,6 @@ export interface Projection {
 /** What a projection is made from; while all of it is the same, so is the projection. */
 interface Look {
   readonly view: ModuleView;
-  readonly boot: View["boot"];
   readonly hold: string | undefined;
   readonly hidden: boolean;
   readonly nextTryAt: number | undefined;
@@ -69,7 +68,7 @@ export class Projector {
       const hidden = isHidden(module, now);
       const told = { hold: explainHold(module, at), nextTryAt: nextTryAt(module, at) };
       const required = { wait: heldBy(module, view), lost: lostBy(module, view) };
-      modules.set(name, this.#module({ view: module, boot: view.boot, hidden, ...told, ...required }, now));
+      modules.set(name, this.#module({ view: module, hidden, ...told, ...required }, now));
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }

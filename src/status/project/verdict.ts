@@ -2,7 +2,7 @@
 
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeHelmWait, enabledText, type Wait } from "../../plan/index.ts";
-import type { ModuleView, View } from "../../state/index.ts";
+import type { ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 
 /** A run younger than this is not announced as Running. */
@@ -12,7 +12,6 @@ export const ANNOUNCE_AFTER_MS = 1000;
 export interface JudgeContext {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  readonly boot: View["boot"];
   /** Why the module does not run now, in words; undefined when nothing holds it up. */
   readonly hold?: string | undefined;
   /** What it requires and waits for. */
@@ -99,7 +98,7 @@ const offWithRelease: Rule = (view, { hold }) => {
 
 const owed: Rule = (view, facts) => {
   if (!isOwed(view) && (!view.enabled || view.phase === "ready")) return undefined;
-  return { state: "Pending", reason: "Pending", message: facts.hold ?? BOOT_TEXT[facts.boot] };
+  return { state: "Pending", reason: "Pending", message: facts.hold ?? "Waits for its turn" };
 };
 
 const disabled: Rule = (view) =>
@@ -157,12 +156,3 @@ function absentText(view: ModuleView): string {
   if (first === undefined) return "missing objects";
   return view.absent.length === 1 ? first : `${first} and ${view.absent.length - 1} more`;
 }
-
-const BOOT_TEXT: Readonly<Record<View["boot"], string>> = {
-  loading: "Waits for the operator to read modules and configuration",
-  waiting: "Waits for the ConfigMap",
-  onStartup: "Waits for the global onStartup hooks",
-  synchronization: "Waits for the Synchronization of global hooks",
-  converging: "Waits for its turn in the reload of all modules",
-  running: "Waits for its turn",
-};

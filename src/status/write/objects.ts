@@ -44,47 +44,47 @@ const CALL_TIMEOUT_MS = 10_000;
 
 /** Reads all objects of one kind; a missing CRD is an ApiError with status 404. */
 export async function listObjects(
-  home: StatusClient,
+  api: StatusClient,
   kind: Identity["kind"],
 ): Promise<readonly AddonObject[]> {
   const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
-  const path = pathOf(resource, { namespace: home.namespace });
-  const { client, signal } = home;
+  const path = pathOf(resource, { namespace: api.namespace });
+  const { client, signal } = api;
   const list = await client.json<{ items: AddonObject[] }>({ path, signal, timeoutMs: 30_000 });
   return list.items.map((item) => ({ ...item, kind }) as AddonObject);
 }
 
 /** Takes one step and returns what is known of the object afterwards; undefined = it is gone. Throws API errors. */
 export async function takeStep(
-  home: StatusClient,
+  api: StatusClient,
   mirrored: MirroredObject,
   step: { need: Exclude<Need, "none">; marks: OwnerMarks },
 ): Promise<LiveObject | undefined> {
-  const target = targetOf(home, mirrored.id);
-  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
-  if (step.need === "create" || mirrored.live === undefined) return createObject(home, mirrored, step.marks);
-  if (step.need === "status") return writeStatus(home, mirrored, step.marks);
+  const target = targetOf(api, mirrored.id);
+  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
+  if (step.need === "create" || mirrored.live === undefined) return createObject(api, mirrored, step.marks);
+  if (step.need === "status") return writeStatus(api, mirrored, step.marks);
   // Only in the known version: it may be another operator's by now, or have other owners.
   const { uid, resourceVersion, otherOwners } = mirrored.live;
   if (step.need === "remove") {
     const preconditions = { uid, resourceVersion };
-    await remove(home.client, target, { ...options, preconditions }).catch(ignoreNotFound);
+    await remove(api.client, target, { ...options, preconditions }).catch(ignoreNotFound);
     return undefined;
   }
-  const metadata = { resourceVersion, ...ownedMeta(home, step.marks, otherOwners) };
+  const metadata = { resourceVersion, ...ownedMeta(api, step.marks, otherOwners) };
   const body = { metadata, spec: mirrored.spec };
-  return liveFrom(await mergePatch<IAddonModule>(home.client, target, { ...options, body }));
+  return liveFrom(await mergePatch<IAddonModule>(api.client, target, { ...options, body }));
 }
 
 /** The object as it is on the server now; undefined = none. */
-export async function readObject(home: StatusClient, id: Identity): Promise<LiveObject | undefined> {
-  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
-  const object = await get<AddonObject>(home.client, targetOf(home, id), options).catch(ignoreNotFound);
+export async function readObject(api: StatusClient, id: Identity): Promise<LiveObject | undefined> {
+  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const object = await get<AddonObject>(api.client, targetOf(api, id), options).catch(ignoreNotFound);
   return object === undefined ? undefined : liveFrom(object);
 }
 
 async function writeStatus(
-  home: StatusClient,
+  api: StatusClient,
   mirrored: MirroredObject,
   marks: OwnerMarks,
 ): Promise<LiveObject> {
@@ -93,10 +93,10 @@ async function writeStatus(
   const wanted = wantedStatus(mirrored, live);
   const steps = statusPatch(live.status, wanted);
   const body = id.kind === "AddonModule" ? [stillOurs(marks), ...steps] : steps;
-  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
   const answer = await jsonPatch<AddonObject>(
-    home.client,
-    { ...targetOf(home, id), subresource: "status" },
+    api.client,
+    { ...targetOf(api, id), subresource: "status" },
     { ...options, body },
   );
   const after = liveFrom(answer);
@@ -115,31 +115,31 @@ function stillOurs({ labels }: OwnerMarks): PatchStep {
 }
 
 async function createObject(
-  home: StatusClient,
+  api: StatusClient,
   mirrored: MirroredObject,
   marks: OwnerMarks,
 ): Promise<LiveObject | undefined> {
-  const body = mirrored.id.kind === "AddonModule" ? newModule(home, mirrored, marks) : newOperator(home);
-  const { name: _, ...collection } = targetOf(home, mirrored.id);
-  const options = { signal: home.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const body = mirrored.id.kind === "AddonModule" ? newModule(api, mirrored, marks) : newOperator(api);
+  const { name: _, ...collection } = targetOf(api, mirrored.id);
+  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
   try {
-    return liveFrom(await create<AddonObject>(home.client, collection, { ...options, body }));
+    return liveFrom(await create<AddonObject>(api.client, collection, { ...options, body }));
   } catch (error) {
-    if (isAlreadyExists(error)) return readObject(home, mirrored.id);
+    if (isAlreadyExists(error)) return readObject(api, mirrored.id);
     throw error;
   }
 }
 
-function newModule(home: StatusClient, mirrored: MirroredObject, marks: OwnerMarks): unknown {
-  const metadata = { name: mirrored.id.name, namespace: home.namespace, ...ownedMeta(home, marks) };
+function newModule(api: StatusClient, mirrored: MirroredObject, marks: OwnerMarks): unknown {
+  const metadata = { name: mirrored.id.name, namespace: api.namespace, ...ownedMeta(api, marks) };
   return new AddonModule({
     metadata,
     ...(mirrored.spec === undefined ? {} : { spec: mirrored.spec }),
   }).toJSON();
 }
 
-function newOperator(home: StatusClient): unknown {
-  const release = home.helmRelease;
+function newOperator(api: StatusClient): unknown {
+  const release = api.helmRelease;
   const marks: Pick<NamedMeta, "labels" | "annotations"> =
     release === undefined
       ? { labels: MADE_HERE }
@@ -151,14 +151,14 @@ function newOperator(home: StatusClient): unknown {
           },
         };
   const object: Omit<IAddonOperator, "apiVersion" | "kind"> = {
-    metadata: { name: home.operatorName, namespace: home.namespace, ...marks },
+    metadata: { name: api.operatorName, namespace: api.namespace, ...marks },
     spec: {},
   };
   return new AddonOperator(object).toJSON();
 }
 
 function ownedMeta(
-  home: StatusClient,
+  api: StatusClient,
   marks: OwnerMarks,
   others: readonly OwnerReference[] = [],
 ): Pick<NamedMeta, "labels" | "ownerReferences"> {
@@ -166,7 +166,7 @@ function ownedMeta(
   const owner: OwnerReference = {
     apiVersion: API_VERSION,
     kind: "AddonOperator",
-    name: home.operatorName,
+    name: api.operatorName,
     uid: marks.ownerUid,
     // An object can have one controller only.
     controller: !others.some(({ controller }) => controller === true),
@@ -175,7 +175,7 @@ function ownedMeta(
   return { labels: marks.labels, ownerReferences: [...others, owner] };
 }
 
-function targetOf(home: StatusClient, { kind, name }: Identity): Target {
+function targetOf(api: StatusClient, { kind, name }: Identity): Target {
   const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
-  return { resource, namespace: home.namespace, name };
+  return { resource, namespace: api.namespace, name };
 }

@@ -53,7 +53,7 @@ const READ_AGAIN_MS = 5000;
  */
 export class StatusMirror {
   readonly #options: MirrorOptions;
-  readonly #home: StatusClient;
+  readonly #api: StatusClient;
   readonly #projector: Projector;
   readonly #abort = new AbortController();
   readonly #backoff: WriteBackoff;
@@ -71,11 +71,11 @@ export class StatusMirror {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
     this.#timers = new Timers(clock);
-    this.#home = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
+    this.#api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues ?? "redacted", options.secrets);
     this.#backoff = new WriteBackoff(clock, logger);
     this.#writer = new Writer({
-      home: this.#home,
+      api: this.#api,
       clock,
       logger,
       backoff: this.#backoff,
@@ -153,7 +153,7 @@ export class StatusMirror {
   /** What is kept of an object; undefined = an AddonOperator of someone else. */
   #mirroredOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
     if (kind === "AddonModule") return this.#writer.module(name);
-    return name === this.#home.operatorName ? this.#writer.operator : undefined;
+    return name === this.#api.operatorName ? this.#writer.operator : undefined;
   }
 
   #startLoading(): void {
@@ -166,8 +166,8 @@ export class StatusMirror {
 
   async #load(): Promise<void> {
     try {
-      const operators = await listObjects(this.#home, "AddonOperator");
-      const modules = await listObjects(this.#home, "AddonModule");
+      const operators = await listObjects(this.#api, "AddonOperator");
+      const modules = await listObjects(this.#api, "AddonModule");
       for (const object of [...operators, ...modules]) this.#takeIn(object);
       this.#loaded = true;
       for (const mirrored of this.#writer.entries()) this.#catchUp(mirrored);

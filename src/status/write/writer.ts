@@ -24,7 +24,7 @@ const PARALLEL = 6;
 
 /** What a {@link Writer} works with. */
 export interface WriterParts {
-  readonly home: StatusClient;
+  readonly api: StatusClient;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly backoff: WriteBackoff;
@@ -51,7 +51,7 @@ export class Writer {
   #owner: string | undefined;
 
   constructor(parts: WriterParts) {
-    const { namespace, operatorName } = parts.home;
+    const { namespace, operatorName } = parts.api;
     this.#parts = parts;
     this.#queue = new PQueue({ concurrency: PARALLEL });
     this.operator = newMirroredObject({ kind: "AddonOperator", name: operatorName });
@@ -126,7 +126,7 @@ export class Writer {
   }
 
   get #closed(): boolean {
-    return this.#parts.home.signal.aborted;
+    return this.#parts.api.signal.aborted;
   }
 
   get #marks(): OwnerMarks {
@@ -195,10 +195,10 @@ export class Writer {
 
   /** Object first, then its status: the answer to the first says which generation the second speaks of. */
   async #write(mirrored: MirroredObject): Promise<void> {
-    const { home, adopt, clock } = this.#parts;
+    const { api, adopt, clock } = this.#parts;
     for (let need = this.#needOf(mirrored); need !== "none"; need = this.#needOf(mirrored)) {
       const { status } = mirrored;
-      adopt(mirrored, await takeStep(home, mirrored, { need, marks: this.#marks }));
+      adopt(mirrored, await takeStep(api, mirrored, { need, marks: this.#marks }));
       if (need !== "status") continue;
       mirrored.written = status;
       mirrored.lastWriteAt = clock.now();
@@ -212,7 +212,7 @@ export class Writer {
 
   async #failed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#closed) return;
-    const { home, adopt, clock, backoff } = this.#parts;
+    const { api, adopt, clock, backoff } = this.#parts;
     mirrored.failures += 1;
     if (isShared(error)) {
       backoff.failed(error);
@@ -221,7 +221,7 @@ export class Writer {
     mirrored.notBefore = clock.now() + backoff.alone(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object is not what was expected: read it before the next try.
-      await readObject(home, mirrored.id).then(
+      await readObject(api, mirrored.id).then(
         (live) => adopt(mirrored, live),
         () => {},
       );

@@ -35,7 +35,7 @@ export class ConfigJudge {
   /** Judges what was read last and records it; undefined = there is no ConfigMap. */
   take(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
     if (object === undefined) {
-      if (this.#isOwed) this.#gone("the last good content stays in force");
+      if (this.#isOwed) this.#gone("the last good content stays in force, and nothing is deleted");
       return;
     }
     this.#isOwed = true;
@@ -66,9 +66,11 @@ export class ConfigJudge {
   #gone(consequence: string): void {
     const { state, name, onTrouble } = this.#options;
     if (configIsMissing(state.view)) return;
-    onTrouble("ConfigMapMissing", `ConfigMap ${name} does not exist; ${consequence}`);
+    const message = `does not exist; ${consequence}`;
+    const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
+    onTrouble("ConfigMapMissing", describeProblem(problem));
     state.recordConfig(
-      { condition: "missing", problems: [], resourceVersion: undefined },
+      { condition: "missing", problems: [problem], resourceVersion: undefined },
       { kind: "config" },
     );
   }

@@ -103,14 +103,14 @@ export class FollowedReleases {
   }
 
   #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
-    const { namespace: home } = this.#options;
+    const { namespace: own } = this.#options;
     // Its record, which says more than its labels, was read only now.
     this.#options.state.update(module, (record) => void (record.release = release));
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
     this.healing.setObjects(
       module,
-      objects.map((object) => ({ ...object, namespace: object.namespace ?? home })),
+      objects.map((object) => ({ ...object, namespace: object.namespace ?? own })),
     );
   }
 
