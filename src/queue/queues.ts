@@ -14,8 +14,8 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly random: () => number;
   /** Runs a batch; anything thrown counts as a failure. */
   readonly run: (batch: readonly T[], context: RunContext) => Promise<Outcome<T>>;
-  /** Milliseconds the head must still wait before it may start (rate limits); 0 = none. */
-  readonly delay?: (task: T) => number;
+  /** Limits of how often tasks may start: how long one must still wait, and that it starts now. */
+  readonly limits?: { waitMs(task: T): number; take(task: T): void };
   /** Called after every change of any queue, in the same turn. */
   readonly onChange?: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
@@ -211,9 +211,8 @@ export class Queues<T extends QueueTask> {
     const now = this.#options.clock.now();
     const backoff = Math.max(head.notBefore - now, lane.pauseMs(now, endedAt));
     const first = head.tasks[0];
-    // Asking takes a token of the rate limit, so only a task that may start now asks.
     if (backoff > 0 || first === undefined) return backoff;
-    return this.#options.delay?.(first) ?? 0;
+    return this.#options.limits?.waitMs(first) ?? 0;
   }
 
   #start(queue: string, worker: Worker<T>, head: QueueItem<T>): void {
@@ -221,6 +220,8 @@ export class Queues<T extends QueueTask> {
     head.startedAt = this.#options.clock.now();
     head.notBefore = 0;
     worker.abort = new AbortController();
+    const [first] = head.tasks;
+    if (first !== undefined) this.#options.limits?.take(first);
     const context: RunContext = {
       queue,
       failures: head.failures,

@@ -19,19 +19,22 @@ export class RateLimits {
     this.#clock = clock;
   }
 
-  /** Milliseconds until the task's hook may run; 0 takes a token. */
+  /** Milliseconds until the task's hook may run. */
   waitMs(task: Task): number {
-    if (task.kind !== "hook") return 0;
-    const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
-    if (minIntervalMs <= 0) return 0;
-    const bucket = this.#bucket(task.hook.id, { minIntervalMs, burst });
-    const { waitMs } = bucket;
-    if (waitMs === 0) void bucket.take();
-    return Math.ceil(waitMs);
+    return Math.ceil(this.#bucketOf(task)?.waitMs ?? 0);
   }
 
-  /** The one of the hook as it is configured now. */
-  #bucket(id: string, { minIntervalMs, burst }: Omit<Limited, "bucket">): TokenBucket {
+  /** Its hook runs now. */
+  take(task: Task): void {
+    void this.#bucketOf(task)?.take();
+  }
+
+  /** The one of the hook as it is configured now; undefined where it has no limit. */
+  #bucketOf(task: Task): TokenBucket | undefined {
+    if (task.kind !== "hook") return undefined;
+    const { id, config } = task.hook;
+    const { minIntervalMs = 0, burst = 1 } = config.settings ?? {};
+    if (minIntervalMs <= 0) return undefined;
     const known = this.#hooks.get(id);
     if (known?.minIntervalMs === minIntervalMs && known.burst === burst) return known.bucket;
     const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);

@@ -1,5 +1,4 @@
 export * from "./ports.ts";
 export { checkSchemas, loadHooks } from "./reload/load.ts";
 export { scriptOf } from "./reload/discover.ts";
-export { applyObjects } from "./hook/object-patches.ts";
 export { runTask } from "./run-task.ts";

@@ -4,7 +4,7 @@ import { KubeBindings, hookTask, makeSources } from "../bindings/index.ts";
 import type { Source } from "../bindings/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
-import { HookLoader, runEnabledScript, runHook } from "../hooks/index.ts";
+import { HookLoader, hookRunner, objectPatcher, scriptRunner } from "../hooks/index.ts";
 import { Leadership } from "../kube/index.ts";
 import { breathe, idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";
@@ -26,7 +26,7 @@ import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { applyObjects, runTask } from "../tasks/index.ts";
+import { runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
 import { FollowedConfig, FollowedReleases, Requests } from "../triggers/index.ts";
 import { makeReleases } from "./base.ts";
@@ -110,7 +110,6 @@ export class Rooms {
 
   #makeQueues(): Queues<Task> {
     const { clock, settings } = this.#base;
-    const limits = new RateLimits(clock);
     return new Queues<Task>({
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
@@ -121,7 +120,7 @@ export class Rooms {
         await breathe();
         return runTask(this.ports, batch, context);
       },
-      delay: (task) => limits.waitMs(task),
+      limits: new RateLimits(clock),
       onChange: () => {
         this.#memory.touch();
         this.adapters.queuesChanged();
@@ -182,7 +181,6 @@ export class Rooms {
     const { clock, logger, settings, runs, readTree, filters, env, patchClient, discovery } = this.#base;
     const { workingDir, retryMinMs, deleteBrake } = settings;
     const loader = new HookLoader({ env, workingDir, checkFilter: (filter) => filters.compile(filter) });
-    const patcher = { client: patchClient, discovery, filters, clock };
     return {
       state: this.state,
       queues: this.queues,
@@ -196,9 +194,9 @@ export class Rooms {
       config: this.config,
       recorder: makeRecorder(this.#told),
       hookMetrics: this.#hookMetrics,
-      runHook: (run) => runHook({ ...run, settings: runs, logger }),
-      applyObjects: (operations) => applyObjects(patcher, operations),
-      runScript: (script) => runEnabledScript({ ...script, settings: runs, logger }),
+      runHook: hookRunner({ settings: runs, logger }),
+      applyObjects: objectPatcher({ client: patchClient, discovery, filters, clock }),
+      runScript: scriptRunner({ settings: runs, logger }),
       loadHook: (file, module) => loader.load(file, module),
       readTree,
     };

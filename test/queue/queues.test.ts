@@ -234,7 +234,7 @@ describe("named FIFO queues", () => {
       clock,
       bounds: { minMs: 1, maxMs: 1 },
       random: () => 0,
-      delay: () => allowedAt - clock.now(),
+      limits: { waitMs: () => allowedAt - clock.now(), take: () => {} },
       run: (batch) => {
         allowedAt = clock.now() + 3000;
         started.push(batch.map((each) => each.name).join("+"));
@@ -383,16 +383,17 @@ describe("named FIFO queues", () => {
     const clock = new ManualClock();
     let runs = 0;
     let asked = 0;
+    let taken = 0;
     const queues = new Queues<Job>({
       clock,
       bounds: { minMs: 5000, maxMs: 5000 },
       random: () => 0,
-      delay: () => ((asked += 1), 0),
+      limits: { waitMs: () => ((asked += 1), 0), take: () => void (taken += 1) },
       run: () => Promise.resolve((runs += 1) < 3 ? { kind: "retry", message: "no" } : { kind: "done" }),
     });
     queues.offer("main", job("a"));
     await clock.advance(10_000);
-    expect([runs, asked]).toEqual([3, 3]);
+    expect([runs, asked, taken]).toEqual([3, 3, 3]);
   });
 
   it("tells how long the oldest of a batch waited and how often it failed", async () => {

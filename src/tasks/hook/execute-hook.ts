@@ -6,7 +6,7 @@
 import { allowsFailure, hookActivation } from "../../bindings/index.ts";
 import type { HookOutput, HookRunInput } from "../../hooks/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { GLOBAL } from "../../model/index.ts";
+import { GLOBAL, camelCase } from "../../model/index.ts";
 import type {
   Binding,
   Cause,
@@ -65,23 +65,22 @@ export async function executeHook(ports: Ports, request: HookRunRequest): Promis
 
 /** The snapshots and values as they are at this moment. */
 function inputsOf(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
-  const { values } = ports.state;
+  const { values, view } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
-  const module = hook.module === undefined ? undefined : ports.state.module(hook.module)?.module;
-  return { snapshots, ...valuesFiles(values, module, ports.state.view.enabledModules) };
+  const module = hook.module === undefined ? undefined : view.modules.get(hook.module)?.module;
+  return { snapshots, ...valuesFiles(values, module, view.enabledModules) };
 }
 
 /** Objects and metrics were checked when they were read; patches of values are checked against the schemas here. */
 function judge({ state, logger }: Ports, hook: Hook, output: HookOutput): JudgedPatches {
   const { configPatchText: config, valuesPatchText: values } = output;
-  const patches = state.values.judgePatches(sectionKey(state, hook), { config, values });
+  const patches = state.values.judgePatches(sectionKey(hook), { config, values });
   for (const warning of patches.warnings) logger.warn(warning, { hook: hook.name, module: hook.module });
   return patches;
 }
 
-function sectionKey(state: Ports["state"], { module }: Hook): string {
-  if (module === undefined) return GLOBAL;
-  return state.module(module)?.module.valuesKey ?? module;
+function sectionKey({ module }: Hook): string {
+  return module === undefined ? GLOBAL : camelCase(module);
 }
 
 /** The effects in order: objects, metrics, the ConfigMap, memory. What fails stops those after it. */
@@ -94,7 +93,7 @@ async function takeEffect(
   const { name, module } = hook;
   await ports.applyObjects(output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
-  const key = sectionKey(state, hook);
+  const key = sectionKey(hook);
   const before = state.values.digests.patchable(key);
   // Before memory: what counts as saved must be on the server.
   if (patches.config.length > 0) await config.write(key, patches.config);

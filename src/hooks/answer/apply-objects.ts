@@ -1,4 +1,4 @@
-/** Applies the object patches of a hook (docs/HOOKS.md, "Objects"). */
+/** Applies the object operations that a hook leaves (docs/HOOKS.md, "Objects"). */
 
 import {
   create,
@@ -13,11 +13,11 @@ import {
 } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
 import type { FilterEngine } from "../../filter/index.ts";
-import type { ObjectOperation } from "../../hooks/index.ts";
 import { canonicalJson, oneLine, sleep } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
+import type { ObjectOperation } from "./object-operations.ts";
 
 /** What applying object operations needs. */
 export interface PatcherOptions {
@@ -49,6 +49,13 @@ export async function applyObjects(
     }
   }
   if (errors.length > 0) throw new Error(`object patches failed: ${errors.join("; ")}`);
+}
+
+/** The same with what it needs. */
+export function objectPatcher(
+  options: PatcherOptions,
+): (operations: readonly ObjectOperation[]) => Promise<void> {
+  return (operations) => applyObjects(options, operations);
 }
 
 async function applyOne(options: PatcherOptions, operation: ObjectOperation): Promise<void> {

@@ -1,10 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FilterEngine } from "../../src/filter/index.ts";
-import { parseObjectOperations } from "../../src/hooks/index.ts";
+import { applyObjects, parseObjectOperations } from "../../src/hooks/index.ts";
 import { CONFIG_MAPS, connect } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
-import { applyObjects } from "../../src/tasks/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { FakeApi, status } from "../support/fake-api.ts";
 import type { Answer } from "../support/fake-api.ts";
