@@ -5,6 +5,7 @@ import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing } from "../state/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
+import { keptFor } from "./dependents.ts";
 import { heldBy, lostBy } from "./requirements.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
@@ -21,6 +22,8 @@ export function explainHold(module: ModuleView, at: Moment): string | undefined 
   if (module.problem !== undefined || module.activity !== "none") return undefined;
   const held = heldBy(module, at.view);
   if (held !== undefined) return held.message;
+  const kept = module.enabled || module.release === undefined ? undefined : keptFor(module.name, at.view);
+  if (kept !== undefined) return `off, but stays while ${kept}`;
   const waiting = waitingFor(module, at);
   if (waiting !== undefined) return describeWait(module, waiting);
   return waitsForStart(module, at.view) ?? waitsForConfig(at.view);

@@ -8,6 +8,8 @@ import type { BrakeView, Hold, View } from "../state/index.ts";
 import { guardKeys, keepsRelease } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { brakeOf, explainBrake } from "./brake.ts";
+import { requiredBy, usersOf, withoutUsed } from "./dependents.ts";
+import type { Going } from "./dependents.ts";
 import type { ModuleFacts } from "./discovery.ts";
 
 /** What removals are decided from. */
@@ -36,6 +38,8 @@ export interface Removals {
   readonly brake: BrakeView | undefined;
   /** Modules that the brake holds. */
   readonly braked: readonly Module[];
+  /** Modules, and releases without one, that stay for others, and who requires them. */
+  readonly inUse: ReadonlyMap<string, readonly string[]>;
   /** Why something stays. */
   readonly holds: readonly Hold[];
   /** Since when releases have had no module, in ms since the epoch. */
@@ -50,8 +54,11 @@ export const SECOND_LOOK_MS = 3000;
 /** Deletes of modules that are off, then purges of releases without a module, except for those that something forbids. */
 export function removalsOf(input: RemovalInput): Removals {
   const { view, config } = input;
-  const { off, foreign } = leaving(input.modules);
-  const orphans = input.orphans.filter((release) => guardOf(config, release) === undefined);
+  const { off, foreign, inUse: kept } = leaving(input.modules);
+  const inUse = new Map([...kept, ...usedReleases(input, off)]);
+  const orphans = input.orphans.filter(
+    (release) => guardOf(config, release) === undefined && !inUse.has(release),
+  );
   const brake = nothingGoes(view) === undefined ? brakeOn(input, off, orphans) : view.brake;
   const isHeld = nothingGoes(view) === undefined && brake?.confirmed === false;
   const deletes = deletesOf(isHeld ? off.filter(({ begun }) => begun) : off, view);
@@ -60,10 +67,14 @@ export function removalsOf(input: RemovalInput): Removals {
     deletes: deletes.due,
     purges: isHeld ? [] : purges.due,
     foreign: namesOf(foreign),
+    inUse,
     brake,
     braked: isHeld ? off.filter(({ begun }) => !begun).map(({ module }) => module) : [],
     holds: [
       ...input.orphans.flatMap((release) => guardHold(config, release)),
+      ...[...inUse].map(([name, users]) =>
+        holdOf(kept.has(name) ? "delete" : "purge", [name], requiredBy(users)),
+      ),
       ...(isHeld ? [{ of: "delete", text: explainBrake(brake) } as const] : []),
       ...deletes.holds,
       ...purges.holds,
@@ -140,19 +151,31 @@ function guardHold(config: ParsedConfig | undefined, release: string): Hold[] {
   return key === undefined ? [] : [holdOf("purge", [release], `${key} is set in the ConfigMap`)];
 }
 
+/** Releases without a module that modules require, with those modules. */
+function usedReleases(
+  { orphans, modules }: RemovalInput,
+  off: readonly ModuleFacts[],
+): (readonly [release: string, users: readonly string[]])[] {
+  return orphans
+    .map((release) => [release, usersOf(modules, off, release)] as const)
+    .filter(([, users]) => users.length > 0);
+}
+
 /**
  * Of all modules, once it is decided about them, those that are `off` and have something to be deleted, in reverse
- * order, and those under which somebody else's release stays. What a script says counts only while the files of all
+ * order but each after all that require it, those that stay for others, and those under which somebody else's release
+ * stays. What a script says counts only while the files of all
  * modules can be read.
  */
-export function leaving(all: readonly ModuleFacts[]): { off: ModuleFacts[]; foreign: ModuleFacts[] } {
+export function leaving(all: readonly ModuleFacts[]): Going & { readonly foreign: readonly ModuleFacts[] } {
   const unreadable = all.some(({ record }) => brokenFiles(record));
   const free = all.filter(({ record, settings }) => {
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
     return !unreadable || record.enabledBy !== "script";
   });
+  const off = free.filter(({ owner, record }) => owner === "ours" || record.ranHere).toReversed();
   return {
-    off: free.filter(({ owner, record }) => owner === "ours" || record.ranHere).toReversed(),
+    ...withoutUsed(all, off),
     foreign: free.filter(({ owner }) => owner === "foreign"),
   };
 }

@@ -6,7 +6,7 @@ import type { Module, Tree } from "../model/index.ts";
 type Edges = (module: Module) => readonly string[];
 
 /** The modules that one requires. */
-const required: Edges = ({ requires }) => Object.keys(requires?.modules ?? {});
+export const required: Edges = ({ requires }) => Object.keys(requires?.modules ?? {});
 
 /** The modules that come before one, for any reason. */
 export const preceding: Edges = (module) => [...required(module), ...(module.after ?? [])];

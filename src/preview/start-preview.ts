@@ -6,7 +6,15 @@ import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
 import { GLOBAL, describeProblem, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
-import { decideAll, explainBrake, guardOf, isWanted, moduleFacts, removalsOf } from "../plan/index.ts";
+import {
+  decideAll,
+  explainBrake,
+  guardOf,
+  isWanted,
+  moduleFacts,
+  removalsOf,
+  requiredBy,
+} from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { State, helmInput, problemOf } from "../state/index.ts";
 import { checkSchemas, scriptOf } from "../tasks/index.ts";
@@ -61,11 +69,14 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const refusals = refusalsOf(look);
   if (refusals.length > 0) return base.secrets.redactDeep({ refuses: refusals });
   const all = await discover(look);
-  const { deletes, purges, held } = removalsIn(look, all, running);
+  const { deletes, purges, inUse, held } = removalsIn(look, all, running);
   const fates: Verdict[] = [];
-  for (const facts of all) fates.push(await fateOf(look, facts, deletes));
+  for (const facts of all) {
+    const users = inUse.get(facts.module.name);
+    fates.push(users === undefined ? await fateOf(look, facts, deletes) : keptFate(facts, users));
+  }
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((fate) => [fate, {}]));
-  for (const [name, fate, why] of [...fates, ...orphanFates(look, purges)])
+  for (const [name, fate, why] of [...fates, ...orphanFates(look, purges, inUse)])
     groups[fate] = { ...(groups[fate] as object), [name]: why };
   return base.secrets.redactDeep({ ...groups, notes: [...held, ...notesOf(look, running)] });
 }
@@ -77,7 +88,7 @@ function removalsIn(
   { base, releases, state, tree }: Look,
   modules: readonly ModuleFacts[],
   running: State | undefined,
-): Pick<Removals, "deletes" | "purges"> & { readonly held: readonly string[] } {
+): Pick<Removals, "deletes" | "purges" | "inUse"> & { readonly held: readonly string[] } {
   const orphans = releases.withoutModule(tree);
   const { brake, confirmation } = running?.view ?? state.view;
   const input = {
@@ -173,6 +184,10 @@ async function fateOf(look: Look, facts: ModuleFacts, deletes: readonly string[]
     : [name, "hooksOnly", "it has no chart"];
 }
 
+function keptFate({ module }: ModuleFacts, users: readonly string[]): Verdict {
+  return [module.name, "unchanged", `switched off, but ${requiredBy(users)}`];
+}
+
 function offFate({ module, record, settings, owner }: ModuleFacts, isRemoved: boolean): Verdict {
   const { enabledBy: by, enabledReason = "no reason given" } = record;
   const why =
@@ -183,9 +198,16 @@ function offFate({ module, record, settings, owner }: ModuleFacts, isRemoved: bo
   return [module.name, "unchanged", `${why}, but files of a module cannot be read`];
 }
 
-function orphanFates({ releases, state, tree }: Look, purges: readonly string[]): Verdict[] {
+function orphanFates(
+  { releases, state, tree }: Look,
+  purges: readonly string[],
+  inUse: Removals["inUse"],
+): Verdict[] {
   return releases.withoutModule(tree).flatMap((release): Verdict[] => {
     if (purges.includes(release)) return [[release, "purge", "there is no such module"]];
+    const users = inUse.get(release);
+    if (users !== undefined)
+      return [[release, "unchanged", `there is no such module, but ${requiredBy(users)}`]];
     const key = guardOf(state.values.config, release);
     if (key === undefined) return [];
     return [[release, "unchanged", `there is no such module, but ${key} is set in the ConfigMap`]];

@@ -193,6 +193,123 @@ describe("a module that comes after another one", () => {
   });
 });
 
+describe("a module that others require", () => {
+  const two = [spec("a", 1), spec("b", 2, requires("a"))];
+
+  it("is removed after all that require it, whatever their numbers", async () => {
+    const lab = await started(
+      spec("a", 3),
+      spec("b", 1, requires("a")),
+      spec("c", 2, requires("a", "b")),
+      spec("d", 4, requires("c")),
+    );
+    lab.edit(Object.fromEntries(["a", "b", "c", "d"].map((name) => [`${name}Enabled`, "false"])));
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual(["uninstall d", "uninstall c", "uninstall b", "uninstall a"]);
+  });
+
+  it("stays while one of them is on, says for whom, and goes with the last", async () => {
+    const lab = await started(...two, spec("c", 3, requires("a")), spec("other", 4));
+    lab.edit({ aEnabled: "false", otherEnabled: "false" });
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual(["uninstall other"]);
+    expect(hold(lab, "a")).toBe("off, but stays while b, c require it");
+    expect(lab.state.view.holds.map(({ text }) => text)).toEqual(["not deleted: a: b, c require it"]);
+    expect(why(lab, "b").join()).toContain("waits for a, which is off");
+    expect(lab.quiet).toBe(true);
+    lab.edit({ bEnabled: "false" });
+    await lab.run();
+    expect(hold(lab, "a")).toBe("off, but stays while c requires it");
+    lab.edit({ cEnabled: "false" });
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual([
+      "uninstall other",
+      "uninstall b",
+      "uninstall c",
+      "uninstall a",
+    ]);
+    expect(lab.state.view.holds).toEqual([]);
+  });
+
+  it("waits for the removal of one of them that fails", async () => {
+    const lab = await started(...two);
+    let fails = true;
+    lab.uninstallFails = () => fails;
+    lab.edit({ aEnabled: "false", bEnabled: "false" });
+    await lab.run(20_000);
+    expect(lab.linesOf("uninstall a")).toEqual([]);
+    fails = false;
+    await lab.run(30_000);
+    expect(lab.releases.size).toBe(0);
+  });
+
+  it("stays with one of them that is off and protected, or suspended, and goes with it", async () => {
+    for (const [key, value] of [
+      ["bProtected", "true"],
+      ["bMaintenance", "NoResourceReconciliation"],
+    ] as const) {
+      const lab = await started(...two);
+      lab.edit({ aEnabled: "false", bEnabled: "false", [key]: value });
+      await lab.run();
+      expect([...lab.releases.keys()]).toEqual(["a", "b"]);
+      expect(hold(lab, "a")).toBe("off, but stays while b requires it");
+      lab.edit({ [key]: undefined });
+      await lab.run();
+      expect(lab.linesOf("uninstall")).toEqual(["uninstall b", "uninstall a"]);
+    }
+  });
+
+  it("is not counted by the brake while it stays; once it may go, it is", async () => {
+    const lab = new EngineLab({ brake: "1", modules: two });
+    await lab.start();
+    lab.edit({ aEnabled: "false" });
+    await lab.run();
+    expect(lab.state.view.brake).toBeUndefined();
+    lab.edit({ bEnabled: "false" });
+    await lab.run();
+    expect(lab.state.view.brake?.modules).toEqual(["a", "b"]);
+    expect(lab.linesOf("uninstall")).toEqual([]);
+  });
+
+  it("whose directory is gone, or has another name now, is not purged while one of them is on", async () => {
+    const b = spec("b", 2, requires("a"));
+    const lab = await started(...two);
+    lab.setModules([spec("new-a", 1), b]);
+    for (let turn = 0; turn < 3; turn++) {
+      lab.state.recordRequest(undefined, `t${turn}`);
+      await lab.run(5000);
+    }
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    expect(lab.state.view.holds.map(({ text }) => text)).toEqual(["not purged: a: b requires it"]);
+    expect(hold(lab, "b")).toContain("waits for a, which is no module");
+    lab.edit({ bEnabled: "false" });
+    await lab.run(5000);
+    await lab.run(5000);
+    expect(lab.linesOf("uninstall")).toEqual(["uninstall b", "uninstall a"]);
+  });
+
+  it("goes where they require each other and all are off", async () => {
+    const lab = new EngineLab({
+      modules: [
+        spec("a", 1, { ...requires("b"), enabled: false }),
+        spec("b", 2, { ...requires("a"), enabled: false }),
+      ],
+    });
+    lab.addRelease("a");
+    lab.addRelease("b");
+    await lab.start();
+    expect(lab.linesOf("uninstall")).toHaveLength(2);
+  });
+
+  it("stays after a restart, too", async () => {
+    const lab = new EngineLab({ modules: [spec("a", 1, { enabled: false }), spec("b", 2, requires("a"))] });
+    lab.addRelease("a");
+    lab.addRelease("b");
+    await lab.start();
+    expect(lab.linesOf("uninstall")).toEqual([]);
+  });
+});
+
 describe("module why", () => {
   it("tells the chain of waits to its root", async () => {
     const lab = new EngineLab({

@@ -19,18 +19,19 @@ test(
     const namespace = await freshNamespace("plan");
     const lab = hookLab("plan");
     const asked = join(lab.dir, "asked");
-    for (const name of ["leaves", "purged", "rests", "stays"]) {
+    for (const name of ["leaves", "purged", "rests", "stays", "used"]) {
       lab.file(`modules/${name}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
       lab.file(
         `modules/${name}/templates/map.yaml`,
         `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`,
       );
     }
+    lab.file("modules/stays/module.yaml", 'requires: {modules: {used: "*"}}\n');
     const configMap = (data: Record<string, string>) =>
       apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "addon-operator", namespace }, data });
     const on = (...names: readonly string[]) =>
       Object.fromEntries(names.map((name) => [`${name}Enabled`, "true"]));
-    await configMap(on("leaves", "purged", "rests", "stays"));
+    await configMap(on("leaves", "purged", "rests", "stays", "used"));
     const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
     await operator.waitReady();
     await operator.stop();
@@ -79,7 +80,7 @@ test(
       upgrade: {},
       delete: { leaves: "switched off by none" },
       purge: { purged: "there is no such module" },
-      unchanged: { stays: "inputs are the same" },
+      unchanged: { stays: "inputs are the same", used: "switched off, but stays requires it" },
       suspended: { rests: "helm is left alone" },
       hooksOnly: { hooked: "it has no chart", looks: "it has no chart" },
       disabled: { asks: expect.stringContaining("switched off by its enabled script") },

@@ -41,8 +41,13 @@ async function edit(namespace: string, data: Record<string, string | null>): Pro
   await kubectl(["patch", "configmap", "addon-operator", "-n", namespace, "--type=merge", "-p", patch]);
 }
 
+async function maps(namespace: string): Promise<string[]> {
+  const names = await kubectl(["get", "configmaps", "-n", namespace, "-o", "name"]);
+  return ["back", "front", "other"].filter((name) => names.includes(`configmap/${name}\n`));
+}
+
 test(
-  "a module waits for the one that it requires, says so, runs when it is Ready, and tells when it is lost",
+  "a module waits for the one that it requires, says so, runs when it is Ready, and what it requires goes after it",
   { timeout: 120_000 },
   async () => {
     const namespace = await freshNamespace("requires");
@@ -96,7 +101,7 @@ test(
         ),
       "it tells the loss",
     );
-    // The reload that the flag leads to passes it over; its release stays.
+    // The reload that the flag leads to passes it over; its release stays, and with it what it requires.
     await eventually(
       async () =>
         (await condition(namespace, "front", "Ready")).startsWith(
@@ -104,6 +109,16 @@ test(
         ),
       "its next run waits",
     );
-    expect(await kubectl(["get", "configmap", "front", "-n", namespace, "-o", "name"])).toContain("front");
+    await eventually(
+      async () =>
+        (await condition(namespace, "back", "Ready")) ===
+        "Unknown Pending: off, but stays while front requires it",
+      "what it requires stays",
+    );
+    expect(await maps(namespace)).toEqual(["back", "front", "other"]);
+    await edit(namespace, { frontEnabled: "false" });
+    for (const name of ["front", "back"])
+      await eventually(async () => (await of(namespace, name)).status?.state === "Disabled", `${name} goes`);
+    expect(await maps(namespace)).toEqual(["other"]);
   },
 );

@@ -151,9 +151,9 @@ describe("which modules are removed", () => {
     ["in need of a person", off({ record: { decisionProblem: PROBLEM } }), ""],
     ["off by its script", off({ record: { enabledBy: "script" } }), "off"],
   ])("%s: %s", (_what, change, expected) => {
-    const found = leaving([facts(change)]);
+    const { off: gone, foreign } = leaving([facts(change)]);
     expect(
-      Object.entries(found)
+      Object.entries({ off: gone, foreign })
         .flatMap(([where, list]) => list.map(() => where))
         .join(),
     ).toBe(expected);
