@@ -1,8 +1,6 @@
 /** Kubernetes objects as they come over the wire: types of the client library, in which times are Dates, as JSON. */
 
 import type { EventsV1Event } from "@kubernetes/client-node/dist/gen/models/EventsV1Event.js";
-import type { V1APIGroupList } from "@kubernetes/client-node/dist/gen/models/V1APIGroupList.js";
-import type { V1APIVersions } from "@kubernetes/client-node/dist/gen/models/V1APIVersions.js";
 import type { V1ConfigMap } from "@kubernetes/client-node/dist/gen/models/V1ConfigMap.js";
 import type { V1Lease } from "@kubernetes/client-node/dist/gen/models/V1Lease.js";
 import type { V1ObjectMeta } from "@kubernetes/client-node/dist/gen/models/V1ObjectMeta.js";
@@ -33,10 +31,6 @@ export type LeaseSpec = NonNullable<LeaseObject["spec"]>;
 export type OwnerReference = Wire<V1OwnerReference>;
 export type Secret = Stored<V1Secret>;
 export type AccessReview = Wire<V1SelfSubjectAccessReview>;
-
-/** What servers answer to discovery, some of them without their empty lists. */
-export type CoreVersions = Partial<Wire<V1APIVersions>> & { readonly kind: "APIVersions" };
-export type GroupList = Partial<Wire<V1APIGroupList>> & { readonly kind: "APIGroupList" };
 
 /** RFC 3339 time as metav1.MicroTime has it: the server wants exactly six digits. */
 export function microTime(ms: number): string {

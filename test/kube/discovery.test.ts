@@ -96,34 +96,10 @@ test("a failed reading is tried again by the next question", async () => {
   await expect(discovery.resolve("Pod")).resolves.toBeDefined();
 });
 
-test("an old server is walked group by group, and one that fails harms no other", async () => {
+test("a server that does not know aggregated discovery is told to be too old", async () => {
   const { api, client, clock } = await fake();
-  api.on("GET /api", { json: { kind: "APIVersions", versions: ["v1"] } });
-  const groups = [
-    {
-      name: "things.io",
-      versions: [{ version: "v1" }, { version: "v2" }],
-      preferredVersion: { version: "v2" },
-    },
-    { name: "metrics.k8s.io", versions: [{ version: "v1beta1" }] },
-  ];
-  api.on("GET /apis", { json: { kind: "APIGroupList", groups } });
-  const pods = {
-    name: "pods",
-    kind: "Pod",
-    namespaced: true,
-    singularName: "",
-    shortNames: ["po"],
-    verbs: VERBS,
-  };
-  api.on("GET /api/v1", {
-    json: { resources: [pods, { ...pods, name: "pods/eviction", kind: "Eviction" }] },
-  });
-  const things = { json: { resources: [{ name: "things", kind: "Thing", namespaced: false }] } };
-  api.on("GET /apis/things.io/v1", things).on("GET /apis/things.io/v2", things);
-  api.on("GET /apis/metrics.k8s.io/v1beta1", status(503, "ServiceUnavailable"));
-  const discovery = new Discovery(client, clock);
-  expect(await discovery.resolve("thing")).toMatchObject({ version: "v2", namespaced: false });
-  expect(await discovery.resolve("po")).toMatchObject({ kind: "Pod", singular: "pod" });
-  expect(await discovery.resolve("Eviction")).toBeUndefined();
+  api.on("GET /api", { json: { kind: "APIVersions", versions: ["v1"] } }).on("GET /apis", GROUPS);
+  await expect(new Discovery(client, clock).resolve("Pod")).rejects.toThrow(
+    /Kubernetes 1.30 or later is needed/,
+  );
 });

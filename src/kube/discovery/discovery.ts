@@ -3,9 +3,9 @@
 import type { Clock } from "../../lib/index.ts";
 import { systemClock } from "../../lib/index.ts";
 import type { KubeClient } from "../client/client.ts";
-import type { CoreVersions, GroupList } from "../objects.ts";
+import { ConnectionError } from "../api-errors.ts";
 import type { AggregatedList, GroupVersion } from "./read-discovery.ts";
-import { AGGREGATED, readAggregated, walk } from "./read-discovery.ts";
+import { AGGREGATED, readAggregated } from "./read-discovery.ts";
 import { apiVersionOf } from "./resources.ts";
 import type { Resource } from "./resources.ts";
 
@@ -73,11 +73,12 @@ export class Discovery {
   }
 
   async #versions(path: string): Promise<GroupVersion[]> {
-    const list = await this.#client.json<AggregatedList | CoreVersions | GroupList>({
-      path,
-      accept: AGGREGATED,
-    });
-    return list.kind === "APIGroupDiscoveryList" ? readAggregated(list) : walk(this.#client, list);
+    const list = await this.#client.json<AggregatedList>({ path, accept: AGGREGATED });
+    if (list.kind === "APIGroupDiscoveryList") return readAggregated(list);
+    throw new ConnectionError(
+      "EOLD",
+      "the API server does not tell its kinds: Kubernetes 1.30 or later is needed",
+    );
   }
 }
 
