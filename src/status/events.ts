@@ -61,9 +61,9 @@ export interface EventWriterOptions {
   /** Who reports: name of the Pod or machine. */
   readonly instance: string;
   /** Removes secrets from the note. */
-  readonly secrets?: KnownSecrets;
+  readonly secrets: KnownSecrets;
   /** uid of an object, where it is known: makes `kubectl describe` find the Event. */
-  readonly uidOf?: (module: string | undefined) => string | undefined;
+  readonly uidOf: (module: string | undefined) => string | undefined;
 }
 
 /** Repetitions within this time are counted in one Event. */
@@ -88,8 +88,7 @@ interface Series {
 
 /**
  * Writes Kubernetes Events (events.k8s.io/v1) about AddonModules and the AddonOperator. The same thing again within
- * six minutes becomes a series of one Event. Never blocks and never throws: what cannot be written is dropped and
- * counted.
+ * six minutes becomes a series of one Event. Never blocks and never throws: what cannot be written is dropped.
  */
 export class EventWriter {
   readonly #options: EventWriterOptions;
@@ -99,17 +98,11 @@ export class EventWriter {
   #writing: Promise<void> = Promise.resolve();
   #waiting = 0;
   #seq = 0;
-  #dropped = 0;
   /** Until when Events wait for the uids of their objects; undefined before the first. */
   #uidsUntil: number | undefined;
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
-  }
-
-  /** Events that could not be written. */
-  get dropped(): number {
-    return this.#dropped;
   }
 
   /** Events, and repetitions of them, that are not written yet. */
@@ -121,7 +114,7 @@ export class EventWriter {
   /** Notes that something happened; returns at once. */
   record(event: OperatorEvent): void {
     if (this.#abort.signal.aborted) return;
-    const note = oneLine(this.#told(event.note), MOST_NOTE);
+    const note = oneLine(line(this.#options.secrets.redact(event.note)), MOST_NOTE);
     const key = [event.module ?? "", event.reason, note].join("\0");
     const now = this.#options.clock.now();
     const series = this.#series.get(key);
@@ -150,10 +143,6 @@ export class EventWriter {
     for (const series of this.#series.values()) series.timer?.cancel();
   }
 
-  #told(note: string): string {
-    return line(this.#options.secrets?.redact(note) ?? note);
-  }
-
   #begin(key: string, event: OperatorEvent, now: number): void {
     this.#forgetOld(now);
     const { operatorName } = this.#options;
@@ -179,8 +168,8 @@ export class EventWriter {
   /** `kubectl describe` finds Events by uid; at a first start the objects may come a moment later. */
   async #untilKnown(module: string | undefined, signal: AbortSignal): Promise<void> {
     const { clock, uidOf } = this.#options;
-    const isAwaited = (): boolean => uidOf !== undefined && uidOf(module) === undefined;
-    while (isAwaited() && clock.now() < (this.#uidsUntil ?? 0)) await sleep(clock, UID_LOOK_MS, signal);
+    while (uidOf(module) === undefined && clock.now() < (this.#uidsUntil ?? 0))
+      await sleep(clock, UID_LOOK_MS, signal);
   }
 
   #repeat(series: Series, now: number): void {
@@ -207,15 +196,11 @@ export class EventWriter {
 
   /** One call after the other; a slow server costs Events, not memory. */
   #write(call: (signal: AbortSignal) => Promise<unknown>): void {
-    if (this.#waiting >= MOST_WAITING) {
-      this.#dropped += 1;
-      return;
-    }
+    if (this.#waiting >= MOST_WAITING) return;
     this.#waiting += 1;
     this.#writing = this.#writing
       .then(() => call(this.#abort.signal))
       .catch((error: unknown) => {
-        this.#dropped += 1;
         this.#options.logger.debug("Event dropped", { error: oneLine(error) });
       })
       .then(() => {
@@ -234,7 +219,7 @@ export class EventWriter {
 
   #event(name: string, { module, reason, note }: OperatorEvent, now: number): Event {
     const { namespace, operatorName, instance, uidOf } = this.#options;
-    const uid = uidOf?.(module);
+    const uid = uidOf(module);
     return {
       apiVersion: "events.k8s.io/v1",
       kind: "Event",

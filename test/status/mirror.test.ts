@@ -6,7 +6,7 @@ import type { ModuleView } from "../../src/state/index.ts";
 import { type MirrorOptions, StatusMirror } from "../../src/status/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { FakeApi, missingKind, refused, unavailable } from "./fake-api.ts";
-import { T0, basis, finished, moduleView, queueOf, underWay, viewOf } from "./views.ts";
+import { QUIET_MIRROR, T0, basis, finished, moduleView, queueOf, underWay, viewOf } from "./views.ts";
 
 interface World {
   readonly api: FakeApi;
@@ -23,7 +23,14 @@ function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World 
   const clock = new ManualClock(T0);
   const warnings: string[] = [];
   const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
-  const options = { client: api.client, clock, logger, namespace: "ops", operatorName: "addon-operator" };
+  const options = {
+    client: api.client,
+    clock,
+    logger,
+    namespace: "ops",
+    operatorName: "addon-operator",
+    ...QUIET_MIRROR,
+  };
   const mirror = new StatusMirror({ ...options, ...change });
   api.onChange = (event, object) =>
     event === "applied" ? mirror.onObserved(object) : mirror.onDeleted(object);

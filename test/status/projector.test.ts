@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
 import { NO_TREE } from "../../src/state/view.ts";
 import { State } from "../../src/state/index.ts";
 import { Projector } from "../../src/status/project/projector.ts";
@@ -19,7 +20,7 @@ const WEB = {
 test("the next try of a failed run is shown as soon as its queue knows it, and not while it is tried", () => {
   const web = moduleView("web", { retry: { reason: "HelmFailed", message: "no", failures: 1 } });
   const view = viewOf([web]);
-  const projector = new Projector("none");
+  const projector = new Projector("none", new KnownSecrets());
   const shown = (nextAt: number | undefined): string | undefined => {
     const [queue] = queueOf("web");
     const tasks = queue?.tasks.map((task) => ({ ...task, nextAt })) ?? [];
@@ -46,7 +47,7 @@ test("a module's status shows the global values of now, and its digest is that o
       },
       { kind: "config" },
     );
-  const projector = new Projector("full");
+  const projector = new Projector("full", new KnownSecrets());
   const shown = () => {
     const status = projector.project({ view: state.view, queues: [] }, 0).modules.get("web")?.status;
     return { values: status?.values, digest: status?.valuesDigest };

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 
 import { WatchHub } from "../../src/kube/index.ts";
-import { digest, silentLogger } from "../../src/lib/index.ts";
+import { KnownSecrets, digest, silentLogger } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { Projector, StatusMirror, watchOwnObjects } from "../../src/status/index.ts";
@@ -11,7 +11,7 @@ import type { Stored } from "../support/object-server.ts";
 import { RestlessApi } from "../support/restless-api.ts";
 import { tell } from "../support/stories.ts";
 import { rows } from "./rows.ts";
-import { T0, moduleView, viewOf } from "./views.ts";
+import { QUIET_MIRROR, T0, moduleView, viewOf } from "./views.ts";
 
 const CHAPTERS = 4;
 const STEPS = 30;
@@ -67,7 +67,14 @@ class StatusStory {
       if (roll() < 0.3) throw new Error("no answer");
     };
     const where = { namespace: "ops", operatorName: "addon-operator" };
-    const mirror = new StatusMirror({ client, clock, logger: silentLogger, ...where, specChanged });
+    const mirror = new StatusMirror({
+      client,
+      clock,
+      logger: silentLogger,
+      ...where,
+      ...QUIET_MIRROR,
+      specChanged,
+    });
     const unwatch = watchOwnObjects(hub, mirror, "ops");
     this.#mirror = mirror;
     this.#close = () => {
@@ -143,7 +150,7 @@ class StatusStory {
 
   /** What they should tell. */
   wanted(): Record<string, unknown> {
-    const { operator, modules } = new Projector("redacted").project(
+    const { operator, modules } = new Projector("redacted", new KnownSecrets()).project(
       { view: this.#view(), queues: [] },
       this.clock.now(),
     );

@@ -1,3 +1,4 @@
+import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Json, Module } from "../../src/model/index.ts";
 import type { LastRun, ModuleView, ReleaseView, View } from "../../src/state/index.ts";
 import type { RunBasis } from "../../src/state/run-record.ts";
@@ -118,3 +119,11 @@ export function queueOf(head: string, ...waiting: readonly string[]): Moment["qu
   }));
   return [{ name: "main", length: tasks.length, tasks }];
 }
+
+/** What a mirror is told of where nothing of it matters. */
+export const QUIET_MIRROR = {
+  secrets: new KnownSecrets(),
+  statusValues: "redacted",
+  annotated: () => {},
+  specChanged: () => Promise.resolve(),
+} as const;

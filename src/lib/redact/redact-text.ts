@@ -18,10 +18,6 @@ export class PlainTexts {
     this.#most = most;
   }
 
-  get size(): number {
-    return this.#texts.size;
-  }
-
   has(text: string): boolean {
     return text.length <= LONGEST && this.#texts.has(text);
   }

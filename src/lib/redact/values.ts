@@ -1,5 +1,6 @@
 /** Hides secrets in values (docs/VALUES.md, "Secrets"). */
 
+import { MAX_DEPTH } from "../depth.ts";
 import { pointerOf } from "../json-pointer.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { hideArguments } from "./forms/commands.ts";
@@ -12,8 +13,6 @@ import { GIVING, NAMING, REFERRING } from "./vocabulary.ts";
 
 /** Longer strings are shown as a hash: nobody reads them, and they may be keys or certificates. */
 const LONGEST_SHOWN = 256;
-/** Deeper values are hidden: no configuration is. */
-const DEEPEST = 200;
 
 type Paths = readonly (readonly string[])[];
 
@@ -56,7 +55,7 @@ function hideValue(value: Json, place: ValueContext, manner: Manner): Json {
 }
 
 function hideBelow(value: Json[] | JsonObject, place: ValueContext, manner: Manner): Json {
-  if (place.depth > DEEPEST) return manner.hide("");
+  if (place.depth > MAX_DEPTH) return manner.hide("");
   const isPlain = place.says === "plain" && place.paths.length === 0;
   if (isPlain && manner.skip?.(value) === true) return value;
   return Array.isArray(value) ? hideItems(value, place, manner) : hideMembers(value, place, manner);
@@ -66,7 +65,7 @@ function hideBelow(value: Json[] | JsonObject, place: ValueContext, manner: Mann
 function hideAll(value: Json, manner: Manner, depth: number): Json {
   if (value === null || typeof value === "boolean" || value === "") return value;
   if (typeof value !== "object") return manner.hide(String(value));
-  if (depth > DEEPEST) return manner.hide("");
+  if (depth > MAX_DEPTH) return manner.hide("");
   if (Array.isArray(value)) return value.map((item) => hideAll(item, manner, depth + 1));
   const entries = Object.entries(value).map(([key, member]) => [
     key,

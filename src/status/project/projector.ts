@@ -1,6 +1,6 @@
 /** Computes from a view what the resources should say. */
 
-import { KnownSecrets } from "../../lib/index.ts";
+import type { KnownSecrets } from "../../lib/index.ts";
 import { explainHold, heldBy, lostBy, nextTryAt } from "../../plan/index.ts";
 import type { Moment, Wait } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
@@ -41,7 +41,7 @@ export class Projector {
   #operatorTransitions = NO_TRANSITIONS;
 
   /** `secrets` are removed from all texts. */
-  constructor(mode: StatusValues, secrets = new KnownSecrets()) {
+  constructor(mode: StatusValues, secrets: KnownSecrets) {
     this.#mode = mode;
     this.#secrets = secrets;
   }

@@ -25,18 +25,18 @@ export interface MirrorOptions {
   /** Name of the AddonOperator: the ConfigMap's. */
   readonly operatorName: string;
   /** Removes secrets from every text. */
-  readonly secrets?: KnownSecrets;
-  /** `--status-values`, default redacted. */
-  readonly statusValues?: StatusValues;
+  readonly secrets: KnownSecrets;
+  /** `--status-values`. */
+  readonly statusValues: StatusValues;
   /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
   readonly helmRelease?: HelmRelease | undefined;
   /** Called with the annotations of each object that is seen; `module` is undefined for the AddonOperator. */
-  readonly annotated?: (module: string | undefined, annotations: NamedMeta["annotations"]) => void;
+  readonly annotated: (module: string | undefined, annotations: NamedMeta["annotations"]) => void;
   /**
    * Called when somebody changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum
    * read) and recorded: only then may the status speak of the new generation.
    */
-  readonly specChanged?: () => Promise<void>;
+  readonly specChanged: () => Promise<void>;
 }
 
 /** Least and longest time between two looks at the view, in milliseconds; looks may take a twentieth of the time. */
@@ -72,7 +72,7 @@ export class StatusMirror {
     this.#options = options;
     this.#timers = new Timers(clock);
     this.#api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
-    this.#projector = new Projector(options.statusValues ?? "redacted", options.secrets);
+    this.#projector = new Projector(options.statusValues, options.secrets);
     this.#backoff = new WriteBackoff(clock, logger);
     this.#writer = new Writer({
       api: this.#api,
@@ -215,7 +215,7 @@ export class StatusMirror {
   }
 
   #tellAnnotations(mirrored: MirroredObject, { metadata }: AddonObject): void {
-    this.#options.annotated?.(this.#moduleOf(mirrored), metadata.annotations);
+    this.#options.annotated(this.#moduleOf(mirrored), metadata.annotations);
   }
 
   #moduleOf(mirrored: MirroredObject): string | undefined {
@@ -229,12 +229,8 @@ export class StatusMirror {
     if (live === undefined) return this.#lose(mirrored, before);
     mirrored.deleted = false;
     if (mirrored !== this.#writer.operator) return;
-    const { specChanged } = this.#options;
-    if (before === undefined || before.uid !== live.uid || specChanged === undefined) {
-      mirrored.acknowledged = live.generation;
-    } else if (before.generation !== live.generation) {
-      this.#acknowledge(specChanged, live.generation);
-    }
+    if (before?.uid !== live.uid) mirrored.acknowledged = live.generation;
+    else if (before.generation !== live.generation) this.#acknowledge(live.generation);
   }
 
   /** It is gone; if it is still wanted, somebody else deleted it. */
@@ -245,10 +241,10 @@ export class StatusMirror {
   }
 
   /** Somebody changed the AddonOperator's spec: its status follows when the ConfigMap has been read again. */
-  #acknowledge(specChanged: () => Promise<void>, generation: number): void {
+  #acknowledge(generation: number): void {
     const { operator } = this.#writer;
     const isNewest = (): boolean => operator.live?.generation === generation && !this.#closed;
-    specChanged().then(
+    this.#options.specChanged().then(
       () => {
         if (!isNewest()) return;
         this.#look();
@@ -257,7 +253,7 @@ export class StatusMirror {
       },
       (error: unknown) => {
         this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
-        const again = (): void => void (isNewest() && this.#acknowledge(specChanged, generation));
+        const again = (): void => void (isNewest() && this.#acknowledge(generation));
         this.#timers.set("read", READ_AGAIN_MS, again);
       },
     );
