@@ -1,4 +1,4 @@
-export { checkConfig, checkIdle, invalidValues } from "./values/check-config.ts";
+export { checkConfig, checkIdle, invalidValues, judgeConfig } from "./values/check-config.ts";
 export { brokenFiles, newModuleRecord, problemOf, startOver } from "./module-record.ts";
 export type { Enablement, ModuleRecord } from "./module-record.ts";
 export {

@@ -1,8 +1,8 @@
 /** Judges new ConfigMap content before it comes into force (docs/VALUES.md, "Schemas"). */
 
-import { GLOBAL } from "../../model/index.ts";
+import { GLOBAL, describeProblem } from "../../model/index.ts";
 import type { Module, Problem } from "../../model/index.ts";
-import { refuseList, violationId } from "../../values/index.ts";
+import { changedKeys, parseConfigMap, refuseList, violationId } from "../../values/index.ts";
 import type { ParsedConfig, Sections, Violation } from "../../values/index.ts";
 import type { Located } from "./origins.ts";
 import { sectionIn } from "./sections.ts";
@@ -14,6 +14,41 @@ export interface Candidate {
   readonly name: string;
   readonly config: ParsedConfig;
   readonly overlay: ParsedConfig | undefined;
+}
+
+/** Data of ConfigMap and overlay as they were read, and how they are called in messages. */
+export interface ReadConfig {
+  readonly name: string;
+  readonly data: Data | undefined;
+  /** Undefined where hooks write into the ConfigMap itself. */
+  readonly overlay: { readonly file: string; readonly data: Data | undefined } | undefined;
+}
+
+type Data = Readonly<Record<string, string>>;
+
+/** What was read, parsed, and what is to be said of it. */
+interface JudgedConfig {
+  readonly content: ParsedConfig;
+  readonly overlay: ParsedConfig | undefined;
+  /** With any of them it does not come into force. */
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+  /** Keys that say something else than the content in force. */
+  readonly changed: readonly string[];
+}
+
+/** Parses and judges what was read of ConfigMap and overlay. */
+export function judgeConfig(values: ValuesView, { name, data, overlay: over }: ReadConfig): JudgedConfig {
+  const modules = values.modules();
+  const content = parseConfigMap(`ConfigMap ${name}`, data ?? {}, modules);
+  const overlay = over && parseConfigMap(over.file, over.data ?? {}, modules);
+  const candidate = { name, config: content, overlay };
+  const problems = checkConfig(values, candidate);
+  if (problems.length > 0) return { content, overlay, problems, warnings: [], changed: [] };
+  const idle = checkIdle(values, candidate).map(describeProblem);
+  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...idle];
+  const changed = values.config === undefined ? [] : changedKeys(values.config, content);
+  return { content, overlay, problems, warnings, changed };
 }
 
 /**

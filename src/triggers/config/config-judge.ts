@@ -3,10 +3,8 @@
 import type { Logger } from "../../lib/index.ts";
 import { describeOverlay, describeProblem } from "../../model/index.ts";
 import type { Overlay, Problem } from "../../model/index.ts";
-import { checkConfig, checkIdle, configIsMissing } from "../../state/index.ts";
+import { configIsMissing, judgeConfig } from "../../state/index.ts";
 import type { State } from "../../state/index.ts";
-import { changedKeys, describeUnknownKeys, parseConfigMap } from "../../values/index.ts";
-import type { ParsedConfig } from "../../values/index.ts";
 import type { ConfigObject } from "./config-objects.ts";
 
 /** Called when new content was refused, or the ConfigMap is gone. */
@@ -40,21 +38,16 @@ export class ConfigJudge {
     }
     this.#isOwed = true;
     const { state, name, overlay } = this.#options;
-    const config = this.#parse(`ConfigMap ${name}`, object);
-    const overlayed =
-      overlay === undefined ? undefined : this.#parse(describeOverlay(overlay), overlayObject);
-    const candidate = { name, config, overlay: overlayed };
-    const problems = checkConfig(state.values, candidate);
+    const over = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
+    const judged = judgeConfig(state.values, { name, data: object.data, overlay: over });
+    const { content, overlay: overlayed, problems } = judged;
     const { resourceVersion } = object.metadata;
     if (problems.length > 0) return this.#refuse(problems, resourceVersion);
-    this.#warnUnknown(config);
-    const idle = checkIdle(state.values, candidate).map(describeProblem);
-    this.#warn([...config.warnings, ...(overlayed?.warnings ?? []), ...idle]);
-    this.#tellChanges(config);
-    state.recordConfig(
-      { condition: "ok", problems: [], resourceVersion, content: config, overlay: overlayed },
-      { kind: "config" },
-    );
+    const known = new Set(state.view.config.unknownKeys);
+    const seen = { condition: "ok", problems, resourceVersion, content, overlay: overlayed } as const;
+    state.recordConfig(seen, { kind: "config" });
+    const unknown = state.view.config.unknownKeys.filter((key) => !known.has(key));
+    this.#tell(unknown, judged);
   }
 
   /** There is no ConfigMap at a start, and there should be one: releases of this operator exist. */
@@ -84,27 +77,11 @@ export class ConfigJudge {
     state.recordConfig({ condition: "invalid", problems, resourceVersion }, { kind: "config" });
   }
 
-  #warn(texts: readonly string[]): void {
-    for (const text of texts) if (!this.#warned.has(text)) this.#options.logger.warn(text);
-    this.#warned = new Set(texts);
-  }
-
-  #tellChanges(config: ParsedConfig): void {
-    const { state, logger } = this.#options;
-    if (state.values.config === undefined) return;
-    const keys = changedKeys(state.values.config, config);
-    if (keys.length > 0) logger.info("ConfigMap changed", { keys });
-  }
-
-  #warnUnknown(config: ParsedConfig): void {
-    const { state } = this.#options;
-    const known = new Set(state.view.config.unknownKeys);
-    const told = describeUnknownKeys(config.unknownKeys, state.values.modules());
-    const fresh = told.filter((key) => !known.has(key));
-    if (fresh.length > 0) this.#options.logger.warn("ConfigMap keys match no module", { keys: fresh });
-  }
-
-  #parse(file: string, object: ConfigObject | undefined): ParsedConfig {
-    return parseConfigMap(file, object?.data ?? {}, this.#options.state.values.modules());
+  #tell(unknown: readonly string[], { warnings, changed }: ReturnType<typeof judgeConfig>): void {
+    const { logger } = this.#options;
+    if (unknown.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknown });
+    for (const text of warnings) if (!this.#warned.has(text)) logger.warn(text);
+    this.#warned = new Set(warnings);
+    if (changed.length > 0) logger.info("ConfigMap changed", { keys: changed });
   }
 }
