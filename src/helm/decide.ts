@@ -35,8 +35,21 @@ export interface DecisionInput {
 }
 
 /**
- * The decision for one state of the release; the first rule that applies. An upgrade also follows a comparison that finds a difference; objects that are absent with
- * equal inputs are put back without helm (`restore.ts`).
+ * Whether a run calls helm: the first row that applies.
+ *
+ * | module and release                                             | what follows                                      |
+ * | -------------------------------------------------------------- | ------------------------------------------------- |
+ * | the module is suspended, or has no chart (`withoutHelm`)       | nothing                                           |
+ * | the release is somebody else's (`ownership/adopt.ts`)          | the run fails, and a person is needed             |
+ * | there is no release, or it was uninstalled                     | helm upgrade --install                            |
+ * | pending, or being uninstalled: a helm died at it               | marked as failed, then helm upgrade               |
+ * | not deployed: failed, superseded …                             | helm upgrade                                      |
+ * | no label of this operator; inputs changed; templates look things up | rendered; helm upgrade if the manifest differs, else labels |
+ * | the same inputs, objects are absent                            | put back without helm (`restore.ts`)              |
+ * | the same inputs                                                | nothing                                           |
+ *
+ * *Inputs* are the files of the chart, the section, what its templates can reach of `global`, name and namespace, the helm
+ * binary, and what the server offers where templates ask for it (`inputsDigest`).
  */
 export function decide(input: DecisionInput): ReleaseDecision {
   const { release, inputs, managedBy } = input;

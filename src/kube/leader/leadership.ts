@@ -35,7 +35,11 @@ interface LeaseSettings {
   readonly leaseRetryMs: number;
 }
 
-/** The Lease that guards against a second operator on the same ConfigMap. */
+/**
+ * The Lease that guards against a second operator on the same ConfigMap, and what it means to hold it. Only while it is
+ * held, by this process's own clock, does the client write and may hooks and helm be started. Once it is lost, what runs
+ * is ended (`onLost`), and `biteMs` later the watchdog, which needs no event loop, kills what is left, this process too.
+ */
 export class Leadership {
   readonly #options: LeadershipOptions;
   readonly #lease: Lease;

@@ -2,14 +2,12 @@
 
 import type { Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
-import type { KubeClient } from "../client/client.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
+import type { KubeClient } from "../client/client.ts";
+import { microTime, type LeaseSpec } from "../objects.ts";
 import type { Identity } from "./identity.ts";
 import { formatIdentity, isGone } from "./identity.ts";
-import type { LeaseObject, LeaseSpec } from "../objects.ts";
-import { freeSpec, heldSpec, ObservedLease } from "./lease-record.ts";
-import { LEASES } from "../discovery/resources.ts";
-import { create, get, replace } from "../client/verbs.ts";
+import { LeaseObject, type Limits } from "./lease-object.ts";
 
 /** What a Lease reports to its owner. */
 interface LeaseEvents {
@@ -48,7 +46,8 @@ const AFTER_FAILURE_MS = 2000;
 type Attempt = { readonly held: true } | { readonly held: false; readonly waitMs: number };
 
 /**
- * Guards against a second operator on the same ConfigMap by a `coordination.k8s.io` Lease. A holder that is
+ * Guards against a second operator on the same ConfigMap by a `coordination.k8s.io` Lease: it is only ever replaced in
+ * the version that was read, so of two who take it one gets a conflict. A holder that is
  * provably dead (same boot, same PID namespace, no such process) is succeeded at once, any other after its lease
  * has not been renewed for its duration, measured by the own clock. A holder that cannot renew gives up at the
  * renew deadline, which leaves `durationMs - renewDeadlineMs` to end what runs.
@@ -56,8 +55,8 @@ type Attempt = { readonly held: true } | { readonly held: false; readonly waitMs
 export class Lease {
   readonly #options: LeaseOptions;
   readonly #holder: string;
+  readonly #object: LeaseObject;
   readonly #observed = new ObservedLease();
-  #object: LeaseObject | undefined;
   #waitingFor: string | undefined;
   #term: AbortController | undefined;
   #deadline: Timer | undefined;
@@ -67,6 +66,7 @@ export class Lease {
   constructor(options: LeaseOptions) {
     this.#options = options;
     this.#holder = formatIdentity(options.identity);
+    this.#object = new LeaseObject(options);
   }
 
   /** Held and not lost; false from the renew deadline on, even before `onLost` could be called. */
@@ -105,24 +105,24 @@ export class Lease {
   /** The object may have changed since; it is released as long as it still names this holder. */
   async #free(limits: Limits): Promise<void> {
     const write = (): Promise<void> =>
-      this.#write((object) => freeSpec(object.spec, this.#options.clock.now()), limits);
+      this.#object.write((spec) => freeSpec(spec, this.#options.clock.now()), limits);
     try {
       await write();
     } catch (error) {
       if (!isConflict(error)) throw error;
-      const found = await this.#read(limits);
-      if (found?.spec?.holderIdentity === this.#holder) await write();
+      const found = await this.#object.read(limits);
+      if (found?.holderIdentity === this.#holder) await write();
     }
   }
 
   async #tryAcquire(signal: AbortSignal | undefined): Promise<Attempt> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs };
     try {
-      const found = await this.#read(limits);
+      const found = await this.#object.read(limits);
       const waitMs = this.#waitFor(found);
       if (waitMs > 0) return { held: false, waitMs };
-      if (found === undefined) this.#object = await this.#create(limits);
-      else await this.#write((object) => this.#mySpec(object), limits);
+      if (found === undefined) await this.#object.create(this.#mySpec(undefined), limits);
+      else await this.#object.write((spec) => this.#mySpec(spec), limits);
       return { held: true };
     } catch (error) {
       signal?.throwIfAborted();
@@ -137,8 +137,7 @@ export class Lease {
   }
 
   /** Milliseconds until the next look; 0 when the lease is free or its holder's time is up. */
-  #waitFor(found: LeaseObject | undefined): number {
-    const spec = found?.spec ?? {};
+  #waitFor(spec: LeaseSpec = {}): number {
     const holder = spec.holderIdentity ?? "";
     if (holder === "" || holder === this.#holder || isGone(holder, this.#options.identity)) return 0;
     const remainingMs = this.#observed.remainingMs(spec, this.#options.clock.monotonic());
@@ -193,7 +192,7 @@ export class Lease {
   async #renew(signal: AbortSignal): Promise<void> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs / 2 };
     try {
-      await this.#write((object) => this.#mySpec(object), limits);
+      await this.#object.write((spec) => this.#mySpec(spec), limits);
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error)) throw error;
       await this.#recover(limits);
@@ -202,10 +201,10 @@ export class Lease {
 
   /** The object changed meanwhile: fine while it still names this holder, or when it is gone. */
   async #recover(limits: Limits): Promise<void> {
-    const found = await this.#read(limits);
-    const holder = found?.spec?.holderIdentity;
-    if (found === undefined) this.#object = await this.#create(limits);
-    else if (holder === this.#holder) await this.#write((object) => this.#mySpec(object), limits);
+    const found = await this.#object.read(limits);
+    const holder = found?.holderIdentity;
+    if (found === undefined) await this.#object.create(this.#mySpec(undefined), limits);
+    else if (holder === this.#holder) await this.#object.write((spec) => this.#mySpec(spec), limits);
     else this.#lose(holder ? `${holder} has taken it` : "somebody has freed it");
   }
 
@@ -222,50 +221,39 @@ export class Lease {
     term?.abort();
   }
 
-  #mySpec(object: LeaseObject | undefined): LeaseSpec {
-    return heldSpec(this.#holder, object?.spec, {
-      now: this.#options.clock.now(),
-      durationMs: this.#options.times.durationMs,
-    });
-  }
-
-  async #read(limits: Limits): Promise<LeaseObject | undefined> {
-    const { client, namespace, name } = this.#options;
-    try {
-      this.#object = await get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      this.#object = undefined;
-    }
-    return this.#object;
-  }
-
-  #create(limits: Limits): Promise<LeaseObject> {
-    const { client, namespace, name } = this.#options;
-    const body = {
-      apiVersion: "coordination.k8s.io/v1",
-      kind: "Lease",
-      metadata: { name, namespace },
-      spec: this.#mySpec(undefined),
+  /** What this holder writes now; a new holder counts a transition. */
+  #mySpec(before: LeaseSpec | undefined): LeaseSpec {
+    const { clock, times } = this.#options;
+    const isMine = before?.holderIdentity === this.#holder;
+    const renewTime = microTime(clock.now());
+    const transitions = before?.leaseTransitions ?? 0;
+    return {
+      holderIdentity: this.#holder,
+      leaseDurationSeconds: Math.max(1, Math.ceil(times.durationMs / 1000)),
+      acquireTime: isMine ? (before?.acquireTime ?? renewTime) : renewTime,
+      renewTime,
+      leaseTransitions: isMine || before === undefined ? transitions : transitions + 1,
     };
-    return create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
-  }
-
-  /** Replaces the object last seen; a conflict means that there is a newer one. */
-  async #write(spec: (object: LeaseObject) => LeaseSpec, limits: Limits): Promise<void> {
-    const { client, namespace, name } = this.#options;
-    const object = this.#object;
-    if (object === undefined) return;
-    const body = { ...object, spec: spec(object) };
-    this.#object = await replace<LeaseObject>(
-      client,
-      { resource: LEASES, namespace, name },
-      { ...limits, body },
-    );
   }
 }
 
-interface Limits {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs: number;
+/** The spec that a holder leaves behind: free for anybody. */
+function freeSpec(before: LeaseSpec | undefined, now: number): LeaseSpec {
+  return { ...before, holderIdentity: "", leaseDurationSeconds: 1, renewTime: microTime(now) };
+}
+
+/** Measures another holder's renewals by the own clock only; clocks of two machines are never compared. */
+class ObservedLease {
+  #seen = "";
+  #since = 0;
+
+  /** Notes the record read at `now` (monotonic); milliseconds until it may be taken over, 0 = now. */
+  remainingMs(spec: LeaseSpec, now: number): number {
+    const record = JSON.stringify([spec.holderIdentity, spec.acquireTime, spec.renewTime]);
+    if (record !== this.#seen) {
+      this.#seen = record;
+      this.#since = now;
+    }
+    return Math.max(0, this.#since + (spec.leaseDurationSeconds ?? 0) * 1000 - now);
+  }
 }
