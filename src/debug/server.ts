@@ -3,7 +3,7 @@
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 
-import { oneLine, toYaml } from "../lib/index.ts";
+import { oneLine, toYaml, type Logger } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { queueText } from "./queue-dump.ts";
 import { answer, type Answer, type Answers, type Sources } from "./routes.ts";
@@ -13,6 +13,23 @@ import { serve, type Limits, type Listening, type WebAnswer, type WebRequest } f
 const FORMATS = ["text", "yaml", "json"];
 /** Rendering a chart may take this long. */
 const IDLE_MS = 600_000;
+
+/** Serves the debug routes at the first of `places` that can be used; undefined where none can. */
+export async function serveSocketAt(
+  places: readonly string[],
+  sources: Sources,
+  logger: Logger,
+): Promise<Listening | undefined> {
+  for (const place of places) {
+    try {
+      return await serveSocket(place, sources);
+    } catch (error) {
+      logger.debug("The debug socket cannot be opened", { place, error: oneLine(error) });
+    }
+  }
+  logger.warn("There is no debug socket", { places });
+  return undefined;
+}
 
 /** Serves the debug routes on a unix socket of mode 0600. Throws when the path cannot be used. */
 export async function serveSocket(

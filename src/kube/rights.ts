@@ -2,7 +2,7 @@
 
 import type { KubeClient } from "./client/client.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Clock, Logger, Scope, Timer } from "../lib/index.ts";
+import type { Clock, Logger } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
 import type { AccessReview } from "./objects.ts";
 import { inParallel } from "./parallel.ts";
@@ -84,27 +84,18 @@ const AGAIN_MS = 60_000;
  */
 export async function watchRights(
   options: RightsOptions,
-  scope: Scope,
   onFound: (missing: readonly string[]) => void,
 ): Promise<void> {
   const { clock, logger } = options;
   let known: readonly string[] | undefined;
-  let timer: Timer | undefined;
-  let isOver = false;
-  scope.add(() => {
-    isOver = true;
-    timer?.cancel();
-  });
   const look = async (): Promise<void> => {
     const found = await findMissingRights(options);
-    // A result that comes after the end must not keep the process alive.
-    if (isOver) return;
     if (found !== undefined && found.join() !== known?.join()) {
       known = found;
       if (found.length > 0) logger.warn("Rights are missing; what needs them will fail", { rights: found });
       onFound(found);
     }
-    if (found === undefined || found.length > 0) timer = clock.setTimer(AGAIN_MS, look);
+    if (found === undefined || found.length > 0) clock.setTimer(AGAIN_MS, look);
   };
   await look();
 }

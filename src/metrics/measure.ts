@@ -2,7 +2,7 @@
 
 import { apiVersionOf } from "../kube/index.ts";
 import type { KubeClient, RequestReport, WatchHub } from "../kube/index.ts";
-import type { Clock, Scope } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
 import { moduleOf } from "../model/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
@@ -23,27 +23,24 @@ export interface Measured {
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly bindings: KubeBindings;
-  readonly scope: Scope;
 }
 
 /** Connects the series to what they measure; gauges are filled in before each scrape. */
 export function measure(metrics: Metrics, measured: Measured): void {
-  const { client, patchClient, hub, clock, scope } = measured;
+  const { client, patchClient, hub, clock } = measured;
   const host = new URL(client.origin.server).host;
   const count = (component: "main" | "object_patcher") => (report: RequestReport) => {
     const { code, verb, resourcePathTemplate: url, seconds } = report;
     metrics.add("apiResult", { code, method: verb, host, component });
     metrics.observe("apiLatency", { verb, url, component }, seconds);
   };
-  scope.add(client.onRequest(count("main")));
-  scope.add(patchClient.onRequest(count("object_patcher")));
-  scope.add(
-    hub.onWatch({
-      failed: (type) => metrics.add("watchErrors", { error_type: type }),
-      relisted: ({ resource, namespace = "" }) =>
-        metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
-    }),
-  );
+  client.onRequest(count("main"));
+  patchClient.onRequest(count("object_patcher"));
+  hub.onWatch({
+    failed: (type) => metrics.add("watchErrors", { error_type: type }),
+    relisted: ({ resource, namespace = "" }) =>
+      metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
+  });
   const inventory = new Inventory(metrics, measured.state);
   metrics.beforeScrape(() => inventory.refresh());
   metrics.beforeScrape(() => sample(metrics, measured));

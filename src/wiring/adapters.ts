@@ -1,11 +1,18 @@
 /** Everything that shows the operator to others: statuses, Events, metrics, HTTP port, debug socket. */
 
 import type { KubeBindings } from "../bindings/index.ts";
-import { QueueFile, dumpQueues, queueText, servePublic, serveSocket, socketPlaces } from "../debug/index.ts";
+import {
+  QueueFile,
+  dumpQueues,
+  queueText,
+  servePublic,
+  serveSocketAt,
+  socketPlaces,
+} from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
-import { oneLine, sleep } from "../lib/index.ts";
+import { sleep } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
@@ -55,18 +62,14 @@ export class Adapters {
   constructor(base: Base, parts: AdapterParts) {
     this.#base = base;
     this.#parts = parts;
-    const { client, clock, logger, namespace, settings, env, secrets } = base;
+    const { clock, namespace, settings, env, secrets } = base;
     this.#queueFile = new QueueFile(QUEUE_FILE, clock, () =>
       queueText(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
     );
     const operatorName = settings.configMap;
     this.#mirror = new StatusMirror({
-      client,
-      clock,
-      logger,
-      namespace,
+      ...base,
       operatorName,
-      secrets,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
       annotated: (module, annotations) => parts.requests.look(module, annotations),
@@ -74,12 +77,8 @@ export class Adapters {
     });
     const { name: instance } = ownIdentity(settings.pod);
     this.#events = new EventWriter({
-      client,
-      clock,
-      logger,
-      namespace,
+      ...base,
       operatorName,
-      secrets,
       instance,
       uidOf: (module) => this.#mirror.uidOf(module),
     });
@@ -104,17 +103,18 @@ export class Adapters {
     this.port = server.port;
     scope.add(() => server.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
-    await this.#openSocket();
+    const socket = await serveSocketAt(socketPlaces(settings), this.#sources(), logger);
+    if (socket !== undefined) scope.add(() => socket.close());
     measure(metrics, { ...this.#base, ...this.#parts });
   }
 
   /** Begins to write the state into AddonModules; only the holder of the lease may. */
   mirror(): void {
     const { hub, namespace } = this.#base;
-    const { scope, state, queues } = this.#parts;
+    const { scope, state } = this.#parts;
     scope.add(watchOwnObjects(hub, this.#mirror, namespace));
     this.#mirroring = true;
-    this.#mirror.update(state.view, queues.views());
+    this.update(state.view);
   }
 
   #mirroring = false;
@@ -131,7 +131,7 @@ export class Adapters {
 
   /** How many statuses and Events are not written yet. */
   unwritten(): number {
-    return this.#events.unwritten + (this.#mirroring ? this.#mirror.unwritten() : 0);
+    return this.#events.unwritten + this.#mirror.unwritten();
   }
 
   /**
@@ -149,28 +149,12 @@ export class Adapters {
   }
 
   async #write(): Promise<void> {
-    if (this.#mirroring) await this.#mirror.flush();
+    await this.#mirror.flush();
     await this.#events.flush();
   }
 
   announce(event: OperatorEvent): void {
     this.#events.record(event);
-  }
-
-  async #openSocket(): Promise<void> {
-    const { settings, logger } = this.#base;
-    const { scope } = this.#parts;
-    const places = socketPlaces(settings);
-    for (const place of places) {
-      try {
-        const server = await serveSocket(place, this.#sources());
-        scope.add(() => server.close());
-        return;
-      } catch (error) {
-        logger.debug("The debug socket cannot be had", { place, error: oneLine(error) });
-      }
-    }
-    logger.warn("There is no debug socket", { places });
   }
 
   #sources(): Sources {

@@ -86,9 +86,9 @@ export class Operator {
 
   /** Until the lease is ours and everything is read that must be right before anything runs. */
   async #prepare({ state, metrics, ports, releases, leadership, adapters }: Rooms): Promise<void> {
-    const { scope, settings, stop } = this.#options;
+    const { settings, stop } = this.#options;
     // Before asking for the lease: that may be the very right that is missing.
-    void watchRights(this.#base, scope, (missing) => {
+    void watchRights(this.#base, (missing) => {
       metrics.set("missingRights", {}, missing.length);
       state.record({ missingRights: missing });
     });

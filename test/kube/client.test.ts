@@ -324,9 +324,7 @@ test("reports each request with a templated path", async () => {
   const { api, client } = await fake();
   api.on(`GET ${PATH}`, { cut: true }, status(404, "NotFound"));
   const reports: RequestReport[] = [];
-  const off = client.onRequest((report) => reports.push(report));
-  await client.json({ path: PATH }).catch(() => {});
-  off();
+  client.onRequest((report) => reports.push(report));
   await client.json({ path: PATH }).catch(() => {});
   expect(reports.map(({ verb, resourcePathTemplate, code }) => [verb, resourcePathTemplate, code])).toEqual([
     ["GET", "/api/v1/namespaces/{namespace}/configmaps/{name}", "UND_ERR_SOCKET"],

@@ -44,13 +44,13 @@ const TIMEOUT_MS = 30_000;
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
   const connections = new Connections(new Credentials(options, clock));
-  return new KubeClient({ connections, clock, listeners: new Set(), options, pool: "unary" });
+  return new KubeClient({ connections, clock, listeners: [], options, pool: "unary" });
 }
 
 interface Parts {
   readonly connections: Connections;
   readonly clock: Clock;
-  readonly listeners: Set<(report: RequestReport) => void>;
+  readonly listeners: ((report: RequestReport) => void)[];
   readonly options: ConnectOptions;
   /** Where requests are sent that are not streams. */
   readonly pool: PoolName;
@@ -105,10 +105,9 @@ export class KubeClient {
     }
   }
 
-  /** Calls `listener` after each request; returns a function that ends this. */
-  onRequest(listener: (report: RequestReport) => void): () => void {
-    this.#parts.listeners.add(listener);
-    return () => this.#parts.listeners.delete(listener);
+  /** Calls `listener` after each request. */
+  onRequest(listener: (report: RequestReport) => void): void {
+    this.#parts.listeners.push(listener);
   }
 
   /** The same connections with a rate limit and time limit of their own (object patches), and reported separately. */
@@ -116,7 +115,7 @@ export class KubeClient {
     const { qps, burst, timeoutMs = this.#parts.options.timeoutMs } = limit;
     return new KubeClient({
       ...this.#parts,
-      listeners: new Set(),
+      listeners: [],
       options: { ...this.#parts.options, qps, burst, timeoutMs },
     });
   }

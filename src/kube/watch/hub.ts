@@ -46,7 +46,7 @@ export interface Subscription {
 export class WatchHub {
   readonly #options: HubTools;
   readonly #shared = new Map<string, SharedWatch>();
-  readonly #observers = new Set<WatchObserver>();
+  readonly #observers: WatchObserver[] = [];
 
   constructor(options: HubOptions) {
     const failures = options.failures ?? new Failures(options.logger);
@@ -57,10 +57,9 @@ export class WatchHub {
     this.#options = { random: Math.random, ...options, failures, observer };
   }
 
-  /** Reports on all watches to `observer` from now on; returns a function that ends this. */
-  onWatch(observer: WatchObserver): () => void {
-    this.#observers.add(observer);
-    return () => void this.#observers.delete(observer);
+  /** Reports on all watches to `observer` from now on. */
+  onWatch(observer: WatchObserver): void {
+    this.#observers.push(observer);
   }
 
   /**
