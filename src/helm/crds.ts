@@ -18,8 +18,11 @@ export interface CrdTools {
   readonly fieldManager?: string;
 }
 
-const ESTABLISH_MS = 10_000;
-const STEP_MS = 50;
+/** A busy API server may need this long to serve new kinds. */
+const SERVED_WITHIN_MS = 60_000;
+/** Definitions are large: they are read ever less often. */
+const FIRST_STEP_MS = 50;
+const LONGEST_STEP_MS = 1000;
 /** What the server answers to content that it will never accept. */
 const REFUSED: ReadonlySet<number> = new Set([400, 422]);
 
@@ -31,7 +34,8 @@ const REFUSED: ReadonlySet<number> = new Set([400, 422]);
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
   const crds = (await Promise.all(files.map(readCrds))).flat();
   const applied = await Promise.all(crds.map((each) => applyOne(each, tools)));
-  for (const crd of applied) await established(crd, tools);
+  const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
+  for (const crd of applied) await served(crd, deadline, tools);
   return applied.map(nameOf);
 }
 
@@ -84,14 +88,18 @@ async function applyOne(
   }
 }
 
-async function established(crd: JsonObject, { client, clock, signal }: CrdTools): Promise<void> {
+async function served(crd: JsonObject, deadline: number, { client, clock, signal }: CrdTools): Promise<void> {
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
-  const deadline = clock.monotonic() + ESTABLISH_MS;
   let now = crd;
-  while (!isEstablished(now) || !(await isServed(now, client, signal))) {
+  let step = FIRST_STEP_MS;
+  while (!condition(now, "Established", "True") || !(await isServed(now, client, signal))) {
     signal?.throwIfAborted();
-    if (clock.monotonic() > deadline) throw new Error(`CRD ${nameOf(crd)} is not served after 10s`);
-    await sleep(clock, STEP_MS, signal);
+    const taken = condition(now, "NamesAccepted", "False");
+    if (taken) throw new Error(`CRD ${nameOf(crd)}: its names are not accepted: ${textOf(taken["message"])}`);
+    if (clock.monotonic() > deadline)
+      throw new Error(`CRD ${nameOf(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
+    await sleep(clock, step, signal);
+    step = Math.min(2 * step, LONGEST_STEP_MS);
     now = await get(client, target, { signal });
   }
 }
@@ -121,9 +129,10 @@ async function isServed(
   }
 }
 
-function isEstablished(crd: JsonObject): boolean {
+/** The condition of that type, when it has that status. */
+function condition(crd: JsonObject, type: string, status: "True" | "False"): JsonObject | undefined {
   const conditions = objectsIn(objectOf(crd["status"])["conditions"]);
-  return conditions.some((each) => each["type"] === "Established" && each["status"] === "True");
+  return conditions.find((each) => each["type"] === type && each["status"] === status);
 }
 
 const OWN_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
