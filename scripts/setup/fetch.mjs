@@ -115,9 +115,11 @@ async function transfer(url, path, { env, onBytes = () => {} }) {
 /** True also for a quota, and for a limit of the shell. */
 export const isDiskFull = ({ code }) => ["ENOSPC", "EDQUOT", "EFBIG"].includes(code);
 
-/** True when a program that failed says so, or the shell's limit ended it. */
-export const saysDiskFull = (text) =>
-  /ENOSPC|No space left|quota exceeded|File too large|SIGXFSZ/i.test(text);
+/** What programs say of a full disk; GNU tar tells of a short write, and the shell's limit ends them. */
+const DISK_FULL = /ENOSPC|No space left|quota exceeded|File too large|Wrote only \d+ of \d+ bytes|SIGXFSZ/i;
+
+/** True when a program that failed says so. */
+export const saysDiskFull = (text) => DISK_FULL.test(text);
 
 export const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { DownloadOptions } from "../../scripts/setup/download.mjs";
+import { saysDiskFull } from "../../scripts/setup/fetch.mjs";
 import { releasesFor } from "../../scripts/setup/releases.mjs";
 import { archive, digest, send, startReleaseServer } from "../support/release-server.ts";
 import type { ReleaseServer } from "../support/release-server.ts";
@@ -266,6 +267,16 @@ test("a disk that is full when an archive is unpacked is told as such, and nothi
   expect([code, told]).toEqual([1, expect.stringContaining("The disk is full, or a quota")]);
   expect((await download(["helm"], { known })).failures).toEqual([]);
   expect(readdirSync(bin)).toEqual(["helm"]);
+});
+
+test.each([
+  ["GNU tar", "tar: linux-amd64/helm: Wrote only 3072 of 10240 bytes\ntar: Exiting with failure status"],
+  ["GNU tar at the first byte", "tar: linux-amd64/helm: Cannot write: No space left on device"],
+  ["bsdtar", "linux-amd64/helm: Write failed: Disk quota exceeded"],
+  ["npm", "npm error nospc ENOSPC: no space left on device, write"],
+])("a full disk is known by what %s says", (_, text) => {
+  expect(saysDiskFull(text)).toBe(true);
+  expect(saysDiskFull("tar: This does not look like a tar archive")).toBe(false);
 });
 
 describe("proxies", () => {

@@ -1,0 +1,1 @@
+export declare function saysDiskFull(text: string): boolean;
