@@ -18,6 +18,14 @@ const banner = [
   'const __dirname = __fileURLToPath(new URL(".", import.meta.url));',
 ].join("\n");
 
+/** The program by its name, started by a Node that is new enough: the one among the packages, where it is there. */
+const LAUNCHER = `#!/bin/sh
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+node=$here/../node_modules/.bin/node
+[ -x "$node" ] || node=node
+exec "$node" "$here/main.js" "$@"
+`;
+
 const dist = join(root, "dist");
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
@@ -49,6 +57,7 @@ export async function bundle() {
   for (const name of copied.filter((each) => existsSync(join(root, each))))
     cpSync(join(root, name), join(dist, name), { recursive: true });
   copyNative();
+  writeFileSync(join(dist, "addon-operator"), LAUNCHER, { mode: 0o755 });
   writeFileSync(join(dist, "package.json"), `${JSON.stringify({ type: "module", version })}\n`);
   const bytes = Object.values(result.metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
   return { outfile, bytes, metafile: result.metafile };

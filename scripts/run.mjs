@@ -20,7 +20,8 @@ export function runScript(script, args) {
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const [script, ...args] = process.argv.slice(2);
   try {
-    await setup();
+    // Building takes packages alone, and none that only tests need.
+    await (script === "build.mjs" ? setup([], process.env, { dev: false }) : setup());
     runScript(script, args);
   } catch (error) {
     console.error(error.message);

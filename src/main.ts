@@ -19,6 +19,7 @@ import { ProblemError } from "./model/index.ts";
 import { usage } from "./usage.ts";
 import { VERSION } from "./version.ts";
 
+const OLDEST_NODE = 24;
 const REFUSED = 1;
 const USAGE = 2;
 const WATCH_MS = 1000;
@@ -42,6 +43,9 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 /** Exit codes: 0 stopped on request, 1 refused to start or the call failed, 2 wrong usage. */
 async function main(args: readonly string[], env: Environment): Promise<number> {
+  const { node } = process.versions;
+  if (Number.parseInt(node) < OLDEST_NODE)
+    throw new UsageError([`addon-operator needs Node ${OLDEST_NODE} or later; this is Node ${node}`]);
   if (args.includes("--help") || args.includes("-h")) return print(usage());
   if (args[0] === "--version") return print(`addon-operator ${VERSION}\n`);
   // Without a sub-command the operator starts.

@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { execFile } from "node:child_process";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
@@ -62,6 +63,17 @@ describe("usage", () => {
     const ended = await program("nonsense");
     expect(ended).toMatchObject({ code: 2, stdout: "" });
     expect(ended.stderr).toMatch(/"nonsense" is not a sub-command/);
+  });
+
+  it("names the Node that it needs to one that is too old", async () => {
+    const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.19.0" } });`;
+    const [node, ...args] = [process.execPath, "--import", `data:text/javascript,${older}`, MAIN, "--help"];
+    const failure: unknown = await promisify(execFile)(node, args).catch((error: unknown) => error);
+    expect(failure).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: "addon-operator needs Node 24 or later; this is Node 20.19.0\n",
+    });
   });
 
   it("says how the offline commands are used", async () => {

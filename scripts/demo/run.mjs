@@ -61,7 +61,7 @@ function hints() {
   kubectl -n ${namespace} get addonmodule trust-bundle -o yaml
   kubectl create namespace blog; kubectl label namespace blog guard-rails=true; kubectl -n blog get quota,limits,netpol
   curl -s ${operator.url}/metrics | grep module
-  DEBUG_UNIX_SOCKET=${operator.socket} node ${join(root, sources ? "src/main.ts" : "dist/main.js")} queue list
+  DEBUG_UNIX_SOCKET=${operator.socket} ${process.execPath} ${join(root, sources ? "src/main.ts" : "dist/main.js")} queue list
   tail -f ${join(cluster.dir, "operator.log")}
 `);
 }
