@@ -4,6 +4,7 @@
 // with --long. See scripts/bench/README.md.
 import { readdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { parseArgs } from "node:util";
 import { bench } from "./bench/bench.mjs";
 import { asTable } from "./bench/table.mjs";
 import { bundle } from "./build.mjs";
@@ -25,16 +26,10 @@ async function scenarios({ only, long, list }) {
 }
 
 function options(args) {
-  const known = { json: false, list: false, long: false, only: [] };
-  for (let index = 0; index < args.length; index += 1) {
-    const [name, inline] = args[index].split("=");
-    if (name === "--json") known.json = true;
-    else if (name === "--list") known.list = true;
-    else if (name === "--long") known.long = true;
-    else if (name === "--only") known.only.push(...(inline ?? args[(index += 1)] ?? "").split(","));
-    else throw new Error(`unknown argument ${name}; known: --json, --list, --long, --only NAME,NAME`);
-  }
-  return known;
+  const flag = { type: "boolean", default: false };
+  const only = { type: "string", multiple: true, default: [] };
+  const { values } = parseArgs({ args, options: { json: flag, list: flag, long: flag, only } });
+  return { ...values, only: values.only.flatMap((names) => names.split(",")) };
 }
 
 function describe({ name, title, long = false }) {

@@ -1,4 +1,5 @@
 // What `npm run test:compat` runs: a few rows, in which each version meets each other one of another tool.
+import { parseArgs } from "node:util";
 import semver from "semver";
 
 /**
@@ -18,22 +19,17 @@ export function rowsOf({ kubernetes, jqs, shells }) {
   return oldest === newest ? rows.slice(2) : rows;
 }
 
-const usage = "npm run test:compat -- [--kubernetes X.Y.Z,…] [--row N,…] [--files WORD,…]";
-
 /** Versions, rows (counted from one) and words in names of test files; throws for what makes no sense. */
 export function optionsOf(args, { oldest, newest }) {
-  const options = { kubernetes: [oldest, newest], rows: [], files: [] };
-  for (let index = 0; index < args.length; index += 2) {
-    const [name, value] = [args[index], args[index + 1]];
-    const values = (value ?? "").split(",").filter((each) => each !== "");
-    if (!["--kubernetes", "--row", "--files"].includes(name))
-      throw new Error(`unknown argument ${name}: ${usage}`);
-    if (values.length === 0) throw new Error(`${name} needs a value: ${usage}`);
-    if (name === "--kubernetes") options.kubernetes = versionsOf(values);
-    if (name === "--row") options.rows = values.map(rowNumber);
-    if (name === "--files") options.files = values;
-  }
-  return options;
+  const list = { type: "string", multiple: true, default: [] };
+  const { values } = parseArgs({ args, options: { kubernetes: list, row: list, files: list } });
+  const given = (name) => values[name].flatMap((value) => value.split(",")).filter((each) => each !== "");
+  const kubernetes = given("kubernetes");
+  return {
+    kubernetes: kubernetes.length === 0 ? [oldest, newest] : versionsOf(kubernetes),
+    rows: given("row").map(rowNumber),
+    files: given("files"),
+  };
 }
 
 function versionsOf(values) {
