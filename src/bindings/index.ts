@@ -5,6 +5,7 @@ export {
   bindingKeys,
   collapseGroups,
   contextOf,
+  emitTo,
   hookActivation,
   hookTask,
   makeSources,

@@ -24,11 +24,11 @@ export interface Findings {
   readonly warn: Complain;
 }
 
-/** The triggers of bindings of one kind. */
-type TriggerOf<B extends Binding> = Extract<HookTrigger, { readonly binding: B }>;
+/** The triggers of bindings of one kind; the compiler asks for those of a new kind. */
+type TriggerOf<B extends HookTrigger["binding"]> = Extract<HookTrigger, { readonly binding: B }>;
 
 /** What there is to know of one kind of binding; kinds.ts lists them all. */
-export interface BindingKind<B extends Binding = Binding> {
+export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
   /** The keys of a configuration that hold such bindings, by version, and the form of what stands there. */
   readonly keys: Readonly<Record<HookConfig["version"], Readonly<Record<string, Shape>>>>;
   /** Reads the bindings of a configuration that has this form. */

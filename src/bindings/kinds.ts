@@ -82,6 +82,13 @@ export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   return joins ? task : { ...task, alone: true };
 }
 
+/** Hands each reason for a hook to run on to its queue, as a task. */
+export function emitTo(queues: {
+  offer(queue: string, task: HookTask): unknown;
+}): (hook: Hook, trigger: HookTrigger) => void {
+  return (hook, trigger) => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
+}
+
 /**
  * The triggers of tasks that run together: of neighbours in the same group only the last, in a flood of each group
  * only the last.

@@ -1,7 +1,7 @@
 /** Puts missing objects of a release back. */
 
-import { applyPatch, create, inParallel, isAlreadyExists } from "../kube/index.ts";
-import { oneLine } from "../lib/index.ts";
+import { applyPatch, create, isAlreadyExists } from "../kube/index.ts";
+import { inParallel, oneLine } from "../lib/index.ts";
 import { objectOf, type JsonObject } from "../model/index.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
 import type { Reconciler } from "./examine.ts";

@@ -8,7 +8,6 @@ export { Leadership } from "./leader/leadership.ts";
 export * from "./leader/lease.ts";
 export { MADE_HERE, microTime } from "./objects.ts";
 export type { ConfigMap, Event, NamedMeta, OwnerReference } from "./objects.ts";
-export * from "./parallel.ts";
 export * from "./client/first-contact.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 export * from "./discovery/resources.ts";

@@ -5,7 +5,7 @@ import { oneLine } from "../lib/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
 import type { AccessReview } from "./objects.ts";
-import { inParallel } from "./parallel.ts";
+import { inParallel } from "../lib/index.ts";
 
 /** One thing to be allowed in a namespace. */
 export interface Right {

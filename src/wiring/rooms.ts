@@ -1,6 +1,6 @@
 /** Builds the rooms of an operator and connects them. */
 
-import { KubeBindings, hookTask, makeSources } from "../bindings/index.ts";
+import { KubeBindings, emitTo, makeSources } from "../bindings/index.ts";
 import type { Source } from "../bindings/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -21,7 +21,7 @@ import {
 } from "../metrics/index.ts";
 import type { RecorderParts } from "../metrics/index.ts";
 import { moduleOf } from "../model/index.ts";
-import type { Hook, HookTrigger, Task } from "../model/index.ts";
+import type { Task } from "../model/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
@@ -146,7 +146,7 @@ export class Rooms {
     const bindings = new KubeBindings({
       ...this.#base,
       keepManagedFields: this.#base.settings.keepManagedFields,
-      emit: (hook, trigger) => this.#offerHook(hook, trigger),
+      emit: emitTo(this.queues),
       onTrouble: (hook, binding, message) => {
         if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
         this.#noteTroubles(hook.module);
@@ -160,8 +160,7 @@ export class Rooms {
   #makeSources(): Source {
     const { clock, env } = this.#base;
     const zone = env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
-    const emit = (hook: Hook, trigger: HookTrigger): void => this.#offerHook(hook, trigger);
-    const sources = makeSources({ clock, zone, emit });
+    const sources = makeSources({ clock, zone, emit: emitTo(this.queues) });
     this.#scope.add(() => sources.close());
     return sources;
   }
@@ -206,10 +205,6 @@ export class Rooms {
   get #told(): RecorderParts {
     const announce = (event: OperatorEvent): void => this.adapters.announce(event);
     return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
-  }
-
-  #offerHook(hook: Hook, trigger: HookTrigger): void {
-    this.queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   }
 
   #noteTroubles(module: string | undefined): void {

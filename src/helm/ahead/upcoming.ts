@@ -1,6 +1,6 @@
 /** What modules whose turn is still to come are about to apply (docs/RUNNING.md, "What outlives a release"). */
 
-import { inParallel } from "../../kube/index.ts";
+import { inParallel } from "../../lib/index.ts";
 import { examine, type Reconciler } from "../examine.ts";
 import { keyIn, type ObjectRef } from "../manifest/manifest.ts";
 import { isSame, renderNow } from "../rendering.ts";

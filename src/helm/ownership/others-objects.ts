@@ -1,7 +1,7 @@
 /** What an upgrade does about objects that somebody else made (docs/RUNNING.md, "What outlives a release"). */
 
-import { inParallel, mergePatch } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { mergePatch } from "../../kube/index.ts";
+import { inParallel, oneLine } from "../../lib/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeCall } from "../binary/helm.ts";
 import type { Reconciliation } from "../examine.ts";

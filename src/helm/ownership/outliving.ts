@@ -1,8 +1,8 @@
 /** Finds the objects that stay when a release goes (docs/RUNNING.md, "What outlives a release"). */
 
-import { getMetadata, inParallel, isNotFound } from "../../kube/index.ts";
+import { getMetadata, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchedObject } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { inParallel, oneLine } from "../../lib/index.ts";
 import { nameOf, type ObjectRef } from "../manifest/manifest.ts";
 
 /** What is needed to look at the objects of a release. */

@@ -1,7 +1,7 @@
 /** Hides secrets in values (docs/VALUES.md, "Secrets"). */
 
 import { MAX_DEPTH } from "../depth.ts";
-import { pointerOf } from "../json-pointer.ts";
+import { pointerOf } from "../json/json-pointer.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { hideArguments } from "./forms/commands.ts";
 import { hideInDocument } from "./forms/documents.ts";

@@ -5,7 +5,7 @@ import { oneLine } from "../../lib/index.ts";
 import type { Cause, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import { atStep, begun, broken, completed, failed, succeeded, withValuesOfNow } from "../../state/index.ts";
-import type { ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
+import type { Enablement, ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
 import { executeHook, failureText, lifecycleHooks } from "../hook/execute-hook.ts";
 import type { Ports } from "../ports.ts";
 
@@ -104,4 +104,17 @@ export class ModuleRun {
   #update(change: (run: RunRecord) => RunRecord): void {
     this.ports.state.updateRun(this.name, change);
   }
+}
+
+/**
+ * Logs that a module needs a person: an enabled one because of its values, a disabled one because it is protected.
+ */
+export function tellProblem(
+  { logger, recorder }: Ports,
+  module: string,
+  decision: Pick<Enablement, "enabled" | "problem">,
+): void {
+  const { enabled, problem } = decision;
+  logger.error("Module is invalid", { module, ...problem });
+  if (enabled) recorder.failed(module, "ValuesInvalid", problem?.message ?? "");
 }

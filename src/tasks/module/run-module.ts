@@ -9,11 +9,10 @@ import { mayRun, waitOf } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, helmInput, invalidValues, passedOver } from "../../state/index.ts";
 import type { ModuleView, RetryReason } from "../../state/index.ts";
-import { tellProblem } from "../reload/discover.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure, failureText } from "../hook/execute-hook.ts";
 import { activate } from "../hook/sources.ts";
-import { ModuleRun } from "./module-run.ts";
+import { ModuleRun, tellProblem } from "./module-run.ts";
 
 /** Values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}

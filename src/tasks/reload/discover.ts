@@ -9,6 +9,7 @@ import { helmInput, valuesFiles } from "../../state/index.ts";
 import type { Enablement, ModuleRecord, ValuesFiles, ValuesView } from "../../state/index.ts";
 import { lifecycleHooks } from "../hook/execute-hook.ts";
 import { deactivate, silence } from "../hook/sources.ts";
+import { tellProblem } from "../module/module-run.ts";
 import type { Ports } from "../ports.ts";
 import { factsOf, loadLate } from "./load.ts";
 import { removals } from "./removals.ts";
@@ -90,17 +91,6 @@ function announce(ports: Ports, module: Module, decision: Enablement): void {
     tellProblem(ports, module.name, decision);
   ports.state.recordDecision(module.name, decision);
 }
-
-/**
- * Logs that a module needs a person: an enabled one because of its values, a disabled one because it is protected.
- */
-export function tellProblem({ logger, recorder }: Ports, module: string, decision: TellOf): void {
-  const { enabled, problem } = decision;
-  logger.error("Module is invalid", { module, ...problem });
-  if (enabled) recorder.failed(module, "ValuesInvalid", problem?.message ?? "");
-}
-
-type TellOf = Pick<Enablement, "enabled" | "problem">;
 
 /** Modules that were disabled lose their schedules and waiting tasks at once; watches stay until afterDeleteHelm. */
 function dropDisabled(ports: Ports): void {

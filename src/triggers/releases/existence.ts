@@ -1,8 +1,7 @@
 /** Asks the server whether objects still exist, at a bounded rate. */
 
-import { TokenBucket } from "../../lib/index.ts";
+import { inParallel, TokenBucket } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import { inParallel } from "../../kube/index.ts";
 import type { Resource } from "../../kube/index.ts";
 import type { ReleaseObject, Suspect } from "./kind-watches.ts";
 

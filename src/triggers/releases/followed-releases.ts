@@ -1,9 +1,9 @@
 /** Follows releases: what their Secrets say, and which objects are missing. */
 
 import type { ObjectRef, Releases } from "../../helm/index.ts";
-import { getMetadata, inParallel, isNotFound } from "../../kube/index.ts";
+import { getMetadata, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { inParallel, oneLine } from "../../lib/index.ts";
 import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { ReleaseView, State } from "../../state/index.ts";
 import { Healing } from "./healing.ts";
