@@ -31,7 +31,6 @@ export interface ControlPlane {
 }
 
 export declare function startCluster(options?: ClusterOptions): Promise<ControlPlane>;
-export declare function stopCluster(cluster: ControlPlane): Promise<void>;
 export declare function kubectl(
   cluster: { bin: Pick<Tools, "kubectl">; kubeconfig: string },
   args: readonly string[],

@@ -69,11 +69,6 @@ function handle(plane, kubeconfig) {
   };
 }
 
-/** Ends a control plane started by `startCluster`. */
-export async function stopCluster(cluster) {
-  await cluster.stop();
-}
-
 /**
  * Runs kubectl; rejects with what it printed on stderr.
  * @param {{ bin: Record<string, string>, kubeconfig: string }} cluster
