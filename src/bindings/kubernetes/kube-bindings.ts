@@ -120,19 +120,21 @@ export class KubeBindings {
   /** The snapshots of a hook as they are at the moment of asking. */
   snapshots(hook: Hook): Snapshots {
     return {
-      get: (bindingName) => this.#snapshot(hook.id, bindingName),
-      objects: (bindingId) => this.#hooks.get(hook.id)?.bindings.get(bindingId)?.monitor.items() ?? [],
+      get: (bindingName) =>
+        this.#shown(this.#of(hook.id).filter(({ monitor }) => monitor.binding.name === bindingName)),
+      objects: (bindingId) =>
+        this.#shown(this.#of(hook.id).filter(({ monitor }) => monitor.binding.id === bindingId)),
     };
   }
 
-  /** The objects of a binding, by namespace, then name; of all bindings where several have that name. */
-  #snapshot(hookId: string, bindingName: string): readonly SnapshotItem[] {
-    const monitors = this.#of(hookId).map(({ monitor }) => monitor);
-    const [first, ...more] = monitors.filter(({ binding }) => binding.name === bindingName);
+  /** The objects of bindings, by namespace, then name, as the hook is about to see them: that drops waiting events. */
+  #shown(watched: readonly Watched[]): readonly SnapshotItem[] {
+    for (const { monitor } of watched) monitor.outbox.seen();
+    const [first, ...more] = watched;
     if (first === undefined) return [];
     return more.length === 0
-      ? first.items()
-      : sortedItems([first, ...more].flatMap((monitor) => monitor.informers()));
+      ? first.monitor.items
+      : sortedItems(watched.flatMap(({ monitor }) => monitor.informers));
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
@@ -249,7 +251,7 @@ function namesOf({ hook, binding }: Monitor): { hook: string; module: string | u
 function dumpOf(monitor: Monitor) {
   const { sinceStart, sinceLastExecution } = monitor.outbox;
   return {
-    snapshot: monitor.peek().map(({ object, filterResult }): JsonObject => {
+    snapshot: monitor.items.map(({ object, filterResult }): JsonObject => {
       return { ...(object && { object }), ...(filterResult !== undefined && { filterResult }) };
     }),
     operations: { sinceStart: counted(sinceStart), sinceLastExecution: counted(sinceLastExecution) },

@@ -78,21 +78,14 @@ export class Monitor {
     for (const namespace of new Set(fixed ?? [undefined])) openIn(namespace);
   }
 
-  /** The snapshot, by namespace and name. For a locked binding, drops the waiting events that it already shows. */
-  items(): readonly SnapshotItem[] {
-    this.outbox.seen();
-    return this.peek();
-  }
-
-  /** The snapshot for people: changes nothing. */
-  peek(): readonly SnapshotItem[] {
+  /** The snapshot, by namespace and name. */
+  get items(): readonly SnapshotItem[] {
     this.#items ??= sortedItems(this.#informers);
     return this.#items;
   }
 
-  /** All watches, for a snapshot of several bindings; drops waiting events as `items` does. */
-  informers(): readonly Informer[] {
-    this.outbox.seen();
+  /** All watches, for a snapshot of several bindings. */
+  get informers(): readonly Informer[] {
     return [...this.#informers];
   }
 
