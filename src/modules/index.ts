@@ -1,4 +1,5 @@
 export { ChartArchives } from "./chart/archives.ts";
+export { readChartYaml, wordIn } from "./chart/chart-yaml.ts";
 export { findChart, openChart, type PlacedChart } from "./chart/find-chart.ts";
 export { MODULE_FILE, readModuleFile, type ChartPlace, type ChartSource } from "./chart/module-file.ts";
 export { refuseName, splitEntryName } from "./entry-name.ts";

@@ -1,10 +1,11 @@
 /** Makes a directory from which helm can read chart and values. */
 
-import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { parseYaml, toYaml } from "../../lib/index.ts";
-import { objectOf, type JsonObject, type Module } from "../../model/index.ts";
+import { toYaml } from "../../lib/index.ts";
+import { type JsonObject, type Module } from "../../model/index.ts";
+import { readChartYaml } from "../../modules/index.ts";
 import { Scratch } from "../../process/index.ts";
 import { NOT_CHART } from "./chart-files.ts";
 import type { ChartCall } from "../binary/helm.ts";
@@ -47,9 +48,7 @@ export async function stageChart(
     const left = entry === "Chart.yaml" || (module.chart === "synthetic" && NOT_CHART.has(entry));
     if (!left) await symlink(join(module.chartDir, entry), join(dir, entry));
   }
-  const file = join(module.chartDir, "Chart.yaml");
-  const own =
-    module.chart === "synthetic" ? MADE : objectOf(parseYaml(await readFile(file, "utf8"), file).value);
+  const own = module.chart === "synthetic" ? MADE : readChartYaml(module.chartDir);
   await writeFile(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
   return dir;
 }

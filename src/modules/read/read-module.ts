@@ -2,10 +2,11 @@
 
 import { join } from "node:path";
 
-import { ProblemError, camelCase, describeProblem, isJsonObject } from "../../model/index.ts";
+import { ProblemError, camelCase, describeProblem } from "../../model/index.ts";
 import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
-import { mustBeMap, parseDocument, parseModuleValues, type ModuleValues } from "../../values/index.ts";
+import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
+import { readChartYaml, wordIn } from "../chart/chart-yaml.ts";
 import { findChart, type PlacedChart } from "../chart/find-chart.ts";
 import { hookFilesOf, idleHooks } from "./hook-files.ts";
 import { SCHEMA_FILES, type Listing } from "./listing.ts";
@@ -158,11 +159,7 @@ function readOwnValues(source: ModuleSource, listing: Listing): ModuleValues {
 /** The name in Chart.yaml is not used, and may be absent or invalid. */
 function readChartVersion({ chart, chartDir }: PlacedChart): string | undefined {
   if (chart === "none" || chart === "synthetic") return undefined;
-  const path = join(chartDir, "Chart.yaml");
-  const { value } = parseDocument(readText(path), path);
-  if (!isJsonObject(value)) throw mustBeMap(path);
-  const { version } = value;
-  return typeof version === "string" || typeof version === "number" ? String(version) : undefined;
+  return wordIn(readChartYaml(chartDir), "version");
 }
 
 function idleWarnings(listing: Listing): string[] {

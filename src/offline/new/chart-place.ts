@@ -1,12 +1,11 @@
 /** Says in `module.yaml` which chart lies beside it. */
 
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { canonicalJson, parseYaml, toYaml } from "../../lib/index.ts";
 import { isJsonObject, objectOf } from "../../model/index.ts";
 import type { JsonObject } from "../../model/index.ts";
-import { findChart, openChart } from "../../modules/index.ts";
+import { findChart, openChart, readChartYaml, wordIn } from "../../modules/index.ts";
 import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
 import type { PulledChart } from "./pull-chart.ts";
 import { mustBeListed } from "./repository-index.ts";
@@ -35,14 +34,8 @@ export async function placeOfChart(
 
 /** What `Chart.yaml` says; blanks where it does not. */
 export function nameAndVersion(chartDir: string): { name: string; version: string } {
-  const file = join(chartDir, "Chart.yaml");
-  const { value } = parseYaml(readFileSync(file, "utf8"), file);
-  const said = objectOf(value);
-  const text = (key: string): string => {
-    const word = said[key];
-    return typeof word === "string" || typeof word === "number" ? String(word) : "";
-  };
-  return { name: text("name"), version: text("version") };
+  const chart = readChartYaml(chartDir);
+  return { name: wordIn(chart, "name") ?? "", version: wordIn(chart, "version") ?? "" };
 }
 
 /**
