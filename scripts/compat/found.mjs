@@ -25,7 +25,8 @@ function jqVersion(file) {
   if (major === undefined) throw new Error(`${file} is no jq: its --version says "${version}"`);
   if (version.startsWith("jq-") && Number(major) === 1 && Number(minor) < 6)
     throw new Error(`${file} is ${version}: the operator needs 1.6 or later`);
-  return version;
+  // gojq also tells what it was built from.
+  return version.startsWith("gojq") ? version.split(" ").slice(0, 2).join(" ") : version;
 }
 
 function nodeJq() {

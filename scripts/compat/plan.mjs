@@ -4,11 +4,13 @@ import semver from "semver";
 
 /**
  * Of Kubernetes and jq the oldest and the newest, both helms, and busybox in place of `sh` where it can be put there.
- * `{ kubernetes, helm, jq, sh }` each; with one jq or one shell alone some rows are alike in it.
+ * Last, where there is one beside jq, gojq in its place. `{ kubernetes, helm, jq, sh }` each; with one jq or one shell alone some rows are alike in it.
  */
 export function rowsOf({ kubernetes, jqs, shells }) {
   const [oldest, newest] = [kubernetes[0], kubernetes.at(-1)];
-  const [oldJq, newJq] = [jqs[0], jqs.at(-1)];
+  const [gojq] = jqs.filter(isGojq);
+  const plain = jqs.filter((jq) => !isGojq(jq));
+  const [oldJq, newJq] = [plain[0] ?? gojq, plain.at(-1) ?? gojq];
   const [usual, other] = [shells[0], shells.at(-1)];
   const rows = [
     { kubernetes: oldest, helm: "helm", jq: oldJq, sh: usual },
@@ -16,8 +18,12 @@ export function rowsOf({ kubernetes, jqs, shells }) {
     { kubernetes: newest, helm: "helm3", jq: oldJq, sh: usual },
     { kubernetes: newest, helm: "helm", jq: newJq, sh: other },
   ];
-  return oldest === newest ? rows.slice(2) : rows;
+  const inPlaceOfJq =
+    plain.length > 0 && gojq ? [{ kubernetes: newest, helm: "helm", jq: gojq, sh: usual }] : [];
+  return [...(oldest === newest ? rows.slice(2) : rows), ...inPlaceOfJq];
 }
+
+const isGojq = ({ version }) => version.startsWith("gojq");
 
 /** Versions, rows (counted from one) and words in names of test files; throws for what makes no sense. */
 export function optionsOf(args, { oldest, newest }) {
@@ -39,7 +45,7 @@ function versionsOf(values) {
 }
 
 function rowNumber(value) {
-  if (!/^[1-4]$/.test(value)) throw new Error(`--row ${value}: there are rows 1 to 4`);
+  if (!/^[1-5]$/.test(value)) throw new Error(`--row ${value}: there are rows 1 to 5`);
   return Number(value);
 }
 

@@ -43,6 +43,14 @@ describe("the rows that are run", () => {
     expect([pairs("helm", "jq"), pairs("helm", "sh")]).toEqual([4, 4]);
   });
 
+  test("have gojq in place of jq in one more, where there is one", () => {
+    const gojq = { file: "/gojq", version: "gojq 0.12.17" };
+    const rows = rowsOf({ kubernetes, jqs: [gojq, old!, young!], shells });
+    expect(rows.slice(0, 4)).toEqual(rowsOf({ kubernetes, jqs: [old!, young!], shells }));
+    expect(rows.slice(4)).toEqual([{ kubernetes: "1.36.2", helm: "helm", jq: gojq, sh: shells[0] }]);
+    expect(rowsOf({ kubernetes, jqs: [gojq], shells })).toHaveLength(4);
+  });
+
   test("of one version of Kubernetes are two", () => {
     const rows = rowsOf({ kubernetes: ["1.33.1"], jqs: [old!], shells: [shells[0]!] });
     expect(rows.map(({ helm }) => helm)).toEqual(["helm3", "helm"]);
@@ -64,7 +72,7 @@ describe("the rows that are run", () => {
 
   test.each([
     [["--kubernetes", "v1.30"], "--kubernetes v1.30: versions are written 1.30.14"],
-    [["--row", "5"], "--row 5: there are rows 1 to 4"],
+    [["--row", "6"], "--row 6: there are rows 1 to 5"],
     [["--files"], "argument missing"],
     [["--fast", "1"], "Unknown option '--fast'"],
   ])("%j is refused", (args, message) => {
@@ -85,6 +93,12 @@ describe("jq", () => {
     const versionsFound = found.map(({ version }) => version);
     expect(versionsFound.slice(0, 2)).toEqual(["jq-1.6", "jq-1.7.1"]);
     expect(new Set(versionsFound).size).toBe(versionsFound.length);
+  });
+
+  test("gojq is named without what it was built from", () => {
+    const gojq = saying("gojq", "gojq 0.12.17 (rev: HEAD/go1.26.8)");
+    const found = findJqs({ TEST_JQ: gojq, PATH: dir });
+    expect(found[0]).toEqual({ file: gojq, version: "gojq 0.12.17" });
   });
 
   test("one that is too old or something else is told by its path", () => {
