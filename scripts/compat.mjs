@@ -29,7 +29,7 @@ async function main() {
   if (missing) say(`hooks run in ${shells[0].name} alone: ${missing}`);
   const rows = rowsOf({ kubernetes, jqs, shells });
   const chosen = rows.filter((_, index) => wanted.length === 0 || wanted.includes(index + 1));
-  // All of it before the first test: what cannot be had is told at once.
+  // All of it before the first test: what is missing is reported at once.
   const servers = new Map();
   for (const version of new Set(chosen.map((row) => row.kubernetes)))
     servers.set(version, await serverEnv(version));

@@ -128,7 +128,7 @@ async function firstLine() {
   );
 }
 
-/** What docs/ tell to type in the operator's Pod, in its own words but for the names. */
+/** Types what docs/ say to type in the operator's Pod, word for word but for names. */
 async function typeInPod() {
   const lines = [...new Set(printedLines().flatMap(({ text }) => inPod(text) ?? []))];
   must(lines.length > 0, "docs/ print none");

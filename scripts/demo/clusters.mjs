@@ -96,7 +96,7 @@ async function mustAgree(where) {
     throw new Error("nothing was changed");
 }
 
-/** Without the operator, so that it works after whatever became of one. */
+/** Needs no operator, so it works whatever has become of one. */
 async function cleanUp({ bin, kubeconfig, kubectl }, namespace, say) {
   say("removing what the demo made in the cluster …");
   const query = [

@@ -7,7 +7,7 @@ import type { View } from "../state/index.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
 import { serve, type Limits, type Listening, type WebAnswer } from "./web.ts";
 
-/** What the public port shows. None of it tells values or changes anything. */
+/** What the public port shows. None of it shows values or changes anything. */
 export interface PublicSources {
   readonly clock: Clock;
   readonly view: () => View;

@@ -54,7 +54,7 @@ export function isConflict(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 409 && error.reason !== "AlreadyExists";
 }
 
-/** Something of that name is there already (409). */
+/** An object of that name exists already (409). */
 export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.reason === "AlreadyExists";
 }

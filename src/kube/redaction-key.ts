@@ -50,7 +50,7 @@ export class RedactionKey {
       if (!(await this.#read())) await this.#create();
     } catch (error) {
       this.#place.logger.warn(
-        "The key of redaction cannot be kept in its Secret; stand-ins of secrets are others after each start",
+        "The key of redaction cannot be kept in its Secret; stand-ins of secrets differ after each start",
         { secret: this.#place.secret, error: oneLine(error) },
       );
     }

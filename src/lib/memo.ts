@@ -1,6 +1,6 @@
 /** Remembers answers, in bounded memory. */
 
-/** Answers by key, each made when it is first asked for; of more than `most` all are forgotten. */
+/** Answers by key, each made when it is first asked for; once there are `most`, all are forgotten. */
 export class Memo<T> {
   readonly #most: number;
   readonly #answers = new Map<string, T>();

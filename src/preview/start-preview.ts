@@ -83,7 +83,7 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
 
 const NO_LIMIT: Limit = { count: undefined, percent: undefined };
 
-/** What goes in the end, and what the brake says of it first. */
+/** What is removed in the end, and what the brake holds until a person confirms it. */
 function removalsIn(
   { base, releases, state, tree }: Look,
   modules: readonly ModuleFacts[],

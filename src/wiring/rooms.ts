@@ -39,7 +39,7 @@ interface RoomsOptions {
   readonly onLost: (reason: string) => void;
 }
 
-/** The rooms of an operator, built by hand and connected: what changes in one of them is told to those that look. */
+/** The rooms of an operator, built by hand and connected: whoever follows one of them learns what changes in it. */
 export class Rooms {
   readonly state: State;
   readonly queues: Queues<Task>;
@@ -201,7 +201,7 @@ export class Rooms {
     };
   }
 
-  /** Who is told of work, and what is looked at to tell it. */
+  /** What recorders read, and where they report to. */
   get #told(): RecorderParts {
     const announce = (event: OperatorEvent): void => this.adapters.announce(event);
     return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };

@@ -71,7 +71,7 @@ export class KnownSecrets {
   }
 }
 
-/** A text of several lines comes to the log line by line; of `user:password` each comes alone. */
+/** Texts of several lines reach the log line by line, and the password of `user:password` also by itself. */
 function partsOf(text: string): string[] {
   const lines = text.split("\n").map((each) => each.trim());
   const [, user, password] = /^([\w.@-]{1,64}):(\S+)$/.exec(text) ?? [];

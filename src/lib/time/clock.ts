@@ -86,7 +86,7 @@ export function breathe(): Promise<void> {
   });
 }
 
-/** The promise, or the signal's reason as soon as it is aborted: whoever waits is free, whatever the work does. */
+/** The promise, or the signal's reason as soon as it is aborted: the caller is released, whatever the work does. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(signal.reason);

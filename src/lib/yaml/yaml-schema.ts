@@ -84,7 +84,7 @@ function keyText(key: unknown): string | undefined {
   return typeof key === "number" || typeof key === "boolean" ? String(key) : undefined;
 }
 
-/** Called with each key that is there already: the only way to learn of duplicates from the parser. */
+/** Called with each key that is set a second time: the only way to learn of duplicates from the parser. */
 export interface OverwriteCounter {
   count: number;
 }

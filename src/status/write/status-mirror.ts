@@ -94,7 +94,7 @@ export class StatusMirror {
     this.#lookSoon();
   }
 
-  /** An own object as a watch reports it: edits by hand are undone, annotations handed on. */
+  /** An own object as a watch reports it: edits by hand are undone, annotations passed on. */
   onObserved(object: AddonObject): void {
     const mirrored = this.#mirroredOf(object);
     if (this.#closed || mirrored === undefined) return;
@@ -150,7 +150,7 @@ export class StatusMirror {
     return this.#abort.signal.aborted;
   }
 
-  /** What is kept of an object; undefined = an AddonOperator of someone else. */
+  /** The entry of an object; undefined = someone else's AddonOperator. */
   #mirroredOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
     if (kind === "AddonModule") return this.#writer.module(name);
     return name === this.#api.operatorName ? this.#writer.operator : undefined;

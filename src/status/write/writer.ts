@@ -47,7 +47,7 @@ export class Writer {
   readonly #queue: PQueue;
   readonly #labels: Readonly<Record<string, string>>;
   readonly #warned = new Set<string>();
-  /** uid of the AddonOperator that modules refer to: "" = there is none to be had, undefined = not tried yet. */
+  /** uid of the AddonOperator that modules refer to: "" = it cannot be made, undefined = not tried yet. */
   #owner: string | undefined;
 
   constructor(parts: WriterParts) {
@@ -61,7 +61,7 @@ export class Writer {
     };
   }
 
-  /** What is kept of a module's object; made where there is none. */
+  /** The entry of a module's object, made at first use. */
   module(name: string): MirroredObject {
     let mirrored = this.modules.get(name);
     if (mirrored === undefined) {
@@ -71,7 +71,7 @@ export class Writer {
     return mirrored;
   }
 
-  /** What is kept of all objects, the AddonOperator first: modules carry a reference to it. */
+  /** The entries of all objects, the AddonOperator's first: modules carry a reference to it. */
   entries(): MirroredObject[] {
     return [this.operator, ...this.modules.values()];
   }
@@ -139,7 +139,7 @@ export class Writer {
       return "none";
     }
     const need = needOf(mirrored, this.#marks);
-    // Until the uid of the AddonOperator is known (or there is none to be had), a module would be written twice.
+    // Until the uid of the AddonOperator is known (or it cannot be made), a module would be written twice.
     return need === "create" && mirrored !== this.operator && !this.#isOwnerTried ? "none" : need;
   }
 

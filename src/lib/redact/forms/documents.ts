@@ -4,7 +4,7 @@ import type { Json } from "../../../model/index.ts";
 import { parseYaml } from "../../yaml/yaml.ts";
 import type { Hide } from "../stand-in.ts";
 
-/** Hides in a value; how, is told by who asks. */
+/** Hides the secrets in a value, in the caller's way. */
 type HideIn = (value: Json, hide: Hide) => unknown;
 
 /**
