@@ -13,7 +13,6 @@ export {
   withValuesOfNow,
 } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
-export { sectionIn, withSection } from "./values/sections.ts";
 export { State } from "./state.ts";
 export { helmInput, valuesFiles, type ValuesFiles } from "./values/values-files.ts";
 export type { ValuesView } from "./values/values-store.ts";

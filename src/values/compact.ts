@@ -2,7 +2,7 @@
 
 import { isAtOrBelow } from "../lib/index.ts";
 import { hasIndex, replayBelow } from "./patch/apply-patch.ts";
-import type { PatchOperation } from "./patch/patch.ts";
+import type { PatchOperation } from "./patch/parse-patch.ts";
 
 type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 

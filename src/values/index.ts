@@ -1,6 +1,12 @@
 export { applyPatch, forStorage, replay } from "./patch/apply-patch.ts";
 export { MANY_OPERATIONS, compact } from "./compact.ts";
-export { changedKeys, parseConfigMap, withOverlay } from "./config/parse-config-map.ts";
+export {
+  changedKeys,
+  parseConfigMap,
+  sectionIn,
+  withOverlay,
+  withSection,
+} from "./config/parse-config-map.ts";
 export { NO_SETTINGS, SETTINGS, guardKeys, keepsRelease } from "./config/module-settings.ts";
 export type { ModuleSettings } from "./config/module-settings.ts";
 export type { ParsedConfig } from "./config/parse-config-map.ts";
@@ -15,8 +21,8 @@ export { merge, mergeLayers } from "./merge.ts";
 export { checkPatched, judgePatches } from "./patch/judge-patches.ts";
 export type { JudgedPatches, PatchTarget } from "./patch/judge-patches.ts";
 export { parsePatch } from "./patch/parse-patch.ts";
-export { PatchError } from "./patch/patch.ts";
-export type { PatchOperation, PatchRules } from "./patch/patch.ts";
+export { PatchError } from "./patch/parse-patch.ts";
+export type { PatchOperation, PatchRules } from "./patch/parse-patch.ts";
 export { violationId } from "./schema/ajv.ts";
 export { compileSchemas } from "./schema/schemas.ts";
 export type { Schemas, Violation } from "./schema/schemas.ts";

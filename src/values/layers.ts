@@ -4,7 +4,7 @@ import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
 import { replay } from "./patch/apply-patch.ts";
 import { merge, mergeLayers, withNullsOf, withoutNulls } from "./merge.ts";
-import type { PatchOperation } from "./patch/patch.ts";
+import type { PatchOperation } from "./patch/parse-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";
 
 /** The layers of one section, weakest first. Every layer may be missing. */

@@ -4,7 +4,7 @@ import { canonicalJson, isAtOrBelow, pointerOf, segmentsOf } from "../lib/index.
 import { isJsonObject, member, valueAt, type Json, type Section } from "../model/index.ts";
 import { effective, type SectionInput } from "./layers.ts";
 import { mergeLayers } from "./merge.ts";
-import type { PatchOperation } from "./patch/patch.ts";
+import type { PatchOperation } from "./patch/parse-patch.ts";
 
 /** Names of layers as people read them, strongest last. */
 export type LayerName =

@@ -15,7 +15,7 @@ import type {
 } from "../../src/model/index.ts";
 import { describeTask, LIFECYCLE, ProblemError } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
-import { State, withSection } from "../../src/state/index.ts";
+import { State } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
 import { ForeignReleaseError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
@@ -23,7 +23,7 @@ import { hookTask, lifecycleBinding } from "../../src/bindings/index.ts";
 import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Ports } from "../../src/tasks/index.ts";
-import { applyPatch, parseConfigMap } from "../../src/values/index.ts";
+import { applyPatch, parseConfigMap, withSection } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
 import type { LoggedLine } from "./logged.ts";

@@ -2,10 +2,9 @@
 
 import { GLOBAL, describeProblem } from "../../model/index.ts";
 import type { Module, Problem } from "../../model/index.ts";
-import { changedKeys, parseConfigMap, refuseList, violationId } from "../../values/index.ts";
+import { changedKeys, parseConfigMap, refuseList, sectionIn, violationId } from "../../values/index.ts";
 import type { ParsedConfig, Sections, Violation } from "../../values/index.ts";
 import type { Located } from "./origins.ts";
-import { sectionIn } from "./sections.ts";
 import type { ValuesView } from "./values-store.ts";
 
 /** ConfigMap content to be judged. */

@@ -3,10 +3,9 @@
 import { digest, digestJson } from "../../lib/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Section } from "../../model/index.ts";
-import { keepsRelease } from "../../values/index.ts";
+import { keepsRelease, sectionIn } from "../../values/index.ts";
 import type { Coverage } from "../reload-record.ts";
 import type { RunBasis } from "../run-record.ts";
-import { sectionIn } from "./sections.ts";
 import type { ValuesStore } from "./values-store.ts";
 
 /** Digests of the ConfigMap: of what concerns all modules, and of each module's own part, by module name. */

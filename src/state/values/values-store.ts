@@ -11,6 +11,7 @@ import {
   compileSchemas,
   explain,
   judgePatches,
+  sectionIn,
   withOverlay,
 } from "../../values/index.ts";
 import type {
@@ -28,10 +29,8 @@ import type {
 import { Digests } from "./digests.ts";
 import { mergedOf } from "./merged.ts";
 import type { Merged } from "./merged.ts";
-import { locate, placesOf, wordsOf } from "./origins.ts";
+import { PatchAuthors, locate, placesOf, wordsOf } from "./origins.ts";
 import type { Located, Written } from "./origins.ts";
-import { PatchAuthors } from "./patch-authors.ts";
-import { sectionIn } from "./sections.ts";
 
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;

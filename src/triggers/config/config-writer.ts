@@ -3,9 +3,8 @@
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay } from "../../model/index.ts";
 import type { Overlay, Section } from "../../model/index.ts";
-import { sectionIn, withSection } from "../../state/index.ts";
 import type { State } from "../../state/index.ts";
-import { nextConfigMapData, parseConfigMap, replay } from "../../values/index.ts";
+import { nextConfigMapData, parseConfigMap, replay, sectionIn, withSection } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
 

@@ -5,7 +5,7 @@ import jsonPatch from "fast-json-patch";
 import { canonicalJson, DepthError, isTooDeep, pointerOf, segmentsOf } from "../../lib/index.ts";
 import { isIndex, isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
-import { PatchError, type PatchOperation } from "./patch.ts";
+import { PatchError, type PatchOperation } from "./parse-patch.ts";
 
 type Container = JsonObject | Json[];
 

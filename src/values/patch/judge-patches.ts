@@ -10,7 +10,7 @@ import { violationId } from "../schema/ajv.ts";
 import type { Violation } from "../schema/ajv.ts";
 import { forStorage } from "./apply-patch.ts";
 import { parsePatch } from "./parse-patch.ts";
-import type { PatchOperation, PatchRules } from "./patch.ts";
+import type { PatchOperation, PatchRules } from "./parse-patch.ts";
 
 /** The section that is patched, as it is in force. */
 export interface PatchTarget {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { PatchAuthors } from "../../src/state/values/patch-authors.ts";
+import { PatchAuthors } from "../../src/state/values/origins.ts";
 
 const add = (path: string) => ({ op: "add", path, value: 1 }) as const;
 
