@@ -60,8 +60,8 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | something was missing in the directories                           | reload                           | back  |
  */
 export function plan(view: View): Plan {
-  // A start waits for a ConfigMap that is missing.
-  if (view.boot === "waiting" && view.config.condition === "ok") return { ...NOTHING, offers: [BOOT] };
+  // A start waits for a ConfigMap that is missing; once read, its content stays in force whatever becomes of it.
+  if (view.boot === "waiting" && view.config.isInForce) return { ...NOTHING, offers: [BOOT] };
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };

@@ -148,7 +148,8 @@ export class State {
     const { condition, problems, resourceVersion } = seen;
     const unknownKeys = describeUnknownKeys(this.#values.config?.unknownKeys ?? [], this.#values.modules());
     const all = digest(globalConfig, ...sections.values());
-    this.record({ config: { condition, problems, resourceVersion, unknownKeys, digest: all } });
+    const isInForce = this.#values.config !== undefined;
+    this.record({ config: { condition, problems, resourceVersion, unknownKeys, digest: all, isInForce } });
     this.#allTouched();
   }
 

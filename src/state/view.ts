@@ -39,6 +39,8 @@ interface ConfigView {
   readonly unknownKeys: readonly string[];
   /** Digest of the content in force. */
   readonly digest: string;
+  /** Content was taken into force, this one or an earlier one. */
+  readonly isInForce: boolean;
 }
 
 /** What the release Secrets say. */
@@ -140,7 +142,14 @@ export type OperatorState = Omit<View, "tree" | "modules" | "coverage" | "enable
 /** The state before anything was seen. */
 export const BLANK: OperatorState = {
   boot: "loading",
-  config: { condition: "ok", problems: [], resourceVersion: undefined, unknownKeys: [], digest: "" },
+  config: {
+    condition: "ok",
+    problems: [],
+    resourceVersion: undefined,
+    unknownKeys: [],
+    digest: "",
+    isInForce: false,
+  },
   reload: {
     phase: "idle",
     cause: undefined,

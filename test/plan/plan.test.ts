@@ -145,11 +145,16 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     expect(told(during)).toEqual([]);
   });
 
+  it("begins nothing while the ConfigMap was missing from the start", () => {
+    const config = { ...viewOf([]).config, condition: "missing" as const, isInForce: false };
+    expect(told(viewAt({ operator: { boot: "waiting", config }, web: edited }))).toEqual([]);
+  });
+
   it.each<"missing" | "invalid">(["missing", "invalid"])(
-    "begins nothing while the ConfigMap is %s",
+    "begins with the content in force when the ConfigMap is %s since it was read",
     (condition) => {
       const config = { ...viewOf([]).config, condition };
-      expect(told(viewAt({ operator: { boot: "waiting", config }, web: edited }))).toEqual([]);
+      expect(told(viewAt({ operator: { boot: "waiting", config }, web: edited }))).toEqual(["back start-up"]);
     },
   );
 

@@ -86,7 +86,14 @@ export function release(name: string, change: Partial<ReleaseView> = {}): Releas
 export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {}): View {
   return {
     boot: "running",
-    config: { condition: "ok", problems: [], resourceVersion: "42", unknownKeys: [], digest: "v1-c1" },
+    config: {
+      condition: "ok",
+      problems: [],
+      resourceVersion: "42",
+      unknownKeys: [],
+      digest: "v1-c1",
+      isInForce: true,
+    },
     reload: {
       phase: "idle",
       cause: { kind: "start-up" },
