@@ -46,7 +46,7 @@ export interface MirroredObject {
   timer: Timer | undefined;
 }
 
-/** The entry of an object of which nothing is known yet. */
+/** A mirrored object of which nothing is known yet. */
 export function newMirroredObject(id: Identity): MirroredObject {
   return {
     id,

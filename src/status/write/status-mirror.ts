@@ -113,7 +113,7 @@ export class StatusMirror {
   onListed(kind: Identity["kind"], listed: Listed): void {
     if (this.#closed) return;
     this.#lists.add(kind, listed);
-    for (const mirrored of this.#writer.entries()) if (mirrored.id.kind === kind) this.#notice(mirrored);
+    for (const mirrored of this.#writer.all()) if (mirrored.id.kind === kind) this.#notice(mirrored);
   }
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
@@ -150,7 +150,7 @@ export class StatusMirror {
     return this.#abort.signal.aborted;
   }
 
-  /** The entry of an object; undefined = someone else's AddonOperator. */
+  /** The mirrored object of what was seen; undefined = someone else's AddonOperator. */
   #mirroredOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
     if (kind === "AddonModule") return this.#writer.module(name);
     return name === this.#api.operatorName ? this.#writer.operator : undefined;
@@ -170,7 +170,7 @@ export class StatusMirror {
       const modules = await listObjects(this.#api, "AddonModule");
       for (const object of [...operators, ...modules]) this.#takeIn(object);
       this.#loaded = true;
-      for (const mirrored of this.#writer.entries()) this.#catchUp(mirrored);
+      for (const mirrored of this.#writer.all()) this.#catchUp(mirrored);
       this.#backoff.succeeded();
       this.#look(true);
     } catch (error) {
@@ -277,7 +277,7 @@ export class StatusMirror {
     if (projection === undefined) return;
     const changed = this.#wanted.set(projection, this.#shown.view);
     if (this.#wanted.waitMs > 0) this.#timers.set("late", this.#wanted.waitMs, () => this.#look());
-    for (const mirrored of isFirst ? this.#writer.entries() : changed) this.#writer.consider(mirrored);
+    for (const mirrored of isFirst ? this.#writer.all() : changed) this.#writer.consider(mirrored);
     this.#lookCostMs = clock.monotonic() - startedAt;
     const again = projection.lookAgainAt;
     if (again !== undefined) this.#timers.set("age", Math.max(1, again - clock.now()), () => this.#look());

@@ -61,7 +61,7 @@ export class Writer {
     };
   }
 
-  /** The entry of a module's object, made at first use. */
+  /** The mirrored object of a module, made at first use. */
   module(name: string): MirroredObject {
     let mirrored = this.modules.get(name);
     if (mirrored === undefined) {
@@ -71,8 +71,8 @@ export class Writer {
     return mirrored;
   }
 
-  /** The entries of all objects, the AddonOperator's first: modules carry a reference to it. */
-  entries(): MirroredObject[] {
+  /** All mirrored objects, the AddonOperator first: modules carry a reference to it. */
+  all(): MirroredObject[] {
     return [this.operator, ...this.modules.values()];
   }
 
@@ -105,12 +105,12 @@ export class Writer {
 
   /** How many objects have something to be written. */
   get unwritten(): number {
-    return this.entries().filter((mirrored) => mirrored.busy || this.#needOf(mirrored) !== "none").length;
+    return this.all().filter((mirrored) => mirrored.busy || this.#needOf(mirrored) !== "none").length;
   }
 
   /** Writes everything that differs without waiting for its turn; resolves when all of it is done or has failed. */
   async drain(): Promise<void> {
-    for (const mirrored of this.entries()) {
+    for (const mirrored of this.all()) {
       const need = this.#needOf(mirrored);
       // A deleted object is not created again during a stop: its chart may be going too.
       const isLeft = need === "create" && mirrored.deleted;
@@ -122,7 +122,7 @@ export class Writer {
   /** Ends all waiting. */
   close(): void {
     this.#queue.clear();
-    for (const mirrored of this.entries()) mirrored.timer?.cancel();
+    for (const mirrored of this.all()) mirrored.timer?.cancel();
   }
 
   get #closed(): boolean {
