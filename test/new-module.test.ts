@@ -142,7 +142,12 @@ describe("new module", () => {
     const map = CHART["templates/map.yaml"].replace(".Values.name", 'required "give a name" .Values.no');
     putFiles(join(root, "src"), { ...CHART, "templates/map.yaml": map });
     const { code, text } = await make("web-app", "--chart", join(root, "src"));
-    expect([code, text]).toEqual([1, expect.stringMatching(/give a name[^]*010-web-app: written/)]);
+    expect([code, text]).toEqual([
+      1,
+      expect.stringMatching(
+        /give a name[^]*010-web-app: written\. See to .*: values go below webApp: in .*010-web-app\/values\.yaml\. Then:\n/,
+      ),
+    ]);
   });
 
   it.each<[string, string[], RegExp]>([

@@ -1,6 +1,6 @@
 /** The errors of work on releases. */
 
-import { oneLine } from "../../lib/index.ts";
+import { bothEnds } from "../../lib/index.ts";
 import type { RunResult } from "../../process/index.ts";
 
 /** helm failed, was cancelled or could not be started. `message` is one line for people. */
@@ -20,12 +20,18 @@ export class HelmError extends Error {
 
 const LAST_ADVICE = "\nUse --debug flag to render out invalid YAML";
 
-/** helm's own error message: from its last `Error:` to the end, in one line. */
+/** What is put before it has room in a line as well. */
+const LONGEST_REASON = 440;
+
+/**
+ * helm's own error message: from its last `Error:` to the end, in one line. Of a long one both ends: templates that
+ * include others are named before what is wrong.
+ */
 function reasonOf(result: RunResult): string {
   const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
   if (at < 0) return result.message;
   const said = result.stderr.slice(at + 7).trimEnd();
-  return oneLine(said.endsWith(LAST_ADVICE) ? said.slice(0, -LAST_ADVICE.length) : said);
+  return bothEnds(said.endsWith(LAST_ADVICE) ? said.slice(0, -LAST_ADVICE.length) : said, LONGEST_REASON);
 }
 
 /** The release belongs to another operator, or may not be deleted. */

@@ -44,7 +44,8 @@ export async function writeModule(
     renameSync(draft, dir);
     const found = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
     const next = nextCommands(name, modulesDir, settings.namespace);
-    return { text: `${notes.join("")}${found.text}${dir}: written. Next:\n${next}`, code: found.code };
+    const written = found.code === 0 ? "written. Next:" : whatItNeeds(name, dir);
+    return { text: `${notes.join("")}${found.text}${dir}: ${written}\n${next}`, code: found.code };
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
@@ -103,6 +104,11 @@ data:
 function put(dir: string, path: string, text: string): void {
   mkdirSync(dirname(join(dir, path)), { recursive: true });
   writeFileSync(join(dir, path), text);
+}
+
+/** Charts seldom fail the check of a new module by more than a value that they have no default for. */
+function whatItNeeds(name: string, dir: string): string {
+  return `written. See to what is told above: values go below ${camelCase(name)}: in ${join(dir, "values.yaml")}. Then:`;
 }
 
 function nextCommands(name: string, modulesDir: string, namespace = "default"): string {
