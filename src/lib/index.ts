@@ -1,6 +1,7 @@
 export * from "./time/backoff.ts";
 export * from "./time/bursts.ts";
 export * from "./time/clock.ts";
+export * from "./expressions/cel.ts";
 export * from "./depth.ts";
 export * from "./time/duration.ts";
 export * from "./error-text.ts";
@@ -22,6 +23,6 @@ export { Quiet } from "./time/quiet.ts";
 export * from "./scope.ts";
 export * from "./share-answer.ts";
 export { type RateLimit, TokenBucket } from "./time/token-bucket.ts";
-export * from "./versions.ts";
+export * from "./expressions/versions.ts";
 export * from "./yaml/yaml.ts";
 export { lineOf } from "./yaml/yaml-keys.ts";

@@ -41,6 +41,25 @@ export type ChartKind = "own" | "root" | "synthetic" | "none";
 export interface Requires {
   /** Ranges of versions, by module. */
   readonly modules?: Readonly<Record<string, string>>;
+  readonly objects?: readonly RequiredObject[];
+}
+
+/** An object of the cluster that has to be there. */
+export interface RequiredObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** The operator's own where none is named. */
+  readonly namespace?: string;
+  readonly name: string;
+  /** Type of a condition in its status that has to be True. */
+  readonly condition?: string;
+  /** An expression in CEL over `object` that has to be true. */
+  readonly cel?: string;
+}
+
+/** The same for objects that are required in the same way. */
+export function requiredKey({ apiVersion, kind, namespace, name, condition, cel }: RequiredObject): string {
+  return JSON.stringify([apiVersion, kind, namespace, name, condition, cel]);
 }
 
 /** One module directory as read from disk. */

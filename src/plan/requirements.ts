@@ -1,7 +1,8 @@
 /** What a module requires, and whether it is there (docs/MODULES.md, "What a module requires"). */
 
 import { inRange } from "../lib/index.ts";
-import type { Problem, Tree } from "../model/index.ts";
+import { requiredKey } from "../model/index.ts";
+import type { Problem, RequiredObject, Tree } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import { requirementCycle } from "./requirement-graph.ts";
 
@@ -29,8 +30,11 @@ export interface Wait {
 
 /** The requirements of a module that are not met. */
 function unmetOf({ module }: Pick<ModuleView, "module">, view: View): Unmet[] {
-  const ranges = Object.entries(module.requires?.modules ?? {});
-  return ranges.flatMap(([name, range]) => unmetModule(name, range, view) ?? []);
+  const { modules = {}, objects = [] } = module.requires ?? {};
+  return [
+    ...Object.entries(modules).flatMap(([name, range]) => unmetModule(name, range, view) ?? []),
+    ...objects.flatMap((object) => unmetObject(object, view) ?? []),
+  ];
 }
 
 function unmetModule(name: string, range: string, { modules }: View): Unmet | undefined {
@@ -52,6 +56,17 @@ function unmetModule(name: string, range: string, { modules }: View): Unmet | un
   return isReady(found)
     ? undefined
     : unmet("DependencyNotReady", "is not Ready", found.retry !== undefined || found.heldSince !== undefined);
+}
+
+function unmetObject(object: RequiredObject, { objects }: View): Unmet | undefined {
+  const { kind, namespace, name } = object;
+  const unmet = {
+    name: [namespace, kind, name].filter(Boolean).join("/"),
+    reason: "DependencyMissing",
+  } as const;
+  const found = objects.get(requiredKey(object));
+  if (found === undefined) return { ...unmet, message: "was not looked at yet", isLost: false };
+  return found.message === undefined ? undefined : { ...unmet, message: found.message, isLost: true };
 }
 
 /** The version that is in place; before the first installation, the one that comes. */

@@ -106,6 +106,12 @@ export interface Hold {
   readonly text: string;
 }
 
+/** What was found of an object that a module requires. */
+export interface RequiredFinding {
+  /** What is wrong with it; undefined where nothing is. */
+  readonly message: string | undefined;
+}
+
 /** The read-only state of one moment: what is recorded later shows in another one. */
 export interface View {
   readonly boot: BootPhase;
@@ -128,6 +134,8 @@ export interface View {
   readonly confirmation: string | undefined;
   /** Since when releases have had no module in the tree, in ms since the epoch. */
   readonly orphans: ReadonlyMap<string, number>;
+  /** What is known of the objects that modules require, by `requiredKey`; nothing before the first look. */
+  readonly objects: ReadonlyMap<string, RequiredFinding>;
   /** API rights that the operator lacks, as `verb resource.group`. */
   readonly missingRights: readonly string[];
   /** Why some kubernetes bindings of global hooks cannot work, in words. */
@@ -165,6 +173,7 @@ export const BLANK: OperatorState = {
   brake: undefined,
   confirmation: undefined,
   orphans: new Map(),
+  objects: new Map(),
   missingRights: [],
   troubles: [],
   requestedToken: undefined,

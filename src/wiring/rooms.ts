@@ -28,7 +28,7 @@ import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
-import { FollowedConfig, FollowedReleases, Requests } from "../triggers/index.ts";
+import { FollowedConfig, FollowedReleases, Requests, RequiredObjects } from "../triggers/index.ts";
 import { makeReleases } from "./base.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
@@ -54,6 +54,7 @@ export class Rooms {
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
   readonly #memory: Quiet;
+  readonly #required: RequiredObjects;
   readonly #bindings: KubeBindings;
   #followed: FollowedReleases | undefined;
 
@@ -70,11 +71,14 @@ export class Rooms {
     this.state = new State({ clock, secrets });
     const tellHolds = holdTeller(this.#told);
     this.state.onChange(() => {
+      this.#required.look();
       this.engine.look();
       this.adapters.update(this.state.view);
       tellHolds(this.state.view);
     });
     this.#memory = idleMemory(clock);
+    this.#required = new RequiredObjects({ ...base, state: this.state });
+    scope.add(() => this.#required.close());
     this.leadership = new Leadership({ ...base, biteMs, onLost });
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);

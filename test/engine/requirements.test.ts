@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { explainHold, explainModule } from "../../src/plan/index.ts";
+import { requiredKey } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 
@@ -162,6 +163,28 @@ describe("a module that requires another one", () => {
     lab.edit({ aEnabled: "false" });
     await lab.run();
     expect(lab.state.view.modules.get("a")?.heldSince).toBeUndefined();
+  });
+});
+
+describe("a module that requires an object", () => {
+  it("runs when that is as it should be, and again only for its own sake", async () => {
+    const object = { apiVersion: "v1", kind: "Secret", name: "ca" };
+    const lab = await started(spec("a", 1, { requires: { objects: [object] } }), spec("b", 2));
+    const found = (message?: string): void =>
+      lab.state.record({ objects: new Map([[requiredKey(object), { message }]]) });
+    expect(runsOf(lab)).toEqual(["b"]);
+    found("is not there");
+    await lab.run();
+    expect(hold(lab, "a")).toContain("waits for Secret/ca, which is not there (since ");
+    found();
+    await lab.run();
+    expect(runsOf(lab)).toEqual(["b", "a"]);
+    for (let turn = 0; turn < 20; turn++) {
+      found(turn % 2 === 0 ? "is not there" : undefined);
+      await lab.run(1000);
+    }
+    expect(lab.linesOf("helm a")).toHaveLength(1);
+    expect(lab.quiet).toBe(true);
   });
 });
 

@@ -7,7 +7,7 @@ import { startOperator } from "../support/operator.ts";
 
 // docs/MODULES.md, "What a module requires".
 
-const { kubectl, json } = cluster();
+const { kubectl, json, apply } = cluster();
 
 interface AddonModule {
   readonly status?: {
@@ -120,5 +120,81 @@ test(
     for (const name of ["front", "back"])
       await eventually(async () => (await of(namespace, name)).status?.state === "Disabled", `${name} goes`);
     expect(await maps(namespace)).toEqual(["other"]);
+  },
+);
+
+const crd = (group: string): object => ({
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: { name: `widgets.${group}` },
+  spec: {
+    group,
+    scope: "Namespaced",
+    names: { plural: "widgets", singular: "widget", kind: "Widget" },
+    versions: [
+      {
+        name: "v1",
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+      },
+    ],
+  },
+});
+
+test(
+  "a module waits for objects, also of a kind that comes later, and runs when all are as it requires",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("requires");
+    const group = `${namespace}.test`;
+    const lab = hookLab("requires");
+    const widget = { apiVersion: `${group}/v1`, kind: "Widget", metadata: { name: "w", namespace } };
+    const objects = [
+      {
+        apiVersion: "apiextensions.k8s.io/v1",
+        kind: "CustomResourceDefinition",
+        name: `widgets.${group}`,
+        condition: "Established",
+      },
+      {
+        apiVersion: `${group}/v1`,
+        kind: "Widget",
+        name: "w",
+        cel: "object.spec.size >= 2 && !has(object.spec.broken)",
+      },
+    ];
+    module(lab, "010-front", JSON.stringify({ requires: { objects } }));
+    module(lab, "020-other");
+    await startOperator({ namespace, modulesDir: lab.modulesDir });
+    const waitsFor = (what: string): Promise<unknown> =>
+      eventually(
+        async () =>
+          (await condition(namespace, "front", "Ready")).startsWith(
+            `Unknown DependencyMissing: waits for ${what}`,
+          ),
+        what,
+      );
+    await eventually(
+      async () => (await of(namespace, "other")).status?.state === "Ready",
+      "the other one is Ready",
+    );
+    await waitsFor(`CustomResourceDefinition/widgets.${group}, which is not there and 1 more`);
+    await apply(crd(group));
+    await waitsFor("Widget/w, which is not there");
+    await apply({ ...widget, spec: { size: 1 } });
+    await waitsFor("Widget/w, which does not meet its expression");
+    await apply({ ...widget, spec: { size: "large" } });
+    await waitsFor("Widget/w, which has an expression that fails: no such overload");
+    await apply({ ...widget, spec: { size: 2 } });
+    await eventually(async () => (await of(namespace, "front")).status?.state === "Ready", "it runs");
+    await kubectl(["delete", "widget", "w", "-n", namespace]);
+    await eventually(
+      async () =>
+        (await condition(namespace, "front", "DependencyLost")) ===
+        "True DependencyMissing: it requires Widget/w, which is not there",
+      "it tells the loss",
+    );
+    expect(await condition(namespace, "front", "Ready")).toMatch(/^True/);
   },
 );

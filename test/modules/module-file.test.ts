@@ -181,7 +181,37 @@ describe("module.yaml is refused with", () => {
     [
       "an unknown key of requires",
       "requires: {module: {db: 1}}\n",
-      `requires.module: is no key of module.yaml (${known} modules)`,
+      `requires.module: is no key of module.yaml (${known} modules, objects)`,
+    ],
+    [
+      "an unknown key of an object",
+      "requires: {objects: [{apiVersion: v1, kind: Secret, name: a, cell: x}]}\n",
+      `requires.objects.0.cell: is no key of module.yaml (${known} apiVersion, kind, namespace, name, condition, cel)`,
+    ],
+    [
+      "an object without a kind",
+      "requires: {objects: [{apiVersion: v1, name: a}]}\n",
+      "requires.objects.0.kind: is required",
+    ],
+    [
+      "a name that is a selector",
+      'requires: {objects: [{apiVersion: v1, kind: Secret, name: "a,metadata.name=b"}]}\n',
+      "requires.objects.0.name: must match pattern",
+    ],
+    [
+      "an expression that is none",
+      'requires: {objects: [{apiVersion: v1, kind: Secret, name: a, cel: "object.data ==="}]}\n',
+      "requires.objects.0.cel: Unexpected",
+    ],
+    [
+      "an expression over something else",
+      'requires: {objects: [{apiVersion: v1, kind: Secret, name: a, cel: "secret.data == 1"}]}\n',
+      "requires.objects.0.cel: Unknown variable: secret",
+    ],
+    [
+      "an expression that is no condition",
+      'requires: {objects: [{apiVersion: v1, kind: Secret, name: a, cel: "size(object.data)"}]}\n',
+      "requires.objects.0.cel: is no condition: it gives a int",
     ],
     ["modules that are no list", "after: y\n", "after: must be array"],
     ["what is no map", "- chart\n", "must be a map"],

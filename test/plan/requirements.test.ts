@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { heldBy, lostBy, waitOf } from "../../src/plan/index.ts";
+import { requiredKey } from "../../src/model/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { T0, basis, moduleView, release, viewOf } from "../status/views.ts";
 
@@ -59,6 +60,21 @@ describe("what a module requires of another one", () => {
     expect(lostBy(a, view)?.message).toBe(expected);
     expect(lostBy({ ...a, phase: "new" }, view)).toBeUndefined();
     expect(lostBy({ ...a, enabled: false }, view)).toBeUndefined();
+  });
+
+  it.each<[string, { message?: string } | undefined, string | undefined]>([
+    ["was not looked at", undefined, "ns/Secret/ca, which was not looked at yet"],
+    ["is not as it should be", { message: "is not there" }, "ns/Secret/ca, which is not there"],
+    ["is there", {}, undefined],
+  ])("an object %s", (_, found, expected) => {
+    const object = { apiVersion: "v1", kind: "Secret", namespace: "ns", name: "ca" };
+    const before = moduleView("a");
+    const a = { ...before, module: { ...before.module, requires: { objects: [object] } } };
+    const objects = new Map(found && [[requiredKey(object), { message: found.message }]]);
+    const view = viewOf([a], { objects });
+    expect(waitOf(a, view)?.message).toBe(expected);
+    expect(waitOf(a, view)?.reason).toBe(expected && "DependencyMissing");
+    expect(lostBy(a, view)?.message).toBe(found?.message && `it requires ${expected ?? ""}`);
   });
 
   it("is told as one of several", () => {

@@ -106,6 +106,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     modules: new Map(modules.map((module) => [module.name, module])),
     enabledModules: modules.filter((module) => module.enabled).map((module) => module.name),
     holds: [],
+    objects: new Map(),
     missingRights: [],
     troubles: [],
     requestedToken: undefined,

@@ -83,7 +83,10 @@ function problemOf(file: string, { path, rule, message }: Violation): Problem {
 
 /** The keys that the schema knows at a place. */
 function knownKeys(path: readonly string[]): string[] {
-  const at = path.reduce<Json | undefined>((here, name) => propertiesOf(here)[name], SCHEMA);
+  const at = path.reduce<Json | undefined>(
+    (here, name) => (isJsonObject(here) ? (here["items"] ?? propertiesOf(here)[name]) : undefined),
+    SCHEMA,
+  );
   return Object.keys(propertiesOf(at));
 }
 

@@ -4,9 +4,11 @@ import { join } from "node:path";
 
 import { ProblemError, camelCase, describeProblem } from "../../model/index.ts";
 import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
+import { compileCel, toError } from "../../lib/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import { readChartYaml, wordIn } from "../chart/chart-yaml.ts";
+import { MODULE_FILE } from "../chart/module-file.ts";
 import { findChart, type PlacedChart } from "../chart/find-chart.ts";
 import { hookFilesOf, idleHooks } from "./hook-files.ts";
 import { SCHEMA_FILES, type Listing } from "./listing.ts";
@@ -44,6 +46,7 @@ export async function readModule(source: ModuleSource, listing: Listing): Promis
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
   const schemas = attempt({}, () => readSchemas(listing.files));
   const chart = await findChartOf(source, listing, faults);
+  faults.push(...(await celFaults(source, listing)));
   const chartVersion = attempt(undefined, () => readChartVersion(chart));
   return {
     name,
@@ -119,6 +122,20 @@ async function findChartOf(
     faults.push(...problemsOf(error, dir));
     return none;
   }
+}
+
+/** Expressions that are none. */
+async function celFaults({ dir }: ModuleSource, { moduleFile }: Listing): Promise<Problem[]> {
+  const faults: Problem[] = [];
+  for (const [place, { cel }] of (moduleFile.requires?.objects ?? []).entries()) {
+    if (cel === undefined) continue;
+    const fault = await compileCel(cel).then(() => undefined, toError);
+    if (fault === undefined) continue;
+    const remedy = "write an expression in CEL over `object` that is true or false";
+    const key = `requires.objects.${place}.cel`;
+    faults.push({ file: join(dir, MODULE_FILE), key, message: fault.message, remedy });
+  }
+  return faults;
 }
 
 function chartKind(files: Listing["files"]): ChartKind {

@@ -1,0 +1,162 @@
+import { describe, expect, it, vi } from "vitest";
+
+import type { Resource, WatchConsumer, WatchedObject, WatchHub, WatchSpec } from "../../src/kube/index.ts";
+import { compileCel } from "../../src/lib/index.ts";
+import { requiredKey } from "../../src/model/index.ts";
+import type { Module, RequiredObject } from "../../src/model/index.ts";
+import { State } from "../../src/state/index.ts";
+import { NO_TREE } from "../../src/state/view.ts";
+import { RequiredObjects } from "../../src/triggers/index.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+
+const SECRETS: Resource = {
+  group: "",
+  version: "v1",
+  plural: "secrets",
+  kind: "Secret",
+  namespaced: true,
+  verbs: ["get", "list", "watch"],
+};
+const CA: RequiredObject = { apiVersion: "v1", kind: "Secret", name: "ca" };
+
+interface Open {
+  readonly spec: WatchSpec;
+  readonly consumer: WatchConsumer;
+}
+
+/** The objects that modules a, b, … require, with watches that tests feed. */
+function lab(...required: readonly RequiredObject[]) {
+  const clock = new ManualClock();
+  const state = new State({ clock });
+  const open: Open[] = [];
+  const known = new Map([["Secret", SECRETS]]);
+  let asked = 0;
+  const subscribe = (spec: WatchSpec, consumer: WatchConsumer) => {
+    const one = { spec, consumer };
+    open.push(one);
+    return { synced: Promise.resolve(), close: () => void open.splice(open.indexOf(one), 1) };
+  };
+  const objects = new RequiredObjects({
+    hub: { subscribe } as unknown as WatchHub,
+    discovery: {
+      resolve: (kind: string) => {
+        asked++;
+        return Promise.resolve(known.get(kind));
+      },
+      invalidate: () => {},
+    },
+    clock,
+    namespace: "own",
+    state,
+  });
+  const modules = required.map((object, place) => {
+    const name = "abc"[place] ?? "";
+    const none = { file: "", section: undefined, enabled: undefined };
+    return { name, valuesKey: name, requires: { objects: [object] }, common: none, own: none, schemas: {} };
+  });
+  state.recordTree({ ...NO_TREE, modules: modules as unknown as Module[] });
+  state.onChange(() => objects.look());
+  const turn = async (name: string, enabled: boolean): Promise<void> => {
+    state.recordDecision(name, { enabled, by: "configmap" });
+    await settle();
+  };
+  const told = (object = CA): string | undefined => {
+    const found = state.view.objects.get(requiredKey(object));
+    return found === undefined ? "unknown" : (found.message ?? "met");
+  };
+  return { clock, state, open, known, turn, told, objects, asked: () => asked };
+}
+
+const secret = (more: object = {}): WatchedObject =>
+  ({ apiVersion: "v1", kind: "Secret", metadata: { name: "ca" }, ...more }) as WatchedObject;
+
+describe("objects that modules require", () => {
+  it("are watched one by one while a module is on that requires them, once for all of these", async () => {
+    const { turn, open, told } = lab(CA, CA);
+    expect(open).toEqual([]);
+    await turn("a", true);
+    await turn("b", true);
+    expect(open.map(({ spec }) => spec)).toEqual([
+      { resource: SECRETS, namespace: "own", fieldSelector: "metadata.name=ca", metadataOnly: true },
+    ]);
+    expect(told()).toBe("unknown");
+    void open[0]?.consumer.synced("1");
+    expect(told()).toBe("is not there");
+    await turn("a", false);
+    expect(open).toHaveLength(1);
+    await turn("b", false);
+    expect(open).toEqual([]);
+    expect(told()).toBe("unknown");
+  });
+
+  it("are looked at when they come, change and go", async () => {
+    const wanted = { ...CA, condition: "Ready", cel: "object.data.a == 'b'" };
+    const { turn, open, told, clock } = lab(wanted);
+    await compileCel(wanted.cel);
+    await turn("a", true);
+    await vi.waitFor(() => expect(open).toHaveLength(1));
+    const { consumer } = open[0] as Open;
+    void consumer.synced("1");
+    const conditions = [{ type: "Ready", status: "True" }];
+    const steps: [object | undefined, string][] = [
+      [{}, "is not Ready"],
+      [{ status: { conditions: "x" } }, "is not Ready"],
+      [{ status: { conditions } }, "has an expression that fails: No such key: data"],
+      [{ status: { conditions }, data: { a: "c" } }, "does not meet its expression"],
+      [{ status: { conditions }, data: { a: "b" } }, "met"],
+      [undefined, "is not there"],
+    ];
+    for (const [more, message] of steps) {
+      await clock.advance(1000);
+      if (more === undefined) void consumer.deleted(secret(), true);
+      else void consumer.applied(secret(more));
+      expect(told(wanted)).toBe(message);
+    }
+  });
+
+  it("that change all the time are looked at once a second, and the last change counts", async () => {
+    const { turn, open, told, clock, state } = lab(CA);
+    await turn("a", true);
+    const { consumer } = open[0] as Open;
+    void consumer.synced("1");
+    let records = 0;
+    state.onChange(() => void records++);
+    for (let change = 0; change < 500; change++) {
+      if (change % 2 === 0) void consumer.applied(secret());
+      else void consumer.deleted(secret(), true);
+      await clock.advance(10);
+    }
+    expect(records).toBeLessThanOrEqual(5);
+    void consumer.applied(secret());
+    await clock.advance(1000);
+    expect(told()).toBe("met");
+  });
+
+  it("of a kind that is not there yet are told, and found when it comes", async () => {
+    const { turn, known, open, told, clock, asked } = lab(CA);
+    known.clear();
+    await turn("a", true);
+    expect(told()).toBe("is of a kind that the server does not know");
+    const before = asked();
+    await clock.advance(60_000);
+    await settle();
+    expect(asked() - before).toBeLessThanOrEqual(13);
+    known.set("Secret", SECRETS);
+    await clock.advance(5000);
+    await settle();
+    expect(open.map(({ spec }) => spec.fieldSelector)).toContain("metadata.name=ca");
+  });
+
+  it("that may not be watched are told; what was found stays while the server is away", async () => {
+    const { turn, open, told } = lab(CA);
+    await turn("a", true);
+    const { consumer } = open[0] as Open;
+    consumer.trouble?.(new Error("secrets is forbidden"));
+    expect(told()).toBe("cannot be watched: secrets is forbidden");
+    void consumer.object(secret());
+    void consumer.synced("1");
+    expect(told()).toBe("met");
+    consumer.trouble?.(new Error("connection refused"));
+    expect(told()).toBe("met");
+  });
+});
