@@ -245,12 +245,16 @@ describe("lint", () => {
     put("modules/010-web/hooks/one", `#!/bin/sh\ncat <<'YAML'\n${config}YAML\n`, 0o755);
     const crd = "spec: {group: example.io, names: {kind: Widget, plural: widgetry}}\n";
     put("modules/010-web/crds/widget.yaml", crd);
+    put(
+      "modules/010-web/module.yaml",
+      "requires: {objects: [{apiVersion: example.io/v1, kind: Gadget, name: a}]}\n",
+    );
     const ended = await lint("--rbac", join(root, "modules"));
     expect(ended).toMatchObject({ code: 0 });
     const verbs = ["get", "list", "watch"];
     const rules = (parseYaml(ended.text, "stdout").value as { rules: unknown[] }).rules;
     expect(rules).toContainEqual({ apiGroups: ["networking.k8s.io"], resources: ["ingresses"], verbs });
-    expect(rules).toContainEqual({ apiGroups: ["example.io"], resources: ["widgetry"], verbs });
+    expect(rules).toContainEqual({ apiGroups: ["example.io"], resources: ["gadgets", "widgetry"], verbs });
     expect(rules).toContainEqual({ apiGroups: [""], resources: ["namespaces"], verbs });
   });
 });

@@ -12,7 +12,7 @@ const WATCHED = ["get", "list", "watch"];
 const MANAGED = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
 /**
- * RBAC rules for what hooks' bindings watch and charts hold. The operator must also hold what roles inside charts
+ * RBAC rules for what hooks' bindings watch, modules require and charts hold. The operator must also hold what roles inside charts
  * grant, or it could not create them. Object patches of hooks cannot be known. What could not be read is a problem.
  */
 export async function rulesOf(
@@ -28,6 +28,7 @@ export async function rulesOf(
     for (const module of tree.modules) {
       for (const file of module.hookFiles)
         await addHook(needs, problems, () => loader.load(file, module.name));
+      for (const { apiVersion, kind } of module.requires?.objects ?? []) needs.add(apiVersion, kind, WATCHED);
       await addChart(needs, problems, { module, tree, charts });
     }
   }

@@ -166,13 +166,11 @@ test(
     ];
     module(lab, "010-front", JSON.stringify({ requires: { objects } }));
     module(lab, "020-other");
-    await startOperator({ namespace, modulesDir: lab.modulesDir });
+    const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
+    // The status tells other words of a wait at most every 30 seconds.
     const waitsFor = (what: string): Promise<unknown> =>
       eventually(
-        async () =>
-          (await condition(namespace, "front", "Ready")).startsWith(
-            `Unknown DependencyMissing: waits for ${what}`,
-          ),
+        async () => (await operator.cli(["module", "why", "front"])).stdout.includes(`waits for ${what}`),
         what,
       );
     await eventually(
@@ -180,6 +178,9 @@ test(
       "the other one is Ready",
     );
     await waitsFor(`CustomResourceDefinition/widgets.${group}, which is not there and 1 more`);
+    expect(await condition(namespace, "front", "Ready")).toMatch(
+      /^Unknown DependencyMissing: waits for Custom/,
+    );
     await apply(crd(group));
     await waitsFor("Widget/w, which is not there");
     await apply({ ...widget, spec: { size: 1 } });
