@@ -701,6 +701,22 @@ describe("what is told of a reload", () => {
     expect(lab.state.view.boot).toBe("running");
   });
 
+  it("when the directories cannot be read: that, as a discovery that failed", async () => {
+    const lab = await started([one()]);
+    lab.onRead = () => {
+      throw new Error("EIO: i/o error");
+    };
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run();
+    expect(logged(lab, "Reading modules and hooks failed")).toEqual([
+      { level: "error", error: "EIO: i/o error" },
+    ]);
+    expect(told(lab, "discovery ")).toEqual(["discovery failed"]);
+    lab.onRead = undefined;
+    await lab.run(5000);
+    expect(lab.reloads).toBe(2);
+  });
+
   it("when global hooks cannot be synchronized in a reload: that, and no failed discovery", async () => {
     const watching = (change: Partial<HookSpec>): HookSpec => hook("g", { kubernetes: [{}], ...change });
     const lab = await started([one()], { globalHooks: [watching({})] });

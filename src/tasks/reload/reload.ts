@@ -109,7 +109,8 @@ type Step = keyof typeof FAILED;
 
 function tellFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
   const message = failureText(error);
-  if (step === "discovery") recorder.discoveryFailed();
+  // A hook that fails has counters of its own.
+  if (step !== "synchronization") recorder.discoveryFailed();
   logger.error(FAILED[step], { error: message });
   return message;
 }
