@@ -2,11 +2,10 @@
 
 import { allowsFailure, collapseGroups } from "../../bindings/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import type { HookTask, Task } from "../../model/index.ts";
+import type { Hook, HookTask, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { Ports } from "../ports.ts";
 import { executeHook } from "./execute-hook.ts";
-import { isCurrent } from "./sources.ts";
 import { noteSynchronized } from "./synchronize.ts";
 
 /**
@@ -47,6 +46,11 @@ export async function runHookTask(
 function isOwed(ports: Ports, { hook }: HookTask): boolean {
   const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
   return enabled && isCurrent(ports, hook);
+}
+
+/** Whether a hook is still the one on disk: neither gone nor changed since the last reload. */
+export function isCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
+  return state.hooksOf(module).some((each) => each.id === id && each.signature === signature);
 }
 
 function unlockSynchronized(ports: Ports, batch: readonly HookTask[]): void {

@@ -42,11 +42,6 @@ export function deactivate(ports: Ports, hooks: readonly Hook[]): void {
   note(ports, hooks, false);
 }
 
-/** Whether a hook is still the one on disk: neither gone nor changed since the last reload. */
-export function isCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
-  return state.hooksOf(module).some((each) => each.id === id && each.signature === signature);
-}
-
 /** A module knows its active hooks: its next run activates the others. */
 function note(ports: Ports, hooks: readonly Hook[], isActive: boolean): void {
   const module = hooks[0]?.module;

@@ -7,7 +7,8 @@ import { isWanted, moduleFacts } from "../../plan/index.ts";
 import type { ModuleFacts } from "../../plan/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import type { Schemas } from "../../values/index.ts";
-import { deactivate, isCurrent } from "../hook/sources.ts";
+import { isCurrent } from "../hook/hook-task.ts";
+import { deactivate } from "../hook/sources.ts";
 import type { Ports } from "../ports.ts";
 
 /**
