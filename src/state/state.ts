@@ -43,7 +43,6 @@ export class State {
     this.#clock = clock;
   }
 
-  /** Calls `listener` after each turn in which something was recorded. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
@@ -88,7 +87,6 @@ export class State {
     this.#touched();
   }
 
-  /** Notes that the view changed. */
   #touched(): void {
     this.#view = undefined;
     if (this.#notified) return;
@@ -141,7 +139,9 @@ export class State {
     this.#touched();
   }
 
-  recordConfig(seen: ConfigObservation, cause: Cause): void {
+  /** What was seen of the ConfigMap; returns the keys that match no module and were not there before. */
+  recordConfig(seen: ConfigObservation, cause: Cause): string[] {
+    const { unknownKeys: known } = this.#operator.config;
     this.record(configSeen(this.#operator, seen));
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
     const { globalConfig, sections } = this.#values.digests.ofConfig(this.#tree.modules);
@@ -151,6 +151,7 @@ export class State {
     const isInForce = this.#values.config !== undefined;
     this.record({ config: { condition, problems, resourceVersion, unknownKeys, digest: all, isInForce } });
     this.#allTouched();
+    return unknownKeys.filter((key) => !known.includes(key));
   }
 
   /** Takes content into force and notes what changed by it. */

@@ -37,7 +37,7 @@ test("the next try of a failed run is shown as soon as its queue knows it, and n
 test("a module's status shows the global values of now, and its digest is that of the whole", () => {
   const state = new State({ clock: new ManualClock(0) });
   state.recordTree({ ...NO_TREE, modules: [WEB], globalValues: { zone: "eu" } } as unknown as Tree);
-  const take = (data: Record<string, string>): void =>
+  const take = (data: Record<string, string>): unknown =>
     state.recordConfig(
       {
         condition: "ok",

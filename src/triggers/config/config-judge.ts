@@ -43,11 +43,8 @@ export class ConfigJudge {
     const { content, overlay: overlayed, problems } = judged;
     const { resourceVersion } = object.metadata;
     if (problems.length > 0) return this.#refuse(problems, resourceVersion);
-    const known = new Set(state.view.config.unknownKeys);
     const seen = { condition: "ok", problems, resourceVersion, content, overlay: overlayed } as const;
-    state.recordConfig(seen, { kind: "config" });
-    const unknown = state.view.config.unknownKeys.filter((key) => !known.has(key));
-    this.#tell(unknown, judged);
+    this.#tell(state.recordConfig(seen, { kind: "config" }), judged);
   }
 
   /** There is no ConfigMap at a start, and there should be one: releases of this operator exist. */
