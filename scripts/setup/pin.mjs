@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Writes checksums.json anew with what the release sites publish for the versions in use; for whoever raises a version.
 //   node scripts/setup/pin.mjs          needs internet; prints what changed, to be reviewed with the version
+// With RELEASE_MIRROR=URL it is what that mirror publishes: so builds of one's own are pinned in a checkout.
 import { writeFileSync } from "node:fs";
 import { fetchText } from "./fetch.mjs";
 import { say } from "./progress.mjs";

@@ -1,12 +1,22 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { DownloadOptions } from "../../scripts/setup/download.mjs";
 import { saysDiskFull } from "../../scripts/setup/fetch.mjs";
-import { releasesFor } from "../../scripts/setup/releases.mjs";
+import { checksums, releasesFor } from "../../scripts/setup/releases.mjs";
 import { archive, digest, send, startReleaseServer } from "../support/release-server.ts";
 import type { ReleaseServer } from "../support/release-server.ts";
 
@@ -107,6 +117,26 @@ describe("what the release sites hold", () => {
     expect(told).toContain(failures[0]);
     expect(readdirSync(bin)).toEqual(["helm"]);
   });
+});
+
+test("a mirror of builds of one's own serves them once their checksums are pinned", async () => {
+  const content = helmArchive();
+  publish(helm, content);
+  server.files.set(
+    `${helm}.sha256sum`,
+    Buffer.from(`${digest(content, "sha256")}  ${helm.split("/").at(-1)}`),
+  );
+  expect((await download(["helm"])).failures).toEqual([
+    `${server.url}/${helm}: its checksum is not the pinned one: not used`,
+  ]);
+  const own = join(dir, "setup");
+  cpSync(new URL("../../scripts/setup", import.meta.url), own, { recursive: true });
+  const env = { NODE_EXTRA_CA_CERTS: server.ca, RELEASE_MIRROR: server.url };
+  await promisify(execFile)(process.execPath, [join(own, "pin.mjs")], { env });
+  const known = JSON.parse(readFileSync(join(own, "checksums.json"), "utf8")) as Record<string, string>;
+  expect((await download(["helm"], { known })).failures).toEqual([]);
+  expect(known[envtest]).toBe(checksums()[envtest]);
+  expect(readdirSync(bin)).toEqual(["helm"]);
 });
 
 describe("what has no pinned checksum", () => {
