@@ -85,8 +85,12 @@ describe("usage", () => {
 
   it("finds the socket of an operator that has it among its temporary files, as in a Pod", async () => {
     const at = join(root, "tmp", "debug.socket");
-    const why = { why: () => ["nothing is owed"], state: { module: () => ({ module: { name: "web" } }) } };
-    const server = await serveSocket(at, why as unknown as Parameters<typeof serveSocket>[1]);
+    const sources = {
+      state: { module: () => ({ module: { name: "web" } }), view: { modules: new Map() } },
+      queues: () => [],
+      secrets: { redactDeep: () => ["nothing is owed"] },
+    };
+    const server = await serveSocket(at, sources as unknown as Parameters<typeof serveSocket>[1]);
     onTestFinished(() => server.close());
     expect(await program("module", "why", "web")).toEqual({
       code: 0,
