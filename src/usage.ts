@@ -8,7 +8,10 @@ const COMMANDS: readonly (readonly [string, string])[] = [
   ["version", "print the version"],
   ["queue list|main", "show the queues of the running operator; list takes --show-empty, both take --watch"],
   ["global list|values|config|patches|snapshots", "show what is known globally"],
-  ["module list|resource-monitor", "show enabled modules, or the objects watched for each"],
+  [
+    "module list|resource-monitor|graph",
+    "show enabled modules, the objects watched for each, or what each requires; graph takes -o dot and -o mermaid",
+  ],
   [
     "module values|config|render|patches|snapshots|why NAME",
     "show one module; values take --explain and --global, render takes --diff",

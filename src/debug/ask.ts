@@ -50,7 +50,18 @@ export const DEBUG_COMMANDS = ["queue", "global", "module", "config", "raw", "pl
 const SECOND_WORDS: Readonly<Record<string, readonly string[]>> = {
   queue: ["list", "main"],
   global: ["list", "values", "config", "patches", "snapshots"],
-  module: ["list", "resource-monitor", "values", "config", "render", "patches", "snapshots", "why", "run"],
+  module: [
+    "list",
+    "resource-monitor",
+    "graph",
+    "values",
+    "config",
+    "render",
+    "patches",
+    "snapshots",
+    "why",
+    "run",
+  ],
   config: ["list", "set"],
 };
 const NEEDS_WORD = new Set(["global", "module"]);
@@ -68,6 +79,7 @@ const TAKES: Readonly<Record<string, Takes>> = {
   "config set": { words: 5 },
   module: { words: 3 },
   "module list": { words: 2 },
+  "module graph": { words: 2 },
   "module resource-monitor": { words: 2 },
   "module values": { words: 3, flags: ["--global", "--explain"] },
   "module render": { words: 3, flags: ["--diff"] },
@@ -98,20 +110,36 @@ function split(args: readonly string[]): Words {
   return { words, flags, output };
 }
 
+/** Formats that only `module graph` has. */
+const DRAWN = ["dot", "mermaid"];
+
 function formatOf(text: string): string {
-  if (["text", "yaml", "json"].includes(text)) return text;
+  if (["text", "yaml", "json", ...DRAWN].includes(text)) return text;
   throw new CliError(`-o: "${text}" is not accepted; use text, yaml or json`);
 }
 
-function route({ words, flags, output }: Words): Call {
-  const [first = "", second = "", ...rest] = words;
+function route(given: Words): Call {
+  const [first = "", second = ""] = given.words;
   if (first === "raw") return rawRoute(second);
-  const format = output ?? (first === "queue" ? "text" : "yaml");
+  if (first === "module" && second === "graph") return graphRoute(given.output ?? "text");
+  if (DRAWN.includes(given.output ?? ""))
+    throw new CliError(`-o: "${given.output ?? ""}" is for module graph; use text, yaml or json`);
+  return plainRoute(given);
+}
+
+function plainRoute({ words, flags, output }: Words): Call {
+  const [first = "", second = "", ...rest] = words;
   const what = secondWord(first, second);
+  const format = output ?? (first === "queue" ? "text" : "yaml");
   const path = `${what}.${format}${queryOf(flags)}`;
   if (first === "plan") return get(`/${path}`);
   if (first === "config" && what === "set") return setParameter(path, rest);
   return first === "module" ? moduleCall(what, path, rest) : get(`/${first}/${path}`);
+}
+
+function graphRoute(format: string): Call {
+  const isData = format === "yaml" || format === "json";
+  return get(isData ? `/module/graph.${format}` : `/module/graph.text?as=${format}`);
 }
 
 function moduleCall(what: string, path: string, [name = ""]: readonly string[]): Call {

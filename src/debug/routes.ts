@@ -2,9 +2,10 @@
 
 import { LOG_LEVELS, parseDuration, type Clock, type KnownSecrets, type LogLevel } from "../lib/index.ts";
 import { GLOBAL, MAIN_QUEUE, type Hook, type Json, type Module, type Task } from "../model/index.ts";
-import { explainModule } from "../plan/index.ts";
+import { drawGraph, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
+import { judge } from "../status/index.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
 import type { TemporaryLevel } from "./temporary-level.ts";
 
@@ -120,14 +121,26 @@ function snapshotsOf({ snapshots }: Sources, hooks: readonly Hook[]): Json {
 
 function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
   const [name = "", what = ""] = ask.path;
-  if (ask.path.length === 1 && name === "list")
-    return data({ enabledModules: sources.state.view.enabledModules.toSorted() });
-  if (ask.path.length === 1 && name === "resource-monitor") return monitors(sources);
+  const ofAll = ask.path.length === 1 && Object.hasOwn(ALL_MODULES, name) ? ALL_MODULES[name] : undefined;
+  if (ofAll !== undefined) return ofAll(sources, ask);
   const found = sources.state.module(name);
   if (found === undefined) return failure(500, `module not found: ${name}`);
   const handler = Object.hasOwn(MODULE_VIEWS, what) ? MODULE_VIEWS[what] : undefined;
   if (handler === undefined) return failure(404, `module: use ${Object.keys(MODULE_VIEWS).join(", ")}`);
   return handler(sources, found.module, ask);
+}
+
+/** The graph of modules and what they require, as data or drawn. */
+function graph({ state: { view }, clock, secrets }: Sources, { query }: Ask): Answer {
+  const facts = { now: clock.now(), boot: view.boot };
+  const nodes = secrets.redactDeep(
+    graphOf(view, (each) => judge(each, { ...facts, wait: heldBy(each, view) }).state),
+  );
+  const format = query.get("as");
+  if (format === null) return data(graphData(nodes));
+  if (format === "text" || format === "dot" || format === "mermaid")
+    return { status: 200, text: drawGraph(nodes, format) };
+  return failure(400, `as: "${format}" is not accepted; use text, dot or mermaid`);
 }
 
 function monitors(sources: Sources): Answer {
@@ -138,6 +151,12 @@ function monitors(sources: Sources): Answer {
   const names = sources.state.view.enabledModules;
   return data(Object.fromEntries(names.map((name) => [name, objectsOf(name)])));
 }
+
+const ALL_MODULES: Readonly<Record<string, (sources: Sources, ask: Ask) => Answer>> = {
+  list: ({ state }) => data({ enabledModules: state.view.enabledModules.toSorted() }),
+  "resource-monitor": monitors,
+  graph,
+};
 
 type ModuleView = (sources: Sources, module: Module, ask: Ask) => Answer | Promise<Answer>;
 

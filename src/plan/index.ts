@@ -28,6 +28,7 @@ export {
   runOwed,
   type Plan,
 } from "./owed.ts";
+export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
 export { requiredBy } from "./dependents.ts";
 export { preceding, requirementCycle } from "./requirement-graph.ts";
 export { heldBy, lostBy, waitOf, type Wait } from "./requirements.ts";

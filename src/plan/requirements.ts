@@ -28,13 +28,35 @@ export interface Wait {
   readonly message: string;
 }
 
-/** The requirements of a module that are not met. */
-function unmetOf({ module }: Pick<ModuleView, "module">, view: View): Unmet[] {
+/** Something that a module requires. */
+export interface Requirement {
+  /** A module, or an object as `namespace/Kind/name`. */
+  readonly name: string;
+  /** Of a module's versions. */
+  readonly range?: string;
+  /** What is wrong with it. */
+  readonly unmet: Unmet | undefined;
+}
+
+/** All that a module requires: modules, then objects, as `module.yaml` names them. */
+export function requirementsOf({ module }: Pick<ModuleView, "module">, view: View): Requirement[] {
   const { modules = {}, objects = [] } = module.requires ?? {};
   return [
-    ...Object.entries(modules).flatMap(([name, range]) => unmetModule(name, range, view) ?? []),
-    ...objects.flatMap((object) => unmetObject(object, view) ?? []),
+    ...Object.entries(modules).map(([name, range]) => ({
+      name,
+      range,
+      unmet: unmetModule(name, range, view),
+    })),
+    ...objects.map((object) => ({ name: nameOf(object), unmet: unmetObject(object, view) })),
   ];
+}
+
+function unmetOf(module: Pick<ModuleView, "module">, view: View): Unmet[] {
+  return requirementsOf(module, view).flatMap(({ unmet }) => unmet ?? []);
+}
+
+function nameOf({ kind, namespace, name }: RequiredObject): string {
+  return [namespace, kind, name].filter(Boolean).join("/");
 }
 
 function unmetModule(name: string, range: string, { modules }: View): Unmet | undefined {
@@ -59,11 +81,7 @@ function unmetModule(name: string, range: string, { modules }: View): Unmet | un
 }
 
 function unmetObject(object: RequiredObject, { objects }: View): Unmet | undefined {
-  const { kind, namespace, name } = object;
-  const unmet = {
-    name: [namespace, kind, name].filter(Boolean).join("/"),
-    reason: "DependencyMissing",
-  } as const;
+  const unmet = { name: nameOf(object), reason: "DependencyMissing" } as const;
   const found = objects.get(requiredKey(object));
   if (found === undefined) return { ...unmet, message: "was not looked at yet", isLost: false };
   return found.message === undefined ? undefined : { ...unmet, message: found.message, isLost: true };

@@ -32,6 +32,7 @@ test("the help names every command of the contract", () => {
     ...["list", "values", "config", "patches", "snapshots"].map((what) => `global ${what}`),
     "module list",
     "module resource-monitor",
+    "module graph",
     ...["values", "config", "render", "patches", "snapshots", "why", "run"].map(
       (what) => `module ${what} NAME`,
     ),

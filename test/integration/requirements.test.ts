@@ -181,6 +181,18 @@ test(
     expect(await condition(namespace, "front", "Ready")).toMatch(
       /^Unknown DependencyMissing: waits for Custom/,
     );
+    const graph = await operator.cli(["module", "graph"]);
+    expect(graph.stdout.split("\n")).toEqual([
+      `front: Pending; requires CustomResourceDefinition/widgets.${group} (is not there), ` +
+        "Widget/w (is of a kind that the server does not know)",
+      "other: Ready",
+      "",
+    ]);
+    const drawn = JSON.parse((await operator.cli(["module", "graph", "-o", "json"])).stdout) as unknown;
+    expect(drawn).toMatchObject([
+      { module: "front", requires: [{ met: false }, { met: false }] },
+      { requires: [] },
+    ]);
     await apply(crd(group));
     await waitsFor("Widget/w, which is not there");
     await apply({ ...widget, spec: { size: 1 } });
