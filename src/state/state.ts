@@ -106,7 +106,6 @@ export class State {
     this.#touched();
   }
 
-  /** Changes the record of a module's runs. */
   updateRun(name: string, change: (run: RunRecord) => RunRecord): void {
     this.update(name, (record) => void (record.run = change(record.run)));
   }
