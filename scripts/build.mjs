@@ -89,5 +89,9 @@ async function main() {
   if (process.argv.includes("--analyze")) console.log(await analyzeMetafile(metafile));
 }
 
-// esbuild has printed what is wrong by then.
-if (process.argv[1] === import.meta.filename) await main().catch(() => (process.exitCode = 1));
+if (process.argv[1] === import.meta.filename)
+  await main().catch((error) => {
+    // What esbuild found it has printed itself.
+    if (error.errors === undefined) console.error(error.message);
+    process.exitCode = 1;
+  });

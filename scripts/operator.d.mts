@@ -16,6 +16,9 @@ export interface OperatorOptions {
   onLine?: (line: string) => void;
 }
 
+/** The program: the sources, or the bundle when asked for or named by OPERATOR_BUNDLE. */
+export function programFile(bundle?: boolean | string): string;
+
 export interface OperatorExit {
   code: number | null;
   signal: string | null;

@@ -11,8 +11,8 @@ import { eventually } from "./eventually.mjs";
 import { modernNode, tools } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
 
-/** What runs: the sources, or the bundle when asked for or named by OPERATOR_BUNDLE. */
-function program(bundle = process.env.OPERATOR_BUNDLE) {
+/** The program: the sources, or the bundle when asked for or named by OPERATOR_BUNDLE. */
+export function programFile(bundle = process.env.OPERATOR_BUNDLE) {
   if (!bundle) return join(root, "src", "main.ts");
   return bundle === true || bundle === "true" ? join(root, "dist", "main.js") : bundle;
 }
@@ -25,7 +25,7 @@ export async function startOperator(options) {
   const dir = mkdtempSync(join(tmpdir(), "operator-"));
   const [port] = await freePorts(1);
   const socket = join(dir, "debug.socket");
-  const main = program(options.bundle);
+  const main = programFile(options.bundle);
   const args = [main, "start", ...settings({ ...options, dir, port, socket })];
   const env = environment(options);
   const apart = { detached: true, cleanup: false, reject: false, stdin: "ignore", buffer: false };

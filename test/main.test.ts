@@ -5,13 +5,13 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
+import { programFile } from "../scripts/operator.mjs";
 import { tools } from "../scripts/setup/tools.mjs";
 import { UsageError } from "../src/config.ts";
 import { serveSocket } from "../src/debug/index.ts";
 import { parseYaml } from "../src/lib/index.ts";
 import { runOffline } from "../src/offline/index.ts";
 
-const MAIN = join(import.meta.dirname, "../src/main.ts");
 let root: string;
 
 interface Ended {
@@ -30,7 +30,7 @@ const env = (): Record<string, string | undefined> => ({
 function program(...args: string[]): Promise<Ended> {
   return new Promise((resolve) => {
     const options = { env: { ...env(), NODE_NO_WARNINGS: "1" }, cwd: root };
-    execFile(process.execPath, [MAIN, ...args], options, (error, stdout, stderr) =>
+    execFile(process.execPath, [programFile(), ...args], options, (error, stdout, stderr) =>
       resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr }),
     );
   });
@@ -67,7 +67,13 @@ describe("usage", () => {
 
   it("names the Node that it needs to one that is too old", async () => {
     const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.19.0" } });`;
-    const [node, ...args] = [process.execPath, "--import", `data:text/javascript,${older}`, MAIN, "--help"];
+    const [node, ...args] = [
+      process.execPath,
+      "--import",
+      `data:text/javascript,${older}`,
+      programFile(),
+      "--help",
+    ];
     const failure: unknown = await promisify(execFile)(node, args).catch((error: unknown) => error);
     expect(failure).toMatchObject({
       code: 2,

@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
+import { programFile } from "../scripts/operator.mjs";
 import { tools } from "../scripts/setup/tools.mjs";
 import { runOffline } from "../src/offline/index.ts";
 import { putFiles } from "./support/chart-repository.ts";
 
 // docs/DEBUG.md, "Without a cluster": `new hook`.
 
-const MAIN = join(import.meta.dirname, "../src/main.ts");
 let root: string;
 
 beforeEach(() => {
@@ -32,7 +32,7 @@ const module = (): string => join(root, "modules/010-web-app");
 function runTest(name: string, shell: readonly [string, ...string[]]): string {
   const [file, ...args] = shell;
   const program = join(root, "addon-operator");
-  writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${MAIN} "$@"\n`, { mode: 0o755 });
+  writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${programFile()} "$@"\n`, { mode: 0o755 });
   const given = { ...env(), NODE_NO_WARNINGS: "1", PATH: [root, process.env["PATH"]].join(delimiter) };
   return execFileSync(file, [...args, join(module(), "tests", name, "test.sh")], {
     env: given,

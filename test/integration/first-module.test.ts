@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 
 import { freePorts } from "../../scripts/control-plane/ports.mjs";
+import { programFile } from "../../scripts/operator.mjs";
 import { modernNode } from "../../scripts/setup/tools.mjs";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { chartRepository } from "../support/chart-repository.ts";
@@ -41,8 +42,7 @@ test(
     mkdirSync(bin);
     symlinkSync(cluster().bin.kubectl, join(bin, "kubectl"));
     symlinkSync(helmUnderTest(), join(bin, "helm"));
-    const program = join(repo, process.env["OPERATOR_BUNDLE"] === undefined ? "src/main.ts" : "dist/main.js");
-    writeFileSync(join(bin, "addon-operator"), `#!/bin/sh\nexec ${modernNode()} ${program} "$@"\n`, {
+    writeFileSync(join(bin, "addon-operator"), `#!/bin/sh\nexec ${modernNode()} ${programFile()} "$@"\n`, {
       mode: 0o755,
     });
     cpSync(cluster().kubeconfig, join(root, "config"));

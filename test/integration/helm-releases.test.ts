@@ -798,7 +798,6 @@ ${CONFIG_MAP}`;
     const crd = join(lab.root, "crd.yaml");
     await writeFile(crd, crdOf(kind));
     await releases.ensureCrds([crd]);
-    await restart();
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
     expect(await data()).toContain(`"a":"true"`);
     await releases.ensureCrds([crd]);

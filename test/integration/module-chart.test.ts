@@ -114,8 +114,11 @@ test(
     ]);
     expect(crds.trim().split("\n")).toHaveLength(3);
     await expect(kubectl(["get", "crd", `extras.off.${group}`])).rejects.toThrow("not found");
-    const { status } = await json<{ status: object }>(["get", "addonmodule", "web-app", "-n", namespace]);
-    expect(status).toMatchObject({ release: { chartVersion: "1.0.0" } });
+    // Read from helm's record, which is looked at after the run.
+    await eventually(async () => {
+      const { status } = await json<{ status: object }>(["get", "addonmodule", "web-app", "-n", namespace]);
+      expect(status).toMatchObject({ release: { chartVersion: "1.0.0" } });
+    }, "the chart's version is told");
     const broken = await json<{ status: object }>(["get", "addonmodule", "broken", "-n", namespace]);
     expect(JSON.stringify(broken.status)).toContain("chart.valeus: is no key of module.yaml");
 

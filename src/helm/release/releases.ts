@@ -55,18 +55,20 @@ export class Releases extends ObservedReleases {
   readonly #reconciler: Reconciler;
   readonly #lateLabels: LateLabels;
   readonly #ahead: Ahead;
+  readonly #capabilities: ReturnType<typeof capabilitiesOf>;
 
   constructor(options: ReleasesOptions) {
     super(options);
     const { client, clock } = options;
     this.#options = options;
     this.helm = new Helm(options);
+    this.#capabilities = capabilitiesOf(client, clock);
     this.#reconciler = {
       ...options,
       store: this.store,
       helm: this.helm,
       charts: new ChartReader(clock),
-      capabilities: capabilitiesOf(client, clock),
+      capabilities: this.#capabilities.digest,
       isOurs: (release) => this.owner(release) === "ours",
       adopting: (release) => this.#adopting(release),
       tookOver: (release, objects) => options.recorder?.tookOver(release, objects),
@@ -99,9 +101,10 @@ export class Releases extends ObservedReleases {
 
   /**
    * What a reload is going to run, in order: helm may begin before their turn, and an object whose template moved to
-   * one of them stays. Never throws.
+   * one of them stays. What the server serves is asked anew. Never throws.
    */
   announce(modules: readonly UpcomingModule[]): void {
+    this.#capabilities.forget();
     this.#ahead.announce(modules);
   }
 
@@ -152,6 +155,7 @@ export class Releases extends ObservedReleases {
   async ensureCrds(files: readonly string[], signal?: AbortSignal): Promise<void> {
     const { client, clock } = this.#options;
     await ensureCrds(files, { client, clock, signal });
+    this.#capabilities.forget();
     this.#options.onCrds?.();
   }
 
