@@ -77,7 +77,10 @@ describe("the operator's CRDs and its end", () => {
       await own.kubectl(["apply", "--server-side", "-f", `${CHART}/crds/addonmodules.yaml`]);
       await wait("addonmodule/one", "create");
       await wait("addonmodule/one", "condition=Ready");
-      expect(await names("addonmodules")).toEqual(MODULES.toSorted());
+      await eventually(
+        async () => expect(await names("addonmodules")).toEqual(MODULES.toSorted()),
+        "all come back",
+      );
     },
   );
 
