@@ -7,7 +7,14 @@ import { fileURLToPath } from "node:url";
 import { bothEnds, oneLine, sleep, type Clock, type Logger } from "../lib/index.ts";
 import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import { isJsonObject, objectOf, objectsIn, ProblemError, textOf, type JsonObject } from "../model/index.ts";
+import {
+  conditionOf,
+  isJsonObject,
+  objectOf,
+  ProblemError,
+  textOf,
+  type JsonObject,
+} from "../model/index.ts";
 import { documentsOf } from "./manifest/manifest.ts";
 
 export interface CrdTools {
@@ -92,9 +99,9 @@ async function served(crd: JsonObject, deadline: number, { client, clock, signal
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
   let now = crd;
   let step = FIRST_STEP_MS;
-  while (!condition(now, "Established", "True") || !(await isServed(now, client, signal))) {
+  while (conditionOf(now, "Established", "True") === undefined || !(await isServed(now, client, signal))) {
     signal?.throwIfAborted();
-    const taken = condition(now, "NamesAccepted", "False");
+    const taken = conditionOf(now, "NamesAccepted", "False");
     if (taken) throw new Error(`CRD ${nameOf(crd)}: its names are not accepted: ${textOf(taken["message"])}`);
     if (clock.monotonic() > deadline)
       throw new Error(`CRD ${nameOf(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
@@ -127,12 +134,6 @@ async function isServed(
     // Without the right to list them, it is enough that the kind is there.
     return !isNotFound(error);
   }
-}
-
-/** The condition of that type, when it has that status. */
-function condition(crd: JsonObject, type: string, status: "True" | "False"): JsonObject | undefined {
-  const conditions = objectsIn(objectOf(crd["status"])["conditions"]);
-  return conditions.find((each) => each["type"] === type && each["status"] === status);
 }
 
 const OWN_FILES = ["addonmodules.yaml", "addonoperators.yaml"];

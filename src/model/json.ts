@@ -21,6 +21,16 @@ export function objectsIn(value: unknown): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
+/** The condition of that type in an object's status, when it has that status. */
+export function conditionOf(
+  object: JsonObject,
+  type: string,
+  status: "True" | "False",
+): JsonObject | undefined {
+  const conditions = objectsIn(objectOf(object["status"])["conditions"]);
+  return conditions.find((each) => each["type"] === type && each["status"] === status);
+}
+
 /** The value where it is a text. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;

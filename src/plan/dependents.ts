@@ -1,5 +1,6 @@
 /** Removals go against the graph: a module stays while another one is there that requires it (docs/MODULES.md, "What a module requires"). */
 
+import type { Module } from "../model/index.ts";
 import type { View } from "../state/index.ts";
 import type { ModuleFacts } from "./discovery.ts";
 import { required } from "./requirement-graph.ts";
@@ -23,7 +24,7 @@ function isThere({ owner, record }: ModuleFacts): boolean {
   return owner === "ours" || record.ranHere;
 }
 
-function requires({ module }: ModuleFacts, name: string): boolean {
+function requires({ module }: { readonly module: Module }, name: string): boolean {
   return module.name !== name && required(module).includes(name);
 }
 
@@ -59,10 +60,7 @@ function usersFirst(going: readonly ModuleFacts[]): ModuleFacts[] {
 /** Why a module that is off stays, in words; undefined when nobody requires it. */
 export function keptFor(name: string, { modules }: View): string | undefined {
   const users = [...modules.values()].filter(
-    (each) =>
-      each.name !== name &&
-      required(each.module).includes(name) &&
-      (each.enabled || each.release !== undefined),
+    (each) => requires(each, name) && (each.enabled || each.release !== undefined),
   );
   return users.length === 0 ? undefined : requiredBy(users.map((each) => each.name));
 }

@@ -59,8 +59,9 @@ export function removalsOf(input: RemovalInput): Removals {
   const orphans = input.orphans.filter(
     (release) => guardOf(config, release) === undefined && !inUse.has(release),
   );
-  const brake = nothingGoes(view) === undefined ? brakeOn(input, off, orphans) : view.brake;
-  const isHeld = nothingGoes(view) === undefined && brake?.confirmed === false;
+  const mayGo = nothingGoes(view) === undefined;
+  const brake = mayGo ? brakeOn(input, off, orphans) : view.brake;
+  const isHeld = mayGo && brake?.confirmed === false;
   const deletes = deletesOf(isHeld ? off.filter(({ begun }) => begun) : off, view);
   const purges = purgesOf(orphans, input);
   return {

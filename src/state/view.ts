@@ -7,8 +7,8 @@ import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import type { RunRecord } from "./run-record.ts";
 
 /**
- * How far start-up is: `waiting` while a missing ConfigMap keeps it, `converging` until the first reload has ended,
- * then `running`.
+ * How far start-up is: `waiting` until content of the ConfigMap is in force, `converging` until the first reload has
+ * ended, then `running`.
  */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 

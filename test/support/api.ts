@@ -71,7 +71,7 @@ export class Api {
     const { name, namespace, selector } = asked;
     const query = selector === undefined ? "" : `?labelSelector=${encodeURIComponent(selector)}`;
     const path = pathOf(resource, namespace, name);
-    const { status, body } = await this.request("GET", `${path}${query}`);
+    const { status, body } = await this.#request("GET", `${path}${query}`);
     if (status >= 300) throw refusal(`kubectl ${args.join(" ")}`, body);
     if (!asked.managedFields) for (const each of itemsOf(body as Read)) delete each.metadata?.managedFields;
     return body;
@@ -88,13 +88,13 @@ export class Api {
     const made = { ...object, metadata: { ...object.metadata, annotations } };
     const path = pathOf(resource, object.metadata.namespace ?? "default");
     const query = "fieldManager=kubectl-client-side-apply&fieldValidation=Strict";
-    const { status, body } = await this.request("POST", `${path}?${query}`, made);
+    const { status, body } = await this.#request("POST", `${path}?${query}`, made);
     if (status === 409) return false;
     if (status >= 300) throw refusal(`kubectl apply ${object.kind} ${object.metadata.name}`, body);
     return true;
   }
 
-  async request(method: string, path: string, body?: object): Promise<Answer> {
+  async #request(method: string, path: string, body?: object): Promise<Answer> {
     const response = await this.#send(method, path, { body });
     const content = await text(response);
     return { status: response.statusCode ?? 0, body: content === "" ? undefined : JSON.parse(content) };

@@ -18,7 +18,6 @@ export interface Cluster {
   readonly bin: Tools;
   /** Resolves to stdout; rejects with stderr. */
   readonly kubectl: (args: readonly string[], input?: string) => Promise<string>;
-  readonly api: Api;
   /** `kubectl … -o json`, parsed. */
   readonly json: <T>(args: readonly string[]) => Promise<T>;
   readonly apply: (...objects: readonly object[]) => Promise<void>;
@@ -38,7 +37,6 @@ export function clusterOf({ kubeconfig, bin }: { kubeconfig: string; bin: Tools 
     kubeconfig,
     bin,
     kubectl,
-    api,
     json: async <T>(args: readonly string[]) =>
       ((await api.get(args)) ?? JSON.parse(await kubectl([...args, "-o", "json"]))) as T,
     apply: async (...objects) => {

@@ -1,8 +1,8 @@
 /** Renders charts ahead of their turn. */
 
-import { inParallel } from "../../lib/index.ts";
 import { availableParallelism } from "node:os";
 
+import { inParallel } from "../../lib/index.ts";
 import { examine, type Reconciler, type Reconciliation } from "../examine.ts";
 import type { Rendered } from "../manifest/manifest.ts";
 import { renderNow } from "../rendering.ts";

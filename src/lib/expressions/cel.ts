@@ -2,6 +2,8 @@
 
 import { createContext, Script, type Context } from "node:vm";
 
+import type { Environment } from "@marcbachmann/cel-js";
+
 import { oneLine } from "../error-text.ts";
 
 /** Whether an object meets an expression; else why not, in words that tell nothing of the object. */
@@ -14,15 +16,22 @@ const LIMITS = { maxAstNodes: 1000, maxDepth: 50, maxListElements: 100, maxMapEn
 /** Errors that name keys and types only, not what an object holds. */
 const TELLING = /^(No such key|no such overload)\b[^\n]*/;
 
-/** Compiles an expression over `object`. Loads the library with the first one. Throws an Error that says what is wrong. */
-export async function compileCel(text: string): Promise<CelTest> {
-  const { Environment } = await import("@marcbachmann/cel-js");
-  const environment = new Environment({
+let loaded: Promise<Environment> | undefined;
+
+async function load(): Promise<Environment> {
+  const cel = await import("@marcbachmann/cel-js");
+  const language = new cel.Environment({
     unlistedVariablesAreDyn: false,
     homogeneousAggregateLiterals: false,
     limits: LIMITS,
-  }).registerVariable("object", "map");
-  const evaluate = compiled(() => environment.parse(text));
+  });
+  return language.registerVariable("object", "map");
+}
+
+/** Compiles an expression over `object`. Loads the library with the first one. Throws an Error that says what is wrong. */
+export async function compileCel(text: string): Promise<CelTest> {
+  const language = await (loaded ??= load());
+  const evaluate = compiled(() => language.parse(text));
   const { type, error } = evaluate.check();
   if (error !== undefined) throw new Error(firstLine(error));
   if (type !== "bool" && type !== "dyn") throw new Error(`is no condition: it gives a ${String(type)}`);

@@ -14,7 +14,7 @@ export function removals(ports: Ports): Task[] {
   const found = removalsOf({
     modules: tree.modules.map((module) => factsOf(ports, module)),
     orphans: releases.withoutModule(tree),
-    present: [...releases.installed(), ...state.view.enabledModules],
+    present: [...releases.installed(), ...view.enabledModules],
     limit,
     config: values.config,
     view,

@@ -1,7 +1,7 @@
 /** Decides whether an object is as a module requires it. */
 
 import type { CelTest } from "../../lib/index.ts";
-import { objectOf, objectsIn } from "../../model/index.ts";
+import { conditionOf } from "../../model/index.ts";
 import type { JsonObject, RequiredObject } from "../../model/index.ts";
 
 /** What is wrong with an object, in words that go on after *which*; undefined where nothing is. */
@@ -11,13 +11,9 @@ export function judgeObject(
   test: CelTest | undefined,
 ): string | undefined {
   if (found === undefined) return "is not there";
-  if (condition !== undefined && !hasCondition(found, condition)) return `is not ${condition}`;
+  if (condition !== undefined && conditionOf(found, condition, "True") === undefined)
+    return `is not ${condition}`;
   const answer = test?.(found);
   if (answer === undefined || answer.isMet) return undefined;
   return answer.why === undefined ? "does not meet its expression" : `has an expression that ${answer.why}`;
-}
-
-function hasCondition(found: JsonObject, condition: string): boolean {
-  const conditions = objectsIn(objectOf(found["status"])["conditions"]);
-  return conditions.some(({ type, status }) => type === condition && status === "True");
 }
