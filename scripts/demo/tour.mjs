@@ -11,10 +11,13 @@ export async function tour(demo) {
   await modulesGoAndCome(demo, certificate);
 }
 
+const MODULES = ["guard-rails", "internal-ca", "namespace-census", "priority-classes", "trust-bundle"];
+
 async function modulesAreInstalled(demo) {
   demo.step("The operator is ready: every module has run");
-  const wait = ["wait", "--for=condition=Ready", "addonmodule", "--all", "--timeout=30s"];
-  demo.say((await inNamespace(demo, wait)).trimEnd());
+  const wait = ["wait", "--for=condition=Ready", "addonmodule", ...MODULES, "--timeout=30s"];
+  // Their objects may come a moment after the operator is ready.
+  demo.say((await eventually(() => inNamespace(demo, wait), "every module is Ready")).trimEnd());
   const classes = demo.cluster.kubectl(["get", "priorityclasses"]);
   const [modules, priorities] = await Promise.all([tableOf(demo), classes]);
   demo.say(`${modules}\n${priorities.trimEnd()}`);
