@@ -37,11 +37,29 @@ export interface StaticValues {
  */
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
+/** What `module.yaml` says of a module beside its chart; how it is used is told there (docs/MODULES.md, "module.yaml"). */
+export interface ModuleTerms {
+  readonly requires?: Requires | undefined;
+  /** Modules that run before this one where they are on. */
+  readonly after?: readonly string[] | undefined;
+  readonly helm?: HelmTerms | undefined;
+}
+
+/** How helm works for one module, where it is not as the settings say. */
+export interface HelmTerms {
+  /** A duration, in place of `--helm-timeout`. */
+  readonly timeout?: string;
+  /** An upgrade ends when what it applied is ready. */
+  readonly wait?: boolean;
+}
+
 /** What has to be there before a module runs (docs/MODULES.md, "What a module requires"). */
 export interface Requires {
   /** Ranges of versions, by module. */
   readonly modules?: Readonly<Record<string, string>>;
   readonly objects?: readonly RequiredObject[];
+  /** A range of versions of the API server. */
+  readonly kubernetes?: string;
 }
 
 /** An object of the cluster that has to be there. */
@@ -63,7 +81,7 @@ export function requiredKey({ apiVersion, kind, namespace, name, condition, cel 
 }
 
 /** One module directory as read from disk. */
-export interface Module {
+export interface Module extends ModuleTerms {
   readonly name: string;
   /** Key of its section in every values source: the name in camelCase. */
   readonly valuesKey: string;
@@ -85,9 +103,6 @@ export interface Module {
   /** Set when a file of the module is broken: the module is Invalid, and is neither run, deleted nor purged. */
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
-  readonly requires?: Requires | undefined;
-  /** Modules that run before this one where they are on. */
-  readonly after?: readonly string[] | undefined;
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
   readonly gone?: Gone;
 }

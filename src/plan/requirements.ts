@@ -1,6 +1,6 @@
 /** What a module requires, and whether it is there (docs/MODULES.md, "What a module requires"). */
 
-import { inRange } from "../lib/index.ts";
+import { inRange, numbersOf } from "../lib/index.ts";
 import { requiredKey } from "../model/index.ts";
 import type { Problem, RequiredObject, Tree } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
@@ -30,24 +30,31 @@ export interface Wait {
 
 /** Something that a module requires. */
 export interface Requirement {
-  /** A module, or an object as `namespace/Kind/name`. */
+  readonly of: "module" | "object" | "kubernetes";
+  /** A module, an object as `namespace/Kind/name`, or Kubernetes. */
   readonly name: string;
-  /** Of a module's versions. */
+  /** Of versions. */
   readonly range?: string;
   /** What is wrong with it. */
   readonly unmet: Unmet | undefined;
 }
 
-/** All that a module requires: modules, then objects, as `module.yaml` names them. */
+/** All that a module requires: Kubernetes, modules, then objects, as `module.yaml` names them. */
 export function requirementsOf({ module }: Pick<ModuleView, "module">, view: View): Requirement[] {
-  const { modules = {}, objects = [] } = module.requires ?? {};
+  const { modules = {}, objects = [], kubernetes } = module.requires ?? {};
   return [
+    ...(kubernetes === undefined ? [] : [kubernetesOf(kubernetes, view)]),
     ...Object.entries(modules).map(([name, range]) => ({
+      of: "module" as const,
       name,
       range,
       unmet: unmetModule(name, range, view),
     })),
-    ...objects.map((object) => ({ name: nameOf(object), unmet: unmetObject(object, view) })),
+    ...objects.map((object) => ({
+      of: "object" as const,
+      name: nameOf(object),
+      unmet: unmetObject(object, view),
+    })),
   ];
 }
 
@@ -58,6 +65,18 @@ function unmetOf(module: Pick<ModuleView, "module">, view: View): Unmet[] {
 function nameOf({ kind, namespace, name }: RequiredObject): string {
   return [namespace, kind, name].filter(Boolean).join("/");
 }
+
+function kubernetesOf(range: string, { serverVersion }: View): Requirement {
+  const name = "Kubernetes";
+  const version = serverVersion === undefined ? undefined : numbersOf(serverVersion);
+  const found = { of: "kubernetes", name, range } as const;
+  if (inRange(version, range)) return { ...found, unmet: undefined };
+  const isLost = serverVersion !== undefined;
+  const message = isLost ? `is ${version ?? "without a version"}, not ${range}` : NOT_SEEN;
+  return { ...found, unmet: { name, reason: "DependencyMissing", message, isLost } };
+}
+
+const NOT_SEEN = "was not looked at yet";
 
 function unmetModule(name: string, range: string, { modules }: View): Unmet | undefined {
   const unmet = (reason: UnmetReason, message: string, isLost = true): Unmet => ({
@@ -83,7 +102,7 @@ function unmetModule(name: string, range: string, { modules }: View): Unmet | un
 function unmetObject(object: RequiredObject, { objects }: View): Unmet | undefined {
   const unmet = { name: nameOf(object), reason: "DependencyMissing" } as const;
   const found = objects.get(requiredKey(object));
-  if (found === undefined) return { ...unmet, message: "was not looked at yet", isLost: false };
+  if (found === undefined) return { ...unmet, message: NOT_SEEN, isLost: false };
   return found.message === undefined ? undefined : { ...unmet, message: found.message, isLost: true };
 }
 

@@ -136,6 +136,8 @@ export interface View {
   readonly orphans: ReadonlyMap<string, number>;
   /** What is known of the objects that modules require, by `requiredKey`; nothing before the first look. */
   readonly objects: ReadonlyMap<string, RequiredFinding>;
+  /** What the API server said of its version at the last reload that asked; unknown before one that has to. */
+  readonly serverVersion: string | undefined;
   /** API rights that the operator lacks, as `verb resource.group`. */
   readonly missingRights: readonly string[];
   /** Why some kubernetes bindings of global hooks cannot work, in words. */
@@ -174,6 +176,7 @@ export const BLANK: OperatorState = {
   confirmation: undefined,
   orphans: new Map(),
   objects: new Map(),
+  serverVersion: undefined,
   missingRights: [],
   troubles: [],
   requestedToken: undefined,

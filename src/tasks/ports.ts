@@ -89,6 +89,8 @@ export interface Ports {
   };
   readonly runScript: (script: Omit<EnabledScriptRun, "settings" | "logger">) => Promise<EnabledAnswer>;
   readonly loadHook: (file: HookFile, module: string | undefined) => Promise<LoadedHook>;
+  /** What the API server says of its version. Throws ApiError, ConnectionError. */
+  readonly serverVersion: (signal: AbortSignal) => Promise<string>;
   /** Reads the directories again; what is broken or missing stays in force until it is mended or confirmed. */
   readonly readTree: (previous: Tree) => Promise<Tree>;
 }

@@ -5,7 +5,7 @@ import type { Source } from "../bindings/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, hookRunner, objectPatcher, scriptRunner } from "../hooks/index.ts";
-import { Leadership } from "../kube/index.ts";
+import { Leadership, serverVersion } from "../kube/index.ts";
 import { breathe, idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";
 import {
@@ -181,7 +181,8 @@ export class Rooms {
 
   /** Connects the ports of tasks to the rooms behind them. */
   #makePorts(): Ports {
-    const { clock, logger, settings, runs, readTree, filters, env, patchClient, discovery } = this.#base;
+    const { clock, logger, settings, runs, readTree, filters, env, client, patchClient, discovery } =
+      this.#base;
     const { workingDir, retryMinMs, deleteBrake } = settings;
     const loader = new HookLoader({ env, workingDir, checkFilter: (filter) => filters.compile(filter) });
     return {
@@ -201,6 +202,7 @@ export class Rooms {
       applyObjects: objectPatcher({ client: patchClient, discovery, filters, clock }),
       runScript: scriptRunner({ settings: runs, logger }),
       loadHook: (file, module) => loader.load(file, module),
+      serverVersion: (signal) => serverVersion(client, signal),
       readTree,
     };
   }

@@ -188,6 +188,36 @@ describe("a module that requires an object", () => {
   });
 });
 
+describe("a module that requires a version of Kubernetes", () => {
+  const modules = [spec("a", 1, { requires: { kubernetes: ">=1.30" } }), spec("b", 2)];
+
+  it("runs at the first reload that finds it, and tells both versions until then", async () => {
+    const lab = new EngineLab({ modules });
+    lab.serverVersion = "v1.29.8-gke.100";
+    await lab.start();
+    expect(runsOf(lab)).toEqual(["b"]);
+    expect(hold(lab, "a")).toContain("waits for Kubernetes, which is 1.29.8, not >=1.30 (since ");
+    lab.serverVersion = "v1.30.1-gke.7";
+    lab.state.recordRequest(undefined, "t");
+    await lab.run();
+    expect(runsOf(lab)).toEqual(["b", "a"]);
+  });
+
+  it("asks again while the server is away, and goes by what it said last later on", async () => {
+    const lab = new EngineLab({ modules });
+    lab.serverVersion = undefined;
+    await lab.start();
+    expect(runsOf(lab)).toEqual([]);
+    lab.serverVersion = "v1.31.2";
+    await lab.run(5000);
+    expect(runsOf(lab)).toEqual(["a", "b"]);
+    lab.serverVersion = undefined;
+    lab.edit({ global: "x: 1" });
+    await lab.run();
+    expect(runsOf(lab)).toHaveLength(4);
+  });
+});
+
 describe("a module that comes after another one", () => {
   const after = (...names: readonly string[]): Partial<ModuleSpec> => ({ after: names });
 

@@ -12,7 +12,7 @@ import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Logger } from "../../src/lib/index.ts";
-import type { ChartKind } from "../../src/model/index.ts";
+import type { ChartKind, HelmTerms } from "../../src/model/index.ts";
 import { strays } from "../../src/process/strays.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 
@@ -182,7 +182,7 @@ spec:
       });
       expect(await kubectl("get", `things.${group}`, "-o", "name")).toContain("one");
       expect(await kubectl("get", "crd", "-o", "name")).not.toContain(`wheels.${group}`);
-      await releases.uninstall("m", AbortSignal.timeout(30_000));
+      await releases.uninstall({ name: "m" }, AbortSignal.timeout(30_000));
       expect(await kubectl("get", "crd", "-o", "name")).toContain(`things.${group}`);
     } finally {
       await kubectl("delete", "crd", `things.${group}`, `wheels.${group}`, "--ignore-not-found");
@@ -325,6 +325,37 @@ spec:
     expect(await reconcile({ m: { a: 1 } }, { chart: "synthetic" })).toMatchObject({ action: "unchanged" });
     await put("m/Chart.yaml", "apiVersion: v2\nversion: 1.0.0\n");
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+  });
+
+  // docs/MODULES.md, "module.yaml". There is nobody here who runs Pods.
+  test("a module's own time-out ends what takes longer; a wait for Pods takes as long as they do", async () => {
+    const DEPLOYMENT = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "{{ .Release.Name }}"}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: none}]}}
+`;
+    await putChart(DEPLOYMENT);
+    const run = (helm: HelmTerms): Promise<ReleaseOutcome> => {
+      const request = requestOf({});
+      return releases.reconcile({ ...request, module: { ...request.module, helm } });
+    };
+    await expect(run({ timeout: "3s", wait: true })).rejects.toThrow(/deadline exceeded|timed out/);
+    expect(await run({ wait: false })).toMatchObject({ action: "upgraded" });
+    await releases.flushLabels();
+    // Not an input.
+    expect(await run({ timeout: "3s", wait: true })).toMatchObject({ action: "unchanged" });
+
+    await put(
+      "m/templates/hook.yaml",
+      SLOW_HOOK.replace("pre-install,pre-upgrade", "pre-delete,pre-upgrade"),
+    );
+    await expect(run({ timeout: "2s" })).rejects.toThrow(/deadline exceeded|timed out/);
+    await put("m/templates/hook.yaml", SLOW_HOOK.replace("pre-install,pre-upgrade", "pre-delete"));
+    expect(await run({})).toMatchObject({ action: "upgraded" });
+    const removal = releases.uninstall({ name: "m", helm: { timeout: "2s" } }, AbortSignal.timeout(50_000));
+    await expect(removal).rejects.toThrow(/deadline exceeded|timed out/);
   });
 
   describe("absent objects", () => {
@@ -595,7 +626,7 @@ ${CONFIG_MAP}`;
     await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(told);
     await restart();
     await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(told);
-    await expect(releases.uninstall("m", new AbortController().signal)).rejects.toThrow(told);
+    await expect(releases.uninstall({ name: "m" }, new AbortController().signal)).rejects.toThrow(told);
     await kubectl("patch", "secret", secret, ...damage(whole));
     await kubectl("label", "secret", secret, "owner-");
     await eventually(() => releases.get("m") === undefined, "the release is out of sight");
@@ -738,7 +769,9 @@ ${CONFIG_MAP}`;
     await reconcile({ m: { a: 1 } });
     await restart({ managedBy: managedByDigest(lab.namespace, "other") });
     await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(/belongs to another addon-operator/);
-    await expect(releases.uninstall("m", AbortSignal.timeout(50_000))).rejects.toThrow(/belongs to/);
+    await expect(releases.uninstall({ name: "m" }, AbortSignal.timeout(50_000))).rejects.toThrow(
+      /belongs to/,
+    );
   });
 
   test("another helm binary counts as changed input", async () => {
@@ -808,15 +841,15 @@ ${CONFIG_MAP}`;
     await putChart();
     await reconcile({ m: { a: 1 } });
     const signal = AbortSignal.timeout(50_000);
-    await releases.uninstall("m", signal);
+    await releases.uninstall({ name: "m" }, signal);
     expect(releases.get("m")?.status).toBe("uninstalled");
     expect(releases.installed()).toEqual([]);
-    await releases.uninstall("m", signal);
+    await releases.uninstall({ name: "m" }, signal);
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({
       action: "installed",
       release: { status: "deployed" },
     });
-    await releases.uninstall("m", signal);
+    await releases.uninstall({ name: "m" }, signal);
     await releases.forget("m");
     expect(releases.ownership("m")).toBe("none");
     expect(await kubectl("get", "secrets", "-o", "name")).toBe("");
@@ -832,7 +865,7 @@ ${CONFIG_MAP}`;
     const again = releases.store.get("m");
     if (again === undefined) throw new Error("no release");
     await releases.store.label(again, { status: "uninstalling" });
-    await releases.uninstall("m", AbortSignal.timeout(50_000));
+    await releases.uninstall({ name: "m" }, AbortSignal.timeout(50_000));
     expect(releases.get("m")?.status).toBe("uninstalled");
   });
 

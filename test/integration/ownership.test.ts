@@ -98,7 +98,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
   }
 
   async function remove(name: string): Promise<void> {
-    await releases.uninstall(name, AbortSignal.timeout(50_000));
+    await releases.uninstall({ name }, AbortSignal.timeout(50_000));
     await releases.forget(name);
   }
 

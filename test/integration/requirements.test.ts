@@ -123,6 +123,26 @@ test(
   },
 );
 
+test(
+  "a module waits for a version of Kubernetes that is not there, and not for one that is",
+  { timeout: 60_000 },
+  async () => {
+    const namespace = await freshNamespace("requires");
+    const lab = hookLab("requires");
+    module(lab, "010-front", 'requires: {kubernetes: ">=1.999"}');
+    module(lab, "020-back", 'requires: {kubernetes: ">=1.20 <2"}');
+    await startOperator({ namespace, modulesDir: lab.modulesDir });
+    await eventually(async () => (await of(namespace, "back")).status?.state === "Ready", "one of them runs");
+    await eventually(
+      async () =>
+        /^Unknown DependencyMissing: waits for Kubernetes, which is 1\.\d+\.\d+, not >=1\.999 \(since /.test(
+          await condition(namespace, "front", "Ready"),
+        ),
+      "the other one waits",
+    );
+  },
+);
+
 const crd = (group: string): object => ({
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { inRange, isRange } from "../../src/lib/index.ts";
+import { inRange, isRange, numbersOf } from "../../src/lib/index.ts";
 
 describe("ranges of versions", () => {
   it.each<[string | undefined, string, boolean]>([
@@ -21,6 +21,15 @@ describe("ranges of versions", () => {
     [undefined, ">=0", false],
   ])("%s is in %s: %s", (version, range, expected) => {
     expect(inRange(version, range)).toBe(expected);
+  });
+
+  it.each([
+    ["v1.31.2-gke.100", "1.31.2"],
+    ["v1.30.0-rc.1+k3s1", "1.30.0"],
+    ["v1.31+", "1.31.0"],
+    ["", undefined],
+  ])("%s has the numbers %s", (version, expected) => {
+    expect(numbersOf(version)).toBe(expected);
   });
 
   it.each(["newest", ">=1.x.y.z", "1 to 2", ">".repeat(5000)])("%s is none", (text) => {

@@ -150,6 +150,14 @@ describe("module.yaml says", () => {
       problem: undefined,
     });
   });
+
+  it("how helm works for it", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "helm: {timeout: 1m30s, wait: true}\n");
+    await on.put("m/5-x/Chart.yaml", CHART);
+    const helm = { timeout: "1m30s", wait: true };
+    expect(await module(on)).toMatchObject({ chart: "own", helm, problem: undefined });
+  });
 });
 
 describe("module.yaml is refused with", () => {
@@ -158,7 +166,7 @@ describe("module.yaml is refused with", () => {
     [
       "an unknown key",
       "charts: {path: chart}\n",
-      `charts: is no key of module.yaml (${known} chart, requires, after)`,
+      `charts: is no key of module.yaml (${known} chart, requires, helm, after)`,
     ],
     [
       "an unknown key below",
@@ -177,11 +185,16 @@ describe("module.yaml is refused with", () => {
       "requires: {modules: {db: newest}}\n",
       'requires.modules.db: "newest" is no range of versions (write one as npm has them',
     ],
+    [
+      "what is no range of Kubernetes' versions",
+      "requires: {kubernetes: stable}\n",
+      'requires.kubernetes: "stable" is no range of versions (write one as npm has them',
+    ],
     ["a range that is a number", "requires: {modules: {db: 1}}\n", "requires.modules.db: must be string"],
     [
       "an unknown key of requires",
       "requires: {module: {db: 1}}\n",
-      `requires.module: is no key of module.yaml (${known} modules, objects)`,
+      `requires.module: is no key of module.yaml (${known} modules, kubernetes, objects)`,
     ],
     [
       "an unknown key of an object",
@@ -213,6 +226,19 @@ describe("module.yaml is refused with", () => {
       'requires: {objects: [{apiVersion: v1, kind: Secret, name: a, cel: "size(object.data)"}]}\n',
       "requires.objects.0.cel: is no condition: it gives a int",
     ],
+    [
+      "an unknown key of helm",
+      "helm: {waits: true}\n",
+      `helm.waits: is no key of module.yaml (${known} timeout, wait)`,
+    ],
+    ["a time-out that is a number", "helm: {timeout: 300}\n", "helm.timeout: must be string"],
+    [
+      "a time-out that is no duration",
+      'helm: {timeout: "5"}\n',
+      'helm.timeout: "5" is no duration of up to 24h (write one such as 90s or 5m)',
+    ],
+    ["no time at all", "helm: {timeout: 0s}\n", 'helm.timeout: "0s" is no duration'],
+    ["a time-out without an end", "helm: {timeout: 24h1s}\n", 'helm.timeout: "24h1s" is no duration'],
     ["modules that are no list", "after: y\n", "after: must be array"],
     ["what is no map", "- chart\n", "must be a map"],
     ["what is no YAML", "chart: {\n", "line 2, column 1: not valid YAML"],

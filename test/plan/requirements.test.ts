@@ -77,6 +77,22 @@ describe("what a module requires of another one", () => {
     expect(lostBy(a, view)?.message).toBe(found?.message && `it requires ${expected ?? ""}`);
   });
 
+  it.each<[string, string | undefined, string, string | undefined]>([
+    ["in the range", "v1.31.2", ">=1.30", undefined],
+    ["of a vendor", "v1.31.2-gke.100", ">=1.31.2 <1.32", undefined],
+    ["before a release", "v1.30.0-rc.1", ">=1.30", undefined],
+    ["too old", "v1.29.9-eks-a1b2", ">=1.30", "is 1.29.9, not >=1.30"],
+    ["unreadable", "none", ">=1.30", "is without a version, not >=1.30"],
+    ["unknown as yet", undefined, ">=1.30", "was not looked at yet"],
+  ])("a version of Kubernetes %s", (...[, serverVersion, kubernetes, expected]) => {
+    const before = moduleView("a");
+    const a = { ...before, module: { ...before.module, requires: { kubernetes } } };
+    const view = viewOf([a], { serverVersion });
+    const wait = expected && { reason: "DependencyMissing", message: `Kubernetes, which ${expected}` };
+    expect(waitOf(a, view)).toEqual(wait && { on: "Kubernetes", ...wait });
+    expect(lostBy(a, view)?.message).toBe(wait && serverVersion && `it requires ${wait.message}`);
+  });
+
   it("is told as one of several", () => {
     const before = moduleView("a");
     const modules = { b: "*", c: "*", d: "*" };

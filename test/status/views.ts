@@ -107,6 +107,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     enabledModules: modules.filter((module) => module.enabled).map((module) => module.name),
     holds: [],
     objects: new Map(),
+    serverVersion: undefined,
     missingRights: [],
     troubles: [],
     requestedToken: undefined,

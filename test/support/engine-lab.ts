@@ -134,6 +134,8 @@ export class EngineLab {
   /** Set to make helm fail with this message. */
   helmFails: ((module: string) => string | undefined) | undefined;
   helmTakes = 0;
+  /** What the API server says of its version; it does not answer while this is undefined. */
+  serverVersion: string | undefined = "v1.31.2";
   /** The hook of its chart that helm tells to wait for, in each run. */
   helmWaits: HelmHook | undefined;
   /** Called with what is to be put back; may throw. */
@@ -520,7 +522,7 @@ export class EngineLab {
             .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")
             .map(({ name }) => name),
         anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
-        uninstall: (name, _signal, onWait) => {
+        uninstall: ({ name }, _signal, onWait) => {
           this.#note(`uninstall ${name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
           if (state.module(name)?.enabled === true) this.broken.push(`uninstall of enabled ${name}`);
@@ -599,6 +601,10 @@ export class EngineLab {
         if (spec === undefined || refused !== undefined)
           return Promise.resolve({ problem: { file: file.path, message: refused ?? "" } });
         return Promise.resolve({ hook: this.#hook(spec), warnings: [] });
+      },
+      serverVersion: () => {
+        const { serverVersion: version } = this;
+        return version === undefined ? Promise.reject(new Error("no server")) : Promise.resolve(version);
       },
       readTree: () => {
         this.onRead?.();

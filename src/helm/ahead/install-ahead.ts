@@ -105,6 +105,7 @@ export class InstallAhead {
       try {
         await helm.upgradeInstall({
           release: module.name,
+          terms: module.helm,
           chartDir: module.chartDir,
           valuesFile: scratch.path("values.json"),
           signal,

@@ -3,8 +3,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
-import type { Clock, Logger } from "../../lib/index.ts";
-import { objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
+import { parseDuration, type Clock, type Logger } from "../../lib/index.ts";
+import { objectOf, objectsIn, textOf, type HelmTerms, type JsonObject } from "../../model/index.ts";
 import { endStrays, run, type RunResult } from "../../process/index.ts";
 import { locate, noteMajor, notedMajor, type Binary } from "./binary.ts";
 import { HelmError } from "./helm-errors.ts";
@@ -44,12 +44,18 @@ export interface HelmOptions {
   readonly recorder?: HelmRecorder;
 }
 
-/** One chart to be rendered or released. */
-export interface ChartCall {
+/** Work on one release. */
+interface ReleaseCall {
   readonly release: string;
+  /** What the module says in place of the settings. */
+  readonly terms?: HelmTerms | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** One chart to be rendered or released. */
+export interface ChartCall extends ReleaseCall {
   readonly chartDir: string;
   readonly valuesFile: string;
-  readonly signal: AbortSignal;
 }
 
 export interface UpgradeCall extends ChartCall {
@@ -155,13 +161,14 @@ export class Helm {
   async upgradeInstall(call: UpgradeCall): Promise<void> {
     const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];
+    if (call.terms?.wait === true) args.push("--wait");
     await this.#run("upgrade", args, call);
   }
 
   /** `helm uninstall --keep-history`. */
-  async uninstall(release: string, signal: AbortSignal): Promise<void> {
-    const args = [release, "--keep-history", ...this.#timeout()];
-    await this.#run("uninstall", args, { release, signal });
+  async uninstall(call: ReleaseCall): Promise<void> {
+    const args = [call.release, "--keep-history", ...this.#timeout(call)];
+    await this.#run("uninstall", args, call);
   }
 
   /**
@@ -176,8 +183,12 @@ export class Helm {
     return endStrays((environment) => environment.some(isMark), { clock, graceMs: GRACE_MS, signal });
   }
 
-  #timeout(): string[] {
-    return ["--timeout", `${this.#options.timeoutMs}ms`];
+  #timeout(call: ReleaseCall): string[] {
+    return ["--timeout", `${this.#timeoutMs(call)}ms`];
+  }
+
+  #timeoutMs({ terms }: ReleaseCall): number {
+    return parseDuration(terms?.timeout ?? "") ?? this.#options.timeoutMs;
   }
 
   async #upgradeArgs(call: UpgradeCall): Promise<string[]> {
@@ -185,7 +196,7 @@ export class Helm {
     const gate = call.gate === undefined ? [] : ["-f", "-"];
     const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
     if (call.takeOwnership === true) args.push("--take-ownership");
-    args.push("--history-max", String(historyMax), ...this.#timeout());
+    args.push("--history-max", String(historyMax), ...this.#timeout(call));
     if (!validate) args.push("--disable-openapi-validation");
     // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
     const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;
@@ -204,17 +215,17 @@ export class Helm {
   async #run(
     verb: string,
     args: readonly string[],
-    call: Pick<UpgradeCall, "release" | "signal" | "gate">,
+    call: ReleaseCall & Pick<UpgradeCall, "gate">,
   ): Promise<RunResult> {
     await this.#prepareHome();
-    const { namespace, timeoutMs, bin, env, logger, clock } = this.#options;
+    const { namespace, bin, env, logger, clock } = this.#options;
     const binary = locate(bin, env["PATH"]);
     const result = await run({
       file: binary.path,
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],
       cwd: this.#home,
       env: this.#environment(call.release),
-      timeoutMs: timeoutMs + SPARE_MS,
+      timeoutMs: this.#timeoutMs(call) + SPARE_MS,
       signal: call.signal,
       graceMs: GRACE_MS,
       stdoutLimit: MANIFEST_LIMIT,

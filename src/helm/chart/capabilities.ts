@@ -1,9 +1,8 @@
 /** What `.Capabilities` shows to charts. */
 
-import { AGGREGATED, readAggregated } from "../../kube/index.ts";
+import { AGGREGATED, readAggregated, serverVersion } from "../../kube/index.ts";
 import type { AggregatedList, KubeClient } from "../../kube/index.ts";
 import { digest, shareAnswer, type Clock } from "../../lib/index.ts";
-import { textOf, type JsonObject } from "../../model/index.ts";
 
 const GOOD_MS = 5000;
 
@@ -22,14 +21,10 @@ export function capabilitiesOf(
 
 async function readCapabilities(client: KubeClient): Promise<string> {
   const served = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED });
-  const [version, ...lists] = await Promise.all([
-    client.json<JsonObject>({ path: "/version" }),
-    served("/api"),
-    served("/apis"),
-  ]);
+  const [version, ...lists] = await Promise.all([serverVersion(client), served("/api"), served("/apis")]);
   const kinds = lists.flatMap(readAggregated).flatMap(({ group, version: of, resources = [] }) => {
     const at = `${group}/${of}`;
     return [at, ...resources.map(({ kind }) => `${at}/${kind}`)];
   });
-  return digest(textOf(version["gitVersion"]) ?? "", ...kinds.sort());
+  return digest(version, ...kinds.sort());
 }

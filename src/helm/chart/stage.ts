@@ -28,7 +28,7 @@ export async function withChart<T>(
   try {
     const valuesFile = await scratch.write("values.json", values);
     const chartDir = needsStage ? await stageChart(module, scratch) : module.chartDir;
-    return await act({ release: module.name, chartDir, valuesFile, signal });
+    return await act({ release: module.name, terms: module.helm, chartDir, valuesFile, signal });
   } finally {
     await scratch.dispose();
   }

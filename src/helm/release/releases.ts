@@ -28,7 +28,7 @@ export interface ReleaseOutcome {
 
 /** What a module's release is made from. */
 export interface HelmInput {
-  readonly module: Pick<Module, "name" | "valuesKey" | "chartDir" | "chart">;
+  readonly module: Pick<Module, "name" | "valuesKey" | "chartDir" | "chart" | "helm">;
   /** JSON with `global` and the module's section. */
   readonly values: string;
 }
@@ -131,7 +131,11 @@ export class Releases extends ObservedReleases {
   }
 
   /** `helm uninstall --keep-history`; nothing for a release that is gone or uninstalled already. */
-  async uninstall(name: string, signal: AbortSignal, onWait?: OnWait): Promise<void> {
+  async uninstall(
+    { name, helm }: Pick<Module, "name" | "helm">,
+    signal: AbortSignal,
+    onWait?: OnWait,
+  ): Promise<void> {
     const meta = await this.store.refresh(name, signal);
     if (meta === undefined || meta.status === "uninstalled") return;
     if (!this.mayUninstall(meta)) throw new ForeignReleaseError(name, "somebody else");
@@ -140,7 +144,7 @@ export class Releases extends ObservedReleases {
     try {
       const { clock } = this.#options;
       const watched = { store: this.store, clock, release: name, signal, onWait };
-      await withHookWatch(watched, () => this.helm.uninstall(name, signal));
+      await withHookWatch(watched, () => this.helm.uninstall({ release: name, terms: helm, signal }));
     } finally {
       await this.store.refresh(name);
     }

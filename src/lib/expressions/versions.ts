@@ -21,6 +21,11 @@ export function inRange(version: string | undefined, range: string): boolean {
   return parsed !== null && satisfies(parsed, range);
 }
 
+/** The three numbers of a version without what follows them: `1.31.2` of `v1.31.2-gke.100`. */
+export function numbersOf(version: string): string | undefined {
+  return coerce(version)?.version;
+}
+
 /** By number, then a pre-release before its release; what is no version is not older than anything. */
 export function isOlder(version: string, other: string): boolean {
   const [left, right] = [read(version), read(other)];

@@ -3,9 +3,9 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 
-import { isRange } from "../../lib/index.ts";
+import { isRange, parseDuration } from "../../lib/index.ts";
 import { isJsonObject, ProblemError } from "../../model/index.ts";
-import type { Json, JsonObject, Problem, Requires } from "../../model/index.ts";
+import type { Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
 import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../module.schema.json" with { type: "json" };
 import { readText } from "../read/read-text.ts";
@@ -28,10 +28,8 @@ export interface ChartSource {
 }
 
 /** What a `module.yaml` says. */
-export interface ModuleFile {
+export interface ModuleFile extends ModuleTerms {
   readonly chart?: ChartPlace;
-  readonly requires?: Requires;
-  readonly after?: readonly string[];
   /** What is wrong with it; then it says nothing. */
   readonly problem?: Problem;
 }
@@ -50,7 +48,7 @@ export function readModuleFile(dir: string): ModuleFile {
   try {
     const { value } = parseMap(readText(file), file);
     const [violation] = validate(value);
-    const problem = violation === undefined ? rangeProblem(file, value) : problemOf(file, violation);
+    const problem = violation === undefined ? termsProblem(file, value) : problemOf(file, violation);
     return problem === undefined ? value : { problem };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
@@ -59,13 +57,30 @@ export function readModuleFile(dir: string): ModuleFile {
   }
 }
 
+/** What the schema cannot tell. */
+function termsProblem(file: string, terms: ModuleTerms): Problem | undefined {
+  return rangeProblem(file, terms) ?? timeoutProblem(file, terms);
+}
+
+const LONGEST_MS = 24 * 3_600_000;
+
+function timeoutProblem(file: string, { helm }: ModuleTerms): Problem | undefined {
+  if (helm?.timeout === undefined) return undefined;
+  const ms = parseDuration(helm.timeout);
+  if (ms !== undefined && ms > 0 && ms <= LONGEST_MS) return undefined;
+  const message = `"${helm.timeout}" is no duration of up to 24h`;
+  return { file, key: "helm.timeout", message, remedy: "write one such as 90s or 5m" };
+}
+
 /** The first of the ranges that is none. */
-function rangeProblem(file: string, { requires }: ModuleFile): Problem | undefined {
-  const wrong = Object.entries(requires?.modules ?? {}).find(([, range]) => !isRange(range));
+function rangeProblem(file: string, { requires }: ModuleTerms): Problem | undefined {
+  const { modules = {}, kubernetes = "*" } = requires ?? {};
+  const ranges = Object.entries(modules).map(([name, range]) => [`modules.${name}`, range] as const);
+  const wrong = [...ranges, ["kubernetes", kubernetes] as const].find(([, range]) => !isRange(range));
   if (wrong === undefined) return undefined;
-  const [name, range] = wrong;
+  const [place, range] = wrong;
   const remedy = 'write one as npm has them, e.g. ">=1.4 <2", or "*" for any';
-  return { file, key: `requires.modules.${name}`, message: `"${range}" is no range of versions`, remedy };
+  return { file, key: `requires.${place}`, message: `"${range}" is no range of versions`, remedy };
 }
 
 function problemOf(file: string, { path, rule, message }: Violation): Problem {

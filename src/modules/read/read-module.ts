@@ -42,6 +42,7 @@ export async function readModule(source: ModuleSource, listing: Listing): Promis
   };
   const { name, order, dir, common } = source;
   const valuesKey = camelCase(name);
+  const { chart: _chart, problem: _problem, ...terms } = listing.moduleFile;
   const script = listing.files.get("enabled");
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
   const schemas = attempt({}, () => readSchemas(listing.files));
@@ -66,8 +67,7 @@ export async function readModule(source: ModuleSource, listing: Listing): Promis
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
     crdFiles: [...ownCrds(listing), ...chart.crdFiles],
-    requires: listing.moduleFile.requires,
-    after: listing.moduleFile.after,
+    ...terms,
     problem: faults[0],
     warnings: [
       ...own.warnings,

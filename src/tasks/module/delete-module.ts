@@ -51,7 +51,7 @@ async function steps(run: ModuleRun): Promise<void> {
     run.step("uninstall");
     const missing = nothingGoes(ports.state.view);
     if (missing !== undefined) throw new Error(missing);
-    await ports.releases.uninstall(name, run.signal, run.onWait);
+    await ports.releases.uninstall(record.module, run.signal, run.onWait);
   }
   await run.hooks("afterDeleteHelm");
   deactivate(ports, record.hooks);

@@ -19,7 +19,7 @@ export async function purgeRelease(
     return { kind: "done" };
   }
   try {
-    await ports.releases.uninstall(task.release, context.signal);
+    await ports.releases.uninstall({ name: task.release }, context.signal);
     await ports.releases.forget(task.release);
     ports.logger.info("Release purged", { release: task.release });
     return { kind: "done" };

@@ -15,7 +15,7 @@ import type { Ports } from "../ports.ts";
  * Reads the directories again and configures the hooks of the modules that may run. A module whose files, schemas
  * or hooks are broken keeps its place and what was in force; its problem is recorded.
  */
-export async function loadTree(ports: Ports): Promise<Tree> {
+export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree> {
   const before = ports.state.tree;
   const tree = await ports.readTree(before);
   tellTree(ports.logger, tree, before);
@@ -33,7 +33,18 @@ export async function loadTree(ports: Ports): Promise<Tree> {
     if (isWanted(factsOf(ports, module))) await loadModule(ports, module);
     else unload(ports, module);
   }
+  await noteServerVersion(ports, signal);
   return tree;
+}
+
+/** A module that requires a version waits until the next reload. What is known stays while the server is away. */
+async function noteServerVersion({ state, serverVersion }: Ports, signal: AbortSignal): Promise<void> {
+  if (!state.tree.modules.some(({ requires }) => requires?.kubernetes !== undefined)) return;
+  try {
+    state.record({ serverVersion: await serverVersion(signal) });
+  } catch (error) {
+    if (state.view.serverVersion === undefined) throw error;
+  }
 }
 
 function recordTree({ state, logger }: Ports, tree: Tree): void {

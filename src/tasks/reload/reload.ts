@@ -60,7 +60,7 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
   ports.logger.info("Reload all modules started", { cause: describeCause(task.cause) });
   let step: Step = "reading";
   try {
-    const tree = await loadTree(ports);
+    const tree = await loadTree(ports, context.signal);
     await reloadGlobalHooks(ports, tree);
     step = "synchronization";
     // A hook that fails in a queue of its own must not stop all others.
@@ -80,7 +80,7 @@ async function discoverModules(ports: Ports, task: ReloadTask, context: RunConte
   let step: Step = "reading";
   try {
     // The cause of a script's failure may have been mended on disk, or be gone.
-    if (context.failures > 0) await loadTree(ports);
+    if (context.failures > 0) await loadTree(ports, context.signal);
     step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
     if (state.view.reload.phase !== "discovery") return CANCELLED;
