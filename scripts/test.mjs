@@ -35,8 +35,7 @@ async function main() {
   await check("lint", ["npm", "run", "--silent", "check:lint"]);
   await check("types", ["npm", "run", "--silent", "check:types"]);
   const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
-  await tests("unit tests", ["--project", "unit"]);
-  await tests("patterns", ["--project", "patterns"]);
+  await tests("unit tests and patterns", ["--project", "unit", "--project", "patterns"]);
   if (!built) return;
   await tests("integration tests, helm 4", ["--project", "integration"], { HELM: "helm" });
   await tests("integration tests, helm 3", ["--project", "integration", ...helmTests()], { HELM: "helm3" });

@@ -33,7 +33,7 @@ const builds = [
       etcd: "go.etcd.io/etcd/server/v3",
       helm: "helm.sh/helm/v4/cmd/helm",
     },
-    minutes: 12,
+    minutes: 8,
   },
   { packages: { helm3: "helm.sh/helm/v3/cmd/helm" }, minutes: 1 },
 ];

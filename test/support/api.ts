@@ -46,6 +46,10 @@ interface Read {
 }
 
 const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/** In place of a body: no such resource, or no longer. */
+const NOT_SERVED = Symbol("not served");
+
+const apis = new Map<string, Api>();
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /**
@@ -59,8 +63,15 @@ export class Api {
     | undefined;
   #resources: Promise<ReadonlyMap<string, Resource>> | undefined;
 
-  constructor(kubeconfig: string) {
+  private constructor(kubeconfig: string) {
     this.#kubeconfig = kubeconfig;
+  }
+
+  /** One connection, and one look at what is served, for all who ask by the same file. */
+  static of(kubeconfig: string): Api {
+    const api = apis.get(kubeconfig) ?? new Api(kubeconfig);
+    apis.set(kubeconfig, api);
+    return api;
   }
 
   /** `kubectl get` with these arguments; rejects as kubectl does where the server says no. */
@@ -72,6 +83,7 @@ export class Api {
     const query = selector === undefined ? "" : `?labelSelector=${encodeURIComponent(selector)}`;
     const path = pathOf(resource, namespace, name);
     const { status, body } = await this.#request("GET", `${path}${query}`);
+    if (body === NOT_SERVED) return undefined;
     if (status >= 300) throw refusal(`kubectl ${args.join(" ")}`, body);
     if (!asked.managedFields) for (const each of itemsOf(body as Read)) delete each.metadata?.managedFields;
     return body;
@@ -89,7 +101,7 @@ export class Api {
     const path = pathOf(resource, object.metadata.namespace ?? "default");
     const query = "fieldManager=kubectl-client-side-apply&fieldValidation=Strict";
     const { status, body } = await this.#request("POST", `${path}?${query}`, made);
-    if (status === 409) return false;
+    if (status === 409 || body === NOT_SERVED) return false;
     if (status >= 300) throw refusal(`kubectl apply ${object.kind} ${object.metadata.name}`, body);
     return true;
   }
@@ -97,20 +109,29 @@ export class Api {
   async #request(method: string, path: string, body?: object): Promise<Answer> {
     const response = await this.#send(method, path, { body });
     const content = await text(response);
-    return { status: response.statusCode ?? 0, body: content === "" ? undefined : JSON.parse(content) };
+    const status = response.statusCode ?? 0;
+    if (status === 404 && !content.startsWith("{")) {
+      this.#resources = undefined;
+      return { status, body: NOT_SERVED };
+    }
+    return { status, body: content === "" ? undefined : JSON.parse(content) };
   }
 
   async #send(
     method: string,
     path: string,
-    { body, accept = "application/json" }: { readonly body?: object | undefined; readonly accept?: string },
+    given: { readonly body?: object | undefined; readonly accept?: string },
   ): Promise<IncomingMessage> {
     this.#connection ??= connect(this.#kubeconfig);
     const { server, agent, headers } = await this.#connection;
+    const { body, accept = "application/json" } = given;
     return new Promise((done, fail) => {
       const options = { method, agent, headers: { ...headers, accept, "content-type": "application/json" } };
       const call = request(`${server}${path}`, options, done);
-      call.on("error", fail);
+      // The server closes a connection that was idle, or ends: that says nothing about this request.
+      const again = (error: Error) =>
+        call.reusedSocket ? done(this.#send(method, path, given)) : fail(error);
+      call.on("error", again);
       call.end(body === undefined ? undefined : JSON.stringify(body));
     });
   }

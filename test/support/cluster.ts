@@ -32,7 +32,7 @@ export function cluster(): Cluster {
 /** The same helpers for a control plane of one's own. */
 export function clusterOf({ kubeconfig, bin }: { kubeconfig: string; bin: Tools }): Cluster {
   const kubectl = (args: readonly string[], input?: string) => runKubectl({ bin, kubeconfig }, args, input);
-  const api = new Api(kubeconfig);
+  const api = Api.of(kubeconfig);
   return {
     kubeconfig,
     bin,
