@@ -54,7 +54,7 @@ export interface HelmTerms {
 }
 
 /** What has to be there before a module runs (docs/MODULES.md, "What a module requires"). */
-export interface Requires {
+interface Requires {
   /** Ranges of versions, by module. */
   readonly modules?: Readonly<Record<string, string>>;
   readonly objects?: readonly RequiredObject[];

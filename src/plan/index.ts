@@ -31,7 +31,7 @@ export {
 export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
 export { requiredBy } from "./dependents.ts";
 export { preceding, requirementCycle } from "./requirement-graph.ts";
-export { heldBy, lostBy, waitOf, type Wait } from "./requirements.ts";
+export { heldBy, lostBy, toldRequirements, waitOf, type Requirement, type Wait } from "./requirements.ts";
 export {
   SECOND_LOOK_MS,
   guardOf,

@@ -58,6 +58,18 @@ export function requirementsOf({ module }: Pick<ModuleView, "module">, view: Vie
   ];
 }
 
+/**
+ * What is told of them while the module is on: of one that runs already, a requirement that something is at work on is
+ * not lost.
+ */
+export function toldRequirements(module: ModuleView, view: View): readonly Requirement[] {
+  if (!module.enabled || module.module.requires === undefined) return [];
+  const runs = module.phase === "ready" && module.heldSince === undefined;
+  return requirementsOf(module, view).map((each) =>
+    runs && each.unmet?.isLost === false ? { ...each, unmet: undefined } : each,
+  );
+}
+
 function unmetOf(module: Pick<ModuleView, "module">, view: View): Unmet[] {
   return requirementsOf(module, view).flatMap(({ unmet }) => unmet ?? []);
 }

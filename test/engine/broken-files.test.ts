@@ -18,7 +18,6 @@ function shown(lab: EngineLab, name: string): (string | undefined)[] {
   const { status } = projectModule(module, {
     now: lab.clock.now(),
     before: new Map(),
-    lastRunBefore: undefined,
     shown: {},
   });
   return [status.state, status.conditions.find(({ type }) => type === "Stalled")?.message];

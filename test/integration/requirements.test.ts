@@ -12,6 +12,8 @@ const { kubectl, json, apply } = cluster();
 interface AddonModule {
   readonly status?: {
     readonly state?: string;
+    readonly requiresMet?: string;
+    readonly requires?: readonly object[];
     readonly lastRun?: { readonly startedAt: string };
     readonly conditions?: readonly { type: string; status: string; reason: string; message: string }[];
   };
@@ -197,6 +199,12 @@ test(
       async () => (await of(namespace, "other")).status?.state === "Ready",
       "the other one is Ready",
     );
+    const { requires, requiresMet } = (await of(namespace, "front")).status ?? {};
+    expect([requiresMet, ...(requires ?? [])]).toMatchObject([
+      "0/2",
+      { of: "object", name: `CustomResourceDefinition/widgets.${group}`, met: false },
+      { name: "Widget/w", met: false, reason: "DependencyMissing" },
+    ]);
     await waitsFor(`CustomResourceDefinition/widgets.${group}, which is not there and 1 more`);
     expect(await condition(namespace, "front", "Ready")).toMatch(
       /^Unknown DependencyMissing: waits for Custom/,
@@ -221,6 +229,7 @@ test(
     await waitsFor("Widget/w, which has an expression that fails: no such overload");
     await apply({ ...widget, spec: { size: 2 } });
     await eventually(async () => (await of(namespace, "front")).status?.state === "Ready", "it runs");
+    expect((await of(namespace, "front")).status?.requiresMet).toBe("2/2");
     await kubectl(["delete", "widget", "w", "-n", namespace]);
     await eventually(
       async () =>

@@ -57,6 +57,16 @@ describe("what is written", () => {
     expect(propertiesOf("addonmodules", "status")).toEqual(keys(stamp(status, 1)));
     expect(propertiesOf("addonmodules", "status", "lastRun")).toEqual(keys(status.lastRun));
     expect(propertiesOf("addonmodules", "status", "release")).toEqual(keys(status.release));
+    const item = at(
+      schemaOf("addonmodules"),
+      "properties",
+      "status",
+      "properties",
+      "requires",
+      "items",
+      "properties",
+    );
+    expect(Object.keys(item).toSorted()).toEqual(keys(status.requires?.[0]));
     expect(propertiesOf("addonoperators", "status")).toEqual(keys(stamp(operatorStatus, 1)));
     expect(propertiesOf("addonoperators", "status", "modules")).toEqual(keys(operatorStatus.modules));
   });
@@ -89,9 +99,16 @@ function project() {
   return projectModule(view, {
     now: T0,
     before: new Map(),
-    lastRunBefore: undefined,
     nextTryAt: T0,
     shown,
+    required: [
+      {
+        of: "module",
+        name: "b",
+        range: ">=2",
+        unmet: { name: "b", reason: "DependencyMissing", message: "is 1.2.0, not >=2", isLost: true },
+      },
+    ],
   });
 }
 

@@ -123,6 +123,18 @@ describe("AddonOperator", () => {
     expect(status).toMatchObject({ missingRights, holds: ["not purged: a"] });
   });
 
+  it("counts modules that wait for what they require", () => {
+    const wait = (on: string) => {
+      const view = moduleView(`waits-${on}`, { heldSince: T0 });
+      return { ...view, module: { ...view.module, requires: { modules: { [on]: "*" } } } };
+    };
+    const { status } = projectOperator(viewOf([good, off, wait("b"), wait("none"), wait("a")]), {
+      now: T0,
+      before: new Map(),
+    });
+    expect(status.modules).toMatchObject({ blocked: 2, progressing: 2 });
+  });
+
   it("counts modules and tells the progress of a reload", () => {
     const view = viewOf([good, off, failing, broken]);
     const { status } = projectOperator({ ...view, ...phase(view) }, { now: T0, before: new Map() });
@@ -136,6 +148,7 @@ describe("AddonOperator", () => {
       invalid: 1,
       disabled: 1,
       suspended: 0,
+      blocked: 0,
     });
     expect(status.converge).toMatchObject({ phase: "modules", progress: "2/3", remaining: 1 });
     expect(status.converge?.finishedAt).toBeUndefined();

@@ -28,7 +28,7 @@ it("none of 200 secret-like values reaches a status", () => {
     values: (): Json => values,
   });
   const shown = showValues(view.values(), "redacted");
-  const facts = { now: T0, before: new Map(), lastRunBefore: undefined, shown } as const;
+  const facts = { now: T0, before: new Map(), shown } as const;
   const all = viewOf([view]);
   const problem = { file: "ConfigMap x", message: a };
   const config = { ...all.config, condition: "invalid", problems: [problem] } as const;
@@ -42,7 +42,7 @@ it("none of 200 secret-like values reaches a status", () => {
 
 it("no digest that a guess could be held against reaches a resource", () => {
   const view = moduleView("m", {});
-  const facts = { now: T0, before: new Map(), lastRunBefore: undefined, shown: {} } as const;
+  const facts = { now: T0, before: new Map(), shown: {} } as const;
   const all = [projectModule(view, facts), projectOperator(viewOf([view]), { now: T0, before: new Map() })];
   const text = JSON.stringify(all);
   expect(text.match(/v2-[0-9a-f]{40}/g)).toHaveLength(4);

@@ -16,7 +16,6 @@ describe("the table of states", () => {
       hold: row.hold,
       wait: row.wait,
       before: new Map(),
-      lastRunBefore: undefined,
       shown: {},
     });
     const object = { metadata: { name: "m", generation: 4 }, status: stamp(status, 4) };
@@ -39,9 +38,9 @@ describe("the table of states", () => {
 
   it("keeps the run shown before while a young one is hidden", () => {
     const facts = { now: T0, before: new Map(), shown: {} } as const;
-    const shown = projectModule(moduleView("m"), { ...facts, lastRunBefore: undefined }).status.lastRun;
+    const shown = projectModule(moduleView("m"), facts).status;
     const young = moduleView("m", { activity: "running", lastRun: underWay(T0 - 1) });
-    expect(projectModule(young, { ...facts, lastRunBefore: shown }).status.lastRun).toEqual(shown);
+    expect(projectModule(young, { ...facts, shownBefore: shown }).status.lastRun).toEqual(shown.lastRun);
   });
 
   it("tells a failure in one line without secrets", () => {
@@ -54,7 +53,6 @@ describe("the table of states", () => {
     const { status } = projectModule(view, {
       now: T0,
       before: new Map(),
-      lastRunBefore: undefined,
       shown: {},
     });
     const text = JSON.stringify(status);
@@ -63,7 +61,7 @@ describe("the table of states", () => {
   });
 
   it("keeps a transition time while the status of a condition does not change", () => {
-    const facts = { lastRunBefore: undefined, shown: {} } as const;
+    const facts = { shown: {} } as const;
     const first = projectModule(moduleView("m"), { ...facts, now: T0, before: new Map() }).status.conditions;
     const before = new Map(first.map((condition) => [condition.type, condition]));
     const next = moduleView("m", { problem });

@@ -135,7 +135,6 @@ describe("Ready of a module whose helm is left alone", () => {
     const facts = {
       now: T0,
       before: new Map(),
-      lastRunBefore: undefined,
       shown: {},
     } as const;
     const { conditions } = projectModule(moduleView("m", { suspended: true, ...change }), facts).status;
@@ -148,7 +147,6 @@ describe("conditions beside Ready", () => {
     const facts = {
       now: T0,
       before: new Map(),
-      lastRunBefore: undefined,
       shown: {},
     } as const;
     const { conditions } = projectModule(moduleView("m", change), facts).status;

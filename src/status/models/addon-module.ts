@@ -51,6 +51,16 @@ export interface IAddonModule {
       readonly lastDeployed?: string;
     };
     readonly absent?: readonly string[];
+    readonly requires?: ReadonlyArray<{
+      readonly of: "kubernetes" | "module" | "object";
+      readonly name: string;
+      readonly range?: string;
+      readonly met: boolean;
+      readonly reason?: "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
+      readonly message?: string;
+      readonly since: string;
+    }>;
+    readonly requiresMet?: string;
     readonly failures?: number;
     readonly nextRetryAt?: string;
     readonly lastHandledReconcileAt?: string;

@@ -25,6 +25,7 @@ export interface IAddonOperator {
       readonly invalid?: number;
       readonly disabled?: number;
       readonly suspended?: number;
+      readonly blocked?: number;
     };
     readonly converge?: {
       readonly phase?: "starting" | "idle" | "beforeAll" | "discovery" | "crds" | "modules" | "afterAll";

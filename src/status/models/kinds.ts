@@ -39,6 +39,7 @@ export type ModuleState = NonNullable<ModuleFields["state"]>;
 export type ModuleSpec = Required<NonNullable<IAddonModule["spec"]>>;
 export type ModuleStatus = Unstamped<ModuleFields>;
 export type LastRunStatus = NonNullable<ModuleFields["lastRun"]>;
+export type RequirementStatus = NonNullable<ModuleFields["requires"]>[number];
 export type ReleaseStatus = NonNullable<ModuleFields["release"]>;
 
 /** `status.state` of the AddonOperator. */

@@ -2,11 +2,12 @@
 
 import { shownDigest } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
-import { enabledText, type Wait } from "../../plan/index.ts";
+import { enabledText, type Requirement, type Wait } from "../../plan/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
 import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "../models/kinds.ts";
+import { projectRequires } from "./required.ts";
 import type { ShownValues } from "./values-mirror.ts";
 import { type JudgeContext, type Verdict, isHidden, judge } from "./verdict.ts";
 
@@ -20,8 +21,12 @@ export interface ModuleProjection {
 export interface ShowContext extends JudgeContext {
   /** Transition times of the status before. */
   readonly before: Transitions;
-  /** `lastRun` as shown before; it stays while the present run is too young to be announced. */
-  readonly lastRunBefore: LastRunStatus | undefined;
+  /**
+   * The status as shown before: its `lastRun` stays while the present run is too young to be announced, and the times of
+   * what is required.
+   */
+  readonly shownBefore?: ModuleStatus | undefined;
+  readonly required?: readonly Requirement[];
   readonly shown: ShownValues;
   /** When a failure is tried again, in ms since the epoch. */
   readonly nextTryAt?: number | undefined;
@@ -40,9 +45,10 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       enabledReason: optional(view.enabledReason, line),
       valuesDigest: shownDigest(view.wholeDigest),
       ...facts.shown,
-      lastRun: isHidden(view, facts.now) ? facts.lastRunBefore : optional(view.lastRun, projectRun),
+      lastRun: isHidden(view, facts.now) ? facts.shownBefore?.lastRun : optional(view.lastRun, projectRun),
       release: optional(view.release, projectRelease),
       absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
+      ...projectRequires(facts.required, facts.shownBefore?.requires, facts.now),
       failures: view.retry?.failures ?? 0,
       nextRetryAt: optional(facts.nextTryAt, timestamp),
       lastHandledReconcileAt: view.handled.token,

@@ -163,6 +163,7 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
     retrying: of("Retrying"),
     invalid: of("Invalid"),
     disabled: of("Disabled"),
+    blocked: all.filter(({ state, reason }) => state === "Pending" && reason.startsWith("Dependency")).length,
     suspended: [...view.modules.values()].filter((module) => module.suspended).length,
   };
 }

@@ -1,8 +1,8 @@
 /** Computes from a view what the resources should say. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
-import { explainHold, heldBy, lostBy, nextTryAt } from "../../plan/index.ts";
-import type { Moment, Wait } from "../../plan/index.ts";
+import { explainHold, heldBy, lostBy, nextTryAt, toldRequirements } from "../../plan/index.ts";
+import type { Moment, Requirement, Wait } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
 import { type ModuleProjection, projectModule } from "./module-status.ts";
@@ -27,6 +27,7 @@ interface Look {
   readonly nextTryAt: number | undefined;
   readonly wait: Wait | undefined;
   readonly lost: Wait | undefined;
+  readonly required: readonly Requirement[];
 }
 
 const NO_TRANSITIONS: Transitions = new Map();
@@ -67,7 +68,11 @@ export class Projector {
     for (const [name, module] of view.modules) {
       const hidden = isHidden(module, now);
       const told = { hold: explainHold(module, at), nextTryAt: nextTryAt(module, at) };
-      const required = { wait: heldBy(module, view), lost: lostBy(module, view) };
+      const required = {
+        wait: heldBy(module, view),
+        lost: lostBy(module, view),
+        required: toldRequirements(module, view),
+      };
       modules.set(name, this.#module({ view: module, hidden, ...told, ...required }, now));
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
@@ -88,7 +93,7 @@ export class Projector {
       ...look,
       now,
       before: this.#transitions.get(name) ?? NO_TRANSITIONS,
-      lastRunBefore: old?.projection.status.lastRun,
+      shownBefore: old?.projection.status,
       shown: this.#values(view),
     });
     const { values, ...told } = raw.status;
@@ -118,10 +123,16 @@ export class Projector {
   }
 }
 
-/** What it waits for is said in `hold` as well. */
-function isSame({ wait: _a, lost: a, ...before }: Look, { wait: _b, lost: b, ...now }: Look): boolean {
+/** What it waits for is said in `hold` as well, what it has lost in `required`. */
+function isSame(
+  { wait: _a, lost: a, required: before, ...known }: Look,
+  { wait: _b, lost: b, required, ...now }: Look,
+): boolean {
   const keys = Object.keys(now) as (keyof typeof now)[];
-  return a?.message === b?.message && keys.every((key) => before[key] === now[key]);
+  if (a?.message !== b?.message || !keys.every((key) => known[key] === now[key])) return false;
+  const isLike = (each: Requirement, place: number): boolean =>
+    each.unmet?.message === before[place]?.unmet?.message;
+  return before.length === required.length && required.every(isLike);
 }
 
 function earlier(a: number | undefined, b: number): number | undefined {

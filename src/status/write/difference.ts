@@ -42,7 +42,7 @@ export function differsInWordsOnly(from: ModuleStatus, to: ModuleStatus): boolea
 }
 
 function besidesWords(status: ModuleStatus): JsonObject {
-  const { conditions: _conditions, release: _release, ...rest } = status;
+  const { conditions: _conditions, release: _release, requires: _requires, ...rest } = status;
   return rest as unknown as JsonObject;
 }
 
