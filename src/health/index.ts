@@ -1,0 +1,1 @@
+export { judgeObject } from "./judge.ts";

@@ -1,0 +1,106 @@
+/** The rules of kstatus for what makes Pods. */
+
+import { generationIn, intAt, textAt } from "./fields.ts";
+import { count, CURRENT, failed, firstMissing, has } from "./rule.ts";
+import type { Rule, Step } from "./rule.ts";
+
+/** Without a deadline, the controller says nothing of progress. */
+const NO_DEADLINE = 2 ** 31 - 1;
+
+export const deployment: Rule = ({ object, conditions }) => {
+  const late = conditions.find(
+    ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
+  );
+  const spec = intAt(object, "spec.replicas", 1);
+  const [all, updated] = [intAt(object, "status.replicas", 0), intAt(object, "status.updatedReplicas", 0)];
+  const ready = intAt(object, "status.readyReplicas", 0);
+  const available = intAt(object, "status.availableReplicas", 0);
+  if (late !== undefined)
+    return failed(late.reason, `${count(available, spec, "replicas available")}, and its deadline is over`);
+  const isComplete =
+    intAt(object, "spec.progressDeadlineSeconds", NO_DEADLINE) === NO_DEADLINE ||
+    conditions.some(
+      ({ type, status, reason }) =>
+        type === "Progressing" && status === "True" && reason === "NewReplicaSetAvailable",
+    );
+  return firstMissing([
+    [spec > all, "LessReplicas", count(all, spec, "replicas exist")],
+    [spec > updated, "LessUpdated", count(updated, spec, "replicas updated")],
+    [all > spec, "ExtraPods", `${all - spec} replicas too many`],
+    [updated > available, "LessAvailable", count(available, spec, "replicas available")],
+    [spec > ready, "LessReady", count(ready, spec, "replicas ready")],
+    [!isComplete, "ReplicaSetNotAvailable", "its new ReplicaSet is not available"],
+    [!has(conditions, "Available", "True"), "DeploymentNotAvailable", "is not available"],
+  ]);
+};
+
+export const replicaSet: Rule = ({ object, conditions }) => {
+  const spec = intAt(object, "spec.replicas", 1);
+  const all = intAt(object, "status.replicas", 0);
+  const labelled = intAt(object, "status.fullyLabeledReplicas", 0);
+  const available = intAt(object, "status.availableReplicas", 0);
+  const ready = intAt(object, "status.readyReplicas", 0);
+  return firstMissing([
+    [has(conditions, "ReplicaFailure", "True"), "ReplicaFailure", "its Pods cannot be created"],
+    [spec > labelled, "LessLabelled", count(labelled, spec, "replicas labelled")],
+    [spec > available, "LessAvailable", count(available, spec, "replicas available")],
+    [spec > ready, "LessReady", count(ready, spec, "replicas ready")],
+    [all > spec, "ExtraPods", `${all - spec} replicas too many`],
+  ]);
+};
+
+/** A partition that is set: the server sets 0 by itself. */
+const NO_PARTITION = -1;
+
+export const statefulSet: Rule = ({ object }) => {
+  if (textAt(object, "spec.updateStrategy.type") === "OnDelete") return CURRENT;
+  const spec = intAt(object, "spec.replicas", 1);
+  const [all, updated] = [intAt(object, "status.replicas", 0), intAt(object, "status.updatedReplicas", 0)];
+  const ready = intAt(object, "status.readyReplicas", 0);
+  const current = intAt(object, "status.currentReplicas", 0);
+  const partition = intAt(object, "spec.updateStrategy.rollingUpdate.partition", NO_PARTITION);
+  const revisions = ["currentRevision", "updateRevision"].map((key) => textAt(object, `status.${key}`));
+  const wanted = spec - partition;
+  const rollout: readonly Step[] =
+    partition === NO_PARTITION
+      ? [
+          [spec > current, "LessCurrent", count(current, spec, "replicas current")],
+          [revisions[0] !== revisions[1], "RevisionMismatch", "its update is not complete"],
+        ]
+      : [[updated < wanted, "PartitionRollout", count(updated, wanted, "replicas updated")]];
+  return firstMissing([
+    [spec > all, "LessReplicas", count(all, spec, "replicas exist")],
+    [spec > ready, "LessReady", count(ready, spec, "replicas ready")],
+    [all > spec, "ExtraPods", `${all - spec} replicas too many`],
+    ...rollout,
+  ]);
+};
+
+export const daemonSet: Rule = ({ object }) => {
+  const isUnseen =
+    generationIn(object, "metadata", "generation") === undefined ||
+    generationIn(object, "status", "observedGeneration") === undefined;
+  const number = (key: string, otherwise = 0): number => intAt(object, `status.${key}`, otherwise);
+  const wanted = number("desiredNumberScheduled", -1);
+  const current = number("currentNumberScheduled");
+  const updated = number("updatedNumberScheduled");
+  const [available, ready] = [number("numberAvailable"), number("numberReady")];
+  return firstMissing([
+    [isUnseen, "NoObservedGeneration", "its controller has not seen it yet"],
+    [wanted === -1, "NoDesiredNumber", "its controller has not counted its nodes yet"],
+    [wanted > current, "LessCurrent", count(current, wanted, "Pods scheduled")],
+    [wanted > updated, "LessUpdated", count(updated, wanted, "Pods updated")],
+    [wanted > available, "LessAvailable", count(available, wanted, "Pods available")],
+    [wanted > ready, "LessReady", count(ready, wanted, "Pods ready")],
+  ]);
+};
+
+/** A Job that runs is as it should be; the first of its ends that is told counts. */
+export const job: Rule = ({ object, conditions }) => {
+  const end = conditions.find(
+    ({ type, status }) => status === "True" && (type === "Complete" || type === "Failed"),
+  );
+  if (end?.type === "Complete") return CURRENT;
+  if (end !== undefined) return failed("JobFailed", end.message || end.reason || "has failed");
+  return firstMissing([[textAt(object, "status.startTime") === "", "JobNotStarted", "has not started"]]);
+};
