@@ -6,6 +6,7 @@ import type { Clock } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
 import { moduleOf } from "../model/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
+import { heldBy } from "../plan/index.ts";
 import type { QueueView, Queues, RunContext } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
@@ -65,7 +66,10 @@ export function sample(
 ): void {
   for (const name of GAUGES) metrics.clear(name);
   for (const queue of queues.views()) sampleQueue(metrics, queue);
-  for (const { name, enabled, suspended, module } of state.view.modules.values()) {
+  for (const view of state.view.modules.values()) {
+    const { name, enabled, suspended, module } = view;
+    const wait = heldBy(view, state.view);
+    if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
     metrics.set("moduleInfo", { module: name, enabled: String(enabled), critical: "false" }, 1);
     if (enabled) metrics.set("moduleEnabled", { module: name, version: module.chartVersion ?? "" }, 1);
     if (suspended) metrics.set("maintenance", { module: name, state: "NoResourceReconciliation" }, 1);
@@ -88,6 +92,7 @@ const GAUGES = [
   "moduleInfo",
   "moduleEnabled",
   "maintenance",
+  "moduleWaiting",
   "snapshotObjects",
 ] as const;
 

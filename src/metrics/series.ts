@@ -61,6 +61,11 @@ export const SERIES = {
     ["module", "state"],
     "1 for a module whose release is left alone",
   ),
+  moduleWaiting: gauge(
+    "module_waiting",
+    ["module", "reason"],
+    "1 for a module that waits for what it requires, or comes after",
+  ),
   moduleHookRun: seconds("module_hook_run_seconds", MODULE_HOOK, "Duration of a module hook's run"),
   moduleHookUser: seconds("module_hook_run_user_cpu_seconds", MODULE_HOOK, "Its CPU time, user"),
   moduleHookSystem: seconds("module_hook_run_sys_cpu_seconds", MODULE_HOOK, "Its CPU time, system"),

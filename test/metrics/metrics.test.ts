@@ -13,7 +13,7 @@ import { sample } from "../../src/metrics/measure.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
-import { moduleView, queueOf, viewOf } from "../status/views.ts";
+import { T0, moduleView, queueOf, viewOf } from "../status/views.ts";
 
 async function lines(metrics: Metrics, name: string): Promise<string[]> {
   const text = await metrics.text();
@@ -148,6 +148,34 @@ describe("the operator's series", () => {
     ]);
     expect(await lines(metrics, `${P}mm_module_enabled`)).toEqual([]);
     expect(await lines(metrics, `${P}mm_module_maintenance`)).toEqual([]);
+  });
+
+  test("a module that waits has a series with the reason, for as long as it does", async () => {
+    const metrics = new Metrics(P);
+    const waits = async (
+      module: Partial<ModuleView>,
+      file: object,
+      ...others: ModuleView[]
+    ): Promise<string[]> => {
+      const before = moduleView("a", module);
+      const a = { ...before, module: { ...before.module, ...file } };
+      sample(metrics, {
+        queues: { views: () => [] } as never,
+        state: { view: viewOf([a, ...others]) } as never,
+        bindings: { counts: () => [] } as never,
+      });
+      return lines(metrics, `${P}module_waiting`);
+    };
+    const held = { heldSince: T0 };
+    const requires = { requires: { modules: { b: "*" } } };
+    const fresh = moduleView("b", { phase: "new" });
+    const series = (reason: string): string[] => [`${P}module_waiting{module="a",reason="${reason}"} 1`];
+    expect(await waits(held, requires)).toEqual(series("DependencyMissing"));
+    expect(await waits(held, requires, fresh)).toEqual(series("DependencyNotReady"));
+    expect(await waits(held, { after: ["b"] }, fresh)).toEqual(series("Pending"));
+    // What runs already has lost something, and waits for nothing yet.
+    expect(await waits({}, requires)).toEqual([]);
+    expect(await waits(held, requires, moduleView("b"))).toEqual([]);
   });
 
   test("samplers run before each scrape", async () => {
