@@ -32,6 +32,7 @@ export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
 export { requiredBy } from "./dependents.ts";
 export { preceding, requirementCycle } from "./requirement-graph.ts";
 export { heldBy, lostBy, toldRequirements, waitOf, type Requirement, type Wait } from "./requirements.ts";
+export { wavesOf } from "./waves.ts";
 export {
   SECOND_LOOK_MS,
   guardOf,

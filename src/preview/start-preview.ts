@@ -3,6 +3,7 @@
 import { withoutHelm } from "../helm/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
+import { serverVersion } from "../kube/index.ts";
 import type { KubeClient, WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
 import { GLOBAL, describeProblem, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
@@ -14,10 +15,11 @@ import {
   moduleFacts,
   removalsOf,
   requiredBy,
+  wavesOf,
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { State, helmInput, problemOf } from "../state/index.ts";
-import { checkSchemas, scriptOf } from "../tasks/index.ts";
+import { checkSchemas, noteServerVersion, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
 
 /** What would happen to one module, or to a release without one. */
@@ -69,6 +71,8 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const refusals = refusalsOf(look);
   if (refusals.length > 0) return base.secrets.redactDeep({ refuses: refusals });
   const all = await discover(look);
+  const { signal } = new AbortController();
+  await noteServerVersion({ state, serverVersion: (asked) => serverVersion(base.client, asked) }, signal);
   const { deletes, purges, inUse, held } = removalsIn(look, all, running);
   const fates: Verdict[] = [];
   for (const facts of all) {
@@ -78,7 +82,20 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS.map((fate) => [fate, {}]));
   for (const [name, fate, why] of [...fates, ...orphanFates(look, purges, inUse)])
     groups[fate] = { ...(groups[fate] as object), [name]: why };
-  return base.secrets.redactDeep({ ...groups, notes: [...held, ...notesOf(look, running)] });
+  return base.secrets.redactDeep({
+    ...groups,
+    ...orderOf(look),
+    notes: [...held, ...notesOf(look, running)],
+  });
+}
+
+/** The order of the runs; modules that wait for what does not come are named apart. */
+function orderOf({ state }: Look): Record<string, Json> {
+  const { waves, waits } = wavesOf(state.view);
+  return {
+    waves: waves.map((wave) => [...wave]),
+    ...(waits.size > 0 && { waits: Object.fromEntries(waits) }),
+  };
 }
 
 const NO_LIMIT: Limit = { count: undefined, percent: undefined };

@@ -88,6 +88,8 @@ test(
         breaks: expect.stringContaining("size"),
         refuses: expect.stringMatching(/password=<redacted:[0-9a-f]{32}>/),
       },
+      waves: [["hooked", "looks", "rests"]],
+      waits: { stays: "used, which is off" },
       notes: [expect.stringContaining("what hooks patch is not known")],
     });
     const values = JSON.parse(readFileSync(seen, "utf8")) as { global: { enabledModules: string[] } };

@@ -38,7 +38,10 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
 }
 
 /** A module that requires a version waits until the next reload. What is known stays while the server is away. */
-async function noteServerVersion({ state, serverVersion }: Ports, signal: AbortSignal): Promise<void> {
+export async function noteServerVersion(
+  { state, serverVersion }: Pick<Ports, "state" | "serverVersion">,
+  signal: AbortSignal,
+): Promise<void> {
   if (!state.tree.modules.some(({ requires }) => requires?.kubernetes !== undefined)) return;
   try {
     state.record({ serverVersion: await serverVersion(signal) });

@@ -1,0 +1,76 @@
+import { expect, it } from "vitest";
+
+import { wavesOf } from "../../src/plan/index.ts";
+import type { ModuleView, View } from "../../src/state/index.ts";
+import { moduleView, viewOf } from "../status/views.ts";
+
+// docs/DEBUG.md, "plan".
+
+/** Modules before their first run, with number, what they require, and what they come after. */
+function start(
+  modules: Readonly<Record<string, [order: number, requires?: string | undefined, after?: string]>>,
+  change: Partial<View> = {},
+): View {
+  const views = Object.entries(modules).map(([name, [order, requires, after]]): ModuleView => {
+    const before = moduleView(name, { phase: "new", release: undefined });
+    const file = {
+      ...(requires !== undefined && {
+        requires: { modules: Object.fromEntries(requires.split(" ").map((of) => [of, "*"])) },
+      }),
+      ...(after !== undefined && { after: after.split(" ") }),
+    };
+    return { ...before, module: { ...before.module, order, ...file } };
+  });
+  return viewOf(views, change);
+}
+
+it.each<[string, Parameters<typeof start>[0], string]>([
+  ["equal numbers side by side, smaller ones first", { a: [1], b: [1], c: [5] }, "a b, c"],
+  [
+    "what requires something after that, whatever its number",
+    { a: [1, "c"], b: [2], c: [3], d: [4] },
+    "b, c, a, d",
+  ],
+  ["what requires something beside others", { a: [1], b: [2], c: [3], d: [9, "a"] }, "a, b d, c"],
+  ["a chain", { a: [1, "b"], b: [1, "c"], c: [1] }, "c, b, a"],
+  ["what comes after another one", { a: [1, undefined, "b"], b: [1] }, "b, a"],
+  ["what comes after one that cannot run", { a: [1, undefined, "b"], b: [1, "none"] }, "a"],
+  ["modules that come after each other", { a: [1, undefined, "b"], b: [1, undefined, "a"] }, "a b"],
+])("orders %s", (_, modules, expected) => {
+  const { waves } = wavesOf(start(modules));
+  expect(waves.map((wave) => wave.join(" ")).join(", ")).toBe(expected);
+});
+
+it("tells what cannot run, and why", () => {
+  const view = start({ a: [1, "none"], b: [1, "a"], c: [1, "d"], d: [1], e: [1] });
+  const views = [...view.modules.values()];
+  const change = (name: string, of: Partial<ModuleView>): void =>
+    void views.splice(
+      views.findIndex((each) => each.name === name),
+      1,
+      {
+        ...(view.modules.get(name) ?? moduleView(name)),
+        ...of,
+      },
+    );
+  change("d", { problem: { file: "f", message: "m" } });
+  const { waves, waits } = wavesOf(viewOf(views));
+  expect(waves).toEqual([["e"]]);
+  expect(Object.fromEntries(waits)).toEqual({
+    a: "none, which is no module",
+    b: "a, which is not Ready",
+    c: "d, which needs a person",
+  });
+  change("d", { enabled: false });
+  expect(wavesOf(viewOf(views)).waits.get("c")).toBe("d, which is off");
+});
+
+it("takes objects for there, and goes by the version of Kubernetes", () => {
+  const module = moduleView("a", { phase: "new" });
+  const objects = [{ apiVersion: "v1", kind: "Secret", name: "ca" }];
+  const a = { ...module, module: { ...module.module, requires: { objects, kubernetes: ">=1.30" } } };
+  expect(wavesOf(viewOf([a], { serverVersion: "v1.31.0" }))).toEqual({ waves: [["a"]], waits: new Map() });
+  expect(wavesOf(viewOf([a], { serverVersion: "v1.29.0" })).waits.get("a")).toBe(
+    "Kubernetes, which is 1.29.0, not >=1.30",
+  );
+});
