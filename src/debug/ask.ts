@@ -46,46 +46,39 @@ export const CLI_FLAGS = ["-o", "--output", "-t", "--watch"].concat(
 /** Sub-commands that talk to a running operator. */
 export const DEBUG_COMMANDS = ["queue", "global", "module", "config", "raw", "plan"] as const;
 
-/** What may stand behind a sub-command; the first one where nothing does, unless `NEEDS_WORD`. */
-const SECOND_WORDS: Readonly<Record<string, readonly string[]>> = {
-  queue: ["list", "main"],
-  global: ["list", "values", "config", "patches", "snapshots"],
-  module: [
-    "list",
-    "resource-monitor",
-    "graph",
-    "values",
-    "config",
-    "render",
-    "patches",
-    "snapshots",
-    "why",
-    "run",
-  ],
-  config: ["list", "set"],
-};
-const NEEDS_WORD = new Set(["global", "module"]);
-
 interface Takes {
   readonly words: number;
   readonly flags?: readonly string[];
 }
 
-/** How many words and which flags a sub-command takes, by its first two words, else by its first one. */
-const TAKES: Readonly<Record<string, Takes>> = {
-  queue: { words: 2, flags: ["--show-empty", "--watch"] },
-  global: { words: 2 },
-  config: { words: 2 },
-  "config set": { words: 5 },
-  module: { words: 3 },
-  "module list": { words: 2 },
-  "module graph": { words: 2 },
-  "module resource-monitor": { words: 2 },
-  "module values": { words: 3, flags: ["--global", "--explain"] },
-  "module render": { words: 3, flags: ["--diff"] },
-  plan: { words: 1 },
-  raw: { words: 2 },
+const ALONE: Takes = { words: 2 };
+const ONE_MORE: Takes = { words: 3 };
+const QUEUE: Takes = { words: 2, flags: ["--show-empty", "--watch"] };
+
+/**
+ * What may stand behind a sub-command (the first one where nothing does, unless `NEEDS_WORD`), and how many words and
+ * which flags it takes then.
+ */
+const TAKES: Readonly<Record<string, Readonly<Record<string, Takes>>>> = {
+  queue: { list: QUEUE, main: QUEUE },
+  global: { list: ALONE, values: ALONE, config: ALONE, patches: ALONE, snapshots: ALONE },
+  module: {
+    list: ALONE,
+    "resource-monitor": ALONE,
+    graph: ALONE,
+    values: { words: 3, flags: ["--global", "--explain"] },
+    config: ONE_MORE,
+    render: { words: 3, flags: ["--diff"] },
+    patches: ONE_MORE,
+    snapshots: ONE_MORE,
+    why: ONE_MORE,
+    run: ONE_MORE,
+  },
+  config: { list: ALONE, set: { words: 5 } },
 };
+/** What has nothing behind it, or any word. */
+const ON_ITS_OWN: Readonly<Record<string, Takes>> = { plan: { words: 1 }, raw: ALONE };
+const NEEDS_WORD = new Set(["global", "module"]);
 
 /** The request that a sub-command makes. Throws CliError. */
 export function callOf(args: readonly string[]): Call & { readonly watch: boolean; readonly format: string } {
@@ -143,7 +136,7 @@ function graphRoute(format: string): Call {
 }
 
 function moduleCall(what: string, path: string, [name = ""]: readonly string[]): Call {
-  if (TAKES[`module ${what}`]?.words === 2) return get(`/module/${path}`);
+  if (TAKES["module"]?.[what] === ALONE) return get(`/module/${path}`);
   if (name === "") throw new CliError(`module ${what}: needs the name of a module`);
   const module = `/module/${encodeURIComponent(name)}`;
   return what === "run" ? { method: "POST", path: `${module}/run` } : get(`${module}/${path}`);
@@ -160,8 +153,8 @@ function rawRoute(path: string): Call {
 }
 
 function secondWord(first: string, given: string): string {
-  const known = SECOND_WORDS[first];
-  if (known === undefined) return first;
+  if (TAKES[first] === undefined) return first;
+  const known = Object.keys(TAKES[first]);
   if (given === "" && NEEDS_WORD.has(first)) throw new CliError(`${first}: needs one of ${known.join(", ")}`);
   const word = given === "" ? (known[0] ?? "") : given;
   if (!known.includes(word)) throw new CliError(`"${word}" is not a sub-command; use ${known.join(", ")}`);
@@ -179,7 +172,10 @@ function get(path: string): Call {
 
 function refuseRest({ words, flags }: Words): void {
   const name = words.slice(0, 2).join(" ");
-  const takes = TAKES[name] ?? TAKES[words[0] ?? ""] ?? { words: 0 };
+  const [first = "", second] = words;
+  const behind = TAKES[first];
+  const takes =
+    behind === undefined ? (ON_ITS_OWN[first] ?? { words: 0 }) : (behind[second ?? "list"] ?? ALONE);
   const extra = words[takes.words];
   if (extra !== undefined) throw new CliError(`"${extra}" is not understood; see addon-operator --help`);
   const stray = [...flags].find(([flag]) => takes.flags?.includes(flag) !== true)?.[1];

@@ -22,7 +22,7 @@ export {
 } from "./manifest/manifest.ts";
 export { manifestDiff } from "./manifest/manifest-diff.ts";
 export { manifestFaults } from "./manifest/manifest-faults.ts";
-export { ownerOf } from "./ownership/outliving.ts";
+export { helmMarks, ownerOf } from "./ownership/outliving.ts";
 export { readMap } from "./chart/chart-files.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";

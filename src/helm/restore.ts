@@ -4,6 +4,7 @@ import { applyPatch, create, isAlreadyExists } from "../kube/index.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
 import { objectOf, type JsonObject } from "../model/index.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
+import { helmMarks } from "./ownership/outliving.ts";
 import type { Reconciler } from "./examine.ts";
 import { documentsOf, lastingBodies, nameOf, refOf, type ObjectRef } from "./manifest/manifest.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
@@ -101,16 +102,13 @@ async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Pu
 /** helm marks objects when it applies them: its record does not have the marks. */
 function marked(body: JsonObject, release: string, namespace: string): JsonObject {
   const metadata = objectOf(body["metadata"]);
+  const marks = helmMarks(release, namespace);
   return {
     ...body,
     metadata: {
       ...metadata,
-      labels: { ...objectOf(metadata["labels"]), "app.kubernetes.io/managed-by": "Helm" },
-      annotations: {
-        ...objectOf(metadata["annotations"]),
-        "meta.helm.sh/release-name": release,
-        "meta.helm.sh/release-namespace": namespace,
-      },
+      labels: { ...objectOf(metadata["labels"]), ...marks.labels },
+      annotations: { ...objectOf(metadata["annotations"]), ...marks.annotations },
     },
   };
 }

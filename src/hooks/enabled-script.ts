@@ -35,15 +35,6 @@ export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnsw
   return inScratch(request.settings, `enabled-${request.module}`, (scratch) => ask(scratch, request));
 }
 
-type Shared = Pick<EnabledScriptRun, "settings" | "logger">;
-
-/** The same with what all runs share. */
-export function scriptRunner(
-  shared: Shared,
-): (script: Omit<EnabledScriptRun, keyof Shared>) => Promise<EnabledAnswer> {
-  return (script) => runEnabledScript({ ...script, ...shared });
-}
-
 async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path } = request;
   const variables = await writeFiles(scratch, request);

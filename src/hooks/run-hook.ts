@@ -62,11 +62,6 @@ export async function runHook(request: HookRunInput & Surroundings): Promise<Hoo
   return runHookFile({ ...request, context, fields });
 }
 
-/** The same with what all runs share. */
-export function hookRunner(shared: Surroundings): (run: HookRunInput) => Promise<HookRunResult> {
-  return (run) => runHook({ ...run, ...shared });
-}
-
 /** A run of a hook file with a given binding context. */
 export interface FileRun extends Surroundings, Pick<HookRunInput, "values" | "configValues" | "signal"> {
   readonly hook: HookFile & { readonly id: string };

@@ -1,11 +1,9 @@
 /** Asks the API server what the operator may do, and checks the rights that it needs itself. */
 
-import type { KubeClient } from "./client/client.ts";
-import { oneLine } from "../lib/index.ts";
-import type { Clock, Logger } from "../lib/index.ts";
+import type { KubeAccess, KubeClient } from "./client/client.ts";
+import { inParallel, oneLine } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
 import type { AccessReview } from "./objects.ts";
-import { inParallel } from "../lib/index.ts";
 
 /** One thing to be allowed in a namespace. */
 export interface Right {
@@ -67,11 +65,7 @@ export function ownRights(namespace: string, overlay: Overlay["kind"] | undefine
   });
 }
 
-interface RightsOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly namespace: string;
+interface RightsOptions extends KubeAccess {
   readonly overlay: Overlay | undefined;
 }
 

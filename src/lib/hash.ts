@@ -19,9 +19,21 @@ export function digest(...parts: readonly (string | Uint8Array)[]): string {
   return `${DIGEST_SCHEME}-${hash.digest("hex").slice(0, 40)}`;
 }
 
+/** The SHA-256 of files' paths and bytes, in hex. */
+export function hashFiles(contents: Iterable<readonly [rel: string, bytes: Uint8Array]>): string {
+  const hash = createHash("sha256");
+  for (const [rel, bytes] of contents) hash.update(`${rel}\0${bytes.length}\0`).update(bytes);
+  return hash.digest("hex");
+}
+
 /** The digest of a JSON value; independent of the order of object keys. */
 export function digestJson(value: Json | undefined): string {
   return digest(canonicalJson(value));
+}
+
+/** Whether two JSON values are the same, whatever the order of keys. */
+export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
+  return a === b || canonicalJson(a) === canonicalJson(b);
 }
 
 /** JSON text with sorted object keys and no white space; `undefined` gives the empty string. */

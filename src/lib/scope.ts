@@ -10,6 +10,12 @@ export class Scope {
   #releases: Release[] = [];
   #closed: Promise<void> | undefined;
 
+  /** Takes over something that is closed at the end; returns it. */
+  own<T extends { close(): void | Promise<void> }>(acquired: T): T {
+    this.add(() => acquired.close());
+    return acquired;
+  }
+
   /** Registers the release of something just acquired. */
   add(release: Release): void {
     this.#releases.push(release);

@@ -2,7 +2,7 @@
 
 import type { Usage } from "../process/index.ts";
 import type { Labels, Metrics } from "./metrics.ts";
-import type { SeriesName } from "./series.ts";
+import { SERIES, type HookFamily, type SeriesName } from "./series.ts";
 
 /** Which run of which hook; `module` is undefined for a global hook. */
 interface HookLabels {
@@ -28,24 +28,8 @@ export interface HookSample {
   readonly bindings: readonly Pick<HookLabels, "binding" | "queue" | "activation">[];
 }
 
-const OF_MODULE_HOOKS = {
-  run: "moduleHookRun",
-  user: "moduleHookUser",
-  system: "moduleHookSystem",
-  rss: "moduleHookRss",
-  failed: "moduleHookErrors",
-  allowed: "moduleHookAllowed",
-  success: "moduleHookSuccess",
-} as const;
-const OF_GLOBAL_HOOKS = {
-  run: "globalHookRun",
-  user: "globalHookUser",
-  system: "globalHookSystem",
-  rss: "globalHookRss",
-  failed: "globalHookErrors",
-  allowed: "globalHookAllowed",
-  success: "globalHookSuccess",
-} as const satisfies Record<keyof typeof OF_MODULE_HOOKS, SeriesName>;
+const COUNTED = { failed: "Errors", allowed: "Allowed", success: "Success" } as const;
+const OF_GLOBAL_HOOKS = (Object.keys(SERIES) as SeriesName[]).filter((name) => name.startsWith("globalHook"));
 
 /** Makes the counters of a new hook visible, at zero. */
 export function showHook(metrics: Metrics, { bindings, ...hook }: HookSample): void {
@@ -57,15 +41,15 @@ export function recordRun(metrics: Metrics, run: HookRunSample): void {
   const family = familyOf(run);
   const labels = own(run);
   touch(metrics, run);
-  metrics.add(family[run.outcome], labels);
+  metrics.add(`${family}${COUNTED[run.outcome]}`, labels);
   if (run.outcome === "failed") metrics.add("hookErrors", shared(run));
   if (run.outcome === "allowed") metrics.add("hookAllowed", shared(run));
-  metrics.observe(family.run, labels, run.seconds);
+  metrics.observe(`${family}Run`, labels, run.seconds);
   if (run.usage === undefined) return;
   const { userSeconds, systemSeconds, maxRssBytes } = run.usage;
-  metrics.observe(family.user, labels, userSeconds);
-  metrics.observe(family.system, labels, systemSeconds);
-  if (maxRssBytes !== undefined) metrics.set(family.rss, labels, maxRssBytes);
+  metrics.observe(`${family}User`, labels, userSeconds);
+  metrics.observe(`${family}System`, labels, systemSeconds);
+  if (maxRssBytes !== undefined) metrics.set(`${family}Rss`, labels, maxRssBytes);
 }
 
 /** Drops the series of a hook that is gone. */
@@ -75,17 +59,16 @@ export async function forgetHook(
 ): Promise<void> {
   await metrics.drop({ module: module ?? "", hook });
   // The series of global hooks lack this label.
-  if (module === undefined) await metrics.drop({ hook }, Object.values(OF_GLOBAL_HOOKS));
+  if (module === undefined) await metrics.drop({ hook }, OF_GLOBAL_HOOKS);
 }
 
 function touch(metrics: Metrics, hook: HookLabels): void {
-  const { failed, allowed, success } = familyOf(hook);
-  for (const name of [failed, allowed, success]) metrics.touch(name, own(hook));
+  for (const counted of Object.values(COUNTED)) metrics.touch(`${familyOf(hook)}${counted}`, own(hook));
   for (const name of ["hookErrors", "hookAllowed"] as const) metrics.touch(name, shared(hook));
 }
 
-function familyOf({ module }: HookLabels): typeof OF_MODULE_HOOKS | typeof OF_GLOBAL_HOOKS {
-  return module === undefined ? OF_GLOBAL_HOOKS : OF_MODULE_HOOKS;
+function familyOf({ module }: HookLabels): HookFamily {
+  return module === undefined ? "globalHook" : "moduleHook";
 }
 
 function own({ module, hook, binding, queue, activation }: HookLabels): Labels {

@@ -28,6 +28,36 @@ function seconds(name: string, labels: readonly string[], help: string): SeriesD
   return { name, type: "histogram", labels, help, buckets: SECONDS };
 }
 
+/** What is measured of each run of a hook, by the ending of its key: `moduleHookRun`, `globalHookRun`. */
+const OF_HOOKS = {
+  Run: ["seconds", "run_seconds", "Duration of a hook's run"],
+  User: ["seconds", "run_user_cpu_seconds", "Its CPU time, user"],
+  System: ["seconds", "run_sys_cpu_seconds", "Its CPU time, system"],
+  Rss: ["gauge", "run_max_rss_bytes", "Its peak memory, where it is above the operator's own"],
+  Errors: ["counter", "errors_total", "Failed runs of a hook"],
+  Allowed: ["counter", "allowed_errors_total", "Failed runs with allowFailure"],
+  Success: ["counter", "success_total", "Successful runs of a hook"],
+} as const;
+
+/** Which hooks: those of modules and the global ones have separate series. */
+export type HookFamily = "moduleHook" | "globalHook";
+
+function hookSeries<Family extends HookFamily>(
+  family: Family,
+  labels: readonly string[],
+): Record<`${Family}${keyof typeof OF_HOOKS}`, SeriesDefinition> {
+  const whose = family === "moduleHook" ? "module" : "global";
+  const all = Object.entries(OF_HOOKS).map(([ending, [type, name, help]]) => [
+    `${family}${ending}`,
+    { counter, gauge, seconds }[type](
+      `${whose}_hook_${name}`,
+      labels,
+      help.replace("a hook", `a ${whose} hook`),
+    ),
+  ]);
+  return Object.fromEntries(all) as Record<`${Family}${keyof typeof OF_HOOKS}`, SeriesDefinition>;
+}
+
 /** Every series of the operator, by its key in the code. */
 export const SERIES = {
   liveTicks: counter("live_ticks", [], "Grows by one every 10 s while the event loop is alive"),
@@ -66,36 +96,8 @@ export const SERIES = {
     ["module", "reason"],
     "1 for a module that waits for what it requires, or comes after",
   ),
-  moduleHookRun: seconds("module_hook_run_seconds", MODULE_HOOK, "Duration of a module hook's run"),
-  moduleHookUser: seconds("module_hook_run_user_cpu_seconds", MODULE_HOOK, "Its CPU time, user"),
-  moduleHookSystem: seconds("module_hook_run_sys_cpu_seconds", MODULE_HOOK, "Its CPU time, system"),
-  moduleHookRss: gauge(
-    "module_hook_run_max_rss_bytes",
-    MODULE_HOOK,
-    "Its peak memory, where it is above the operator's own",
-  ),
-  moduleHookErrors: counter("module_hook_errors_total", MODULE_HOOK, "Failed runs of a module hook"),
-  moduleHookAllowed: counter(
-    "module_hook_allowed_errors_total",
-    MODULE_HOOK,
-    "Failed runs with allowFailure",
-  ),
-  moduleHookSuccess: counter("module_hook_success_total", MODULE_HOOK, "Successful runs of a module hook"),
-  globalHookRun: seconds("global_hook_run_seconds", GLOBAL_HOOK, "Duration of a global hook's run"),
-  globalHookUser: seconds("global_hook_run_user_cpu_seconds", GLOBAL_HOOK, "Its CPU time, user"),
-  globalHookSystem: seconds("global_hook_run_sys_cpu_seconds", GLOBAL_HOOK, "Its CPU time, system"),
-  globalHookRss: gauge(
-    "global_hook_run_max_rss_bytes",
-    GLOBAL_HOOK,
-    "Its peak memory, where it is above the operator's own",
-  ),
-  globalHookErrors: counter("global_hook_errors_total", GLOBAL_HOOK, "Failed runs of a global hook"),
-  globalHookAllowed: counter(
-    "global_hook_allowed_errors_total",
-    GLOBAL_HOOK,
-    "Failed runs with allowFailure",
-  ),
-  globalHookSuccess: counter("global_hook_success_total", GLOBAL_HOOK, "Successful runs of a global hook"),
+  ...hookSeries("moduleHook", MODULE_HOOK),
+  ...hookSeries("globalHook", GLOBAL_HOOK),
   hookErrors: counter("hook_errors", ["module", "hook", "binding", "queue"], "Failed runs of any hook"),
   hookAllowed: counter(
     "hook_allowed_errors",

@@ -82,9 +82,7 @@ async function chartsOf(
 
 /** Where charts that are archives are unpacked while a sub-command runs. */
 export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
-  const archives = new ChartArchives(settings.tmpDir);
-  scope.add(() => archives.close());
-  return archives;
+  return scope.own(new ChartArchives(settings.tmpDir));
 }
 
 async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {

@@ -48,8 +48,9 @@ export function stderrLogger(settings: Settings): Logger {
 /** Everything that is needed to ask hooks for their configuration, checks included. */
 export function askOptions(settings: Settings, environment: Environment, scope: Scope): AskOptions {
   const logger = stderrLogger(settings);
-  const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock: systemClock, logger });
-  scope.add(() => filters.close());
+  const filters = scope.own(
+    new FilterEngine({ jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
+  );
   return {
     env: hookEnvironment(environment),
     workingDir: settings.workingDir,

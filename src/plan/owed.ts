@@ -58,6 +58,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | a run was passed over, and what the module requires is there       | run of it                        | front |
  * | the same, and something is not there                               | nothing                          |       |
  * | something was missing in the directories                           | reload                           | back  |
+ * | a file in the directories                                          | nothing: the next reload reads it |      |
  */
 export function plan(view: View): Plan {
   // A start waits for a ConfigMap that is missing; once read, its content stays in force whatever becomes of it.

@@ -126,20 +126,15 @@ async function record(
   base: Base,
   running: State | undefined,
 ): Promise<Pick<Look, "state" | "tree" | "configFound">> {
-  const { clock, client, hub, logger, namespace, overlay, settings } = base;
-  const state = new State({ clock });
+  const state = new State({ clock: base.clock });
   const tree = await base.readTree();
   state.recordTree(tree);
   if (running !== undefined) lend(running, state);
   const config = new FollowedConfig({
-    client,
-    hub,
-    logger,
-    namespace,
-    overlay: await overlayInForce(base, overlay),
+    ...base,
+    overlay: await overlayInForce(base, base.overlay),
     state,
-    clock,
-    name: settings.configMap,
+    name: base.settings.configMap,
     onTrouble: () => {},
   });
   const configFound = await config.refresh();

@@ -16,8 +16,6 @@ export interface CoprocessOptions {
   readonly env: Readonly<Record<string, string>>;
   /** Called for each line of stdout, without its line end; blank lines are dropped. */
   readonly onLine: (line: string) => void;
-  /** Characters of a line after which it is cut (and ends in `:truncated`); default 64 Mi. */
-  readonly maxLine?: number;
 }
 
 /** How a coprocess ended, or why it never began. */
@@ -29,6 +27,7 @@ export interface CoprocessExit {
   readonly message: string;
 }
 
+/** Characters of a line after which it is cut (and ends in `:truncated`). */
 const MAX_ANSWER = 64 * 1024 * 1024;
 const STDERR_LIMIT = 16 * 1024;
 
@@ -45,10 +44,7 @@ export class Coprocess {
   constructor(options: CoprocessOptions) {
     this.#child = launch({ ...options, stdin: "pipe" });
     this.#alive = this.#child.pid !== undefined;
-    const lines = new LineSplitter(
-      (line) => callBack(() => options.onLine(line)),
-      options.maxLine ?? MAX_ANSWER,
-    );
+    const lines = new LineSplitter((line) => callBack(() => options.onLine(line)), MAX_ANSWER);
     this.#listen(lines);
     this.exited = this.#end(options, lines);
     this.#remember();

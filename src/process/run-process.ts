@@ -25,8 +25,6 @@ export interface RunRequest {
   readonly onLine?: ((stream: Stream, line: string) => void) | undefined;
   /** Bytes kept of stdout (its beginning); default 1 MiB. */
   readonly stdoutLimit?: number | undefined;
-  /** Bytes kept of stderr (its end); default 64 KiB. */
-  readonly stderrLimit?: number | undefined;
   /** Text for stdin, now or as soon as it is known; /dev/null without it. */
   readonly input?: string | Promise<string> | undefined;
   readonly clock?: Clock | undefined;
@@ -88,7 +86,7 @@ interface Output {
 
 function collect(child: Child, request: RunRequest): Output {
   const stdout = new FirstBytes(request.stdoutLimit ?? STDOUT_LIMIT);
-  const stderr = new LastBytes(request.stderrLimit ?? STDERR_LIMIT);
+  const stderr = new LastBytes(STDERR_LIMIT);
   const flushes = [
     listen({ readable: child.stdout, kept: stdout, name: "stdout" }, request.onLine),
     listen({ readable: child.stderr, kept: stderr, name: "stderr" }, request.onLine),

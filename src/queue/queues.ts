@@ -53,8 +53,8 @@ interface Run<T extends QueueTask> {
 /**
  * Named FIFO queues with one worker each. A head that failed is tried again after 5, 6, 7, 9, 13, 21, 30, 30 … s and a
  * jitter below 1 s (`retryDelay` with the bounds `--retry-delay-min` and `--retry-delay-max`), or after the delay that its
- * outcome asks for: what comes before the runs of modules in a reload always asks for the least. An edit of what it works
- * on ends its back-off (`hurry`). It blocks its own queue and no other; only what came to the front meanwhile goes before
+ * outcome asks for: a reload's reading, Synchronization of global hooks and discovery ask for the least each time; hooks,
+ * runs, CRDs and removals for nothing. An edit of what it works on ends its back-off (`hurry`). It blocks its own queue and no other; only what came to the front meanwhile goes before
  * it (`Lane.yieldHead`). Nothing polls: a worker wakes up when a task is offered, a run ends or a delay is over.
  */
 export class Queues<T extends QueueTask> {

@@ -1,18 +1,10 @@
 /** Writes Kubernetes Events (docs/STATUS.md, "Events"). */
 
-import {
-  type Clock,
-  type KnownSecrets,
-  type Logger,
-  type Timer,
-  nextBurst,
-  oneLine,
-  sleep,
-} from "../lib/index.ts";
+import { type KnownSecrets, type Timer, nextBurst, oneLine, sleep } from "../lib/index.ts";
 import {
   EVENTS,
   type Event,
-  type KubeClient,
+  type KubeAccess,
   create,
   isNotFound,
   mergePatch,
@@ -51,11 +43,7 @@ export interface OperatorEvent {
 }
 
 /** Settings of an {@link EventWriter}. */
-export interface EventWriterOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly namespace: string;
+export interface EventWriterOptions extends KubeAccess {
   /** Name of the AddonOperator. */
   readonly operatorName: string;
   /** Who reports: name of the Pod or machine. */

@@ -1,6 +1,6 @@
 /** Tells which layer set a value (`module values --explain`). */
 
-import { canonicalJson, isAtOrBelow, pointerOf, segmentsOf } from "../lib/index.ts";
+import { isAtOrBelow, pointerOf, sameJson, segmentsOf } from "../lib/index.ts";
 import { isJsonObject, member, valueAt, type Json, type Section } from "../model/index.ts";
 import { effective, type SectionInput } from "./layers.ts";
 import { mergeLayers } from "./merge.ts";
@@ -27,7 +27,7 @@ export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<s
   const { values } = effective(input);
   const origins = new Map<string, string>();
   for (const [path, leaf] of leaves(values)) {
-    const patched = isPatched(path, input.patches ?? []) || !same(at(before, path), leaf);
+    const patched = isPatched(path, input.patches ?? []) || !sameJson(at(before, path), leaf);
     const layer = patched ? "hook patch" : layerOf(input, path);
     const place = layer === "hook patch" ? places.hookOf?.(path) : places[layer];
     origins.set(path, place === undefined ? layer : `${layer}: ${place}`);
@@ -56,7 +56,7 @@ export function originOf(input: SectionInput, path: string): Origin | undefined 
   }
   // A map that several layers fill has no single author.
   if (isJsonObject(at(values, leaf)) && layersWith(input, leaf).length > 1) return undefined;
-  const isOfHook = isPatched(leaf, input.patches ?? []) || !same(at(before, leaf), at(values, leaf));
+  const isOfHook = isPatched(leaf, input.patches ?? []) || !sameJson(at(before, leaf), at(values, leaf));
   return { layer: isOfHook ? "hook patch" : layerOf(input, leaf), path: leaf };
 }
 
@@ -98,10 +98,6 @@ function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
     const below = pointerOf(segmentsOf(each.path).slice(1));
     return each.op !== "remove" && each.op !== "test" && (below === "" || isAtOrBelow(path, below));
   });
-}
-
-function same(left: Json | undefined, right: Json | undefined): boolean {
-  return left === right || canonicalJson(left) === canonicalJson(right);
 }
 
 function at(value: Json, path: string): Json | undefined {

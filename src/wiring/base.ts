@@ -33,27 +33,24 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const sink = logSink(settings, secrets);
   const logger = createLogger(sink);
   const failures = new Failures(logger);
-  const ending = endingClock(systemClock);
-  scope.add(() => ending.close());
+  const ending = scope.own(endingClock(systemClock));
   const clock = guardedClock(ending, failures);
   const env = hookEnvironment(environment);
-  const client = connect({
-    kubeConfig: settings.kubeConfig,
-    context: settings.kubeContext,
-    qps: settings.kubeClientQps,
-    burst: settings.kubeClientBurst,
-    userAgent: `addon-operator/${VERSION}`,
-    debug: settings.debugKubernetesApi,
-    logger,
-    clock,
-  });
-  scope.add(() => client.close());
-  const hub = new WatchHub({ client, clock, logger, failures });
-  scope.add(() => hub.close());
-  const filters = new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger });
-  scope.add(() => filters.close());
-  const archives = new ChartArchives(settings.tmpDir);
-  scope.add(() => archives.close());
+  const client = scope.own(
+    connect({
+      kubeConfig: settings.kubeConfig,
+      context: settings.kubeContext,
+      qps: settings.kubeClientQps,
+      burst: settings.kubeClientBurst,
+      userAgent: `addon-operator/${VERSION}`,
+      debug: settings.debugKubernetesApi,
+      logger,
+      clock,
+    }),
+  );
+  const hub = scope.own(new WatchHub({ client, clock, logger, failures }));
+  const filters = scope.own(new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger }));
+  const archives = scope.own(new ChartArchives(settings.tmpDir));
   const { unnumberedOrder, strictValues: strict } = settings;
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
   return {

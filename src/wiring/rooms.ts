@@ -4,7 +4,7 @@ import { KubeBindings, emitTo, makeSources } from "../bindings/index.ts";
 import type { Source } from "../bindings/index.ts";
 import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
-import { HookLoader, hookRunner, objectPatcher, scriptRunner } from "../hooks/index.ts";
+import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, serverVersion } from "../kube/index.ts";
 import { breathe, idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";
@@ -136,47 +136,45 @@ export class Rooms {
   }
 
   #makeConfig(): FollowedConfig {
-    const config = new FollowedConfig({
-      ...this.#base,
-      state: this.state,
-      name: this.#base.settings.configMap,
-      onTrouble: configTeller(this.#told),
-    });
-    this.#scope.add(() => config.close());
-    return config;
+    return this.#scope.own(
+      new FollowedConfig({
+        ...this.#base,
+        state: this.state,
+        name: this.#base.settings.configMap,
+        onTrouble: configTeller(this.#told),
+      }),
+    );
   }
 
   #makeBindings(): KubeBindings {
-    const bindings = new KubeBindings({
-      ...this.#base,
-      keepManagedFields: this.#base.settings.keepManagedFields,
-      emit: emitTo(this.queues),
-      onTrouble: (hook, binding, message) => {
-        if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
-        this.#noteTroubles(hook.module);
-      },
-      times: (hook, binding) => bindingTimes(this.metrics, hook, binding),
-    });
-    this.#scope.add(() => bindings.close());
-    return bindings;
+    return this.#scope.own(
+      new KubeBindings({
+        ...this.#base,
+        keepManagedFields: this.#base.settings.keepManagedFields,
+        emit: emitTo(this.queues),
+        onTrouble: (hook, binding, message) => {
+          if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
+          this.#noteTroubles(hook.module);
+        },
+        times: (hook, binding) => bindingTimes(this.metrics, hook, binding),
+      }),
+    );
   }
 
   #makeSources(): Source {
     const { clock, env } = this.#base;
     const zone = env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
-    const sources = makeSources({ clock, zone, emit: emitTo(this.queues) });
-    this.#scope.add(() => sources.close());
-    return sources;
+    return this.#scope.own(makeSources({ clock, zone, emit: emitTo(this.queues) }));
   }
 
   #makeReleases(): Releases {
-    const releases = makeReleases(this.#base, {
-      recorder: makeHelmRecorder(this.#told),
-      ownRelease: () => this.config.release,
-      onCrds: () => this.#bindings.kindsChanged(),
-    });
-    this.#scope.add(() => releases.close());
-    return releases;
+    return this.#scope.own(
+      makeReleases(this.#base, {
+        recorder: makeHelmRecorder(this.#told),
+        ownRelease: () => this.config.release,
+        onCrds: () => this.#bindings.kindsChanged(),
+      }),
+    );
   }
 
   /** Connects the ports of tasks to the rooms behind them. */
@@ -198,9 +196,10 @@ export class Rooms {
       config: this.config,
       recorder: makeRecorder(this.#told),
       hookMetrics: this.#hookMetrics,
-      runHook: hookRunner({ settings: runs, logger }),
-      applyObjects: objectPatcher({ client: patchClient, discovery, filters, clock }),
-      runScript: scriptRunner({ settings: runs, logger }),
+      runHook: (run) => runHook({ ...run, settings: runs, logger }),
+      applyObjects: (operations) =>
+        applyObjects({ client: patchClient, discovery, filters, clock }, operations),
+      runScript: (script) => runEnabledScript({ ...script, settings: runs, logger }),
       loadHook: (file, module) => loader.load(file, module),
       serverVersion: (signal) => serverVersion(client, signal),
       readTree,

@@ -1,6 +1,5 @@
 /** The files of a chart, as helm would load them. */
 
-import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -47,13 +46,6 @@ function readIgnore(dir: string): Ignore {
 /** The same as before when no file changed. */
 export function fingerprintOf(files: readonly ChartFile[]): string {
   return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
-}
-
-/** SHA-256 over the files' paths and bytes. */
-export function hashFiles(contents: readonly (readonly [string, Buffer])[]): string {
-  const hash = createHash("sha256");
-  for (const [rel, bytes] of contents) hash.update(`${rel}\0${bytes.length}\0`).update(bytes);
-  return hash.digest("hex");
 }
 
 /** The text of a file that may hold templates; packed sub-charts are unpacked. */

@@ -5,10 +5,10 @@
 
 import { readFileSync } from "node:fs";
 
-import { canonicalJson, digest, parseYaml, type Clock } from "../../lib/index.ts";
+import { canonicalJson, digest, hashFiles, parseYaml, type Clock } from "../../lib/index.ts";
 import { objectOf, valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { isSettled } from "../../modules/index.ts";
-import { fingerprintOf, hashFiles, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
+import { fingerprintOf, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
 import type { ChartFile } from "./chart-files.ts";
 import { scanTemplates, type Reach } from "./template-scan.ts";
 

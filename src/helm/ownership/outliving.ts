@@ -22,6 +22,14 @@ export interface Outliving {
 /** Annotations that helm puts on each object of a release. */
 const OWNER = { name: "meta.helm.sh/release-name", namespace: "meta.helm.sh/release-namespace" } as const;
 
+/** What helm marks an object of a release with when it applies it. */
+export function helmMarks(release: string, namespace: string) {
+  return {
+    labels: { "app.kubernetes.io/managed-by": "Helm" },
+    annotations: { [OWNER.name]: release, [OWNER.namespace]: namespace },
+  };
+}
+
 /** helm looks for it in manifests and, in upgrades, on objects. */
 export const RESOURCE_POLICY = "helm.sh/resource-policy";
 export const KEEP = "keep";

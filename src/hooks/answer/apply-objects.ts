@@ -51,13 +51,6 @@ export async function applyObjects(
   if (errors.length > 0) throw new Error(`object patches failed: ${errors.join("; ")}`);
 }
 
-/** The same with what it needs. */
-export function objectPatcher(
-  options: PatcherOptions,
-): (operations: readonly ObjectOperation[]) => Promise<void> {
-  return (operations) => applyObjects(options, operations);
-}
-
 async function applyOne(options: PatcherOptions, operation: ObjectOperation): Promise<void> {
   const { kind, apiVersion, namespace, name } = operation.target;
   const resource = await options.discovery.resolve(kind, apiVersion);

@@ -25,6 +25,14 @@ export interface RequestReport {
   readonly seconds: number;
 }
 
+/** What nearly everyone needs who works with the API server: in `namespace`, where nothing else is said. */
+export interface KubeAccess {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+}
+
 /** Settings of `connect`. */
 export interface ConnectOptions extends RateLimit {
   readonly kubeConfig?: string | undefined;

@@ -91,46 +91,27 @@ interface WriteOptions extends CallOptions {
 }
 
 /** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */
-export function create<T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions): Promise<T> {
-  return write<T>(client, target, { ...call, method: "POST" });
-}
+export const create = writer({ method: "POST" });
 
 /** Replaces an object; a resourceVersion in `body` makes it conditional (409 when it moved). */
-export function replace<T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions): Promise<T> {
-  return write<T>(client, target, { ...call, method: "PUT" });
-}
+export const replace = writer({ method: "PUT" });
 
 /** RFC 7396 merge patch; `metadata.resourceVersion` in `body` makes it conditional. */
-export function mergePatch<T = JsonObject>(
-  client: KubeClient,
-  target: Target,
-  call: WriteOptions,
-): Promise<T> {
-  return write<T>(client, target, { ...call, method: "PATCH", contentType: "application/merge-patch+json" });
-}
+export const mergePatch = writer({ method: "PATCH", contentType: "application/merge-patch+json" });
 
 /** RFC 6902 JSON patch. */
-export function jsonPatch<T = JsonObject>(
-  client: KubeClient,
-  target: Target,
-  call: WriteOptions,
-): Promise<T> {
-  return write<T>(client, target, { ...call, method: "PATCH", contentType: "application/json-patch+json" });
-}
+export const jsonPatch = writer({ method: "PATCH", contentType: "application/json-patch+json" });
 
 /** Server-side apply; with `force` fields of other managers are taken over, without it they are a conflict. */
-export function applyPatch<T = JsonObject>(
+export const applyPatch: <T = JsonObject>(
   client: KubeClient,
   target: Target,
-  call: WriteOptions & { readonly force?: boolean },
-): Promise<T> {
-  return write<T>(client, target, {
-    ...call,
-    method: "PATCH",
-    contentType: "application/apply-patch+yaml",
-    force: call.force ?? false,
-  });
-}
+  call: WriteOptions & Force,
+) => Promise<T> = writer({
+  method: "PATCH",
+  contentType: "application/apply-patch+yaml",
+  force: false,
+});
 
 /** Deletes one object; the answer is the object (still there, with finalizers) or a Status. */
 export function remove<T = JsonObject>(
@@ -153,22 +134,21 @@ export function remove<T = JsonObject>(
   });
 }
 
-function write<T>(
-  client: KubeClient,
-  target: Target,
-  call: WriteOptions & Pick<ApiRequest, "method" | "contentType"> & { readonly force?: boolean },
-): Promise<T> {
-  const { method = "POST", contentType, force, body } = call;
-  const { dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = call;
-  return client.json<T>({
-    ...common(call),
-    method,
-    path: pathOf(target.resource, target),
-    body,
-    contentType,
-    // Only server-side apply knows `force`: with it other patches are refused.
-    query: { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force },
-  });
+interface Force {
+  /** Only server-side apply knows it: with it other patches are refused. */
+  readonly force?: boolean;
+}
+
+type Write = <T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions) => Promise<T>;
+
+function writer(how: Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType"> & Force): Write {
+  return (client, target, call) => {
+    const { method, contentType, force, ...asked }: typeof how & WriteOptions = { ...how, ...call };
+    const { body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = asked;
+    const path = pathOf(target.resource, target);
+    const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force };
+    return client.json({ ...common(asked), method, path, body, contentType, query });
+  };
 }
 
 function common({ signal, timeoutMs }: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {

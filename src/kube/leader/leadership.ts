@@ -6,19 +6,15 @@ import { LEASES } from "../discovery/resources.ts";
 import { Lease } from "./lease.ts";
 import { mergePatch } from "../client/verbs.ts";
 import { ownIdentity } from "./identity.ts";
-import type { KubeClient } from "../client/client.ts";
+import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { createLogger, oneLine, wakeful } from "../../lib/index.ts";
-import type { Clock, LogSink, Logger } from "../../lib/index.ts";
+import type { LogSink } from "../../lib/index.ts";
 import { startOnlyWhile, watchdog } from "../../process/index.ts";
 import { ADDRESS_ANNOTATION, formatAddress, leaderMirror, reachableIp } from "./leader-mirror.ts";
 import type { Readiness } from "./leader-mirror.ts";
 
-interface LeadershipOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
+interface LeadershipOptions extends KubeAccess {
   readonly sink: LogSink;
-  readonly namespace: string;
   readonly settings: LeaseSettings;
   /** This long after the lease is lost the process is killed, whatever still runs in it. */
   readonly biteMs: number;

@@ -1,9 +1,9 @@
 /** Acquires, renews and releases a Lease. */
 
-import type { Clock, Logger, Timer } from "../../lib/index.ts";
+import type { Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
-import type { KubeClient } from "../client/client.ts";
+import type { KubeAccess } from "../client/client.ts";
 import { microTime, type LeaseSpec } from "../objects.ts";
 import type { Identity } from "./identity.ts";
 import { formatIdentity, isGone } from "./identity.ts";
@@ -26,11 +26,7 @@ interface LeaseTimes {
   readonly retryMs: number;
 }
 
-interface LeaseOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly namespace: string;
+interface LeaseOptions extends KubeAccess {
   readonly name: string;
   readonly identity: Identity;
   readonly times: LeaseTimes;

@@ -1,9 +1,9 @@
 /** Finds a module's chart where `module.yaml` says that it lies. */
 
-import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, realpathSync, type Dirent } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
+import { hashFiles } from "../../lib/index.ts";
 import { ProblemError, type Module } from "../../model/index.ts";
 import { found, stat, type Found } from "../read/signature.ts";
 import type { ChartArchives } from "./archives.ts";
@@ -112,10 +112,9 @@ function entriesOf(dir: string): Dirent[] {
 
 /** `sha256:…` of the paths and contents of a directory's files. */
 function digestOf(dir: string): string {
-  const hash = createHash("sha256");
-  for (const rel of filesBelow(dir)) {
-    const bytes = readFileSync(join(dir, rel));
-    hash.update(`${rel}\0${bytes.length}\0`).update(bytes);
-  }
-  return `sha256:${hash.digest("hex")}`;
+  return `sha256:${hashFiles(
+    filesBelow(dir)
+      .values()
+      .map((rel) => [rel, readFileSync(join(dir, rel))]),
+  )}`;
 }

@@ -1,10 +1,11 @@
 /** The result of a child process. */
 
+import { stat } from "node:fs/promises";
+
 import { formatDuration, oneLine } from "../../lib/index.ts";
 import type { Exit } from "./child.ts";
 import type { EndReason } from "./group.ts";
 import type { Usage } from "../reaper.ts";
-import { explainStart } from "./start-problem.ts";
 
 export type Stream = "stdout" | "stderr";
 export type RunOutcome = "succeeded" | "failed" | "timedOut" | "cancelled" | "notStarted";
@@ -66,4 +67,34 @@ export async function describeEnd(exit: Exit, stderr: string, started: Started):
   const how = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
   const last = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
   return last === "" ? how : `${how}: ${last}`;
+}
+
+/** Why a child could not be started, with the remedy. */
+async function explainStart({ file, cwd }: Started, error: NodeJS.ErrnoException): Promise<string> {
+  if (!(await exists(cwd))) return `cannot start ${file}: its working directory ${cwd} does not exist`;
+  return `cannot start ${file}: ${await reason(file, error)}`;
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: "permission denied; is it executable (chmod +x), and is the volume not mounted noexec?",
+  ENOEXEC: 'the system does not know how to run it; a script needs a first line like "#!/bin/bash"',
+  ETXTBSY: "the file is being written just now",
+  E2BIG: "the environment or the arguments are too long for the system",
+  EAGAIN: "the system allows no more processes (pids limit)",
+  ENOMEM: "the system has no memory left for another process",
+  EMFILE: "too many files are open in the operator",
+  ENFILE: "too many files are open on the machine",
+};
+
+async function reason(file: string, error: NodeJS.ErrnoException): Promise<string> {
+  if (error.code !== "ENOENT") return REASONS[error.code ?? ""] ?? error.message;
+  if (!file.includes("/")) return "not found on PATH";
+  return (await exists(file)) ? 'the interpreter in its "#!" line does not exist' : "no such file";
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
 }

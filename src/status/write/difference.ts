@@ -1,6 +1,6 @@
 /** Differences between the status on the server and the wanted one. */
 
-import { canonicalJson } from "../../lib/index.ts";
+import { sameJson } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import type { Condition, ModuleStatus } from "../models/kinds.ts";
 
@@ -20,15 +20,10 @@ export function statusPatch(from: JsonObject | undefined, to: JsonObject): Patch
     if (to[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
   }
   for (const [key, value] of Object.entries(to)) {
-    if (value !== undefined && !same(from[key], value))
+    if (value !== undefined && !sameJson(from[key], value))
       steps.push({ op: "add", path: `/status/${key}`, value });
   }
   return steps;
-}
-
-/** Whether two JSON values are the same, whatever the order of keys. */
-export function same(a: Json | undefined, b: Json | undefined): boolean {
-  return a === b || canonicalJson(a) === canonicalJson(b);
 }
 
 /**
@@ -38,7 +33,7 @@ export function same(a: Json | undefined, b: Json | undefined): boolean {
 export function differsInWordsOnly(from: ModuleStatus, to: ModuleStatus): boolean {
   if (from.state !== "Pending" || to.state !== "Pending") return false;
   if (!saysTheSame(from.conditions, to.conditions)) return false;
-  return same(besidesWords(from), besidesWords(to));
+  return sameJson(besidesWords(from), besidesWords(to));
 }
 
 function besidesWords(status: ModuleStatus): JsonObject {

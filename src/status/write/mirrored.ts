@@ -1,9 +1,9 @@
 /** One object of the status: what it should be, what it is, and what has to be written. */
 
 import { LABELS } from "../../helm/index.ts";
-import type { Timer } from "../../lib/index.ts";
+import { sameJson, type Timer } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
-import { differsInWordsOnly, same, statusPatch } from "./difference.ts";
+import { differsInWordsOnly, statusPatch } from "./difference.ts";
 import { type LiveObject, type Observed, stamp } from "./live.ts";
 import type { ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
 
@@ -106,7 +106,7 @@ export function isForeign(live: LiveObject, marks: OwnerMarks): boolean {
 function hasMarks(live: LiveObject, mirrored: MirroredObject, marks: OwnerMarks): boolean {
   const labelled = Object.entries(marks.labels).every(([key, value]) => live.labels[key] === value);
   const owned = marks.ownerUid === undefined || live.ownerUid === marks.ownerUid;
-  return labelled && owned && same(live.spec, mirrored.spec as unknown as JsonObject);
+  return labelled && owned && sameJson(live.spec, mirrored.spec as unknown as JsonObject);
 }
 
 /** When the object may be written, ms since the epoch: at once for a changed spec, a new or a lost object. */

@@ -1,6 +1,6 @@
 /** Reads and writes AddonModules and the AddonOperator on the server. */
 
-import { LABELS } from "../../helm/index.ts";
+import { helmMarks, LABELS } from "../../helm/index.ts";
 import {
   MADE_HERE,
   type KubeClient,
@@ -40,15 +40,17 @@ export interface StatusClient {
   readonly signal: AbortSignal;
 }
 
+const RESOURCES = { AddonModule: ADDON_MODULES, AddonOperator: ADDON_OPERATORS };
 const CALL_TIMEOUT_MS = 10_000;
+
+const callOf = ({ signal }: StatusClient) => ({ signal, timeoutMs: CALL_TIMEOUT_MS });
 
 /** Reads all objects of one kind; a missing CRD is an ApiError with status 404. */
 export async function listObjects(
   api: StatusClient,
   kind: Identity["kind"],
 ): Promise<readonly AddonObject[]> {
-  const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
-  const path = pathOf(resource, { namespace: api.namespace });
+  const path = pathOf(RESOURCES[kind], { namespace: api.namespace });
   const { client, signal } = api;
   const list = await client.json<{ items: AddonObject[] }>({ path, signal, timeoutMs: 30_000 });
   return list.items.map((item) => ({ ...item, kind }) as AddonObject);
@@ -61,7 +63,7 @@ export async function takeStep(
   step: { need: Exclude<Need, "none">; marks: OwnerMarks },
 ): Promise<LiveObject | undefined> {
   const target = targetOf(api, mirrored.id);
-  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
+  const options = callOf(api);
   if (step.need === "create" || mirrored.live === undefined) return createObject(api, mirrored, step.marks);
   if (step.need === "status") return writeStatus(api, mirrored, step.marks);
   // Only in the known version: it may be another operator's by now, or have other owners.
@@ -78,8 +80,7 @@ export async function takeStep(
 
 /** The object as it is on the server now; undefined = none. */
 export async function readObject(api: StatusClient, id: Identity): Promise<LiveObject | undefined> {
-  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
-  const object = await get<AddonObject>(api.client, targetOf(api, id), options).catch(ignoreNotFound);
+  const object = await get<AddonObject>(api.client, targetOf(api, id), callOf(api)).catch(ignoreNotFound);
   return object === undefined ? undefined : liveFrom(object);
 }
 
@@ -93,12 +94,8 @@ async function writeStatus(
   const wanted = wantedStatus(mirrored, live);
   const steps = statusPatch(live.status, wanted);
   const body = id.kind === "AddonModule" ? [stillOurs(marks), ...steps] : steps;
-  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
-  const answer = await jsonPatch<AddonObject>(
-    api.client,
-    { ...targetOf(api, id), subresource: "status" },
-    { ...options, body },
-  );
+  const target: Target = { ...targetOf(api, id), subresource: "status" };
+  const answer = await jsonPatch<AddonObject>(api.client, target, { ...callOf(api), body });
   const after = liveFrom(answer);
   const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
   // What the server dropped of what it was sent (an older CRD) is left, or it would be written again and again;
@@ -121,9 +118,8 @@ async function createObject(
 ): Promise<LiveObject | undefined> {
   const body = mirrored.id.kind === "AddonModule" ? newModule(api, mirrored, marks) : newOperator(api);
   const { name: _, ...collection } = targetOf(api, mirrored.id);
-  const options = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
   try {
-    return liveFrom(await create<AddonObject>(api.client, collection, { ...options, body }));
+    return liveFrom(await create<AddonObject>(api.client, collection, { ...callOf(api), body }));
   } catch (error) {
     if (isAlreadyExists(error)) return readObject(api, mirrored.id);
     throw error;
@@ -141,15 +137,7 @@ function newModule(api: StatusClient, mirrored: MirroredObject, marks: OwnerMark
 function newOperator(api: StatusClient): unknown {
   const release = api.helmRelease;
   const marks: Pick<NamedMeta, "labels" | "annotations"> =
-    release === undefined
-      ? { labels: MADE_HERE }
-      : {
-          labels: { "app.kubernetes.io/managed-by": "Helm" },
-          annotations: {
-            "meta.helm.sh/release-name": release.name,
-            "meta.helm.sh/release-namespace": release.namespace,
-          },
-        };
+    release === undefined ? { labels: MADE_HERE } : helmMarks(release.name, release.namespace);
   const object: Omit<IAddonOperator, "apiVersion" | "kind"> = {
     metadata: { name: api.operatorName, namespace: api.namespace, ...marks },
     spec: {},
@@ -176,6 +164,5 @@ function ownedMeta(
 }
 
 function targetOf(api: StatusClient, { kind, name }: Identity): Target {
-  const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
-  return { resource, namespace: api.namespace, name };
+  return { resource: RESOURCES[kind], namespace: api.namespace, name };
 }

@@ -1,7 +1,7 @@
 /** Keeps AddonModules and the AddonOperator as the state says. */
 
-import { type Clock, type KnownSecrets, type Logger, oneLine } from "../../lib/index.ts";
-import type { KubeClient, NamedMeta } from "../../kube/index.ts";
+import { type KnownSecrets, oneLine } from "../../lib/index.ts";
+import type { KubeAccess, NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import type { MirroredObject, Identity } from "./mirrored.ts";
@@ -16,12 +16,7 @@ import { Wanted } from "./wanted.ts";
 import { Writer } from "./writer.ts";
 
 /** Settings of a {@link StatusMirror}. */
-export interface MirrorOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Where the operator lives. */
-  readonly namespace: string;
+export interface MirrorOptions extends KubeAccess {
   /** Name of the AddonOperator: the ConfigMap's. */
   readonly operatorName: string;
   /** Removes secrets from every text. */

@@ -95,7 +95,7 @@ async function discoverModules(ports: Ports, task: ReloadTask, context: RunConte
   }
 }
 
-/** What precedes the runs of modules is tried again after `--retry-delay-min` each time, not with a growing delay. */
+/** Reading, Synchronization and discovery are tried again after `--retry-delay-min` each time, not with a growing delay. */
 function retrySoon(ports: Ports, step: Step, error: unknown): Outcome<Task> {
   return { kind: "retry", message: tellFailure(ports, step, error), delayMs: ports.retryMinMs };
 }

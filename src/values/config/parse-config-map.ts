@@ -1,6 +1,6 @@
 /** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"). */
 
-import { canonicalJson } from "../../lib/index.ts";
+import { sameJson } from "../../lib/index.ts";
 import { GLOBAL, collect, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { merge } from "../merge.ts";
@@ -142,7 +142,7 @@ export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[]
     differing(valuesOf(before, name), valuesOf(after, name)).map((key) => `${key}${ending}`),
   );
   return [
-    ...(same(before.global, after.global) ? [] : ["global"]),
+    ...(sameJson(before.global, after.global) ? [] : ["global"]),
     ...differing(before.sections, after.sections),
     ...differing(before.flags, after.flags).map((key) => `${key}Enabled`),
     ...settings,
@@ -156,11 +156,7 @@ function valuesOf({ settings }: ParsedConfig, name: keyof ModuleSettings): Reado
 
 function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
   const keys = new Set([...before.keys(), ...after.keys()]);
-  return [...keys].filter((key) => !same(before.get(key), after.get(key))).toSorted();
-}
-
-function same(before: Json | undefined, after: Json | undefined): boolean {
-  return before === after || canonicalJson(before) === canonicalJson(after);
+  return [...keys].filter((key) => !sameJson(before.get(key), after.get(key))).toSorted();
 }
 
 /**
