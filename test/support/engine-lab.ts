@@ -142,7 +142,7 @@ export class EngineLab {
   restores: ((absent: readonly string[]) => void) | undefined;
   /** Called whenever any task ends, with what it was. */
   onEnd: ((tasks: readonly Task[]) => void) | undefined;
-  uninstallFails: (() => boolean) | undefined;
+  uninstallFails: ((name: string) => boolean) | undefined;
   /** Set to make the watches of hooks fail with this message. */
   watchFails: string | undefined;
   /** Text of the schema of global values. */
@@ -527,7 +527,7 @@ export class EngineLab {
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
           if (state.module(name)?.enabled === true) this.broken.push(`uninstall of enabled ${name}`);
           if (this.#missing) this.broken.push(`uninstall of ${name} without ConfigMap`);
-          if (this.uninstallFails?.() === true) return Promise.reject(new Error("no uninstall"));
+          if (this.uninstallFails?.(name) === true) return Promise.reject(new Error("no uninstall"));
           const release = this.releases.get(name);
           if (release !== undefined) this.releases.set(name, { ...release, status: "uninstalled" });
           return Promise.resolve();

@@ -1,4 +1,5 @@
 import { EngineLab } from "./engine-lab.ts";
+import { requiring, wrongRemoval, wrongRun } from "./fuzz-requirements.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "./engine-lab.ts";
 
 /** A small generator of numbers that a seed repeats (mulberry32). */
@@ -33,7 +34,9 @@ export class FuzzWorld {
   constructor(seed: number) {
     this.roll = random(seed);
     this.globalHooks = ["g0", "g1"].slice(0, this.below(3)).map((name) => this.#hook(name, undefined));
-    this.all = Array.from({ length: 1 + this.below(4) }, (_, index) => this.#module(`m${index}`));
+    const all = Array.from({ length: 1 + this.below(4) }, (_, index) => this.#module(`m${index}`));
+    // Numbers of its own, so that all else of a seed's story is as it is without requirements.
+    this.all = requiring(all, seed, random(~seed));
     this.modules = [...this.all];
   }
 
@@ -52,8 +55,14 @@ export class FuzzWorld {
   lab(config: Record<string, string>): EngineLab {
     const lab = new EngineLab({ modules: this.modules, globalHooks: this.globalHooks, config });
     const fails = (): boolean => this.chance(this.weather.bad);
-    lab.helmFails = () => (fails() ? "helm fell" : undefined);
-    lab.uninstallFails = fails;
+    lab.helmFails = (name) => {
+      lab.broken.push(...wrongRun(lab, name));
+      return fails() ? "helm fell" : undefined;
+    };
+    lab.uninstallFails = (name) => {
+      lab.broken.push(...wrongRemoval(lab, name));
+      return fails();
+    };
     lab.writeFails = fails;
     return lab;
   }
