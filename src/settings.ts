@@ -100,6 +100,11 @@ const ROWS = {
     "delete-brake=3,50%",
     "most modules that one change may remove: a number, a share of those installed or on, or both (then both must be exceeded)",
   ),
+  healthTimeoutMs: row(
+    DURATION,
+    "health-timeout=5m",
+    "how long objects of a release may be under way before it is not healthy",
+  ),
   jqBin: row(PROGRAM, "jq-bin", "jq binary; default jq on PATH, else node-jq's"),
   retryMinMs: row(DURATION, "retry-delay-min=5s", "first delay after a failure"),
   retryMaxMs: row(DURATION, "retry-delay-max=30s", "longest delay after failures"),

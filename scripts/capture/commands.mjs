@@ -49,6 +49,8 @@ export async function captureAll(kubectl) {
   await wait("issuer", "Retrying");
   await own("patch", "configmap", "addon-operator", "--type=merge", "-p", JSON.stringify({ data: settings }));
   for (const [name, state] of Object.entries(shown)) await wait(name, state);
+  // Objects are watched after the first reload, half a minute after the start at the latest.
+  await own("wait", "--for=condition=Healthy", "amod/priority-classes", "--timeout=60s");
   await own("wait", "--for=jsonpath={.status.converge.progress}=4/5", "aop/addon-operator", "--timeout=60s");
   const blocks = {};
   for (const [name, command] of Object.entries(commands)) {

@@ -1,1 +1,8 @@
 export { judgeObject } from "./judge.ts";
+export { findingOf, unwatched, NOT_FOUND } from "./finding.ts";
+export type { Finding } from "./finding.ts";
+export { hasStatus } from "./kinds.ts";
+export { podTrouble } from "./pod-trouble.ts";
+export type { PodTrouble } from "./pod-trouble.ts";
+export { dueAt, healthOf } from "./summary.ts";
+export type { Health, Patient } from "./summary.ts";

@@ -6,12 +6,41 @@ import { CURRENT, failed, firstMissing, inProgress } from "./rule.ts";
 import type { Rule } from "./rule.ts";
 import { daemonSet, deployment, job, replicaSet, statefulSet } from "./workloads.ts";
 
+/** `group/Kind`, or `Kind` in the core group; an apiVersion that is none has no kind. */
+export function groupKind(apiVersion: string, kind: string): string {
+  const parts = apiVersion.split("/");
+  if (parts.length > 2) return "";
+  const group = parts.length === 2 ? parts[0] : "";
+  return group === "" ? kind : `${group}/${kind}`;
+}
+
 /** The rule of a kind, whatever the version; undefined where it has none. */
 export function ruleOf(apiVersion: string, kind: string): Rule | undefined {
-  const parts = apiVersion.split("/");
-  if (parts.length > 2) return undefined;
-  const group = parts.length === 2 ? parts[0] : "";
-  return RULES.get(group === "" ? kind : `${group}/${kind}`);
+  return RULES.get(groupKind(apiVersion, kind));
+}
+
+/** Built-in kinds whose status says nothing of health, and those that have none: they are well once they are there. */
+const WITHOUT_STATUS = new Set([
+  "ConfigMap",
+  "Secret",
+  "ServiceAccount",
+  "Endpoints",
+  "LimitRange",
+  "Namespace",
+  "ResourceQuota",
+  "batch/CronJob",
+  "networking.k8s.io/NetworkPolicy",
+  "networking.k8s.io/Ingress",
+  "networking.k8s.io/IngressClass",
+  "autoscaling/HorizontalPodAutoscaler",
+]);
+const GROUPS_WITHOUT_STATUS =
+  /^(?:rbac\.authorization|scheduling|storage|coordination|discovery|node|admissionregistration)\.k8s\.io\//;
+
+/** Whether the status of such an object has to be looked at; of others, the metadata say all there is. */
+export function hasStatus(apiVersion: string, kind: string): boolean {
+  const key = groupKind(apiVersion, kind);
+  return !WITHOUT_STATUS.has(key) && !GROUPS_WITHOUT_STATUS.test(key);
 }
 
 const claim: Rule = ({ object }) => {

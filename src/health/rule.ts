@@ -4,7 +4,7 @@ import type { JsonObject } from "../model/index.ts";
 import type { StatusCondition } from "./fields.ts";
 
 /** What an object says of itself: it is as its spec asks, on the way there, has failed, goes, or cannot be read. */
-type HealthStatus = "Current" | "InProgress" | "Failed" | "Terminating" | "Unknown";
+export type HealthStatus = "Current" | "InProgress" | "Failed" | "Terminating" | "Unknown";
 
 /** An object's status, and why; reason and message are empty where it is Current. */
 export interface Judgement {

@@ -1,5 +1,6 @@
 /** What is recorded of one module. */
 
+import type { Health } from "../health/index.ts";
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import { NEVER_RAN, startedOver } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
@@ -31,6 +32,8 @@ export interface ModuleRecord {
   release: ReleaseView | undefined;
   /** Objects of the release that are absent, as `namespace/Kind/name`, or `Kind/name`. */
   absent: readonly string[];
+  /** How the objects of its release are; undefined while none are followed. */
+  health: Health | undefined;
   /** Why the record of its release cannot be read; its objects are unknown then. */
   unread: string | undefined;
   /** Why some of its hooks' kubernetes bindings cannot work, in words. */
@@ -61,6 +64,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     run: NEVER_RAN,
     release: undefined,
     absent: [],
+    health: undefined,
     unread: undefined,
     troubles: [],
     requestedToken: undefined,

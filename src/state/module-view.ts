@@ -10,7 +10,7 @@ import type { ModuleView } from "./view.ts";
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
 export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, unread, troubles, requestedToken } = record;
+  const { release, absent, health, unread, troubles, requestedToken } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   return {
     ...run,
@@ -22,6 +22,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView
     enabledReason,
     release,
     absent,
+    health,
     unread,
     troubles,
     requestedToken,

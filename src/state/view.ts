@@ -83,6 +83,7 @@ type Shown =
   | "enabledReason"
   | "release"
   | "absent"
+  | "health"
   | "unread"
   | "troubles"
   | "requestedToken";

@@ -108,6 +108,7 @@ export class Rooms {
       state: this.state,
       releases: this.releases,
       scope: this.#scope,
+      healthTimeoutMs: this.#base.settings.healthTimeoutMs,
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
   }

@@ -57,16 +57,11 @@ describe("what is written", () => {
     expect(propertiesOf("addonmodules", "status")).toEqual(keys(stamp(status, 1)));
     expect(propertiesOf("addonmodules", "status", "lastRun")).toEqual(keys(status.lastRun));
     expect(propertiesOf("addonmodules", "status", "release")).toEqual(keys(status.release));
-    const item = at(
-      schemaOf("addonmodules"),
-      "properties",
-      "status",
-      "properties",
-      "requires",
-      "items",
-      "properties",
-    );
-    expect(Object.keys(item).toSorted()).toEqual(keys(status.requires?.[0]));
+    expect(propertiesOf("addonmodules", "status", "objects")).toEqual(keys(status.objects));
+    const item = (list: string): string[] =>
+      keys(at(schemaOf("addonmodules"), "properties", "status", "properties", list, "items", "properties"));
+    expect(item("requires")).toEqual(keys(status.requires?.[0]));
+    expect(item("health")).toEqual(keys(status.health?.[0]));
     expect(propertiesOf("addonoperators", "status")).toEqual(keys(stamp(operatorStatus, 1)));
     expect(propertiesOf("addonoperators", "status", "modules")).toEqual(keys(operatorStatus.modules));
   });
@@ -90,6 +85,13 @@ function project() {
     lastRun: finished({ hook: "hooks/a.sh", message: "m", result: "Failed" }),
     release: release("m"),
     absent: ["n/Service/s"],
+    health: {
+      status: "Unknown",
+      reason: "Progressing",
+      message: "m",
+      counts: { total: 1, current: 0, inProgress: 1, failed: 0, terminating: 0, unknown: 0 },
+      ailments: [{ object: "n/Service/s", status: "InProgress", reason: "NotFound", message: "m" }],
+    },
     retry: { reason: "HelmFailed", message: "m", failures: 1 },
     handled: basis({ token: "t" }),
     requestedToken: "t",

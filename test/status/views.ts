@@ -25,6 +25,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     lastRun: finished(),
     release: release(name),
     absent: [],
+    health: undefined,
     unread: undefined,
     troubles: [],
     configDigest: "v1-c1",

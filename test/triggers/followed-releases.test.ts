@@ -38,6 +38,7 @@ async function lab(status = "deployed") {
   const base = {
     clock,
     namespace: "home",
+    healthTimeoutMs: 300_000,
     logger: {
       ...silentLogger,
       warn: (message: string, fields?: object) => void warnings.push(`${message} ${JSON.stringify(fields)}`),

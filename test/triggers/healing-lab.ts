@@ -1,7 +1,7 @@
 import { CONFIG_MAPS, NAMESPACES } from "../../src/kube/index.ts";
 import type { Resource, WatchConsumer, WatchHub, WatchSpec, WatchedObject } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
-import { Healing } from "../../src/triggers/index.ts";
+import { Healing, KindWatches } from "../../src/triggers/index.ts";
 import type { ReleaseObject } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
@@ -49,7 +49,7 @@ export function healingLab() {
     if (silent) throw new Error("no answer");
     return there.has(name);
   };
-  const healing = new Healing({
+  const watches = new KindWatches({
     hub,
     clock,
     logger: silentLogger,
@@ -57,6 +57,10 @@ export function healingLab() {
       resolved += 1;
       return Promise.resolve(kinds.get(kind));
     },
+  });
+  const healing = new Healing({
+    kinds: watches,
+    clock,
     exists: (_resource, { name }) => answer(name),
     mayReport: (module) => !busy.has(module),
     onAbsent: (module, absent) =>

@@ -51,6 +51,20 @@ export interface IAddonModule {
       readonly lastDeployed?: string;
     };
     readonly absent?: readonly string[];
+    readonly health?: ReadonlyArray<{
+      readonly object: string;
+      readonly status: "Current" | "InProgress" | "Failed" | "Terminating" | "Unknown";
+      readonly reason?: string;
+      readonly message?: string;
+    }>;
+    readonly objects?: {
+      readonly total?: number;
+      readonly current?: number;
+      readonly inProgress?: number;
+      readonly failed?: number;
+      readonly terminating?: number;
+      readonly unknown?: number;
+    };
     readonly requires?: ReadonlyArray<{
       readonly of: "kubernetes" | "module" | "object";
       readonly name: string;

@@ -23,7 +23,14 @@ export type AddonObject = IAddonModule | IAddonOperator;
 type ModuleFields = NonNullable<IAddonModule["status"]>;
 type OperatorFields = NonNullable<IAddonOperator["status"]>;
 
-type ConditionType = "Ready" | "Reconciling" | "Stalled" | "Enabled" | "Suspended" | "DependencyLost";
+type ConditionType =
+  | "Ready"
+  | "Reconciling"
+  | "Stalled"
+  | "Enabled"
+  | "Suspended"
+  | "DependencyLost"
+  | "Healthy";
 export type ConditionStatus = Condition["status"];
 /** As the server has it. */
 export type StoredCondition = NonNullable<ModuleFields["conditions"]>[number];

@@ -1,6 +1,7 @@
 /** The AddonModule of a module (docs/STATUS.md, "States of a module"). */
 
 import { shownDigest } from "../../lib/index.ts";
+import type { Health } from "../../health/index.ts";
 import { describeCause } from "../../model/index.ts";
 import { enabledText, type Requirement, type Wait } from "../../plan/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
@@ -49,6 +50,7 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       release: optional(view.release, projectRelease),
       absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
       ...projectRequires(facts.required, facts.shownBefore?.requires, facts.now),
+      ...optional(view.health, projectHealth),
       failures: view.retry?.failures ?? 0,
       nextRetryAt: optional(facts.nextTryAt, timestamp),
       lastHandledReconcileAt: view.handled.token,
@@ -59,6 +61,13 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
 
 function aspects(view: ModuleView, verdict: Verdict, lost: Wait | undefined): Aspect[] {
   const list = progress(verdict);
+  if (view.health !== undefined)
+    list.push({
+      type: "Healthy",
+      status: view.health.status,
+      reason: view.health.reason,
+      message: line(view.health.message),
+    });
   if (lost !== undefined)
     list.push({ type: "DependencyLost", status: "True", reason: lost.reason, message: line(lost.message) });
   list.push({
@@ -96,6 +105,17 @@ function projectRun(run: LastRun): LastRunStatus {
     message: optional(run.message, line),
     attempts: run.attempts,
   });
+}
+
+/** How many objects have which status, and those that are not Current. */
+function projectHealth({ counts, ailments }: Health): Pick<ModuleStatus, "health" | "objects"> {
+  const health = ailments.map(({ object, status, reason, message }) => ({
+    object,
+    status,
+    reason: line(reason),
+    message: line(message),
+  }));
+  return health.length === 0 ? { objects: counts } : { objects: counts, health };
 }
 
 function projectRelease(release: ReleaseView): ReleaseStatus {

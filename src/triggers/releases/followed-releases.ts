@@ -8,6 +8,8 @@ import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { ReleaseView, State } from "../../state/index.ts";
 import { Healing } from "./healing.ts";
 import type { AbsentObject } from "./healing.ts";
+import { KindWatches } from "./kind-watches.ts";
+import { ReleaseHealth } from "./release-health.ts";
 
 /** When a failing module holds up the first reload, the other modules' objects are watched after this long. */
 const LATEST_MS = 30_000;
@@ -30,6 +32,8 @@ interface FollowedReleasesOptions {
   readonly state: State;
   readonly releases: Releases;
   readonly scope: Scope;
+  /** How long an object may be under way before its release is not healthy. */
+  readonly healthTimeoutMs: number;
   /** Called with each object that went missing. */
   readonly onAbsent: (module: string, object: string) => void;
 }
@@ -37,6 +41,8 @@ interface FollowedReleasesOptions {
 /** Takes what release Secrets say into the records of modules, and tells of objects of releases that are missing. */
 export class FollowedReleases {
   readonly healing: Healing;
+  readonly #kinds: KindWatches;
+  readonly #health: ReleaseHealth;
   readonly #options: FollowedReleasesOptions;
   readonly #waiting = new Set<string>();
   /** The revision whose objects are watched, by module. */
@@ -48,11 +54,17 @@ export class FollowedReleases {
 
   constructor(options: FollowedReleasesOptions) {
     this.#options = options;
+    const { hub, discovery, clock, logger } = options;
+    const resolve: Discovery["resolve"] = (kind, apiVersion) => discovery.resolve(kind, apiVersion);
+    this.#kinds = new KindWatches({ hub, resolve, clock, logger });
     this.healing = this.#makeHealing();
+    this.#health = this.#makeHealth();
     options.scope.add(() => {
       this.#timer?.cancel();
       this.#again?.cancel();
       this.healing.close();
+      this.#health.close();
+      this.#kinds.close();
     });
     options.releases.store.onChange((module) => this.look(module));
     options.state.onChange(() => {
@@ -108,10 +120,9 @@ export class FollowedReleases {
     this.#options.state.update(module, (record) => void (record.release = release));
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
-    this.healing.setObjects(
-      module,
-      objects.map((object) => ({ ...object, namespace: object.namespace ?? own })),
-    );
+    const placed = objects.map((object) => ({ ...object, namespace: object.namespace ?? own }));
+    this.healing.setObjects(module, placed);
+    this.#health.setObjects(module, placed);
   }
 
   #readAgain(module: string, error: unknown): void {
@@ -137,12 +148,10 @@ export class FollowedReleases {
   }
 
   #makeHealing(): Healing {
-    const { hub, discovery, clock, logger, client, state, releases } = this.#options;
+    const { clock, client, state, releases } = this.#options;
     return new Healing({
-      hub,
-      resolve: (kind, apiVersion) => discovery.resolve(kind, apiVersion),
+      kinds: this.#kinds,
       clock,
-      logger,
       exists: async (resource, { namespace, name }) => {
         try {
           await getMetadata(client, { resource, namespace, name }, { timeoutMs: ANSWER_MS });
@@ -158,6 +167,17 @@ export class FollowedReleases {
         state.module(module)?.run.activity === "none" &&
         this.#revisions.get(module) === releases.get(module)?.revision,
       onAbsent: (module, absent) => this.#takeAbsent(module, absent),
+    });
+  }
+
+  #makeHealth(): ReleaseHealth {
+    const { hub, clock, state, healthTimeoutMs } = this.#options;
+    return new ReleaseHealth({
+      kinds: this.#kinds,
+      hub,
+      clock,
+      timeoutMs: healthTimeoutMs,
+      onHealth: (module, health) => state.update(module, (record) => void (record.health = health)),
     });
   }
 

@@ -4,12 +4,11 @@ import { nameOf } from "../../helm/index.ts";
 import type { Timer } from "../../lib/index.ts";
 import { ExistenceCheck } from "./existence.ts";
 import type { Answers, ExistenceOptions } from "./existence.ts";
-import { KindWatches } from "./kind-watches.ts";
-import type { KindWatchesOptions } from "./kind-watches.ts";
 import { keyOf, kindKey } from "./kind-watches.ts";
-import type { ReleaseObject, Suspect } from "./kind-watches.ts";
+import type { KindWatches, ReleaseObject, Suspect } from "./kind-watches.ts";
 
-export interface HealingOptions extends KindWatchesOptions, ExistenceOptions {
+export interface HealingOptions extends ExistenceOptions {
+  readonly kinds: KindWatches;
   /**
    * False while a module runs or its objects are not known yet: `setObjects` follows, and nothing is reported
    * before.
@@ -60,10 +59,13 @@ export class Healing {
   constructor(options: HealingOptions) {
     this.#options = options;
     this.#existence = new ExistenceCheck(options);
-    this.#kinds = new KindWatches(options, (module, gone) => {
-      const release = this.#followed.get(module);
-      if (gone !== undefined && release !== undefined) note(release, `${gone.kind}/${gone.name}`);
-      this.#look(module);
+    this.#kinds = options.kinds;
+    this.#kinds.listen({
+      missing: (module, gone) => {
+        const release = this.#followed.get(module);
+        if (gone !== undefined && release !== undefined) note(release, `${gone.kind}/${gone.name}`);
+        this.#look(module);
+      },
     });
   }
 
@@ -85,23 +87,17 @@ export class Healing {
   /** Objects watched for a module, as `namespace/Kind/name`. */
   objects(module: string): readonly string[] | undefined {
     const release = this.#followed.get(module);
-    return release && [...release.objects.values()].map((object) => this.#describe(object));
+    return release && [...release.objects.values()].map((object) => nameOf(this.#kinds.placed(object)));
   }
 
   close(): void {
     for (const [module, release] of this.#followed) this.#forget(module, release);
-    this.#kinds.close();
     this.#existence.close();
   }
 
   #forget(module: string, release: Followed): void {
     release.timer?.cancel();
     this.#followed.delete(module);
-  }
-
-  #describe(object: ReleaseObject): string {
-    const isClusterWide = this.#kinds.resourceOf(object)?.namespaced === false;
-    return nameOf(isClusterWide ? { ...object, namespace: undefined } : object);
   }
 
   /** Asks for what is due now, or waits until something is. */
@@ -157,7 +153,7 @@ export class Healing {
     if (missed.length === 0) return;
     noteBackoffs(release, missed, now);
     const told = missed.map(({ object }) => ({
-      name: this.#describe(object),
+      name: nameOf(this.#kinds.placed(object)),
       existed: release.seen.has(keyOf(object)),
     }));
     this.#options.onAbsent(module, told);

@@ -2,7 +2,9 @@
 
 import type { Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { objectKey } from "../../kube/index.ts";
+import { findingOf, hasStatus, NOT_FOUND, unwatched } from "../../health/index.ts";
+import type { Finding } from "../../health/index.ts";
+import { apiVersionOf, objectKey } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 
 /** An object that a release is made of. */
@@ -38,8 +40,13 @@ export interface KindWatchesOptions {
   readonly logger: Logger;
 }
 
-/** Called when something of a module may be gone; with `name`, which object of that kind was just deleted. */
-export type KindNews = (module: string, gone?: { readonly kind: string; readonly name: string }) => void;
+/** Follows what is found of the objects of releases. `kind` is their `kindKey`. */
+export interface KindListener {
+  /** Something of a module may be gone; with `name`, which object of that kind was just deleted. */
+  missing?(module: string, gone?: { readonly kind: string; readonly name: string }): void;
+  /** The finding of an object has changed; without `name`, those of all objects of that kind may have. */
+  judged?(module: string, kind: string, name?: string): void;
+}
 
 /** Helm puts this label on everything it makes: other objects of a kind are not watched. */
 const MADE_BY_HELM = "app.kubernetes.io/managed-by=Helm";
@@ -52,12 +59,15 @@ interface KindWatch {
   readonly key: string;
   /** Modules with objects of this kind. */
   readonly users: Set<string>;
-  readonly present: Set<string>;
+  /** What is kept of each object that is there. */
+  readonly present: Map<string, Finding>;
   synced: boolean;
   resource: Resource | undefined;
   subscription: Subscription | undefined;
   /** Since when the kind cannot be watched. */
   blindSince: number | undefined;
+  /** Why it cannot be watched. */
+  trouble: string | undefined;
   /** Runs until the kind is looked for again. */
   timer: Timer | undefined;
 }
@@ -69,15 +79,21 @@ export interface Missing {
   readonly blindSince: number | undefined;
 }
 
-/** Watches the metadata of what helm made, once for each kind and namespace. */
+/**
+ * Watches what helm made, once for each kind and namespace: whole objects where their status says something, else their
+ * metadata. Only the finding of each is kept.
+ */
 export class KindWatches {
   readonly #options: KindWatchesOptions;
-  readonly #news: KindNews;
+  readonly #listeners: KindListener[] = [];
   readonly #watches = new Map<string, KindWatch>();
 
-  constructor(options: KindWatchesOptions, news: KindNews) {
+  constructor(options: KindWatchesOptions) {
     this.#options = options;
-    this.#news = news;
+  }
+
+  listen(listener: KindListener): void {
+    this.#listeners.push(listener);
   }
 
   /** Watches the kind of an object for a module. */
@@ -96,8 +112,23 @@ export class KindWatches {
     this.#watches.delete(key);
   }
 
-  resourceOf(object: ReleaseObject): Resource | undefined {
-    return this.#watches.get(kindKey(object))?.resource;
+  /** What was found of an object; undefined while nothing was. What was found stays while the server cannot be reached. */
+  finding(object: ReleaseObject): Finding | undefined {
+    const watch = this.#watches.get(kindKey(object));
+    if (watch === undefined) return undefined;
+    const namespace = watch.resource?.namespaced === false ? "" : object.namespace;
+    const found = watch.present.get(`${namespace}/${object.name}`);
+    if (found !== undefined) return found;
+    if (watch.trouble !== undefined) return unwatched(watch.trouble);
+    return watch.synced ? NOT_FOUND : undefined;
+  }
+
+  /** The object with the namespace that it has: none where its kind is cluster-wide. */
+  placed(
+    object: ReleaseObject,
+  ): Omit<ReleaseObject, "namespace"> & { readonly namespace: string | undefined } {
+    const isClusterWide = this.#watches.get(kindKey(object))?.resource?.namespaced === false;
+    return isClusterWide ? { ...object, namespace: undefined } : object;
   }
 
   /** Undefined for objects that exist, and while nothing can be said. */
@@ -121,11 +152,12 @@ export class KindWatches {
     const watch: KindWatch = {
       key,
       users: new Set(),
-      present: new Set(),
+      present: new Map(),
       synced: false,
       resource: undefined,
       subscription: undefined,
       blindSince: undefined,
+      trouble: undefined,
       timer: undefined,
     };
     this.#watches.set(key, watch);
@@ -138,54 +170,94 @@ export class KindWatches {
     const resource = await resolve(object.kind, object.apiVersion).catch(() => undefined);
     if (this.#watches.get(watch.key) !== watch) return;
     if (resource === undefined) {
+      this.#note(watch, "the server does not know its kind");
       const nextMs = Math.min(2 * againMs, ASK_LATEST_MS);
       watch.timer = clock.setTimer(againMs, () => void this.#find(object, watch, nextMs));
       return;
     }
     watch.resource = resource;
+    watch.trouble = undefined;
     if (resource.verbs.includes("watch")) this.#subscribe(object, watch, resource);
     else this.#goBlind(watch);
   }
 
   #subscribe(object: ReleaseObject, watch: KindWatch, resource: Resource): void {
     const namespace = resource.namespaced ? object.namespace : undefined;
-    const seen = (each: WatchedObject): void => void watch.present.add(objectKey(each));
+    const metadataOnly = !hasStatus(apiVersionOf(resource), resource.kind);
     watch.subscription = this.#options.hub.subscribe(
-      { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly: true },
+      { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly },
       {
         begin: () => watch.present.clear(),
-        object: seen,
+        object: (each) => void this.#see(watch, each),
         synced: () => {
           watch.synced = true;
-          watch.blindSince = undefined;
+          this.#works(watch);
           this.#tell(watch);
         },
-        applied: seen,
+        applied: (each) => {
+          if (this.#see(watch, each)) this.#judged(watch, each.metadata.name);
+        },
         deleted: (each) => {
           watch.present.delete(objectKey(each));
           this.#tell(watch, each.metadata.name);
         },
         trouble: (error) => {
-          if (error === undefined) watch.blindSince = undefined;
+          if (error === undefined) this.#works(watch);
           else this.#goBlind(watch, error);
         },
       },
     );
   }
 
+  /** Keeps what is found of an object; true where that is new. */
+  #see(watch: KindWatch, object: WatchedObject): boolean {
+    const key = objectKey(object);
+    const before = watch.present.get(key);
+    const found = findingOf(object, this.#options.clock.now(), before);
+    watch.present.set(key, found);
+    return before === undefined || !isSame(before, found);
+  }
+
+  #works(watch: KindWatch): void {
+    watch.blindSince = undefined;
+    this.#note(watch, undefined);
+  }
+
   #goBlind(watch: KindWatch, error?: Error): void {
     const { logger, clock } = this.#options;
+    const why = error === undefined ? "the server does not offer it" : oneLine(error);
     if (error !== undefined)
-      logger.warn("Release objects cannot be watched", { kind: watch.resource?.kind, error: oneLine(error) });
+      logger.warn("Release objects cannot be watched", { kind: watch.resource?.kind, error: why });
     watch.blindSince ??= clock.now();
+    this.#note(watch, why);
     this.#tell(watch);
+  }
+
+  #note(watch: KindWatch, trouble: string | undefined): void {
+    if (watch.trouble === trouble) return;
+    watch.trouble = trouble;
+    this.#judged(watch);
   }
 
   #tell(watch: KindWatch, name?: string): void {
     const gone = name === undefined ? undefined : { kind: watch.key, name };
-    for (const module of watch.users) this.#news(module, gone);
+    for (const listener of this.#listeners)
+      for (const module of watch.users) listener.missing?.(module, gone);
+    this.#judged(watch, name);
+  }
+
+  #judged(watch: KindWatch, name?: string): void {
+    for (const listener of this.#listeners)
+      for (const module of watch.users) listener.judged?.(module, watch.key, name);
   }
 }
+
+function isSame(before: Finding, now: Finding): boolean {
+  return TOLD.every((key) => before[key] === now[key]);
+}
+
+/** What the health of a release is made from; the rest moves with it. */
+const TOLD = ["status", "reason", "message", "generation", "isLost"] as const;
 
 function endWatch(watch: KindWatch): void {
   watch.subscription?.close();

@@ -1,0 +1,95 @@
+/** What is kept of an object of a release: its judgement, not the object. */
+
+import { conditionOf, isJsonObject, objectOf } from "../model/index.ts";
+import type { JsonObject, LabelSelector } from "../model/index.ts";
+import { intAt, textAt } from "./fields.ts";
+import { judgeObject } from "./judge.ts";
+import { groupKind } from "./kinds.ts";
+import { CURRENT, inProgress } from "./rule.ts";
+import type { Judgement } from "./rule.ts";
+
+/** A judgement with what is needed to tell an object under way from one that is ill. */
+export interface Finding extends Judgement {
+  /** Of its spec; undefined where the object has none. */
+  readonly generation: number | undefined;
+  /** The last generation in which it was Current. */
+  readonly settled: number | undefined;
+  /** Since when it has not been Current in this generation, in ms since the epoch. */
+  readonly since: number;
+  /** A Deployment that was Current in this generation and has fewer Pods now than its strategy allows. */
+  readonly isLost: boolean;
+  /** Where a workload is not Current: which Pods are its own. */
+  readonly pods: LabelSelector | undefined;
+}
+
+/** What is found of an object that was found to be `before`. */
+export function findingOf(object: JsonObject, now: number, before?: Finding): Finding {
+  const judged = leftAlone(object) ?? judgeObject(object, now);
+  const generation = intAt(object, "metadata.generation", 0) || undefined;
+  if (judged.status === "Current")
+    return { ...judged, generation, settled: generation, since: now, isLost: false, pods: undefined };
+  const settled = before?.settled;
+  const wasWell = generation !== undefined && settled === generation;
+  const isLost = wasWell && isUnavailable(object);
+  return {
+    ...judged,
+    generation,
+    settled,
+    since: sinceOf(generation, now, before),
+    isLost,
+    pods: podsOf(object),
+  };
+}
+
+function sinceOf(generation: number | undefined, now: number, before: Finding | undefined): number {
+  return before === undefined || before.status === "Current" || before.generation !== generation
+    ? now
+    : before.since;
+}
+
+const BARE = { generation: undefined, settled: undefined, isLost: false, pods: undefined };
+
+/** Of an object that is not there: it is brought back, however long that takes. */
+export const NOT_FOUND: Finding = { ...BARE, ...inProgress("NotFound", "is not there"), since: Infinity };
+
+/** Of an object whose kind cannot be watched. */
+export function unwatched(why: string): Finding {
+  return { ...BARE, status: "Unknown", reason: "NotWatched", message: `cannot be watched: ${why}`, since: 0 };
+}
+
+/** What its author stopped on purpose is as it should be: a Job that is suspended, a Deployment that is paused. */
+function leftAlone(object: JsonObject): Judgement | undefined {
+  if (textAt(object, "metadata.deletionTimestamp") !== "") return undefined;
+  const spec = objectOf(object["spec"]);
+  const kind = kindOf(object);
+  const isStopped =
+    (kind === "batch/Job" && spec["suspend"] === true && !hasEnded(object)) ||
+    (kind === "apps/Deployment" && spec["paused"] === true && !isUnavailable(object));
+  return isStopped ? CURRENT : undefined;
+}
+
+function hasEnded(object: JsonObject): boolean {
+  return ["Complete", "Failed"].some((type) => conditionOf(object, type, "True") !== undefined);
+}
+
+function isUnavailable(object: JsonObject): boolean {
+  return kindOf(object) === "apps/Deployment" && conditionOf(object, "Available", "False") !== undefined;
+}
+
+const WORKLOADS = new Set([
+  "apps/Deployment",
+  "apps/StatefulSet",
+  "apps/DaemonSet",
+  "apps/ReplicaSet",
+  "batch/Job",
+]);
+
+/** The selector of a workload, which the server has checked. */
+function podsOf(object: JsonObject): LabelSelector | undefined {
+  const selector = objectOf(object["spec"])["selector"];
+  return WORKLOADS.has(kindOf(object)) && isJsonObject(selector) ? (selector as LabelSelector) : undefined;
+}
+
+function kindOf(object: JsonObject): string {
+  return groupKind(textAt(object, "apiVersion"), textAt(object, "kind"));
+}

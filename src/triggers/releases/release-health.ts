@@ -1,0 +1,140 @@
+/** Follows how the objects of releases are (docs/STATUS.md, "Health"). */
+
+import { dueAt, healthOf } from "../../health/index.ts";
+import type { Health, Patient } from "../../health/index.ts";
+import { nameOf } from "../../helm/index.ts";
+import type { Clock, Timer } from "../../lib/index.ts";
+import type { WatchHub } from "../../kube/index.ts";
+import { keyOf } from "./kind-watches.ts";
+import type { KindWatches, ReleaseObject } from "./kind-watches.ts";
+import { PodWatches } from "./pod-watches.ts";
+
+interface ReleaseHealthOptions {
+  readonly kinds: KindWatches;
+  readonly hub: WatchHub;
+  readonly clock: Clock;
+  /** How long an object may be under way. */
+  readonly timeoutMs: number;
+  /** Called when the health of a module's release differs from what was told before. */
+  readonly onHealth: (module: string, health: Health | undefined) => void;
+}
+
+/** A rollout is told this often; whether a release is healthy, and why not, is told at once. */
+const TELL_EVERY_MS = 500;
+/** A workload that is not Current for this long has its Pods looked at. */
+const PODS_AFTER_MS = 1000;
+
+/** What is known of a release. The sets have no more keys than it has objects. */
+interface Followed {
+  objects: ReadonlyMap<string, ReleaseObject>;
+  /** Workloads whose Pods are watched. */
+  readonly workloads: Set<string>;
+  told: Health | undefined;
+  toldAt: number;
+  timer: Timer | undefined;
+}
+
+/** Judges each release anew when one of its objects, or a Pod of an ailing one, changes; never by polling. */
+export class ReleaseHealth {
+  readonly #options: ReleaseHealthOptions;
+  readonly #pods: PodWatches;
+  readonly #followed = new Map<string, Followed>();
+
+  constructor(options: ReleaseHealthOptions) {
+    this.#options = options;
+    this.#pods = new PodWatches(options.hub);
+    options.kinds.listen({
+      judged: (module, kind, name) => {
+        const release = this.#followed.get(module);
+        if (release === undefined) return;
+        if (name === undefined || release.objects.has(`${kind}/${name}`)) this.#look(module, release);
+      },
+    });
+  }
+
+  /** Sets the objects of a module's release, once their kinds are watched; without any, nothing is told of it. */
+  setObjects(module: string, objects: readonly ReleaseObject[]): void {
+    const release = this.#followed.get(module) ?? newFollowed();
+    release.objects = new Map(objects.map((object) => [keyOf(object), object]));
+    for (const key of release.workloads) if (!release.objects.has(key)) this.#leave(release, key);
+    if (objects.length === 0) return this.#forget(module, release);
+    this.#followed.set(module, release);
+    this.#look(module, release);
+  }
+
+  close(): void {
+    for (const { timer } of this.#followed.values()) timer?.cancel();
+    this.#followed.clear();
+    this.#pods.close();
+  }
+
+  #forget(module: string, release: Followed): void {
+    release.timer?.cancel();
+    if (this.#followed.delete(module)) this.#options.onHealth(module, undefined);
+  }
+
+  #look(module: string, release: Followed): void {
+    if (this.#followed.get(module) !== release) return;
+    release.timer?.cancel();
+    const { clock, timeoutMs } = this.#options;
+    const now = clock.now();
+    const patients = [...release.objects].map(([key, object]) => this.#patient(key, object));
+    const podsAt = this.#followPods(module, release, patients);
+    const health = healthOf(patients, { now, timeoutMs });
+    const tellAt = this.#tell(module, release, health);
+    const nextAt = Math.min(dueAt(patients, { now, timeoutMs }), podsAt, tellAt);
+    if (nextAt < Infinity)
+      release.timer = clock.setTimer(Math.max(nextAt - now, 0), () => this.#look(module, release));
+  }
+
+  #patient(key: string, object: ReleaseObject): Patient & { readonly key: string } {
+    const { kinds } = this.#options;
+    const placed = kinds.placed(object);
+    const { namespace, kind, name } = placed;
+    const title = `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
+    return { key, name: nameOf(placed), title, finding: kinds.finding(object), pod: this.#pods.worst(key) };
+  }
+
+  /** Follows the Pods of workloads that have been ailing for a moment; returns when the next one has. */
+  #followPods(
+    module: string,
+    release: Followed,
+    patients: readonly (Patient & { readonly key: string })[],
+  ): number {
+    const now = this.#options.clock.now();
+    let nextAt = Infinity;
+    for (const { key, finding } of patients) {
+      const namespace = release.objects.get(key)?.namespace;
+      if (finding?.pods === undefined || namespace === undefined) this.#leave(release, key);
+      else if (finding.since + PODS_AFTER_MS > now) nextAt = Math.min(nextAt, finding.since + PODS_AFTER_MS);
+      else {
+        release.workloads.add(key);
+        const of = { namespace, selector: finding.pods };
+        this.#pods.follow(key, of, () => this.#look(module, release));
+      }
+    }
+    return nextAt;
+  }
+
+  #leave(release: Followed, key: string): void {
+    if (release.workloads.delete(key)) this.#pods.leave(key);
+  }
+
+  /** Tells what is new; returns when to tell it where that is later. */
+  #tell(module: string, release: Followed, health: Health): number {
+    const { clock, onHealth } = this.#options;
+    const { told, toldAt } = release;
+    if (told !== undefined && JSON.stringify(told) === JSON.stringify(health)) return Infinity;
+    const isSame = told?.status === health.status && told.reason === health.reason;
+    const mayTellAt = isSame ? toldAt + TELL_EVERY_MS : 0;
+    if (mayTellAt > clock.now()) return mayTellAt;
+    release.told = health;
+    release.toldAt = clock.now();
+    onHealth(module, health);
+    return Infinity;
+  }
+}
+
+function newFollowed(): Followed {
+  return { objects: new Map(), workloads: new Set(), told: undefined, toldAt: 0, timer: undefined };
+}

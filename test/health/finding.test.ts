@@ -1,0 +1,116 @@
+import { describe, expect, test } from "vitest";
+
+import { findingOf } from "../../src/health/index.ts";
+import type { JsonObject } from "../../src/model/index.ts";
+
+const NOW = Date.UTC(2026, 0, 1);
+
+const deployment = (spec: JsonObject, status: JsonObject = {}, generation = 1): JsonObject => ({
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web", generation },
+  spec: { replicas: 1, progressDeadlineSeconds: 600, selector: { matchLabels: { app: "web" } }, ...spec },
+  status: { observedGeneration: generation, ...status },
+});
+
+const condition = (type: string, status: string, reason = "") => ({ type, status, reason });
+const counts = (replicas: number) => ({
+  replicas,
+  updatedReplicas: replicas,
+  readyReplicas: replicas,
+  availableReplicas: replicas,
+});
+const COMPLETE = condition("Progressing", "True", "NewReplicaSetAvailable");
+const PAUSED = condition("Progressing", "Unknown", "DeploymentPaused");
+const AVAILABLE = condition("Available", "True");
+const LOST = condition("Available", "False");
+
+const job = (spec: JsonObject, ...conditions: JsonObject[]): JsonObject => ({
+  apiVersion: "batch/v1",
+  kind: "Job",
+  metadata: { name: "j" },
+  spec,
+  status: { conditions },
+});
+
+describe("decided for releases", () => {
+  test.each<[string, string, JsonObject]>([
+    ["a Job that is suspended", "Current", job({ suspend: true }, condition("Suspended", "True"))],
+    ["a Job that is suspended and has failed", "Failed", job({ suspend: true }, condition("Failed", "True"))],
+    ["a Job that has not started", "InProgress", job({})],
+    [
+      "a CronJob that is suspended",
+      "Current",
+      { apiVersion: "batch/v1", kind: "CronJob", spec: { suspend: true } },
+    ],
+    [
+      "a Deployment with 0 replicas",
+      "Current",
+      deployment({ replicas: 0 }, { conditions: [COMPLETE, AVAILABLE] }),
+    ],
+    [
+      "a Deployment that is paused",
+      "Current",
+      deployment({ paused: true }, { ...counts(1), conditions: [PAUSED, AVAILABLE] }),
+    ],
+    [
+      "a Deployment that is paused in the middle of a rollout",
+      "Current",
+      deployment({ paused: true, replicas: 3 }, { replicas: 4, conditions: [PAUSED, AVAILABLE] }),
+    ],
+    [
+      "a Deployment that is paused and lost its Pods",
+      "InProgress",
+      deployment({ paused: true }, { conditions: [PAUSED, LOST] }),
+    ],
+    [
+      "an HPA that has no metrics",
+      "Current",
+      {
+        apiVersion: "autoscaling/v2",
+        kind: "HorizontalPodAutoscaler",
+        status: { conditions: [condition("ScalingActive", "False", "FailedGetResourceMetric")] },
+      },
+    ],
+    [
+      "a PDB that allows nothing",
+      "Current",
+      {
+        apiVersion: "policy/v1",
+        kind: "PodDisruptionBudget",
+        metadata: { generation: 1 },
+        status: { observedGeneration: 1, conditions: [condition("DisruptionAllowed", "False")] },
+      },
+    ],
+    [
+      "a paused Deployment of another group",
+      "InProgress",
+      {
+        apiVersion: "example.com/v1",
+        kind: "Deployment",
+        spec: { paused: true },
+        status: { conditions: [condition("Ready", "False")] },
+      },
+    ],
+    [
+      "what is being deleted, though suspended",
+      "Terminating",
+      { ...job({ suspend: true }), metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } },
+    ],
+  ])("%s is %s", (_, status, object) => {
+    expect(findingOf(object, NOW).status).toBe(status);
+  });
+});
+
+test("an object is under way since it is not Current in this generation", () => {
+  const wellOne = deployment({}, { ...counts(1), conditions: [COMPLETE, AVAILABLE] });
+  const well = findingOf(wellOne, NOW);
+  expect(well).toMatchObject({ status: "Current", generation: 1, settled: 1, pods: undefined });
+  const lost = findingOf(deployment({}, { conditions: [LOST] }), NOW + 10, well);
+  expect(lost).toMatchObject({ settled: 1, since: NOW + 10, isLost: true });
+  expect(lost.pods).toEqual({ matchLabels: { app: "web" } });
+  const still = findingOf(deployment({}, { replicas: 1, conditions: [LOST] }), NOW + 20, lost);
+  expect(still.since).toBe(NOW + 10);
+  const anew = findingOf(deployment({}, { conditions: [LOST] }, 2), NOW + 30, still);
+  expect(anew).toMatchObject({ generation: 2, settled: 1, since: NOW + 30, isLost: false });
+});

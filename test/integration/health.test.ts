@@ -1,0 +1,156 @@
+// Run with helm 3 as well.
+import { rmSync } from "node:fs";
+import { expect, onTestFinished, test } from "vitest";
+
+import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
+import { FaultProxy } from "../support/fault-proxy.ts";
+import { hookLab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+// How the objects of a release are. There are no nodes here: the test writes what the kubelet would.
+
+const WEB = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  strategy: {type: Recreate}
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "example.com/web:{{ .Values.web.version }}"}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: beside}
+`;
+const container = { name: "web", image: "example.com/web:1", imageID: "" };
+const RUNNING = { ...container, ready: true, restartCount: 0, state: { running: {} } };
+const crashing = (restartCount: number) => ({
+  ...container,
+  ready: false,
+  restartCount,
+  state: { waiting: { reason: "CrashLoopBackOff" } },
+  lastState: { terminated: { exitCode: 1, reason: "Error" } },
+});
+
+interface Status {
+  readonly state?: string;
+  readonly conditions?: readonly Record<"type" | "status" | "reason" | "message", string>[];
+  readonly health?: readonly object[];
+  readonly objects?: object;
+}
+
+/** A namespace and one module, `web`, of a Deployment and a ConfigMap, with an operator that reaches the API by a proxy. */
+async function prepare() {
+  const namespace = await freshNamespace("health");
+  const lab = hookLab("health");
+  onTestFinished(() => rmSync(lab.dir, { recursive: true, force: true }));
+  lab.file("modules/values.yaml", "webEnabled: true\nweb: {version: 1}\n");
+  lab.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
+  lab.file("modules/010-web/templates/all.yaml", WEB);
+  const own = (...args: readonly string[]) => cluster().kubectl([...args, "-n", namespace]);
+  await own("create", "configmap", "addon-operator");
+  const proxy = await FaultProxy.open(cluster().kubeconfig);
+  onTestFinished(() => proxy.close());
+  const operator = await startOperator({
+    namespace,
+    modulesDir: lab.modulesDir,
+    helm: helmUnderTest(),
+    kubeconfig: proxy.kubeconfig,
+  });
+  await operator.waitReady();
+  const status = async (): Promise<Status> =>
+    (await cluster().json<{ status?: Status }>(["get", "addonmodule", "web", "-n", namespace])).status ?? {};
+  const healthy = async () => (await status()).conditions?.find(({ type }) => type === "Healthy");
+  /** The Pods of that version, once all three are there. */
+  const pods = async (version: number): Promise<string[]> => {
+    const found = await cluster().json<{ items: readonly Pod[] }>(["get", "pods", "-n", namespace]);
+    const names = found.items
+      .filter(({ spec }) => spec.containers[0]?.image.endsWith(`:${version}`) === true)
+      .map(({ metadata }) => metadata.name);
+    expect(names).toHaveLength(3);
+    return names.toSorted();
+  };
+  return {
+    namespace,
+    own,
+    proxy,
+    status,
+    /** The operator says so of the release. */
+    says: (status: string, reason: string, message: unknown) =>
+      eventually(
+        async () => expect(await healthy()).toMatchObject({ status, reason, message }),
+        `Healthy is ${status}: ${String(message)}`,
+      ),
+    /** So many of the Pods of that version run; the others crash. Returns their names. */
+    run: async (version: number, running: number, crash = crashing(2)): Promise<string[]> => {
+      await eventually(() => pods(version), "three Pods");
+      const names = await pods(version);
+      for (const [index, name] of names.entries()) {
+        const isReady = index < running;
+        const ready = { type: "Ready", status: isReady ? "True" : "False" };
+        const status = {
+          phase: "Running",
+          conditions: [ready],
+          containerStatuses: [isReady ? RUNNING : crash],
+        };
+        const patch = JSON.stringify({ status });
+        await own("patch", "pod", name, "--subresource=status", "--type=merge", "-p", patch);
+      }
+      return names;
+    },
+  };
+}
+
+interface Pod {
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly containers: readonly { readonly image: string }[] };
+}
+
+const WELL = ["True", "Healthy", "All objects are as they should be (2)"] as const;
+
+test("a Deployment that becomes unavailable is told with the Pod that says why, and when it is back", async () => {
+  const { namespace, status, says, run } = await prepare();
+  const title = `Deployment ${namespace}/web`;
+  await says("Unknown", "Progressing", `${title}: 0 of 3 replicas available`);
+  await run(1, 3);
+  await says(...WELL);
+  expect(await status()).toMatchObject({ state: "Ready", objects: { total: 2, current: 2 } });
+  expect((await status()).health).toBeUndefined();
+
+  const [, second] = await run(1, 1);
+  const message = `1 of 3 replicas available; Pod ${second}: CrashLoopBackOff: exit code 1`;
+  await says("False", "Unhealthy", `${title}: ${message}`);
+  const object = `${namespace}/Deployment/web`;
+  expect(await status()).toMatchObject({
+    objects: { total: 2, current: 1, inProgress: 1 },
+    health: [{ object, status: "InProgress", reason: "LessAvailable", message }],
+  });
+
+  await run(1, 3);
+  await says(...WELL);
+});
+
+test("a rollout during which the watch is cut ends as its Pods do", async () => {
+  const { namespace, own, proxy, says, run } = await prepare();
+  const title = `Deployment ${namespace}/web`;
+  await run(1, 3);
+  await says(...WELL);
+  const data = { web: "version: 2" };
+  await own("patch", "configmap", "addon-operator", "--type=merge", "-p", JSON.stringify({ data }));
+  proxy.cut();
+  await run(2, 2);
+  await says(
+    "Unknown",
+    "Progressing",
+    expect.stringContaining(`${title}: 2 of 3 replicas available; Pod web-`),
+  );
+  await proxy.refuse();
+  await run(2, 1, crashing(4));
+  await proxy.accept();
+  await says("False", "Unhealthy", expect.stringContaining(`${title}: 1 of 3 replicas available; Pod web-`));
+  proxy.halveNext();
+  await run(2, 3);
+  await says(...WELL);
+});

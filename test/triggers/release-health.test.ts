@@ -1,0 +1,271 @@
+import { expect, test } from "vitest";
+
+import type { Health } from "../../src/health/index.ts";
+import { NAMESPACES } from "../../src/kube/index.ts";
+import type { Resource, WatchConsumer, WatchHub, WatchSpec, WatchedObject } from "../../src/kube/index.ts";
+import { silentLogger } from "../../src/lib/index.ts";
+import type { JsonObject } from "../../src/model/index.ts";
+import { KindWatches } from "../../src/triggers/index.ts";
+import { ReleaseHealth } from "../../src/triggers/releases/release-health.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+
+const MINUTE = 60_000;
+const common = { version: "v1", namespaced: true, verbs: ["list", "watch"] };
+const KINDS: Readonly<Record<string, Resource>> = {
+  Deployment: { ...common, group: "apps", plural: "deployments", kind: "Deployment" },
+  ConfigMap: { ...common, group: "", plural: "configmaps", kind: "ConfigMap" },
+  Thing: { ...common, group: "example.com", plural: "things", kind: "Thing" },
+  Blind: { ...common, group: "example.com", plural: "blinds", kind: "Blind", verbs: ["get"] },
+  Namespace: NAMESPACES,
+};
+
+/** Watches in the hands of the test. */
+function lab() {
+  const clock = new ManualClock();
+  const open: { spec: WatchSpec; consumer: WatchConsumer; closed: boolean }[] = [];
+  const hub = {
+    subscribe: (spec: WatchSpec, consumer: WatchConsumer) => {
+      const watch = { spec, consumer, closed: false };
+      open.push(watch);
+      return { synced: Promise.resolve(), close: () => void (watch.closed = true) };
+    },
+  } as unknown as WatchHub;
+  const resolve = (kind: string) => Promise.resolve(KINDS[kind]);
+  const kinds = new KindWatches({ hub, clock, logger: silentLogger, resolve });
+  const told: (Health | undefined)[] = [];
+  const health = new ReleaseHealth({
+    kinds,
+    hub,
+    clock,
+    timeoutMs: 5 * MINUTE,
+    onHealth: (_module, each) => void told.push(each),
+  });
+  const of = (plural: string) =>
+    open.filter(({ spec, closed }) => spec.resource.plural === plural && !closed);
+  const consumer = (plural: string): WatchConsumer => {
+    const [found] = of(plural);
+    if (found === undefined) throw new Error(`nobody watches ${plural}`);
+    return found.consumer;
+  };
+  const listed = async (plural: string, ...objects: JsonObject[]): Promise<void> => {
+    await settle();
+    consumer(plural).begin?.();
+    for (const each of objects) void consumer(plural).object(each as WatchedObject);
+    void consumer(plural).synced("1");
+    await settle();
+  };
+  const applied = async (plural: string, object: JsonObject): Promise<void> => {
+    void consumer(plural).applied(object as WatchedObject);
+    await settle();
+  };
+  /** As `FollowedReleases` does. */
+  const follow = (module: string, ...objects: [kind: string, name: string][]): void => {
+    const refs = objects.map(([kind, name]) => ({
+      apiVersion: kind === "Deployment" ? "apps/v1" : "v1",
+      kind,
+      namespace: "ns",
+      name,
+    }));
+    for (const ref of refs) kinds.join(ref, module);
+    health.setObjects(module, refs);
+  };
+  const last = () => told.at(-1);
+  const shown = () => [last()?.status, last()?.reason, last()?.message];
+  return { clock, health, told, of, consumer, listed, applied, follow, last, shown };
+}
+
+interface Shape {
+  readonly name?: string;
+  readonly generation?: number;
+  readonly available?: number;
+  readonly conditions?: JsonObject[];
+}
+
+function deployment({
+  name = "web",
+  generation = 1,
+  available = 0,
+  conditions = [],
+}: Shape = {}): JsonObject {
+  const status = available === 3 ? "True" : "False";
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name, namespace: "ns", generation },
+    spec: { replicas: 3, selector: { matchLabels: { app: name } } },
+    status: {
+      observedGeneration: generation,
+      replicas: 3,
+      updatedReplicas: 3,
+      readyReplicas: available,
+      availableReplicas: available,
+      conditions: [...conditions, { type: "Available", status }],
+    },
+  };
+}
+
+const map = (name: string, more: JsonObject = {}): JsonObject => ({
+  metadata: { name, namespace: "ns", ...more },
+});
+
+function pod(name: string, restartCount: number): JsonObject {
+  const state = { waiting: { reason: "CrashLoopBackOff" } };
+  const lastState = { terminated: { exitCode: 1, reason: "Error" } };
+  const status = { phase: "Running", containerStatuses: [{ state, lastState, restartCount }] };
+  return { metadata: { name, namespace: "ns" }, status };
+}
+
+test("a release is healthy once all its objects are Current; whole objects come only where there is a status", async () => {
+  const { follow, listed, shown, last, of } = lab();
+  follow("a", ["Deployment", "web"], ["ConfigMap", "conf"]);
+  expect(shown()).toEqual([
+    "Unknown",
+    "NotLookedAt",
+    "Deployment ns/web: was not looked at yet (and 1 more)",
+  ]);
+  await listed("configmaps", map("conf"));
+  await listed("deployments", deployment({ available: 3 }));
+  expect(shown()).toEqual(["True", "Healthy", "All objects are as they should be (2)"]);
+  const counts = { total: 2, current: 2, inProgress: 0, failed: 0, terminating: 0, unknown: 0 };
+  expect(last()).toMatchObject({ ailments: [], counts });
+  expect([...of("configmaps"), ...of("deployments")].map(({ spec }) => spec.metadataOnly)).toEqual([
+    true,
+    false,
+  ]);
+});
+
+test("a rollout is under way until the time-out, a new generation has its own", async () => {
+  const { follow, listed, applied, shown, clock } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment());
+  const underWay = ["Unknown", "Progressing", "Deployment ns/web: 0 of 3 replicas available"];
+  expect(shown()).toEqual(underWay);
+  await clock.advance(4 * MINUTE);
+  expect(shown()).toEqual(underWay);
+  await applied("deployments", deployment({ generation: 2 }));
+  await clock.advance(5 * MINUTE - 1);
+  expect(shown()).toEqual(underWay);
+  await clock.advance(1);
+  expect(shown()).toEqual(["False", "Unhealthy", "Deployment ns/web: 0 of 3 replicas available"]);
+  await applied("deployments", deployment({ generation: 2, available: 3 }));
+  expect(shown()[0]).toBe("True");
+});
+
+test("a Deployment that was well and becomes unavailable is not healthy at once, and well again at once", async () => {
+  const { follow, listed, applied, shown, clock, of } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment({ available: 3 }));
+  await applied("deployments", deployment({ available: 1 }));
+  expect(shown()).toEqual(["False", "Unhealthy", "Deployment ns/web: 1 of 3 replicas available"]);
+  expect(of("pods")).toEqual([]);
+  await clock.advance(1000);
+  expect(of("pods").map(({ spec }) => [spec.namespace, spec.labelSelector])).toEqual([["ns", "app=web"]]);
+  await listed("pods", pod("web-7d", 1));
+  await clock.advance(500);
+  const message = "1 of 3 replicas available; Pod web-7d: CrashLoopBackOff: exit code 1";
+  expect(shown()[2]).toBe(`Deployment ns/web: ${message}`);
+  await applied("deployments", deployment({ available: 3 }));
+  expect(shown()[0]).toBe("True");
+  expect(of("pods")).toEqual([]);
+});
+
+test("a Pod that has crashed too often, and a deadline that is over, are not waited for", async () => {
+  const { follow, listed, applied, shown, clock, last } = lab();
+  follow("a", ["Deployment", "web"], ["Deployment", "api"]);
+  await listed("deployments", deployment(), deployment({ name: "api", available: 3 }));
+  await clock.advance(1000);
+  await listed("pods", pod("web-7d", 3));
+  await clock.advance(500);
+  expect(shown()[0]).toBe("Unknown");
+  await applied("pods", pod("web-7d", 4));
+  expect(shown()[0]).toBe("False");
+  const conditions = [{ type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded" }];
+  await applied("deployments", deployment({ name: "api", available: 2, conditions }));
+  await clock.advance(500);
+  expect(last()?.ailments.map(({ object, status }) => [object, status])).toEqual([
+    ["ns/Deployment/web", "InProgress"],
+    ["ns/Deployment/api", "Failed"],
+  ]);
+});
+
+test("what cannot be judged is unknown, and says why", async () => {
+  const { follow, listed, shown, consumer } = lab();
+  follow("a", ["Thing", "t"]);
+  await listed("things", { ...map("t"), kind: "Thing", status: "odd" });
+  expect(shown()).toEqual(["Unknown", "Unreadable", "Thing ns/t: status is no object"]);
+  follow("b", ["Blind", "x"]);
+  await settle();
+  expect(shown()).toEqual([
+    "Unknown",
+    "NotWatched",
+    "Blind ns/x: cannot be watched: the server does not offer it",
+  ]);
+  follow("c", ["Namespace", "n"]);
+  await settle();
+  consumer("namespaces").trouble?.(new Error("forbidden"));
+  expect(shown()).toEqual(["Unknown", "NotWatched", "Namespace n: cannot be watched: forbidden"]);
+  follow("d", ["Strange", "s"]);
+  await settle();
+  expect(shown()[2]).toBe("Strange ns/s: cannot be watched: the server does not know its kind");
+});
+
+test("while the watch is cut, what was found stays; what is found after it counts", async () => {
+  const { follow, listed, applied, shown, consumer } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment());
+  consumer("deployments").trouble?.(new Error("connection refused"));
+  expect(shown()[1]).toBe("Progressing");
+  consumer("deployments").trouble?.(undefined);
+  await applied("deployments", deployment({ available: 3 }));
+  expect(shown()[0]).toBe("True");
+});
+
+test("an object that is gone or going is under way", async () => {
+  const { follow, listed, applied, shown, consumer, clock } = lab();
+  follow("a", ["ConfigMap", "conf"]);
+  await listed("configmaps", map("conf"));
+  await applied("configmaps", map("conf", { deletionTimestamp: "2026-01-01T00:00:00Z" }));
+  expect(shown()).toEqual(["Unknown", "Progressing", "ConfigMap ns/conf: is being deleted"]);
+  void consumer("configmaps").deleted(map("conf") as WatchedObject, true);
+  await clock.advance(60 * MINUTE);
+  expect(shown()).toEqual(["Unknown", "Progressing", "ConfigMap ns/conf: is not there"]);
+});
+
+test("a release that goes has no health; a rollout is told twice a second at most", async () => {
+  const { follow, health, listed, applied, told, clock } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment());
+  const before = told.length;
+  for (let step = 0; step < 100; step += 1) {
+    await applied("deployments", deployment({ available: step % 3 }));
+    await clock.advance(10);
+  }
+  expect(told.length - before).toBeLessThanOrEqual(3);
+  health.setObjects("a", []);
+  expect(told.at(-1)).toBeUndefined();
+  expect(clock.timers).toBe(0);
+});
+
+test("Pods of twenty workloads are watched at a time, and of those a hundred at most are kept", async () => {
+  const { follow, listed, applied, of, clock, shown } = lab();
+  const names = Array.from({ length: 30 }, (_, index) => `web-${index}`);
+  follow("a", ...names.map((name): [string, string] => ["Deployment", name]));
+  await listed("deployments", ...names.map((name) => deployment({ name })));
+  await clock.advance(1000);
+  expect(of("pods")).toHaveLength(20);
+  await applied("deployments", deployment({ name: "web-0", available: 3 }));
+  expect(of("pods")).toHaveLength(20);
+  expect(of("pods").at(-1)?.spec.labelSelector).toBe("app=web-20");
+  await listed("pods", ...Array.from({ length: 5000 }, (_, index) => pod(`p-${index}`, 1)));
+  await clock.advance(500);
+  expect(shown()[2]).toContain("Pod p-0: CrashLoopBackOff");
+});
+
+test("a status lists twenty ailing objects, and counts all", async () => {
+  const { follow, listed, last } = lab();
+  const names = Array.from({ length: 50 }, (_, index) => `web-${index}`);
+  follow("a", ...names.map((name): [string, string] => ["Deployment", name]));
+  await listed("deployments", ...names.map((name) => deployment({ name })));
+  expect(last()?.ailments).toHaveLength(20);
+  expect(last()?.counts).toMatchObject({ total: 50, inProgress: 50 });
+});
