@@ -17,6 +17,7 @@ export function parseOptions(args = process.argv.slice(2)) {
     yes: flag,
     sources: flag,
     verbose: flag,
+    requirements: flag,
   };
   return parseArgs({ args, options }).values;
 }

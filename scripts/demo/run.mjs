@@ -7,6 +7,7 @@ import { isWritable } from "../setup/npm.mjs";
 import { root } from "../setup/versions.mjs";
 import { parseOptions } from "./ask.mjs";
 import { openCluster } from "./clusters.mjs";
+import { requirements } from "./requirements.mjs";
 import { tour } from "./tour.mjs";
 
 const namespace = "addon-operator";
@@ -47,7 +48,8 @@ async function demo() {
     },
   });
   await running.operator.waitReady();
-  await tour({ cluster, operator: running.operator, namespace, step, say });
+  const show = options.requirements ? requirements : tour;
+  await show({ cluster, operator: running.operator, namespace, step, say });
 }
 
 function hints() {

@@ -1,6 +1,17 @@
 // What the demo shows, step by step; every step checks what it says and throws when it is not so.
 import { createHash } from "node:crypto";
 import { eventually } from "../eventually.mjs";
+import {
+  configMapOf,
+  created,
+  elapsed,
+  expect,
+  inNamespace,
+  modulesAreInstalled,
+  setKeys,
+  settled,
+  table,
+} from "./steps.mjs";
 
 /** `demo` is `{ cluster, operator, namespace, step, say }`. */
 export async function tour(demo) {
@@ -9,18 +20,6 @@ export async function tour(demo) {
   await configMapIsFollowed(demo);
   await clusterIsFollowed(demo);
   await modulesGoAndCome(demo, certificate);
-}
-
-const MODULES = ["guard-rails", "internal-ca", "namespace-census", "priority-classes", "trust-bundle"];
-
-async function modulesAreInstalled(demo) {
-  demo.step("The operator is ready: every module has run");
-  const wait = ["wait", "--for=condition=Ready", "addonmodule", ...MODULES, "--timeout=30s"];
-  // Their objects may come a moment after the operator is ready.
-  demo.say((await eventually(() => inNamespace(demo, wait), "every module is Ready")).trimEnd());
-  const classes = demo.cluster.kubectl(["get", "priorityclasses"]);
-  const [modules, priorities] = await Promise.all([tableOf(demo), classes]);
-  demo.say(`${modules}\n${priorities.trimEnd()}`);
 }
 
 async function valuesAreKept(demo) {
@@ -62,54 +61,24 @@ async function clusterIsFollowed(demo) {
 }
 
 async function modulesGoAndCome(demo, certificate) {
-  demo.step("Switch internal-ca off: trust-bundle, which needs it, goes first");
-  await setKeys(demo, { internalCaEnabled: "false" });
+  demo.step("Switch internal-ca off, and trust-bundle, which requires it: that goes first");
+  await setKeys(demo, { internalCaEnabled: "false", trustBundleEnabled: "false" });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Disabled" });
   const left = ["get", "secret,configmap", "-o", "name"];
   const gone = async () =>
     !/secret\/internal-ca$|configmap\/trust-bundle$/m.test(await inNamespace(demo, left));
   await eventually(gone, "Secret internal-ca and ConfigMap trust-bundle are gone");
   await table(demo);
-  demo.step("Switch it on again: the authority is the same, since it was kept");
-  await setKeys(demo, { internalCaEnabled: null });
+  demo.step("Switch both on again: the authority is the same, since it was kept");
+  await setKeys(demo, { internalCaEnabled: null, trustBundleEnabled: null });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Ready" });
   const same = async () => digest(await bundleOf(demo)) === digest(certificate);
   await eventually(same, "the certificate is the one of before");
   await table(demo);
 }
 
-/** Waits until an object is there: one kubectl that waits takes less than many that look. */
-const created = ({ cluster }, object, namespace = "default") =>
-  cluster.kubectl(["wait", object, "--for=create", "--timeout=30s", "-n", namespace]);
-
-/** Waits until the status of each of these AddonModules has these values. */
-function settled(demo, modules, values) {
-  const waits = Object.entries(values).map(([path, value]) => {
-    const wait = ["wait", "addonmodule", ...modules, `--for=jsonpath={.status.${path}}=${value}`];
-    return inNamespace(demo, [...wait, "--timeout=30s"]);
-  });
-  return Promise.all(waits);
-}
-
-async function setKeys(demo, data) {
-  const patch = ["patch", "configmap", demo.namespace, "--type=merge", "-p", JSON.stringify({ data })];
-  demo.say(`kubectl ${patch.slice(0, 3).join(" ")} … ${JSON.stringify(data)}`);
-  await inNamespace(demo, patch);
-}
-
 async function bundleOf(demo) {
   return (await configMapOf(demo, "trust-bundle")).data["ca.crt"].trim();
 }
 
-const tableOf = async (demo) => (await inNamespace(demo, ["get", "addonmodules"])).trimEnd();
-const table = async (demo) => demo.say(await tableOf(demo));
-
-const inNamespace = ({ cluster, namespace }, args) => cluster.kubectl([...args, "-n", namespace]);
-const configMapOf = async (demo, name) =>
-  JSON.parse(await inNamespace(demo, ["get", "configmap", name, "-o", "json"]));
 const digest = (text) => createHash("sha256").update(text).digest("hex").slice(0, 16);
-const elapsed = (from) => `${Math.round(performance.now() - from)} ms`;
-
-function expect(condition, what) {
-  if (!condition) throw new Error(`expected: ${what}`);
-}

@@ -60,7 +60,7 @@ describe("what the hooks leave", () => {
   };
 
   function run(hook: string, { contexts = [], values }: Given): void {
-    const files = ["config-patch", "values-patch", "metrics", "objects", "enabled", "reason"];
+    const files = ["config-patch", "values-patch", "metrics", "objects"];
     for (const name of files) writeFileSync(file(name), "");
     writeFileSync(file("contexts"), JSON.stringify(contexts));
     writeFileSync(file("values"), JSON.stringify(values));
@@ -75,8 +75,6 @@ describe("what the hooks leave", () => {
         VALUES_JSON_PATCH_PATH: file("values-patch"),
         METRICS_PATH: file("metrics"),
         KUBERNETES_PATCH_PATH: file("objects"),
-        MODULE_ENABLED_RESULT: file("enabled"),
-        MODULE_ENABLED_REASON: file("reason"),
       },
     });
   }
@@ -104,15 +102,6 @@ describe("what the hooks leave", () => {
     expect(subject).toMatch(/CN ?= ?Test CA/);
     run(hook, { values: { internalCa: { ca: patch.value } } });
     expect(left("config-patch")).toEqual([]);
-  });
-
-  test.each([
-    [["internal-ca"], "true\n", ""],
-    [[], "false\n", "internal-ca is disabled\n"],
-  ])("trust-bundle with %j enabled", (enabledModules, answer, reason) => {
-    run("modules/003-trust-bundle/enabled", { values: { global: { enabledModules } } });
-    expect(readFileSync(file("enabled"), "utf8")).toBe(answer);
-    expect(readFileSync(file("reason"), "utf8")).toBe(reason);
   });
 
   test("certificate hands over what the snapshot holds, and nothing before it is there", () => {

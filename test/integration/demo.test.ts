@@ -54,6 +54,15 @@ describe("the demo on a cluster that is there already", () => {
     },
   );
 
+  test("shows what modules require of each other", { timeout: 180_000 }, async () => {
+    const before = await everything();
+    const { code, told } = await onIt("--yes", "--requirements").ended;
+    expect(told).toContain("All steps as expected, nothing left running.");
+    expect(told).toMatch(/^trust-bundle: .*; requires internal-ca \(is not Ready\)$/m);
+    expect(code).toBe(0);
+    expect(await everything()).toBe(before);
+  });
+
   test("writes nothing when there is nobody to be asked", async () => {
     const before = await everything();
     const { code, told } = await onIt().ended;

@@ -1,0 +1,77 @@
+// What the demo shows with --requirements: one module is broken on purpose, the others go on, and it is mended.
+import { eventually } from "../eventually.mjs";
+import {
+  configMapOf,
+  created,
+  elapsed,
+  expect,
+  inNamespace,
+  modulesAreInstalled,
+  setKeys,
+  settled,
+  table,
+} from "./steps.mjs";
+
+/** `demo` is as the tour's. */
+export async function requirements(demo) {
+  await modulesAreInstalled(demo);
+  const authority = await oneIsBroken(demo);
+  await reasonsAreTold(demo);
+  await itIsMended(demo, authority);
+  await removalIsHeld(demo);
+}
+
+/** Returns the section of internal-ca as it was. */
+async function oneIsBroken(demo) {
+  demo.step("Break internal-ca, which trust-bundle requires, and edit others: they go on");
+  const { data } = await configMapOf(demo, demo.namespace);
+  await inNamespace(demo, ["patch", "secret", "internal-ca", "--type=merge", "-p", '{"immutable":true}']);
+  demo.say("Secret internal-ca is immutable now, and a new authority is asked for");
+  const from = performance.now();
+  await setKeys(demo, {
+    internalCa: null,
+    trustBundle: "extraCertificates: []\n",
+    priorityClasses: "classes:\n  batch-low:\n    value: -10\n    description: Work that can wait\n",
+  });
+  await created(demo, "priorityclass/batch-low");
+  demo.say(`PriorityClass batch-low was there ${elapsed(from)} later`);
+  await settled(demo, ["internal-ca"], { state: "Retrying" });
+  await settled(demo, ["trust-bundle"], { requiresMet: "0/1" });
+  await table(demo);
+  return data.internalCa;
+}
+
+async function reasonsAreTold(demo) {
+  demo.step("Who waits for whom, and why: module why, module graph");
+  const why = async () => {
+    const { stdout } = await demo.operator.cli(["module", "why", "trust-bundle"]);
+    expect(/waits for internal-ca, which is not Ready/.test(stdout), "trust-bundle waits for internal-ca");
+    expect(/internal-ca: .*immutable/s.test(stdout), "the error of internal-ca is told with it");
+    return stdout;
+  };
+  const [told, { stdout: graph }] = await Promise.all([
+    eventually(why, "trust-bundle says for whom it waits"),
+    demo.operator.cli(["module", "graph"]),
+  ]);
+  demo.say(`addon-operator module why trust-bundle\n${told.trimEnd()}`);
+  demo.say(`addon-operator module graph\n${graph.trimEnd()}`);
+}
+
+async function itIsMended(demo, internalCa) {
+  demo.step("Mend it: the authority of before is put back");
+  await setKeys(demo, { internalCa }, { internalCa: "…" });
+  await settled(demo, ["internal-ca", "trust-bundle"], { state: "Ready" });
+  await table(demo);
+}
+
+async function removalIsHeld(demo) {
+  demo.step("Switch internal-ca off: it stays until trust-bundle is off, too");
+  await setKeys(demo, { internalCaEnabled: "false" });
+  await settled(demo, ["internal-ca"], { state: "Pending" });
+  const { stdout } = await demo.operator.cli(["module", "why", "internal-ca"]);
+  expect(stdout.includes("off, but stays while trust-bundle requires it"), "internal-ca says why it stays");
+  demo.say(`addon-operator module why internal-ca\n${stdout.trimEnd()}`);
+  await setKeys(demo, { trustBundleEnabled: "false" });
+  await settled(demo, ["internal-ca", "trust-bundle"], { state: "Disabled" });
+  await table(demo);
+}
