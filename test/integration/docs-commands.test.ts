@@ -59,6 +59,9 @@ test(
       return stdout;
     };
     await type(`kubectl config set-context --current --namespace=${namespace}`);
+    // The mirror comes a moment after the operator is ready.
+    for (const module of ["ingress-nginx", "web"])
+      await type(`kubectl wait --for=create addonmodule/${module} --timeout=30s`);
 
     const lines = printedLines()
       .map((line) => line.text)

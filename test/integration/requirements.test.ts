@@ -1,3 +1,5 @@
+import { chmodSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
@@ -238,5 +240,62 @@ test(
       "it tells the loss",
     );
     expect(await condition(namespace, "front", "Ready")).toMatch(/^True/);
+  },
+);
+
+// docs/MIGRATING.md, "From numbers to requirements".
+test(
+  "from numbers to requirements, step by step beneath a running operator, nothing is installed anew",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("requires");
+    const lab = hookLab("requires");
+    module(lab, "010-back");
+    module(lab, "020-front");
+    lab.file(
+      "modules/020-front/enabled",
+      `#!/bin/sh\njq '.global.enabledModules | index("back") != null' "$VALUES_PATH" >"$MODULE_ENABLED_RESULT"\n`,
+    );
+    chmodSync(join(lab.modulesDir, "020-front", "enabled"), 0o755);
+    const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
+    await operator.waitReady();
+    const cli = async (...args: string[]): Promise<string> => (await operator.cli(args)).stdout;
+    const planned = async (): Promise<unknown> => JSON.parse(await cli("plan", "-o", "json"));
+    const reload = async (token: string): Promise<void> => {
+      const request = `reconcile.addon-operator.io/requestedAt=${token}`;
+      await kubectl(["annotate", "--overwrite", "addonoperator/addon-operator", request, "-n", namespace]);
+      const handled = `--for=jsonpath={.status.lastHandledReconcileAt}=${token}`;
+      await kubectl(["wait", handled, "--timeout=30s", "addonoperator/addon-operator", "-n", namespace]);
+    };
+    const revisions = async (): Promise<unknown> => {
+      const path = "jsonpath={.items[*].status.release.revision}";
+      return kubectl(["get", "addonmodules", "-n", namespace, "-o", path]);
+    };
+    const unchanged = { install: {}, upgrade: {}, delete: {}, unchanged: { back: "inputs are the same" } };
+
+    // 1: the requirement beside the script; the typing error is found first.
+    lab.file("modules/020-front/module.yaml", 'requires: {modules: {bakc: "*"}}');
+    const lint = await operator.cli(["lint", lab.modulesDir]);
+    expect([lint.code, lint.stdout]).toEqual([
+      1,
+      expect.stringContaining("requires.modules.bakc: is no module here"),
+    ]);
+    lab.file("modules/020-front/module.yaml", 'requires: {modules: {back: "*"}}');
+    expect((await operator.cli(["lint", lab.modulesDir])).code).toBe(0);
+    expect(await planned()).toMatchObject({ ...unchanged, waves: [["back"], ["front"]] });
+    await reload("t1");
+    expect(await cli("module", "graph")).toBe("back: Ready\nfront: Ready; requires back\n");
+    await eventually(async () => (await of(namespace, "front")).status?.requiresMet === "1/1", "it is shown");
+
+    // 2: without the script.
+    rmSync(join(lab.modulesDir, "020-front", "enabled"));
+    await reload("t2");
+    // 3: without the number, or with another one.
+    renameSync(join(lab.modulesDir, "020-front"), join(lab.modulesDir, "005-front"));
+    expect(await planned()).toMatchObject({ ...unchanged, waves: [["back"], ["front"]] });
+    await reload("t3");
+    expect(await cli("module", "graph")).toBe("front: Ready; requires back\nback: Ready\n");
+    expect(await revisions()).toBe("1 1");
+    await operator.waitReady();
   },
 );
