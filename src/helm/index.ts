@@ -1,4 +1,6 @@
-export { applyOwnCrds, ensureCrds } from "./crds.ts";
+export { CONFIRM_CRDS } from "./crds/breaking.ts";
+export { ensureCrds } from "./crds/ensure-crds.ts";
+export { applyOwnCrds } from "./crds/own-crds.ts";
 export {
   mayAdopt,
   originOf,

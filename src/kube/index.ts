@@ -15,6 +15,7 @@ export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 export * from "./discovery/resources.ts";
 export * from "./rights.ts";
 export * from "./client/verbs.ts";
+export { listObjects } from "./watch/list.ts";
 export { WatchHub } from "./watch/hub.ts";
 export type { Subscription } from "./watch/hub.ts";
 export type { WatchConsumer } from "./watch/member.ts";

@@ -39,6 +39,8 @@ export interface ModuleRecord {
   /** Why some of its hooks' kubernetes bindings cannot work, in words. */
   troubles: readonly string[];
   requestedToken: string | undefined;
+  /** The change of its CRDs that a person has confirmed. */
+  confirmedCrds: string | undefined;
   /**
    * Ids of bindings whose Synchronization succeeded in this first run; it is not repeated when the run is retried.
    */
@@ -68,6 +70,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     unread: undefined,
     troubles: [],
     requestedToken: undefined,
+    confirmedCrds: undefined,
     synchronized: new Set(),
     active: new Set(),
     ranHere: false,

@@ -24,6 +24,8 @@ export { parsePatch } from "./patch/parse-patch.ts";
 export { PatchError } from "./patch/parse-patch.ts";
 export type { PatchOperation, PatchRules } from "./patch/parse-patch.ts";
 export { violationId } from "./schema/ajv.ts";
+export { fillerOf } from "./schema/defaults.ts";
+export { structuralSchema } from "./schema/schema-document.ts";
 export { compileSchemas } from "./schema/schemas.ts";
 export type { Schemas, Violation } from "./schema/schemas.ts";
 export { validatorOf } from "./schema/validator.ts";

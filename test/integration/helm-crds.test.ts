@@ -49,10 +49,21 @@ spec:
 ${more}`;
 }
 
-async function apply(text: string): Promise<string[]> {
+async function apply(text: string, confirmed?: string): Promise<string[]> {
   const file = join(dir, "crd.yaml");
   await writeFile(file, text);
-  return ensureCrds([file], { client, clock: systemClock });
+  return ensureCrds([file], { client, clock: systemClock, confirmed });
+}
+
+/** What it is refused for, and the token that confirms it. */
+async function refusal(text: string): Promise<{ message: string; token: string }> {
+  const error: unknown = await apply(text).then(
+    () => undefined,
+    (failure: unknown) => failure,
+  );
+  if (!(error instanceof ProblemError)) throw new Error("it was taken", { cause: error });
+  const token = /confirm-crds=([0-9a-f]{12}),/.exec(error.message)?.[1] ?? "";
+  return { message: error.message, token };
 }
 
 const get = (path: string): Promise<string> =>
@@ -120,5 +131,80 @@ describe("crds/ of modules", () => {
     await expect(failure).rejects.toThrow(ProblemError);
     await expect(failure).rejects.toThrow(message);
     await expect(failure).rejects.toThrow(join(dir, "crd.yaml"));
+  });
+});
+
+/** Two versions of Things; `stored` is the one in which they are stored. */
+const inVersions = (stored: "v1" | "v2" | undefined, served = "v1 v2"): string => {
+  const schema = "{type: object, properties: {spec: {type: object, properties: {size: {type: string}}}}}";
+  const versions = ["v1", "v2"].filter((name) => stored !== undefined || name === "v2");
+  const line = (name: string): string =>
+    `    - {name: ${name}, served: ${served.includes(name)}, storage: ${name === (stored ?? "v2")}, schema: {openAPIV3Schema: ${schema}}}\n`;
+  return crd("things", "size").replace(/ {4}- .*\n/, versions.map(line).join(""));
+};
+
+const thing = (name: string, spec: object, version = "v1"): object => ({
+  apiVersion: `${group}/${version}`,
+  kind: "Thing",
+  metadata: { name },
+  spec,
+});
+
+describe("crds/ that would break objects that live", () => {
+  test("by a stricter schema are refused with their names, the old one stays; confirmed they pass", async () => {
+    await apply(crd("things", "size"));
+    const names = ["a", "b", "c", "d", "e", "f", "g"];
+    await cluster().apply(
+      ...names.map((name) => thing(name, { size: "large" })),
+      thing("tiny", { size: "s" }),
+    );
+    const strict = crd("things", "size").replace("{type: string}", "{type: string, maxLength: 2}");
+    const { message, token } = await refusal(strict);
+    expect(message).toContain(
+      `things.${group} has a stricter schema in version v1: Thing a (/spec/size must NOT have more than 2 characters), b`,
+    );
+    expect(message).toMatch(/ and 2 more/);
+    expect(message).not.toContain("tiny");
+    expect(await propertiesNow()).toBe('{"size":{"type":"string"}}');
+    await expect(apply(strict, "0123456789ab")).rejects.toThrow("stricter schema");
+    await apply(strict, token);
+    expect(await propertiesNow()).toBe('{"size":{"maxLength":2,"type":"string"}}');
+    // What is in force takes nothing away.
+    await apply(strict);
+  });
+
+  test("by a version that is served no more, and that somebody writes in", async () => {
+    await apply(inVersions("v1"));
+    await cluster().apply(thing("old", {}, "v1"));
+    await apply(inVersions("v1", "v1"));
+    await apply(inVersions("v1"));
+    await cluster().apply(thing("new", {}, "v2"));
+    const { message } = await refusal(inVersions("v1", "v1"));
+    expect(message).toContain(
+      "no longer serves version v2: Thing new (written in it by kubectl-client-side-apply)",
+    );
+    await cluster().kubectl(["delete", `things.${group}`, "new"]);
+    await apply(inVersions("v1", "v1"));
+  });
+
+  test("by a stored version that goes; confirmed, objects are written anew first", async () => {
+    await apply(inVersions("v1"));
+    await cluster().apply(thing("kept", { size: "large" }));
+    const { message, token } = await refusal(inVersions(undefined));
+    expect(message).toContain("drops version v1, in which objects are stored: Thing kept");
+    expect(await get(".status.storedVersions")).toBe('["v1"]');
+    await apply(inVersions(undefined), token);
+    expect(await get(".status.storedVersions")).toBe('["v2"]');
+    const path = ["get", `things.v2.${group}`, "kept", "-o", "jsonpath={.spec.size}"];
+    expect(await cluster().kubectl(path)).toBe("large");
+  });
+
+  test("by a version that nobody can convert to are refused with what has to come first", async () => {
+    await apply(crd("things", "size"));
+    const { token } = await refusal(inVersions(undefined));
+    await expect(apply(inVersions(undefined), token)).rejects.toThrow(
+      "take a definition that has both versions first",
+    );
+    expect(await get(".spec.versions[*].name")).toBe("v1");
   });
 });

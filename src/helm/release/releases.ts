@@ -8,7 +8,7 @@ import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { withHookWatch, type OnWait } from "../binary/hook-watch.ts";
 import { capabilitiesOf } from "../chart/capabilities.ts";
 import { ChartReader } from "../chart/chart.ts";
-import { ensureCrds } from "../crds.ts";
+import { ensureCrds } from "../crds/ensure-crds.ts";
 import type { Reconciler } from "../examine.ts";
 import { manifestDiff } from "../manifest/manifest-diff.ts";
 import { spareInRemoval } from "../ownership/spare.ts";
@@ -155,10 +155,10 @@ export class Releases extends ObservedReleases {
     return this.store.forget(name, signal);
   }
 
-  /** Creates and updates CRDs from files. Throws as `ensureCrds`. */
-  async ensureCrds(files: readonly string[], signal?: AbortSignal): Promise<void> {
+  /** Creates and updates CRDs from files; `confirmed` is what a person allows. Throws as `ensureCrds`. */
+  async ensureCrds(files: readonly string[], confirmed?: string): Promise<void> {
     const { client, clock } = this.#options;
-    await ensureCrds(files, { client, clock, signal });
+    await ensureCrds(files, { client, clock, confirmed });
     this.#capabilities.forget();
     this.#options.onCrds?.();
   }

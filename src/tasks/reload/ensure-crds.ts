@@ -25,10 +25,11 @@ export async function ensureCrds(ports: Ports, task: EnsureCrdsTask): Promise<Ou
 
 async function ensureOf(ports: Ports, name: string): Promise<void> {
   try {
-    const module = ports.state.module(name)?.module;
-    if (module === undefined) return;
+    const record = ports.state.module(name);
+    if (record === undefined) return;
+    const { module, confirmedCrds } = record;
     const values = (): string => helmInput(ports.state.values, module).values;
-    await ports.releases.ensureCrds(crdsInForce(module, values));
+    await ports.releases.ensureCrds(crdsInForce(module, values), confirmedCrds);
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;

@@ -48,6 +48,11 @@ export function toJsonSchema(schema: JsonObject): JsonObject {
   });
 }
 
+/** The structural schema of a CRD as JSON Schema: levels stay open, since the server drops what they do not name. */
+export function structuralSchema(schema: JsonObject): JsonObject {
+  return mapSchemas(schema, translate);
+}
+
 /**
  * Keywords of OpenAPI that JSON Schema writes in another way, and ids, which would only change the meaning of
  * references.

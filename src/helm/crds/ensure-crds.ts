@@ -1,12 +1,17 @@
 /** Creates and upgrades CRDs (docs/MODULES.md, "The chart"). */
 
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 
-import { bothEnds, oneLine, sleep, type Clock, type Logger } from "../lib/index.ts";
-import { ApiError, applyPatch, CUSTOM_RESOURCE_DEFINITIONS, get, isNotFound, pathOf } from "../kube/index.ts";
-import type { KubeClient } from "../kube/index.ts";
+import { bothEnds, sleep } from "../../lib/index.ts";
+import {
+  ApiError,
+  applyPatch,
+  CUSTOM_RESOURCE_DEFINITIONS,
+  get,
+  isNotFound,
+  pathOf,
+} from "../../kube/index.ts";
+import type { KubeClient } from "../../kube/index.ts";
 import {
   conditionOf,
   isJsonObject,
@@ -14,16 +19,10 @@ import {
   ProblemError,
   textOf,
   type JsonObject,
-} from "../model/index.ts";
-import { documentsOf } from "./manifest/manifest.ts";
-
-export interface CrdTools {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly signal?: AbortSignal | undefined;
-  /** Field manager; the operator's own by default. */
-  readonly fieldManager?: string;
-}
+} from "../../model/index.ts";
+import { documentsOf } from "../manifest/manifest.ts";
+import { refuseBreaking } from "./breaking.ts";
+import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
 
 /** A busy API server may need this long to serve new kinds. */
 const SERVED_WITHIN_MS = 60_000;
@@ -36,22 +35,29 @@ const REFUSED: ReadonlySet<number> = new Set([400, 422]);
 /**
  * Creates or updates the CustomResourceDefinitions in `files`; never deletes one. What belongs to others stays: a
  * conversion that the file does not have, the status. Resolves with their names when the API serves them all.
- * Throws ProblemError for a file that is broken, holds anything else or is refused by the server; ApiError.
+ * Throws ProblemError for a file that is broken, holds anything else, would break objects that live or is refused by the
+ * server; ApiError.
  */
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
-  const crds = (await Promise.all(files.map(readCrds))).flat();
+  const crds = await readCrds(files);
+  await refuseBreaking(crds, tools);
+  return applyCrds(crds, tools);
+}
+
+/** The same without a look at objects. */
+export async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
   const applied = await Promise.all(crds.map((each) => applyOne(each, tools)));
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
   for (const crd of applied) await served(crd, deadline, tools);
   return applied.map(nameOf);
 }
 
-interface CrdFile {
-  readonly file: string;
-  readonly crd: JsonObject;
+/** The definitions in files. Throws ProblemError. */
+export async function readCrds(files: readonly string[]): Promise<CrdFile[]> {
+  return (await Promise.all(files.map(readOne))).flat();
 }
 
-async function readCrds(file: string): Promise<CrdFile[]> {
+async function readOne(file: string): Promise<CrdFile[]> {
   return documentsOf(await readFile(file, "utf8")).map((document) => {
     if (isJsonObject(document) && isCrd(document)) return { file, crd: document };
     const message = "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1";
@@ -68,10 +74,6 @@ function isCrd(document: JsonObject): boolean {
   return (
     apiVersion === "apiextensions.k8s.io/v1" && kind === "CustomResourceDefinition" && nameOf(document) !== ""
   );
-}
-
-function nameOf(object: JsonObject): string {
-  return textOf(objectOf(object["metadata"])["name"]) ?? "";
 }
 
 async function applyOne(
@@ -111,22 +113,14 @@ async function served(crd: JsonObject, deadline: number, { client, clock, signal
   }
 }
 
-/** The part of a stored CRD that names its path; the server has validated it. */
-interface CrdSpec {
-  readonly group: string;
-  readonly names: { readonly plural: string };
-  readonly versions: readonly { readonly name: string; readonly served: boolean }[];
-}
-
 /** The condition is set a moment before the server answers for the kind. */
 async function isServed(
   crd: JsonObject,
   client: KubeClient,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const { group, names, versions } = crd["spec"] as unknown as CrdSpec;
-  const version = versions.find((each) => each.served)?.name ?? "";
-  const path = pathOf({ group, version, plural: names.plural, namespaced: false });
+  const { spec } = crd as unknown as StoredCrd;
+  const path = pathOf(resourceIn(spec, spec.versions.find((each) => each.served)?.name ?? ""));
   try {
     await client.json({ path, query: { limit: 1 }, signal });
     return true;
@@ -134,30 +128,4 @@ async function isServed(
     // Without the right to list them, it is enough that the kind is there.
     return !isNotFound(error);
   }
-}
-
-const OWN_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
-
-interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
-  readonly logger: Logger;
-}
-
-/** Creates or upgrades the operator's own CRDs; without the right to do so, logs that once and goes on. */
-export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Promise<void> {
-  try {
-    // helm installs the same definitions with the chart, and would refuse to change them if they had another owner.
-    await ensureCrds(OWN_FILES.map(fileOf), { client, clock, fieldManager: "helm" });
-  } catch (error) {
-    logger.warn("The CRDs of the operator could not be applied; statuses need them", {
-      error: oneLine(error),
-    });
-  }
-}
-
-/** Beside the bundle, or in the source tree. */
-function fileOf(name: string): string {
-  const places = [`./crds/${name}`, `../../crds/${name}`].map((path) =>
-    fileURLToPath(new URL(path, import.meta.url)),
-  );
-  return places.find((path) => existsSync(path)) ?? places[0] ?? name;
 }

@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { hookLab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+// docs/MODULES.md, "CRDs that change".
+
+const { kubectl, json, apply } = cluster();
+
+interface AddonModule {
+  readonly status?: {
+    readonly state?: string;
+    readonly conditions?: readonly { readonly type: string; readonly message: string }[];
+  };
+}
+
+test(
+  "a CRD that would break an object makes its module Invalid, until a person confirms it",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("crd-changes");
+    const group = `${namespace}.example.org`;
+    const definition = (size: string): string =>
+      JSON.stringify({
+        apiVersion: "apiextensions.k8s.io/v1",
+        kind: "CustomResourceDefinition",
+        metadata: { name: `things.${group}` },
+        spec: {
+          group,
+          names: { kind: "Thing", plural: "things" },
+          scope: "Cluster",
+          versions: [
+            {
+              name: "v1",
+              served: true,
+              storage: true,
+              schema: {
+                openAPIV3Schema: { type: "object", properties: { size: JSON.parse(size) as object } },
+              },
+            },
+          ],
+        },
+      });
+    const lab = hookLab("crd-changes");
+    lab.file("modules/010-things/Chart.yaml", "apiVersion: v2\nname: things\nversion: 1.0.0\n");
+    lab.file("modules/010-things/values.yaml", "thingsEnabled: true\n");
+    lab.file("modules/010-things/crds/things.yaml", definition('{"type": "string"}'));
+    lab.file(
+      "modules/010-things/templates/map.yaml",
+      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: things}\n",
+    );
+    await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+    await startOperator({ namespace, modulesDir: lab.modulesDir });
+    const status = async (): Promise<AddonModule["status"]> =>
+      (await json<AddonModule>(["get", "addonmodule", "things", "-n", namespace, "--ignore-not-found"]))
+        .status;
+    await eventually(async () => (await status())?.state === "Ready", "the module is Ready");
+    await apply({ apiVersion: `${group}/v1`, kind: "Thing", metadata: { name: "one" }, size: "large" });
+
+    lab.file("modules/010-things/crds/things.yaml", definition('{"type": "string", "maxLength": 2}'));
+    const ask = "reconcile.addon-operator.io/requestedAt";
+    await kubectl(["annotate", "addonmodule/things", "-n", namespace, `${ask}=1`]);
+    await kubectl(["annotate", "addonoperator/addon-operator", "-n", namespace, `${ask}=1`]);
+    await eventually(async () => (await status())?.state === "Invalid", "the module is Invalid");
+    const message = (await status())?.conditions?.find(({ type }) => type === "Ready")?.message ?? "";
+    expect(message).toContain(`things.${group} has a stricter schema in version v1: Thing one (/size must`);
+    const [confirmation = ""] = /addon-operator\.io\/confirm-crds=[0-9a-f]+/.exec(message) ?? [];
+    const sizeIn = (): Promise<string> =>
+      kubectl([
+        "get",
+        "crd",
+        `things.${group}`,
+        "-o",
+        "jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.size}",
+      ]);
+    expect(await sizeIn()).toBe('{"type":"string"}');
+
+    const at = ["annotate", "--overwrite", "addonmodule/things", "-n", namespace];
+    await kubectl([...at, confirmation, `${ask}=2`]);
+    await eventually(async () => (await status())?.state === "Ready", "the module is Ready again");
+    expect(await sizeIn()).toBe('{"maxLength":2,"type":"string"}');
+    await kubectl(["delete", "crd", `things.${group}`]);
+  },
+);
