@@ -174,6 +174,8 @@ const PREFIX_ONLY = new Set([
   "POD",
   "PURGE",
   "ADOPT",
+  "READY",
+  "HEALTH_TIMEOUT",
 ]);
 
 /** Every environment variable a setting answers to, in order of precedence. */

@@ -100,6 +100,11 @@ const ROWS = {
     "delete-brake=3,50%",
     "most modules that one change may remove: a number, a share of those installed or on, or both (then both must be exceeded)",
   ),
+  ready: row(
+    choice(["applied", "healthy"]),
+    "ready=applied",
+    "what Ready of a module takes: that its release is applied, or that it is healthy, too",
+  ),
   healthTimeoutMs: row(
     DURATION,
     "health-timeout=5m",

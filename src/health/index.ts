@@ -5,4 +5,4 @@ export { hasStatus } from "./kinds.ts";
 export { podTrouble } from "./pod-trouble.ts";
 export type { PodTrouble } from "./pod-trouble.ts";
 export { dueAt, healthOf } from "./summary.ts";
-export type { Health, Patient } from "./summary.ts";
+export type { Health, HealthVerdict, Patient } from "./summary.ts";

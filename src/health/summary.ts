@@ -34,11 +34,15 @@ interface HealthCounts {
   readonly unknown: number;
 }
 
-/** The health of a release. */
-export interface Health {
+/** Whether a release is healthy, and why not. */
+export interface HealthVerdict {
   readonly status: "True" | "False" | "Unknown";
   readonly reason: string;
   readonly message: string;
+}
+
+/** The health of a release. */
+export interface Health extends HealthVerdict {
   readonly counts: HealthCounts;
   /** What is not Current, the worst first; at most 20. */
   readonly ailments: readonly Ailment[];
@@ -74,7 +78,7 @@ function levelOf({ finding, pod }: Patient, { now, timeoutMs }: Patience): Level
   return now - finding.since >= timeoutMs ? "ill" : "underWay";
 }
 
-function verdict(by: Record<Level, readonly Patient[]>): Pick<Health, "status" | "reason" | "message"> {
+function verdict(by: Record<Level, readonly Patient[]>): HealthVerdict {
   const [ill] = by.ill;
   if (ill !== undefined) return { status: "False", reason: "Unhealthy", message: told(ill, by.ill.length) };
   const [underWay] = by.underWay;

@@ -133,6 +133,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     ...describeActivity(module),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
+    module.ailing?.message,
     ...module.troubles,
   ];
   return facts.filter((fact): fact is string => typeof fact === "string");

@@ -99,16 +99,23 @@ function unmetModule(name: string, range: string, { modules }: View): Unmet | un
   });
   const found = modules.get(name);
   if (found === undefined) return unmet("DependencyMissing", "is no module");
-  const needsPerson = found.problem !== undefined;
   if (!found.enabled)
-    return unmet("DependencyDisabled", needsPerson ? "is off and needs a person" : "is off");
+    return unmet("DependencyDisabled", found.problem === undefined ? "is off" : "is off and needs a person");
   const version = versionOf(found);
   if (!inRange(version, range))
     return unmet("DependencyMissing", `is ${version ?? "without a version"}, not ${range}`);
-  if (needsPerson) return unmet("DependencyNotReady", "needs a person");
-  return isReady(found)
-    ? undefined
-    : unmet("DependencyNotReady", "is not Ready", found.retry !== undefined || found.heldSince !== undefined);
+  const why = unready(found);
+  return why && unmet("DependencyNotReady", why.message, why.isLost);
+}
+
+/** Why a module that is on is not Ready; undefined where it is. */
+function unready(module: ModuleView): Pick<Unmet, "message" | "isLost"> | undefined {
+  const { problem, retry, heldSince, ailing, suspended } = module;
+  if (problem !== undefined) return { message: "needs a person", isLost: true };
+  if (!isDone(module)) return { message: "is not Ready", isLost: (retry ?? heldSince) !== undefined };
+  // Nothing is brought back while it is suspended.
+  if (ailing === undefined || suspended) return undefined;
+  return { message: "is not healthy", isLost: ailing.status === "False" };
 }
 
 function unmetObject(object: RequiredObject, { objects }: View): Unmet | undefined {
@@ -124,7 +131,7 @@ function versionOf({ release, module }: ModuleView): string | undefined {
 }
 
 /** Whether all that was asked of a module is done, and still there. */
-function isReady(module: ModuleView): boolean {
+function isDone(module: ModuleView): boolean {
   const { phase, activity, retry, heldSince, handled } = module;
   if (phase !== "ready" || activity !== "none" || (retry ?? heldSince) !== undefined) return false;
   return handled.config === module.configDigest && handled.token === module.requestedToken && isWhole(module);

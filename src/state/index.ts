@@ -1,6 +1,6 @@
 export { checkConfig, checkIdle, invalidValues, judgeConfig } from "./values/check-config.ts";
 export { brokenFiles, newModuleRecord, problemOf, startOver } from "./module-record.ts";
-export type { Enablement, ModuleRecord } from "./module-record.ts";
+export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.ts";
 export {
   MAX_ROUNDS,
   atStep,

@@ -1,6 +1,6 @@
 /** What is recorded of one module. */
 
-import type { Health } from "../health/index.ts";
+import type { Health, HealthVerdict } from "../health/index.ts";
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import { NEVER_RAN, startedOver } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
@@ -13,6 +13,11 @@ export interface Enablement {
   readonly by: EnabledBy;
   readonly reason?: string | undefined;
   readonly problem?: Problem;
+}
+
+/** The health of that revision. */
+export interface RevisionHealth extends Health {
+  readonly revision: number | undefined;
 }
 
 /** What is recorded of one module; what can be derived is left out. */
@@ -33,7 +38,7 @@ export interface ModuleRecord {
   /** Objects of the release that are absent, as `namespace/Kind/name`, or `Kind/name`. */
   absent: readonly string[];
   /** How the objects of its release are; undefined while none are followed. */
-  health: Health | undefined;
+  health: RevisionHealth | undefined;
   /** Why the record of its release cannot be read; its objects are unknown then. */
   unread: string | undefined;
   /** Why some of its hooks' kubernetes bindings cannot work, in words. */
@@ -128,4 +133,18 @@ export function releaseMoved({ run, release }: ModuleRecord): boolean {
   if (left === undefined || phase !== "ready") return false;
   if (release === undefined) return true;
   return release.revision > left || (release.revision === left && release.status !== "deployed");
+}
+
+/** A release that was not looked at since it was applied. */
+const UNSEEN: HealthVerdict = {
+  status: "Unknown",
+  reason: "Progressing",
+  message: "Its objects were not looked at yet",
+};
+
+/** Why a release is not known to be healthy; undefined where it is, and where there is none. */
+export function ailingOf({ release, health }: ModuleRecord): HealthVerdict | undefined {
+  if (release === undefined) return undefined;
+  if (health === undefined || health.revision !== release.revision) return UNSEEN;
+  return health.status === "True" ? undefined : health;
 }

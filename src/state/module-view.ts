@@ -2,13 +2,16 @@
 
 import { digest } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
-import { problemOf, releaseMoved } from "./module-record.ts";
+import { ailingOf, problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
 
+/** What Ready of a module takes: that its release is applied, or that it is healthy, too. */
+export type ReadyMeans = "applied" | "healthy";
+
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
-export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView {
+export function moduleView(record: ModuleRecord, values: ValuesView, ready: ReadyMeans): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
   const { release, absent, health, unread, troubles, requestedToken } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
@@ -29,6 +32,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView): ModuleView
     ...values.settings(module),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),
+    ailing: ready === "healthy" ? ailingOf(record) : undefined,
     sectionDigest: values.digests.section(module),
     configDigest: values.digests.config(module),
     get valuesDigest() {

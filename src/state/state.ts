@@ -9,6 +9,7 @@ import type { JudgedPatches, ParsedConfig, PatchOperation } from "../values/inde
 import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
 import type { Enablement, ModuleRecord } from "./module-record.ts";
 import { KeptViews, moduleView } from "./module-view.ts";
+import type { ReadyMeans } from "./module-view.ts";
 import { configSeen, covering, reloadBegun, reloadEnded, reloadFollowing } from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { following, nothingToRun } from "./run-record.ts";
@@ -18,6 +19,12 @@ import { ValuesStore } from "./values/values-store.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import { BLANK, NO_TREE } from "./view.ts";
 import type { ConfigObservation, Hold, OperatorState, View } from "./view.ts";
+
+interface StateOptions {
+  readonly clock: Clock;
+  readonly secrets?: KnownSecrets;
+  readonly ready?: ReadyMeans;
+}
 
 /**
  * The one record of what is known. Methods record what was seen or done, and what follows from it for the record
@@ -37,10 +44,12 @@ export class State {
   #notified = false;
   #view: View | undefined;
   readonly #modules = new KeptViews();
+  readonly #ready: ReadyMeans;
 
-  constructor({ clock, secrets }: { readonly clock: Clock; readonly secrets?: KnownSecrets }) {
+  constructor({ clock, secrets, ready = "applied" }: StateOptions) {
     this.#values = new ValuesStore(secrets);
     this.#clock = clock;
+    this.#ready = ready;
   }
 
   onChange(listener: () => void): void {
@@ -285,7 +294,7 @@ export class State {
     const names = this.#tree.modules.map(({ name }) => name);
     const modules = this.#modules.of(names, (name) => {
       const record = this.#records.get(name);
-      return record && moduleView(record, this.#values);
+      return record && moduleView(record, this.#values, this.#ready);
     });
     return {
       ...this.#operator,

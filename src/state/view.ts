@@ -1,5 +1,6 @@
 /** What the rest of the program sees of the state. */
 
+import type { HealthVerdict } from "../health/index.ts";
 import type { Cause, Json, Problem, Tree } from "../model/index.ts";
 import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
@@ -72,6 +73,8 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly secretPaths?: ReadonlySet<string>;
   /** The release on the server is not as its last run left it (deleted, rolled back, marked failed by hand). */
   readonly releaseMoved: boolean;
+  /** Where Ready takes health: why its release is not known to be healthy. */
+  readonly ailing: HealthVerdict | undefined;
 }
 
 /** What a view shows of a record as it is. */

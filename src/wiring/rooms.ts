@@ -68,7 +68,7 @@ export class Rooms {
     reportChildren(failures);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
-    this.state = new State({ clock, secrets });
+    this.state = new State({ clock, secrets, ready: settings.ready });
     const tellHolds = holdTeller(this.#told);
     this.state.onChange(() => {
       this.#required.look();

@@ -42,13 +42,16 @@ interface Status {
 }
 
 /** A namespace and one module, `web`, of a Deployment and a ConfigMap, with an operator that reaches the API by a proxy. */
-async function prepare() {
+async function prepare(...args: readonly string[]) {
   const namespace = await freshNamespace("health");
   const lab = hookLab("health");
   onTestFinished(() => rmSync(lab.dir, { recursive: true, force: true }));
-  lab.file("modules/values.yaml", "webEnabled: true\nweb: {version: 1}\n");
+  lab.file("modules/values.yaml", "webEnabled: true\nafterEnabled: true\nweb: {version: 1}\n");
   lab.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
   lab.file("modules/010-web/templates/all.yaml", WEB);
+  // It has nothing but a file that says what it waits for.
+  lab.file("modules/020-after/Chart.yaml", "apiVersion: v2\nname: after\nversion: 1.2.3\n");
+  lab.file("modules/020-after/module.yaml", 'requires: {modules: {web: "*"}}\n');
   const own = (...args: readonly string[]) => cluster().kubectl([...args, "-n", namespace]);
   await own("create", "configmap", "addon-operator");
   const proxy = await FaultProxy.open(cluster().kubeconfig);
@@ -58,10 +61,11 @@ async function prepare() {
     modulesDir: lab.modulesDir,
     helm: helmUnderTest(),
     kubeconfig: proxy.kubeconfig,
+    args,
   });
   await operator.waitReady();
-  const status = async (): Promise<Status> =>
-    (await cluster().json<{ status?: Status }>(["get", "addonmodule", "web", "-n", namespace])).status ?? {};
+  const status = async (module = "web"): Promise<Status> =>
+    (await cluster().json<{ status?: Status }>(["get", "addonmodule", module, "-n", namespace])).status ?? {};
   const healthy = async () => (await status()).conditions?.find(({ type }) => type === "Healthy");
   /** The Pods of that version, once all three are there. */
   const pods = async (version: number): Promise<string[]> => {
@@ -154,3 +158,37 @@ test("a rollout during which the watch is cut ends as its Pods do", async () => 
   await run(2, 3);
   await says(...WELL);
 });
+
+test("with --ready=healthy a module is Ready once its Pods are, and what requires it waits for that", async () => {
+  const { namespace, own, status, run } = await prepare("--ready=healthy");
+  const title = `Deployment ${namespace}/web`;
+  const ready = (state: string, ready: string, message: unknown) =>
+    eventually(
+      async () => expect(ofReady(await status())).toEqual({ state, status: ready, message }),
+      `web is ${state}`,
+    );
+  await ready("Progressing", "Unknown", `Not healthy yet: ${title}: 0 of 3 replicas available`);
+  const waits = await status("after");
+  expect(ofReady(waits)).toMatchObject({ state: "Pending", status: "Unknown" });
+  expect(ofReady(waits).message).toContain("waits for web, which is not healthy");
+
+  await run(1, 3);
+  await ready("Ready", "True", "Release web.v1 is in place");
+  await eventually(async () => expect((await status("after")).state).toBe("Ready"), "what waited is Ready");
+
+  await run(1, 2);
+  await ready("Unhealthy", "False", expect.stringContaining(`${title}: 2 of 3 replicas available`));
+  await eventually(async () => {
+    const name = "jsonpath={.status.state}: {.status.conditions[?(@.type=='Ready')].message}";
+    expect(await own("get", "addonoperator", "addon-operator", "-o", name)).toContain(
+      "Unhealthy: Module web is not healthy",
+    );
+  }, "the sum says so");
+  await run(1, 3);
+  await ready("Ready", "True", "Release web.v1 is in place");
+});
+
+function ofReady({ state, conditions = [] }: Status) {
+  const { status, message } = conditions.find(({ type }) => type === "Ready") ?? {};
+  return { state, status, message };
+}

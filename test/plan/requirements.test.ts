@@ -8,6 +8,8 @@ import { T0, basis, moduleView, release, viewOf } from "../status/views.ts";
 const retry = { reason: "HelmFailed", message: "no quota", failures: 1, nextAt: T0 } as const;
 const problem = { file: "values.yaml", message: "no YAML" };
 
+const ailing = (status: "Unknown" | "False") => ({ status, reason: "Progressing", message: "m" });
+
 /** A module that requires another one, which is as said. */
 function requiring(range: string, change: Partial<ModuleView> | undefined) {
   const before = moduleView("a");
@@ -36,6 +38,9 @@ describe("what a module requires of another one", () => {
     ["lacks objects", { absent: ["n/Secret/s"] }, "NotReady: is not Ready"],
     ["has lost its release", { releaseMoved: true }, "NotReady: is not Ready"],
     ["has a record that cannot be read", { unread: "it is cut" }, "NotReady: is not Ready"],
+    ["is not healthy yet", { ailing: ailing("Unknown") }, "NotReady: is not healthy"],
+    ["is not healthy", { ailing: ailing("False") }, "NotReady: is not healthy"],
+    ["is suspended, and not healthy", { suspended: true, ailing: ailing("False") }, undefined],
     ["has an edit before it", { configDigest: "v1-c2" }, "NotReady: is not Ready"],
     ["has a request before it", { requestedToken: "t" }, "NotReady: is not Ready"],
     ["answered a request", { requestedToken: "t", handled: basis({ token: "t" }) }, undefined],

@@ -86,6 +86,7 @@ function project() {
     release: release("m"),
     absent: ["n/Service/s"],
     health: {
+      revision: 1,
       status: "Unknown",
       reason: "Progressing",
       message: "m",

@@ -21,6 +21,8 @@ const failing = moduleView("c", {
   retry: { reason: "HookFailed", message: "boom", failures: 1 },
 });
 const broken = moduleView("d", { problem: { file: "d/values.yaml", message: "bad" } });
+const ailing = (status: "Unknown" | "False") =>
+  moduleView("i", { ailing: { status, reason: "Progressing", message: "Deployment n/web: is not there" } });
 const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition, problems: [{ file: "ConfigMap c", message: `is ${condition}` }] },
 });
@@ -58,6 +60,21 @@ const rows: readonly Row[] = [
     ...down,
   },
   { name: "only a person can help", modules: [good, broken], ...bad, reason: "ModulesInvalid" },
+  { name: "a module is not healthy yet", modules: [good, ailing("Unknown")], ...busy },
+  {
+    name: "a module is not healthy",
+    modules: [good, ailing("False")],
+    state: "Unhealthy",
+    ready: "False",
+    reason: "ModulesUnhealthy",
+    kstatus: "InProgress",
+  },
+  {
+    name: "a module is not healthy, another needs a person",
+    modules: [broken, ailing("False")],
+    ...bad,
+    reason: "ModulesInvalid",
+  },
   { name: "a broken module that is off", modules: [good, { ...broken, enabled: false }], ...up },
   { name: "a removal is held", modules: [good, off], view: brake(false), ...bad, reason: "RemovalHeld" },
   { name: "a held removal was confirmed", modules: [good, off], view: brake(true), ...up },
@@ -135,6 +152,12 @@ describe("AddonOperator", () => {
     expect(status.modules).toMatchObject({ blocked: 2, progressing: 2 });
   });
 
+  it("counts modules that are not healthy, and those that are not yet", () => {
+    const view = viewOf([good, ailing("False"), { ...ailing("Unknown"), name: "j" }]);
+    const { status } = projectOperator(view, { now: T0, before: new Map() });
+    expect(status.modules).toMatchObject({ ready: 1, progressing: 1, unhealthy: 1, retrying: 0 });
+  });
+
   it("counts modules and tells the progress of a reload", () => {
     const view = viewOf([good, off, failing, broken]);
     const { status } = projectOperator({ ...view, ...phase(view) }, { now: T0, before: new Map() });
@@ -145,6 +168,7 @@ describe("AddonOperator", () => {
       ready: 1,
       progressing: 0,
       retrying: 1,
+      unhealthy: 0,
       invalid: 1,
       disabled: 1,
       suspended: 0,

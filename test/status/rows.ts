@@ -79,6 +79,28 @@ export const rows: readonly Row[] = [
     reason: "Healing",
   },
   { name: "ready", view: {}, ...rests, reason: "Ready" },
+  {
+    name: "applied, not healthy yet",
+    view: { ailing: { status: "Unknown", reason: "Progressing", message: "m" } },
+    ...works,
+    state: "Progressing",
+    reason: "Progressing",
+  },
+  {
+    name: "applied, but not healthy",
+    view: { ailing: { status: "False", reason: "Unhealthy", message: "m" } },
+    state: "Unhealthy",
+    ready: "False",
+    other: undefined,
+    kstatus: "InProgress",
+    reason: "Unhealthy",
+  },
+  {
+    name: "suspended, not healthy",
+    view: { suspended: true, ailing: { status: "False", reason: "Unhealthy", message: "m" } },
+    ...held,
+    reason: "Suspended",
+  },
   ...(["HookFailed", "HelmFailed", "ScriptFailed", "ValuesIncomplete", "Unstable", "ApiFailed"] as const).map(
     (reason): Row => ({ name: reason, view: { retry: { ...retry, reason } }, ...fails, reason }),
   ),

@@ -26,6 +26,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     release: release(name),
     absent: [],
     health: undefined,
+    ailing: undefined,
     unread: undefined,
     troubles: [],
     configDigest: "v1-c1",

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 
-import type { Health } from "../../src/health/index.ts";
 import { NAMESPACES } from "../../src/kube/index.ts";
 import type { Resource, WatchConsumer, WatchHub, WatchSpec, WatchedObject } from "../../src/kube/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
+import type { RevisionHealth } from "../../src/state/index.ts";
 import { KindWatches } from "../../src/triggers/index.ts";
 import { ReleaseHealth } from "../../src/triggers/releases/release-health.ts";
 import { ManualClock, settle } from "../support/clock.ts";
@@ -32,7 +32,7 @@ function lab() {
   } as unknown as WatchHub;
   const resolve = (kind: string) => Promise.resolve(KINDS[kind]);
   const kinds = new KindWatches({ hub, clock, logger: silentLogger, resolve });
-  const told: (Health | undefined)[] = [];
+  const told: (RevisionHealth | undefined)[] = [];
   const health = new ReleaseHealth({
     kinds,
     hub,
@@ -59,6 +59,7 @@ function lab() {
     await settle();
   };
   /** As `FollowedReleases` does. */
+  let revision = 1;
   const follow = (module: string, ...objects: [kind: string, name: string][]): void => {
     const refs = objects.map(([kind, name]) => ({
       apiVersion: kind === "Deployment" ? "apps/v1" : "v1",
@@ -67,11 +68,13 @@ function lab() {
       name,
     }));
     for (const ref of refs) kinds.join(ref, module);
-    health.setObjects(module, refs);
+    health.setObjects(module, refs, revision);
   };
   const last = () => told.at(-1);
   const shown = () => [last()?.status, last()?.reason, last()?.message];
-  return { clock, health, told, of, consumer, listed, applied, follow, last, shown };
+  /** Helm has applied another revision. */
+  const upgrade = (): void => void (revision += 1);
+  return { clock, upgrade, health, told, of, consumer, listed, applied, follow, last, shown };
 }
 
 interface Shape {
@@ -116,7 +119,7 @@ function pod(name: string, restartCount: number): JsonObject {
 }
 
 test("a release is healthy once all its objects are Current; whole objects come only where there is a status", async () => {
-  const { follow, listed, shown, last, of } = lab();
+  const { follow, listed, shown, last, of, clock } = lab();
   follow("a", ["Deployment", "web"], ["ConfigMap", "conf"]);
   expect(shown()).toEqual([
     "Unknown",
@@ -125,6 +128,8 @@ test("a release is healthy once all its objects are Current; whole objects come 
   ]);
   await listed("configmaps", map("conf"));
   await listed("deployments", deployment({ available: 3 }));
+  expect(shown()).toEqual(["Unknown", "Progressing", "Was applied a moment ago"]);
+  await clock.advance(1000);
   expect(shown()).toEqual(["True", "Healthy", "All objects are as they should be (2)"]);
   const counts = { total: 2, current: 2, inProgress: 0, failed: 0, terminating: 0, unknown: 0 };
   expect(last()).toMatchObject({ ailments: [], counts });
@@ -210,13 +215,36 @@ test("what cannot be judged is unknown, and says why", async () => {
 });
 
 test("while the watch is cut, what was found stays; what is found after it counts", async () => {
-  const { follow, listed, applied, shown, consumer } = lab();
+  const { follow, listed, applied, shown, consumer, clock } = lab();
   follow("a", ["Deployment", "web"]);
   await listed("deployments", deployment());
   consumer("deployments").trouble?.(new Error("connection refused"));
   expect(shown()[1]).toBe("Progressing");
   consumer("deployments").trouble?.(undefined);
   await applied("deployments", deployment({ available: 3 }));
+  await clock.advance(1000);
+  expect(shown()[0]).toBe("True");
+});
+
+test("a revision is not healthy by what was seen before it", async () => {
+  const { follow, listed, applied, shown, last, upgrade, clock } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment({ available: 3 }));
+  await clock.advance(1000);
+  upgrade();
+  follow("a", ["Deployment", "web"]);
+  expect(shown()).toEqual(["Unknown", "Progressing", "Was applied a moment ago"]);
+  await clock.advance(999);
+  await applied("deployments", deployment({ generation: 2 }));
+  await clock.advance(1000);
+  expect(shown()[2]).toBe("Deployment ns/web: 0 of 3 replicas available");
+  expect(last()?.revision).toBe(2);
+});
+
+test("a release without objects is healthy", async () => {
+  const { follow, shown, clock } = lab();
+  follow("a");
+  await clock.advance(1000);
   expect(shown()[0]).toBe("True");
 });
 
@@ -224,6 +252,7 @@ test("an object that is gone or going is under way", async () => {
   const { follow, listed, applied, shown, consumer, clock } = lab();
   follow("a", ["ConfigMap", "conf"]);
   await listed("configmaps", map("conf"));
+  await clock.advance(1000);
   await applied("configmaps", map("conf", { deletionTimestamp: "2026-01-01T00:00:00Z" }));
   expect(shown()).toEqual(["Unknown", "Progressing", "ConfigMap ns/conf: is being deleted"]);
   void consumer("configmaps").deleted(map("conf") as WatchedObject, true);
@@ -241,7 +270,7 @@ test("a release that goes has no health; a rollout is told twice a second at mos
     await clock.advance(10);
   }
   expect(told.length - before).toBeLessThanOrEqual(3);
-  health.setObjects("a", []);
+  health.forget("a");
   expect(told.at(-1)).toBeUndefined();
   expect(clock.timers).toBe(0);
 });

@@ -21,6 +21,8 @@ export interface IAddonModule {
       | "Pending"
       | "Running"
       | "Ready"
+      | "Progressing"
+      | "Unhealthy"
       | "Retrying"
       | "Invalid"
       | "Disabled"

@@ -14,7 +14,7 @@ export interface IAddonOperator {
   };
   readonly status?: {
     readonly observedGeneration?: number;
-    readonly state?: "Pending" | "Running" | "Ready" | "Retrying" | "Invalid";
+    readonly state?: "Pending" | "Running" | "Ready" | "Unhealthy" | "Retrying" | "Invalid";
     readonly modules?: {
       readonly summary?: string;
       readonly total?: number;
@@ -22,6 +22,7 @@ export interface IAddonOperator {
       readonly ready?: number;
       readonly progressing?: number;
       readonly retrying?: number;
+      readonly unhealthy?: number;
       readonly invalid?: number;
       readonly disabled?: number;
       readonly suspended?: number;

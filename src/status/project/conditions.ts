@@ -11,6 +11,8 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Pending: "Unknown",
   Running: "Unknown",
   Ready: "True",
+  Progressing: "Unknown",
+  Unhealthy: "False",
   Retrying: "False",
   Invalid: "False",
   Disabled: "True",
@@ -23,6 +25,9 @@ export function readyOf(judged: Verdict): ConditionStatus {
   return judged.ready ?? READY[judged.state];
 }
 
+/** States in which something is at work, or waits for its turn. */
+export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);
+
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
 export function progress(judged: Verdict): Aspect[] {
   const { state, reason } = judged;
@@ -32,7 +37,7 @@ export function progress(judged: Verdict): Aspect[] {
     aspects.push({ type: "Stalled", status: "True", reason, message });
   } else if (state === "Retrying") {
     aspects.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });
-  } else if (state === "Pending" || state === "Running" || state === "Deleting") {
+  } else if (UNDER_WAY.has(state)) {
     aspects.push({ type: "Reconciling", status: "True", reason: "Progressing", message });
   }
   return aspects;

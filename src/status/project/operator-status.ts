@@ -4,7 +4,7 @@ import { shownDigest } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
-import { type Transitions, progress, readyOf, timed } from "./conditions.ts";
+import { type Transitions, UNDER_WAY, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
 import { type Verdict, judge } from "./verdict.ts";
@@ -115,6 +115,8 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
   if (broken.length > 0) return about("Invalid", broken, verdicts);
   if (view.brake?.confirmed === false)
     return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake) };
+  const ailing = by("Unhealthy");
+  if (ailing.length > 0) return about("Unhealthy", ailing, verdicts);
   const unready = view.enabledModules.filter((name) => !isReady(verdicts.get(name)));
   if (unready.length > 0) return { ...about("Invalid", unready, verdicts), reason: "ModulesNotReady" };
   return {
@@ -126,7 +128,7 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
 
 /** A healing does not change Ready of its module, nor of the AddonOperator. */
 function isBusy(verdict: Verdict): boolean {
-  return ["Pending", "Running", "Deleting"].includes(verdict.state) && readyOf(verdict) !== "True";
+  return UNDER_WAY.has(verdict.state) && readyOf(verdict) !== "True";
 }
 
 function isReady(verdict: Verdict | undefined): boolean {
@@ -137,6 +139,7 @@ const ABOUT = {
   Retrying: { reason: "ModulesFailing", text: "failed and is retried" },
   Running: { reason: "Progressing", text: "is being worked on" },
   Invalid: { reason: "ModulesInvalid", text: "needs a person" },
+  Unhealthy: { reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
 
 function about(state: keyof typeof ABOUT, names: readonly string[], verdicts: Verdicts): OperatorVerdict {
@@ -159,8 +162,9 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
     total: view.modules.size,
     enabled,
     ready,
-    progressing: of("Pending", "Running", "Deleting"),
+    progressing: of(...UNDER_WAY),
     retrying: of("Retrying"),
+    unhealthy: of("Unhealthy"),
     invalid: of("Invalid"),
     disabled: of("Disabled"),
     blocked: all.filter(({ state, reason }) => state === "Pending" && reason.startsWith("Dependency")).length,

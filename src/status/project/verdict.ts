@@ -118,16 +118,23 @@ const drifted: Rule = (view) =>
     ? undefined
     : { state: "Pending", reason: "ObjectsMissing", message: `Waits to bring back ${absentText(view)}` };
 
+/** Applied, but Ready takes more here. */
+const ailing: Rule = ({ ailing: why }) => {
+  if (why === undefined) return undefined;
+  if (why.status === "False") return { state: "Unhealthy", reason: "Unhealthy", message: why.message };
+  return { state: "Progressing", reason: "Progressing", message: `Not healthy yet: ${why.message}` };
+};
+
 /** Only a person can repair a record that cannot be read, or delete it: then the release is installed anew. */
 const unread: Rule = ({ unread: why, release }) =>
   why === undefined || release === undefined
     ? undefined
     : { state: "Invalid", reason: "Invalid", message: why };
 
-/** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle. */
+/** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle, what ails. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended, unread, drifted,
+  invalid, deleting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended, unread, drifted, ailing,
 ];
 
 function ready(view: ModuleView): Verdict {

@@ -115,14 +115,15 @@ export class FollowedReleases {
   }
 
   #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
-    const { namespace: own } = this.#options;
+    const { namespace: own, state } = this.#options;
     // Its record, which says more than its labels, was read only now.
-    this.#options.state.update(module, (record) => void (record.release = release));
+    state.update(module, (record) => void (record.release = release));
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
     const placed = objects.map((object) => ({ ...object, namespace: object.namespace ?? own }));
     this.healing.setObjects(module, placed);
-    this.#health.setObjects(module, placed);
+    if (release === undefined || state.module(module)?.enabled !== true) this.#health.forget(module);
+    else this.#health.setObjects(module, placed, release.revision);
   }
 
   #readAgain(module: string, error: unknown): void {

@@ -3,6 +3,7 @@
 import { dueAt, healthOf } from "../../health/index.ts";
 import type { Health, Patient } from "../../health/index.ts";
 import { nameOf } from "../../helm/index.ts";
+import type { RevisionHealth } from "../../state/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
 import { keyOf } from "./kind-watches.ts";
@@ -15,8 +16,8 @@ interface ReleaseHealthOptions {
   readonly clock: Clock;
   /** How long an object may be under way. */
   readonly timeoutMs: number;
-  /** Called when the health of a module's release differs from what was told before. */
-  readonly onHealth: (module: string, health: Health | undefined) => void;
+  /** Called when the health of a module's release, of that revision, differs from what was told before. */
+  readonly onHealth: (module: string, health: RevisionHealth | undefined) => void;
 }
 
 /** A rollout is told this often; whether a release is healthy, and why not, is told at once. */
@@ -24,12 +25,18 @@ const TELL_EVERY_MS = 500;
 /** A workload that is not Current for this long has its Pods looked at. */
 const PODS_AFTER_MS = 1000;
 
+/** The watches may lag behind what helm just did. */
+const SETTLE_MS = 1000;
+
 /** What is known of a release. The sets have no more keys than it has objects. */
 interface Followed {
   objects: ReadonlyMap<string, ReleaseObject>;
   /** Workloads whose Pods are watched. */
   readonly workloads: Set<string>;
-  told: Health | undefined;
+  revision: number | undefined;
+  /** That revision is not told to be healthy before. */
+  settlesAt: number;
+  told: RevisionHealth | undefined;
   toldAt: number;
   timer: Timer | undefined;
 }
@@ -52,25 +59,31 @@ export class ReleaseHealth {
     });
   }
 
-  /** Sets the objects of a module's release, once their kinds are watched; without any, nothing is told of it. */
-  setObjects(module: string, objects: readonly ReleaseObject[]): void {
+  /** Sets the objects of a module's release, once their kinds are watched. */
+  setObjects(module: string, objects: readonly ReleaseObject[], revision: number): void {
     const release = this.#followed.get(module) ?? newFollowed();
+    if (release.revision !== revision) release.settlesAt = this.#options.clock.now() + SETTLE_MS;
+    release.revision = revision;
     release.objects = new Map(objects.map((object) => [keyOf(object), object]));
     for (const key of release.workloads) if (!release.objects.has(key)) this.#leave(release, key);
-    if (objects.length === 0) return this.#forget(module, release);
     this.#followed.set(module, release);
     this.#look(module, release);
+  }
+
+  /** A module has no release any more, or is off. */
+  forget(module: string): void {
+    const release = this.#followed.get(module);
+    if (release === undefined) return;
+    release.timer?.cancel();
+    for (const key of release.workloads) this.#leave(release, key);
+    this.#followed.delete(module);
+    this.#options.onHealth(module, undefined);
   }
 
   close(): void {
     for (const { timer } of this.#followed.values()) timer?.cancel();
     this.#followed.clear();
     this.#pods.close();
-  }
-
-  #forget(module: string, release: Followed): void {
-    release.timer?.cancel();
-    if (this.#followed.delete(module)) this.#options.onHealth(module, undefined);
   }
 
   #look(module: string, release: Followed): void {
@@ -80,9 +93,11 @@ export class ReleaseHealth {
     const now = clock.now();
     const patients = [...release.objects].map(([key, object]) => this.#patient(key, object));
     const podsAt = this.#followPods(module, release, patients);
-    const health = healthOf(patients, { now, timeoutMs });
-    const tellAt = this.#tell(module, release, health);
-    const nextAt = Math.min(dueAt(patients, { now, timeoutMs }), podsAt, tellAt);
+    const judged = healthOf(patients, { now, timeoutMs });
+    const isEarly = judged.status === "True" && now < release.settlesAt;
+    const tellAt = this.#tell(module, release, isEarly ? { ...judged, ...SETTLING } : judged);
+    const settlesAt = isEarly ? release.settlesAt : Infinity;
+    const nextAt = Math.min(dueAt(patients, { now, timeoutMs }), podsAt, tellAt, settlesAt);
     if (nextAt < Infinity)
       release.timer = clock.setTimer(Math.max(nextAt - now, 0), () => this.#look(module, release));
   }
@@ -121,11 +136,13 @@ export class ReleaseHealth {
   }
 
   /** Tells what is new; returns when to tell it where that is later. */
-  #tell(module: string, release: Followed, health: Health): number {
+  #tell(module: string, release: Followed, judged: Health): number {
     const { clock, onHealth } = this.#options;
+    const health = { ...judged, revision: release.revision };
     const { told, toldAt } = release;
     if (told !== undefined && JSON.stringify(told) === JSON.stringify(health)) return Infinity;
-    const isSame = told?.status === health.status && told.reason === health.reason;
+    const isSame =
+      told?.status === health.status && told.reason === health.reason && told.revision === health.revision;
     const mayTellAt = isSame ? toldAt + TELL_EVERY_MS : 0;
     if (mayTellAt > clock.now()) return mayTellAt;
     release.told = health;
@@ -135,6 +152,16 @@ export class ReleaseHealth {
   }
 }
 
+const SETTLING = { status: "Unknown", reason: "Progressing", message: "Was applied a moment ago" } as const;
+
 function newFollowed(): Followed {
-  return { objects: new Map(), workloads: new Set(), told: undefined, toldAt: 0, timer: undefined };
+  return {
+    objects: new Map(),
+    workloads: new Set(),
+    revision: undefined,
+    settlesAt: 0,
+    told: undefined,
+    toldAt: 0,
+    timer: undefined,
+  };
 }
