@@ -112,6 +112,7 @@ function unmetModule(name: string, range: string, { modules }: View): Unmet | un
 function unready(module: ModuleView): Pick<Unmet, "message" | "isLost"> | undefined {
   const { problem, retry, heldSince, ailing, suspended } = module;
   if (problem !== undefined) return { message: "needs a person", isLost: true };
+  if (neverCame(module)) return { message: "is suspended and not installed", isLost: true };
   if (!isDone(module)) return { message: "is not Ready", isLost: (retry ?? heldSince) !== undefined };
   // Nothing is brought back while it is suspended.
   if (ailing === undefined || suspended) return undefined;
@@ -128,6 +129,12 @@ function unmetObject(object: RequiredObject, { objects }: View): Unmet | undefin
 /** The version that is in place; before the first installation, the one that comes. */
 function versionOf({ release, module }: ModuleView): string | undefined {
   return release?.chartVersion ?? module.chartVersion;
+}
+
+/** Whether it was suspended before its first installation: its run ends well without helm. */
+function neverCame({ suspended, release, module }: ModuleView): boolean {
+  const isInstalled = release !== undefined && release.status !== "uninstalled";
+  return suspended && !isInstalled && module.chart !== "none";
 }
 
 /** Whether all that was asked of a module is done, and still there. */

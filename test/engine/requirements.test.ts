@@ -125,6 +125,34 @@ describe("a module that requires another one", () => {
     expect(lab.quiet).toBe(true);
   });
 
+  it("waits for one that was suspended before it was installed, and not for one that was so later", async () => {
+    const suspended = { bMaintenance: "NoResourceReconciliation" };
+    const lab = new EngineLab({ modules: [spec("a", 2, requires("b")), spec("b", 1)], config: suspended });
+    await lab.start();
+    expect(runsOf(lab)).toEqual([]);
+    expect(hold(lab, "a")).toContain("waits for b, which is suspended and not installed");
+    lab.edit({ bMaintenance: undefined });
+    await lab.run();
+    expect(runsOf(lab)).toEqual(["b", "a"]);
+    lab.edit({ ...suspended, a: "x: 1" });
+    lab.state.update("b", (record) => void (record.absent = ["ns/Secret/x"]));
+    await lab.run();
+    expect(lab.linesOf("release a v2")).toHaveLength(1);
+  });
+
+  it("keeps running when that one is switched off though it is protected, and goes on when that is undone", async () => {
+    const lab = await started(spec("a", 2, requires("b")), spec("b", 1));
+    lab.edit({ bProtected: "true", bEnabled: "false" });
+    await lab.run();
+    expect(why(lab, "a").join()).toContain("waits for b, which is off and needs a person");
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    lab.edit({ bEnabled: undefined });
+    await lab.run();
+    expect(hold(lab, "a")).toBeUndefined();
+    expect(lab.linesOf("release")).toEqual(["release b v1", "release a v1"]);
+    expect(lab.quiet).toBe(true);
+  });
+
   it("is Invalid where they require each other, with the way through them, and the others run", async () => {
     const lab = await started(
       spec("a", 1, requires("b")),

@@ -4,41 +4,12 @@ import { expect, test } from "vitest";
 
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
-import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
+import { condition, module, of } from "../support/requiring.ts";
 
 // docs/MODULES.md, "What a module requires".
 
-const { kubectl, json, apply } = cluster();
-
-interface AddonModule {
-  readonly status?: {
-    readonly state?: string;
-    readonly requiresMet?: string;
-    readonly requires?: readonly object[];
-    readonly lastRun?: { readonly startedAt: string };
-    readonly conditions?: readonly { type: string; status: string; reason: string; message: string }[];
-  };
-}
-
-const of = (namespace: string, name: string): Promise<AddonModule> =>
-  json<AddonModule>(["get", "addonmodule", name, "-n", namespace, "--ignore-not-found"]);
-
-async function condition(namespace: string, name: string, type: string): Promise<string> {
-  const found = (await of(namespace, name)).status?.conditions?.find((each) => each.type === type);
-  return found === undefined ? "none" : `${found.status} ${found.reason}: ${found.message}`;
-}
-
-function module(lab: Lab, dir: string, moduleYaml = "{}"): void {
-  const [, name = ""] = /^\d+-(.*)$/.exec(dir) ?? [];
-  lab.file(`modules/${dir}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.5.0\n`);
-  lab.file(`modules/${dir}/values.yaml`, `${name}Enabled: true\n`);
-  lab.file(`modules/${dir}/module.yaml`, moduleYaml);
-  lab.file(
-    `modules/${dir}/templates/map.yaml`,
-    `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\ndata: {size: "{{ .Values.${name}.size }}"}\n`,
-  );
-}
+const { kubectl, apply } = cluster();
 
 async function edit(namespace: string, data: Record<string, string | null>): Promise<void> {
   const patch = JSON.stringify({ data });

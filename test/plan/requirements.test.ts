@@ -44,6 +44,11 @@ describe("what a module requires of another one", () => {
     ["has an edit before it", { configDigest: "v1-c2" }, "NotReady: is not Ready"],
     ["has a request before it", { requestedToken: "t" }, "NotReady: is not Ready"],
     ["answered a request", { requestedToken: "t", handled: basis({ token: "t" }) }, undefined],
+    [
+      "was suspended before it was installed",
+      { suspended: true, release: undefined },
+      "NotReady: is suspended and not installed",
+    ],
     ["is suspended without objects", { suspended: true, absent: ["n/Secret/s"] }, undefined],
   ])("%s", (...[, change, expected, range = "*"]) => {
     const { a, view } = requiring(range, change);
