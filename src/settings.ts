@@ -39,6 +39,9 @@ const PROGRAM = kind("program", "a path or a name", (text) => (text.includes("/"
 const INTEGER = kind("integer", "a whole number, 0 or more", (text) =>
   /^\d+$/.test(text) ? Number(text) : undefined,
 );
+const COUNT = kind("count", "a whole number, 1 or more", (text) =>
+  /^0*[1-9]\d*$/.test(text) ? Number(text) : undefined,
+);
 const NUMBER = kind("number", "a number, 0 or more", (text) =>
   /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined,
 );
@@ -109,6 +112,16 @@ const ROWS = {
     DURATION,
     "health-timeout=5m",
     "how long objects of a release may be under way before it is not healthy",
+  ),
+  moduleQueues: row(
+    choice(["main", "own"]),
+    "module-queues=main",
+    "where modules run: one after the other in the queue main, or each in a queue of its own",
+  ),
+  parallelModules: row(
+    COUNT,
+    "parallel-modules=10",
+    "with queues of their own, how many modules run at once",
   ),
   jqBin: row(PROGRAM, "jq-bin", "jq binary; default jq on PATH, else node-jq's"),
   retryMinMs: row(DURATION, "retry-delay-min=5s", "first delay after a failure"),

@@ -1,7 +1,6 @@
 /** What every kind of binding says of itself; what items of most, and contexts of all, are made of. */
 
 import type { Clock } from "../lib/index.ts";
-import { MAIN_QUEUE } from "../model/index.ts";
 import type {
   Binding,
   CommonBinding,
@@ -18,10 +17,11 @@ import type { Fits, Shape } from "./shape.ts";
 /** Collects problems, or warnings, while a configuration is read. */
 export type Complain = (problem: string) => void;
 
-/** Where errors and warnings go while bindings are read. */
-export interface Findings {
+/** What bindings are read with: where errors and warnings go, and the queue of those that name none. */
+export interface Reading {
   readonly complain: Complain;
   readonly warn: Complain;
+  readonly queue: string;
 }
 
 /** The triggers of bindings of one kind; the compiler asks for those of a new kind. */
@@ -32,7 +32,7 @@ export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
   /** The keys of a configuration that hold such bindings, by version, and the form of what stands there. */
   readonly keys: Readonly<Record<HookConfig["version"], Readonly<Record<string, Shape>>>>;
   /** Reads the bindings of a configuration that has this form. */
-  read(config: JsonObject, findings: Findings): readonly B[];
+  read(config: JsonObject, reading: Reading): readonly B[];
   /** What a context says beside `binding` and the snapshots that were asked for. */
   context(trigger: TriggerOf<B>, config: HookConfig, snapshots: Snapshots): Members;
   /** The same in version 0, where it says anything. */
@@ -79,14 +79,15 @@ export function items(of: Shape): Shape {
 /** What all items have; the names of their groups' snapshots are added when all bindings are known. */
 export function itemBinding(
   raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: Fits<(typeof ITEM_FIELDS)[Key]> | undefined },
-  key: string,
-  index: number,
+  place: { readonly key: string; readonly index: number },
+  queue: string,
 ): CommonBinding {
+  const { key, index } = place;
   return {
     id: `${key}[${index}]`,
     name: raw.name || key,
     allowFailure: raw.allowFailure ?? false,
-    queue: raw.queue || MAIN_QUEUE,
+    queue: raw.queue || queue,
     group: raw.group || undefined,
     includeSnapshotsFrom: raw.includeSnapshotsFrom ?? [],
   };

@@ -10,7 +10,7 @@ import type {
   HookTrigger,
   JsonObject,
 } from "../model/index.ts";
-import type { BindingKind, Findings, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
+import type { BindingKind, Reading, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
 import { named } from "./kind.ts";
@@ -32,11 +32,11 @@ export function bindingKeys(version: HookConfig["version"]): Record<string, Shap
 }
 
 /** Reads all bindings of a configuration that has this form. */
-export function readBindings(config: JsonObject, findings: Findings): Bindings {
-  const read = Object.entries(BY_TYPE).map(([type, kind]) => [type, kind.read(config, findings)] as const);
+export function readBindings(config: JsonObject, reading: Reading): Bindings {
+  const read = Object.entries(BY_TYPE).map(([type, kind]) => [type, kind.read(config, reading)] as const);
   const bindings = Object.fromEntries(read) as unknown as Bindings;
   return Object.fromEntries(
-    read.map(([type, list]) => [type, list.map((each) => withSnapshots(each, bindings, findings))]),
+    read.map(([type, list]) => [type, list.map((each) => withSnapshots(each, bindings, reading))]),
   ) as unknown as Bindings;
 }
 
@@ -44,7 +44,7 @@ export function readBindings(config: JsonObject, findings: Findings): Bindings {
  * Adds the snapshots of the binding's group. Each name that it gives itself must mean exactly one kubernetes binding
  * of the hook.
  */
-function withSnapshots(binding: Binding, { kubernetes: watched }: Bindings, { complain }: Findings): Binding {
+function withSnapshots(binding: Binding, { kubernetes: watched }: Bindings, { complain }: Reading): Binding {
   const { id, group, includeSnapshotsFrom: own } = binding;
   for (const name of own) {
     const count = watched.filter((each) => each.name === name).length;

@@ -1,9 +1,8 @@
 /** Kubernetes bindings: they run for what happens to objects (docs/HOOKS.md, "Kubernetes events"). */
 
-import { MAIN_QUEUE } from "../model/index.ts";
 import type { JsonObject, KubernetesBinding } from "../model/index.ts";
 import { ITEM_FIELDS, Items, itemBinding, itemMembers, items } from "./kind.ts";
-import type { BindingKind, Findings } from "./kind.ts";
+import type { BindingKind, Reading } from "./kind.ts";
 import { ALL_EVENTS, OLD_EVENT, oldBinding, oldMembers } from "./kubernetes/old-events.ts";
 import {
   FIELD_SELECTOR,
@@ -55,20 +54,20 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
   activation: () => "Kubernetes",
 };
 
-function read(config: JsonObject, findings: Findings): KubernetesBinding[] {
+function read(config: JsonObject, reading: Reading): KubernetesBinding[] {
   // The form was checked before.
   const raw = (config["kubernetes"] ?? []) as unknown as RawKubernetes[];
   const old = (config["onKubernetesEvent"] ?? []) as unknown as Fits<typeof OLD_EVENT>[];
   return [
-    ...raw.map((item, index) => readItem(item, index, findings)),
-    ...old.map((item, index) => oldBinding(item, index, findings)),
+    ...raw.map((item, index) => readItem(item, index, reading)),
+    ...old.map((item, index) => oldBinding(item, index, reading)),
   ];
 }
 
-function readItem(raw: RawKubernetes, index: number, findings: Findings): KubernetesBinding {
-  const common = itemBinding(raw, "kubernetes", index);
+function readItem(raw: RawKubernetes, index: number, reading: Reading): KubernetesBinding {
+  const common = itemBinding(raw, { key: "kubernetes", index }, reading.queue);
   const { id, queue } = common;
-  check(raw, id, findings);
+  check(raw, id, reading);
   return {
     type: "kubernetes",
     ...common,
@@ -76,11 +75,11 @@ function readItem(raw: RawKubernetes, index: number, findings: Findings): Kubern
     kind: raw.kind,
     events: raw.executeHookOnEvent ?? raw.watchEvent ?? ALL_EVENTS,
     executeOnSynchronization: raw.executeHookOnSynchronization ?? true,
-    // `main` cannot go on without a Synchronization that runs in `main`.
-    waitForSynchronization: queue === MAIN_QUEUE || (raw.waitForSynchronization ?? true),
+    // A queue cannot go on without a Synchronization that runs in it.
+    waitForSynchronization: queue === reading.queue || (raw.waitForSynchronization ?? true),
     keepFullObjects: raw.keepFullObjectsInMemory ?? true,
     jqFilter: raw.jqFilter || undefined,
-    ...selection(raw, id, findings),
+    ...selection(raw, id, reading),
   };
 }
 
@@ -89,7 +88,7 @@ type Selection = "names" | "labelSelector" | "fieldSelector" | "namespaces" | "n
 function selection(
   raw: RawKubernetes,
   id: string,
-  { complain }: Findings,
+  { complain }: Reading,
 ): Pick<KubernetesBinding, Selection> {
   const place = (field: string) => ({ path: `${id}.${field}`, complain });
   return {
@@ -101,7 +100,7 @@ function selection(
   };
 }
 
-function check(raw: RawKubernetes, id: string, { complain, warn }: Findings): void {
+function check(raw: RawKubernetes, id: string, { complain, warn }: Reading): void {
   if (raw.kind.trim() === "") complain(`${id}.kind must not be empty`);
   if (raw.apiVersion !== undefined && raw.apiVersion.split("/").length > 2) {
     complain(`${id}.apiVersion is invalid: "${raw.apiVersion}" is neither "version" nor "group/version"`);

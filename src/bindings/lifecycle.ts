@@ -18,10 +18,10 @@ const KEYS = Object.fromEntries(LIFECYCLE.map((name) => [name, ORDER]));
 
 export const lifecycle: BindingKind<LifecycleBinding> = {
   keys: { v0: KEYS, v1: KEYS },
-  read: (config) =>
+  read: (config, { queue }) =>
     LIFECYCLE.flatMap((name) => {
       const order = config[name];
-      return typeof order === "number" ? [lifecycleBinding(name, order)] : [];
+      return typeof order === "number" ? [lifecycleBinding(name, order, queue)] : [];
     }),
   context: ({ binding: { name } }, { bindings }, snapshots) =>
     name === "onStartup"
@@ -37,14 +37,14 @@ export const lifecycle: BindingKind<LifecycleBinding> = {
 };
 
 /** The lifecycle binding of a hook that names this order. */
-export function lifecycleBinding(name: LifecycleName, order: number): LifecycleBinding {
+export function lifecycleBinding(name: LifecycleName, order: number, queue = MAIN_QUEUE): LifecycleBinding {
   return {
     type: "lifecycle",
     id: name,
     name,
     order,
     allowFailure: false,
-    queue: MAIN_QUEUE,
+    queue,
     group: undefined,
     includeSnapshotsFrom: [],
   };

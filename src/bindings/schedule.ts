@@ -4,7 +4,7 @@ import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
 import { ITEM_FIELDS, itemBinding, items } from "./kind.ts";
-import type { BindingKind, Findings, Source, SourceOptions } from "./kind.ts";
+import type { BindingKind, Reading, Source, SourceOptions } from "./kind.ts";
 import { BOOLEAN, STRING, object } from "./shape.ts";
 import type { Fits } from "./shape.ts";
 
@@ -21,11 +21,11 @@ export const schedule: BindingKind<ScheduleBinding> = {
   source: (options) => new Schedules(options),
 };
 
-function read(config: JsonObject, { complain, warn }: Findings): ScheduleBinding[] {
+function read(config: JsonObject, { complain, warn, queue }: Reading): ScheduleBinding[] {
   // The form was checked before.
   const raw = (config["schedule"] ?? []) as unknown as Fits<typeof V1>[];
   return raw.map((item, index) => {
-    const common = itemBinding(item, "schedule", index);
+    const common = itemBinding(item, { key: "schedule", index }, queue);
     try {
       const { warning } = parseCrontab(item.crontab);
       if (warning !== undefined) warn(`${common.id}.crontab: ${warning}`);

@@ -89,7 +89,8 @@ function statusOf(queue: QueueView<Task>, now: number): string {
   const head = queue.tasks[0];
   if (head === undefined) return "empty";
   if (head.running) return head.failures > 0 ? "repeat head task" : "run first task";
-  if (head.nextAt === undefined) return "waiting for task";
+  if (head.nextAt === undefined)
+    return head.task.slot === undefined ? "waiting for task" : "waits until fewer modules run";
   const reason = head.failures > 0 ? "sleep after fail" : "wait for the hook's rate limit";
   return `${reason}, ${formatDuration(Math.max(0, head.nextAt - now))} left`;
 }

@@ -1,17 +1,10 @@
 /** The loop that turns the state into tasks: look at the view, plan, offer to the queues. */
 
-import { MAIN_QUEUE } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import { RELOAD_KEY, reloadTask, plan } from "../plan/index.ts";
-import type { Plan } from "../plan/index.ts";
+import type { Offer, Plan } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
-
-/**
- * A run whose configuration has changed meanwhile may end by itself within this time; a longer one (helm that
- * waits) is interrupted.
- */
-const PATIENCE_MS = 3000;
 
 /**
  * The loop: whenever something was recorded or ended, look at the whole view, plan, and offer tasks. It depends on
@@ -32,7 +25,7 @@ export class Engine {
     if (this.#stopped) return;
     const planned = plan(this.#state.view);
     if (planned.restart !== undefined) return this.#restart(planned.restart);
-    for (const { task, place } of planned.offers) this.#offer(task, place);
+    for (const offer of planned.offers) this.#offer(offer);
     this.#hurry(planned);
   }
 
@@ -42,19 +35,18 @@ export class Engine {
   }
 
   /** A change of configuration moves waiting tasks to the front; all other tasks fold into the ones that wait. */
-  #offer(task: Task, place: "front" | "back"): void {
+  #offer({ queue, task, place }: Offer): void {
     if (place === "front" && task.key === RELOAD_KEY) {
-      this.#queues.remove((waiting) => waiting.key === RELOAD_KEY, MAIN_QUEUE);
+      this.#queues.remove((waiting) => waiting.key === RELOAD_KEY || isRunAside(waiting));
     }
-    this.#queues.offer(MAIN_QUEUE, task, place);
+    this.#queues.offer(queue, task, place);
   }
 
   #restart(cause: NonNullable<Plan["restart"]>): void {
-    this.#queues.remove((task) => task.group === "converge" || task.kind === "converge");
-    this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module", PATIENCE_MS);
+    this.#queues.remove((task) => task.group === "converge" || task.kind === "converge" || isRunAside(task));
+    this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module");
     this.#state.recordReload({ phase: "idle", remaining: 0 });
-    const offer = reloadTask(cause);
-    this.#queues.offer(MAIN_QUEUE, offer.task, offer.place);
+    this.#offer(reloadTask(cause));
   }
 
   #hurry(planned: Plan): void {
@@ -63,6 +55,11 @@ export class Engine {
     const ofThem = (task: Task): boolean =>
       task.kind === "run-module" && plan(this.#state.view).hurry.includes(task.module);
     this.#queues.hurry(ofThem);
-    this.#queues.interrupt(ofThem, PATIENCE_MS);
+    this.#queues.interrupt(ofThem);
   }
+}
+
+/** A run in its module's own queue: what waits of these is left to the coming reload, which may switch modules off. */
+function isRunAside({ kind, slot }: Task): boolean {
+  return kind === "run-module" && slot !== undefined;
 }

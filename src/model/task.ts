@@ -17,6 +17,7 @@ interface Common {
   readonly key?: string;
   readonly batch?: string;
   readonly alone?: boolean;
+  readonly slot?: "usual" | "urgent";
   readonly group?: TaskGroup;
 }
 

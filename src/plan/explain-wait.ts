@@ -1,12 +1,13 @@
 /** Explains in words why a module does not run now. */
 
-import { MAIN_QUEUE, describeTask, moduleOf } from "../model/index.ts";
+import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing } from "../state/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
 import { keptFor } from "./dependents.ts";
 import { heldBy, lostBy } from "./requirements.ts";
+import { turnsBefore } from "./turns.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
 export interface Moment {
@@ -26,19 +27,25 @@ export function explainHold(module: ModuleView, at: Moment): string | undefined 
   if (kept !== undefined) return `off, but stays while ${kept}`;
   const waiting = waitingFor(module, at);
   if (waiting !== undefined) return describeWait(module, waiting);
-  return waitsForStart(module, at.view) ?? waitsForConfig(at.view);
+  return waitsForTurn(module, at.view) ?? waitsForStart(module, at.view) ?? waitsForConfig(at.view);
 }
 
-/** The task that has to end before the module runs: the head of `main`, which may be the module's own. */
+/** The task that has to end before the module runs: the head of its queue, which may be the module's own. */
 function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task> | undefined {
-  const main = queues.find((queue) => queue.name === MAIN_QUEUE)?.tasks ?? [];
-  const own = main.findIndex(({ task }) => isOf(module, task));
-  const reload = main.findIndex(({ task }) => task.kind === "converge" || task.kind === "boot");
+  const lines = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE].map(
+    (name) => queues.find((queue) => queue.name === name)?.tasks ?? [],
+  );
+  const lineWith = (match: (task: Task) => boolean): (typeof lines)[number] | undefined =>
+    lines.find((tasks) => tasks.some(({ task }) => match(task)));
   const covered = view.reload.phase === "idle" || module.phase !== "ready";
-  const place = own >= 0 ? own : covered ? reload : -1;
-  const head = main[0];
-  if (place < 0 || head === undefined) return undefined;
-  return own === 0 && head.running ? undefined : head;
+  const line = lineWith((task) => isOf(module, task)) ?? (covered ? lineWith(isReload) : undefined);
+  const head = line?.[0];
+  if (head === undefined) return undefined;
+  return isOf(module, head.task) && head.running ? undefined : head;
+}
+
+function isReload({ kind }: Task): boolean {
+  return kind === "converge" || kind === "boot";
 }
 
 /** Whether a task is the module's run or removal. */
@@ -52,10 +59,14 @@ export function nextTryAt(module: ModuleView, { queues }: Moment): number | unde
   return queues.flatMap(({ tasks }) => tasks).find(({ task }) => isOf(module, task))?.nextAt;
 }
 
-function describeWait(module: ModuleView, { task, failures }: TaskView<Task>): string {
-  const what = isOf(module, task) ? "will be tried again" : `waits for ${inWords(task)}`;
+function describeWait(module: ModuleView, { task, failures, nextAt }: TaskView<Task>): string {
+  const own = task.slot !== undefined && nextAt === undefined ? NO_SLOT : "will be tried again";
+  const what = isOf(module, task) ? own : `waits for ${inWords(task)}`;
   return failures === 0 ? what : `${what} (failed ${times(failures)})`;
 }
+
+/** As many modules run as may. */
+const NO_SLOT = "waits until fewer modules run";
 
 /** The last error of the task that is waited for, and when it is tried next (UTC). */
 function describeFailure(module: ModuleView, at: Moment): string | undefined {
@@ -76,6 +87,14 @@ function inWords(task: Task): string {
   if (task.kind !== "hook") return describeTask(task);
   const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
   return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;
+}
+
+/** In a reload that runs modules side by side, first runs wait for those of smaller numbers. */
+function waitsForTurn(module: ModuleView, view: View): string | undefined {
+  if (view.reload.phase !== "turns" || module.turn?.begun !== false) return undefined;
+  const [first, ...more] = turnsBefore(module, view);
+  if (first === undefined) return undefined;
+  return `waits for the first run of ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
 }
 
 function waitsForStart(module: ModuleView, view: View): string | undefined {

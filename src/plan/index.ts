@@ -19,15 +19,17 @@ export {
 export {
   RELOAD_KEY,
   configOvertaken,
-  mayRun,
   placeOf,
   plan,
   reloadOwed,
   reloadTask,
   restartOwed,
   runOwed,
+  type Offer,
   type Plan,
 } from "./owed.ts";
+export { mayRun } from "./may-run.ts";
+export { turnsLeft } from "./turns.ts";
 export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
 export { requiredBy } from "./dependents.ts";
 export { preceding, requirementCycle } from "./requirement-graph.ts";

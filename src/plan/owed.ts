@@ -3,17 +3,20 @@
  * leads to what").
  */
 
-import { runModuleKey } from "../model/index.ts";
+import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
+import { mayRun } from "./may-run.ts";
 import { waitOf } from "./requirements.ts";
+import { turnsDue, turnsLeft } from "./turns.ts";
 
 /** Key of the reload task: there is at most one. */
 export const RELOAD_KEY = "converge";
 
-/** A task to offer to `main`. */
+/** A task to offer to a queue. */
 export interface Offer {
+  readonly queue: string;
   readonly task: Task;
   readonly place: "front" | "back";
 }
@@ -31,14 +34,14 @@ export interface Plan {
 }
 
 /** Start-up: its first tasks. */
-const BOOT: Offer = { task: { kind: "boot", key: "boot" }, place: "back" };
+const BOOT: Offer = { queue: MAIN_QUEUE, task: { kind: "boot", key: "boot" }, place: "back" };
 
 const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
 
 /**
  * View in, tasks out; pure. Tasks have keys, so planning twice does no harm: what waits or runs already is not taken
  * again. Each row compares what is there now with what was taken into account last; of several rows that
- * apply, the first one is told as the reason. *Front* goes before what waits in `main`.
+ * apply, the first one is told as the reason. *Front* goes before what waits in the queue: `main`, or the module's own.
  *
  * | what differs                                                       | what follows                     | where |
  * | ------------------------------------------------------------------ | -------------------------------- | ----- |
@@ -59,6 +62,8 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | the same, and something is not there                               | nothing                          |       |
  * | something was missing in the directories                           | reload                           | back  |
  * | a file in the directories                                          | nothing: the next reload reads it |      |
+ * | its turn in a reload (`turnsDue`), in a queue of its own           | run of it                        | back  |
+ * | all turns are over                                                 | the rest of the reload           | back  |
  */
 export function plan(view: View): Plan {
   // A start waits for a ConfigMap that is missing; once read, its content stays in force whatever becomes of it.
@@ -66,12 +71,31 @@ export function plan(view: View): Plan {
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
+  const turns = turnsDue(view);
   const runs = [...view.modules.values()].flatMap((module) => {
-    const cause = runOwed(module, view);
-    return cause === undefined ? [] : [runModule(module.name, cause)];
+    const cause = turns.get(module.name) ?? runOwed(module, view);
+    return cause === undefined ? [] : [runModule(module.name, cause, view)];
   });
-  const reload = view.reload.phase === "idle" ? reloadOwed(view) : undefined;
-  return { offers: reload === undefined ? runs : besides(reload, runs), restart, hurry: hurried(view) };
+  return { offers: withReload(runs, view), restart, hurry: hurried(view) };
+}
+
+/** The runs that are owed, and what is owed of a reload. */
+function withReload(runs: readonly Offer[], view: View): readonly Offer[] {
+  const { phase, cause = GLOBALS } = view.reload;
+  const reload = phase === "idle" ? reloadOwed(view) : undefined;
+  if (reload !== undefined) return besides(reload, runs);
+  if (phase !== "turns" || turnsLeft(view) > 0 || isFollowed(runs, view)) return runs;
+  return [...runs, { ...reloadTask(cause), place: "back" }];
+}
+
+/** Whether more runs belong to a reload before its end, those at the front: of modules that have not failed. */
+function isFollowed(runs: readonly Offer[], { modules }: View): boolean {
+  const inFront = new Set(runs.filter(({ place }) => place === "front").map(({ task }) => moduleOf(task)));
+  return [...modules.values()].some(({ name, activity, retry, lastRun }) => {
+    if (retry !== undefined) return false;
+    const isUnderWay = activity !== "none" && lastRun !== undefined && placeOf(lastRun.trigger) === "front";
+    return isUnderWay || inFront.has(name);
+  });
 }
 
 const CONFIG: Cause = { kind: "config" };
@@ -87,12 +111,13 @@ export function configOvertaken({ reload: { covered }, coverage }: View): boolea
 
 /**
  * Whether the reload under way is out of date: the ConfigMap that it used is not in force any more, or it makes no
- * progress and somebody asks for another one, having mended something.
+ * progress, or is left to modules alone, and somebody asks for another one, having mended something.
  */
 export function restartOwed(view: View): Cause | undefined {
   if (view.reload.phase === "idle") return undefined;
   if (configOvertaken(view)) return CONFIG;
-  const isHeldUp = [...view.modules.values()].some((each) => each.retry !== undefined);
+  const isHeldUp =
+    view.reload.phase === "turns" || [...view.modules.values()].some((each) => each.retry !== undefined);
   if (!isHeldUp) return undefined;
   return isAsked(view.requestedToken, view.handledToken) ? REQUESTED : confirmed(view);
 }
@@ -147,18 +172,6 @@ function missed({ secondLook }: View): Cause | undefined {
   return secondLook ? { kind: "second-look" } : undefined;
 }
 
-/**
- * Whether a module may run: it is on, needs no person, and its files are there. While some are missing, a second read
- * decides whether it runs without them or is gone.
- */
-export function mayRun({
-  enabled,
-  problem,
-  module,
-}: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
-  return enabled && problem === undefined && module.gone === undefined;
-}
-
 /** Why a module run is owed now; undefined when none is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
   if (!mayRun(module)) return undefined;
@@ -205,14 +218,20 @@ function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
 
 /** The reload task. */
 export function reloadTask(cause: Cause): Offer {
-  return { task: { kind: "converge", key: RELOAD_KEY, cause }, place: placeOf(cause) };
+  return { queue: MAIN_QUEUE, task: { kind: "converge", key: RELOAD_KEY, cause }, place: placeOf(cause) };
 }
 
 /** The task of a module run; folds into one that waits. */
-function runModule(module: string, cause: Cause): Offer {
+function runModule(module: string, cause: Cause, { moduleQueues }: View): Offer {
   const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause };
-  return { task, place: placeOf(cause) };
+  const offer = { queue: queueOf(moduleQueues, module), task, place: placeOf(cause) };
+  if (moduleQueues === "main") return offer;
+  const slot = BY_HAND.has(cause.kind) ? "urgent" : "usual";
+  return { ...offer, task: { ...task, slot } };
 }
+
+/** What a person asked for does not wait for other modules' runs. */
+const BY_HAND: ReadonlySet<Cause["kind"]> = new Set(["requested", "section"]);
 
 const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([
   "start-up",
@@ -223,7 +242,7 @@ const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([
   "required",
 ]);
 
-/** Where in `main` it goes: edits and requests to the front, and what a module's own afterHelm hooks changed. */
+/** Where in its queue it goes: edits and requests to the front, and what a module's own afterHelm hooks changed. */
 export function placeOf(cause: Cause): "front" | "back" {
   const isOwn = cause.kind === "hook" && cause.by === "afterHelm";
   return isOwn || IN_FRONT.has(cause.kind) ? "front" : "back";

@@ -1,7 +1,7 @@
 /** The order of first runs, in waves (docs/DEBUG.md, "plan"). */
 
 import type { ModuleView, View } from "../state/index.ts";
-import { mayRun } from "./owed.ts";
+import { mayRun } from "./may-run.ts";
 import { requirementsOf } from "./requirements.ts";
 
 /** In which order a start runs modules. */

@@ -1,7 +1,7 @@
 /** The content of one named queue. */
 
 import { FLOOD } from "../model/index.ts";
-import type { QueueTask } from "./queue-task.ts";
+import type { QueueTask, TaskView } from "./queue-task.ts";
 
 /** An item of a queue: one task, or several of one batch that were folded together. */
 export interface QueueItem<T extends QueueTask> {
@@ -43,6 +43,18 @@ export class Lane<T extends QueueTask> {
   /** Failures in a row of the item with this task; undefined when it is not here. */
   failures(key: string): number | undefined {
     return this.items.find((item) => item.tasks.some((task) => task.key === key))?.failures;
+  }
+
+  /** The items as a debug view shows them. */
+  views(): TaskView<T>[] {
+    return this.items.map(({ tasks, failures, message, notBefore, running }) => ({
+      task: tasks[0] as T,
+      count: tasks.length,
+      failures,
+      message,
+      nextAt: notBefore > 0 ? notBefore : undefined,
+      running,
+    }));
   }
 
   append(task: T, now: number): void {

@@ -1,4 +1,6 @@
-/** What the queues need to know of a task. */
+/** What the queues need to know of a task, and of whoever runs it. */
+
+import type { Clock, RetryBounds } from "../lib/index.ts";
 
 /** A task in a queue. */
 export interface QueueTask {
@@ -8,6 +10,8 @@ export interface QueueTask {
   readonly batch?: string;
   /** Runs by itself all the same, and no other task of its batch overtakes it. */
   readonly alone?: boolean;
+  /** Runs only while one of the slots is free, which all queues share; an urgent task may take one more. */
+  readonly slot?: "usual" | "urgent";
 }
 
 /**
@@ -54,4 +58,24 @@ export interface QueueView<T> {
   readonly name: string;
   readonly length: number;
   readonly tasks: readonly TaskView<T>[];
+}
+
+/** What the queues work with. */
+export interface QueuesOptions<T extends QueueTask> {
+  readonly clock: Clock;
+  readonly bounds: RetryBounds;
+  /** In [0, 1): jitter of the back-off. */
+  readonly random: () => number;
+  /** Runs a batch; anything thrown counts as a failure. */
+  readonly run: (batch: readonly T[], context: RunContext) => Promise<Outcome<T>>;
+  /** How many tasks that need a slot may run at once; undefined = any number. */
+  readonly slots?: number;
+  /** Limits of how often tasks may start: how long one must still wait, and that it starts now. */
+  readonly limits?: { waitMs(task: T): number; take(task: T): void };
+  /** Called after every change of any queue, in the same turn. */
+  readonly onChange?: (queue: string) => void;
+  /** Called when a run has ended, before the next one starts. */
+  readonly onEnd?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
+  /** Called with the time that work on a queue itself took. */
+  readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
 }

@@ -1,47 +1,25 @@
 /** Named queues of tasks, and the one place that retries (docs/LIFECYCLE.md, "Queues"). */
 
 import { retryDelay, sleep, toError } from "../lib/index.ts";
-import type { Clock, RetryBounds, Timer } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
-import { Lane } from "./lane.ts";
-import type { QueueItem } from "./lane.ts";
-import type { Outcome, Position, QueueAction, QueueTask, QueueView, RunContext } from "./queue-task.ts";
+import type { Lane, QueueItem } from "./lane.ts";
+import type {
+  Outcome,
+  Position,
+  QueueAction,
+  QueuesOptions,
+  QueueTask,
+  QueueView,
+  RunContext,
+} from "./queue-task.ts";
+import { Slots } from "./slots.ts";
+import { Waits } from "./waits.ts";
+import type { WaitUntil } from "./waits.ts";
+import { newWorker } from "./worker.ts";
+import type { Worker } from "./worker.ts";
 
-export interface QueuesOptions<T extends QueueTask> {
-  readonly clock: Clock;
-  readonly bounds: RetryBounds;
-  /** In [0, 1): jitter of the back-off. */
-  readonly random: () => number;
-  /** Runs a batch; anything thrown counts as a failure. */
-  readonly run: (batch: readonly T[], context: RunContext) => Promise<Outcome<T>>;
-  /** Limits of how often tasks may start: how long one must still wait, and that it starts now. */
-  readonly limits?: { waitMs(task: T): number; take(task: T): void };
-  /** Called after every change of any queue, in the same turn. */
-  readonly onChange?: (queue: string) => void;
-  /** Called when a run has ended, before the next one starts. */
-  readonly onEnd?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
-  /** Called with the time that work on a queue itself took. */
-  readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
-}
-
-/** What is waited for: the task has left its queue, or has at least been tried. */
-export type WaitUntil = "left" | "tried";
-
-interface Wait {
-  readonly key: string;
-  readonly until: WaitUntil;
-  readonly resolve: () => void;
-}
-
-interface Worker<T extends QueueTask> {
-  readonly lane: Lane<T>;
-  timer: Timer | undefined;
-  abort: AbortController | undefined;
-  /** Cancels the timer that ends an interrupted run. */
-  patience: Timer | undefined;
-  /** When the last run ended, in ms since the epoch. */
-  endedAt: number;
-}
+/** A run that somebody is done with may end by itself within this time; a longer one is interrupted. */
+const PATIENCE_MS = 3000;
 
 /** A run that has ended. */
 interface Run<T extends QueueTask> {
@@ -60,14 +38,16 @@ interface Run<T extends QueueTask> {
 export class Queues<T extends QueueTask> {
   readonly #options: QueuesOptions<T>;
   readonly #workers = new Map<string, Worker<T>>();
+  readonly #slots: Slots;
   #stopped = false;
   #idle: (() => void)[] = [];
-  #waits: readonly Wait[] = [];
+  readonly #waits = new Waits((key) => this.failures(key));
   /** Cached: it is read far more often than it changes. */
   #views: readonly QueueView<T>[] | undefined;
 
   constructor(options: QueuesOptions<T>) {
     this.#options = options;
+    this.#slots = new Slots(options.slots);
   }
 
   /** Adds a task to a queue, which is made on first use. Returns false when its key is already there. */
@@ -104,16 +84,35 @@ export class Queues<T extends QueueTask> {
   }
 
   /** Aborts the signal of runs that match, and still do once they have taken `afterMs`; short ones end by themselves. */
-  interrupt(match: (task: T) => boolean, afterMs = 0): void {
+  interrupt(match: (task: T) => boolean, afterMs = PATIENCE_MS): void {
     const { clock } = this.#options;
-    for (const worker of this.#workers.values()) {
-      const head = worker.lane.head;
-      if (head?.running !== true || !head.tasks.some(match)) continue;
+    for (const { worker, head } of this.#atWork(match)) {
       const wait = head.startedAt + afterMs - clock.now();
       const abort = (): void => void (head.tasks.some(match) && worker.abort?.abort());
       if (wait <= 0) abort();
       else worker.patience ??= clock.setTimer(wait, abort);
     }
+  }
+
+  /** Interrupts the runs under way that match, whatever comes, and resolves when they have ended. */
+  async ended(match: (task: T, queue: string) => boolean): Promise<void> {
+    const runs = this.#atWork(match);
+    for (const { worker } of runs) {
+      // An earlier interruption may turn out not to be wanted.
+      worker.patience?.cancel();
+      worker.patience = undefined;
+    }
+    this.interrupt((task) => runs.some(({ head }) => head.tasks.includes(task)));
+    await Promise.all(runs.map(({ worker }) => worker.over));
+  }
+
+  #atWork(match: (task: T, queue: string) => boolean): { worker: Worker<T>; head: QueueItem<T> }[] {
+    return [...this.#workers].flatMap(([queue, worker]) => {
+      const { head } = worker.lane;
+      return head?.running === true && head.tasks.some((task) => match(task, queue))
+        ? [{ worker, head }]
+        : [];
+    });
   }
 
   /** How often in a row the task with this key has failed; undefined when it neither waits nor runs. */
@@ -123,28 +122,12 @@ export class Queues<T extends QueueTask> {
 
   /** Resolves when the task with this key is in no queue, for any reason: done, cancelled, removed; or was tried. */
   over(key: string, until: WaitUntil): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waits = [...this.#waits, { key, until, resolve }];
-      this.#endWaits();
-    });
-  }
-
-  #endWaits(): void {
-    if (this.#waits.length === 0) return;
-    const isOver = ({ key, until }: Wait): boolean => {
-      const failures = this.failures(key);
-      return failures === undefined || (until === "tried" && failures > 0);
-    };
-    const { over = [], under = [] } = Object.groupBy(this.#waits, (wait) =>
-      isOver(wait) ? "over" : "under",
-    );
-    this.#waits = under;
-    for (const { resolve } of over) resolve();
+    return this.#waits.add(key, until);
   }
 
   /** How many queues are at work. */
   get running(): number {
-    return [...this.#workers.values()].filter((worker) => worker.lane.head?.running === true).length;
+    return this.#atWork(() => true).length;
   }
 
   /** The queues as they stand, `main` first, the others by name. */
@@ -155,7 +138,7 @@ export class Queues<T extends QueueTask> {
 
   #makeViews(): QueueView<T>[] {
     return [...this.#workers]
-      .map(([name, worker]) => ({ name, length: worker.lane.length, tasks: worker.lane.items.map(viewOf) }))
+      .map(([name, worker]) => ({ name, length: worker.lane.length, tasks: worker.lane.views() }))
       .sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
   }
 
@@ -168,7 +151,7 @@ export class Queues<T extends QueueTask> {
       this.#idle.push(resolve);
     });
     const over = new AbortController();
-    const grace = sleep(this.#options.clock, graceMs, over.signal).then(() => this.interrupt(() => true));
+    const grace = sleep(this.#options.clock, graceMs, over.signal).then(() => this.interrupt(() => true, 0));
     await idle;
     over.abort();
     await grace;
@@ -185,7 +168,7 @@ export class Queues<T extends QueueTask> {
   #worker(queue: string): Worker<T> {
     let worker = this.#workers.get(queue);
     if (worker === undefined) {
-      worker = { lane: new Lane<T>(), timer: undefined, abort: undefined, patience: undefined, endedAt: 0 };
+      worker = newWorker<T>();
       this.#workers.set(queue, worker);
     }
     return worker;
@@ -193,7 +176,7 @@ export class Queues<T extends QueueTask> {
 
   #changed(queue: string): void {
     this.#views = undefined;
-    this.#endWaits();
+    this.#waits.look();
     this.#options.onChange?.(queue);
   }
 
@@ -204,7 +187,7 @@ export class Queues<T extends QueueTask> {
     const head = worker.lane.head;
     if (this.#stopped || head === undefined || head.running) return;
     const wait = this.#waitMs(worker, head);
-    if (wait <= 0) return this.#start(queue, worker, head);
+    if (wait <= 0) return this.#startIfFree(queue, worker, head);
     head.notBefore = this.#options.clock.now() + wait;
     worker.timer = this.#options.clock.setTimer(wait, () => this.#wake(queue, worker));
   }
@@ -217,13 +200,34 @@ export class Queues<T extends QueueTask> {
     return this.#options.limits?.waitMs(first) ?? 0;
   }
 
+  #startIfFree(queue: string, worker: Worker<T>, head: QueueItem<T>): void {
+    const [first] = head.tasks;
+    if (first !== undefined && !this.#slots.isFree(first)) head.notBefore = 0;
+    else this.#start(queue, worker, head);
+  }
+
+  /** Gives slots that have become free to those that wait for one: what is urgent first, then who came first. */
+  #fillSlots(): void {
+    const waiting = [...this.#workers].flatMap(([queue, worker]) => {
+      const { head } = worker.lane;
+      const waits =
+        head?.running === false && head.tasks[0]?.slot !== undefined && worker.timer === undefined;
+      return waits ? [{ queue, worker, head, isUsual: Number(head.tasks[0]?.slot === "usual") }] : [];
+    });
+    waiting.sort((a, b) => a.isUsual - b.isUsual || a.head.enqueuedAt - b.head.enqueuedAt);
+    for (const { queue, worker } of waiting) this.#wake(queue, worker);
+  }
+
   #start(queue: string, worker: Worker<T>, head: QueueItem<T>): void {
     head.running = true;
     head.startedAt = this.#options.clock.now();
     head.notBefore = 0;
     worker.abort = new AbortController();
     const [first] = head.tasks;
-    if (first !== undefined) this.#options.limits?.take(first);
+    if (first !== undefined) {
+      this.#options.limits?.take(first);
+      this.#slots.take(first);
+    }
     const context: RunContext = {
       queue,
       failures: head.failures,
@@ -232,7 +236,7 @@ export class Queues<T extends QueueTask> {
     };
     this.#changed(queue);
     // Not inside the caller that offered the head, and together with what the caller offers after it.
-    void Promise.resolve()
+    worker.over = Promise.resolve()
       .then(() => {
         this.#timed(queue, "GetFirst", () => worker.lane.foldIntoHead());
         this.#changed(queue);
@@ -255,6 +259,7 @@ export class Queues<T extends QueueTask> {
     this.#options.onEnd?.(batch, outcome, context);
     this.#changed(context.queue);
     if (this.#stopped && this.running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    if (batch[0] !== undefined && this.#slots.giveBack(batch[0])) this.#fillSlots();
     this.#wake(context.queue, worker);
   }
 
@@ -278,17 +283,6 @@ export class Queues<T extends QueueTask> {
         lane.yieldHead();
     }
   }
-}
-
-function viewOf<T extends QueueTask>(item: QueueItem<T>): QueueView<T>["tasks"][number] {
-  return {
-    task: item.tasks[0] as T,
-    count: item.tasks.length,
-    failures: item.failures,
-    message: item.message,
-    nextAt: item.notBefore > 0 ? item.notBefore : undefined,
-    running: item.running,
-  };
 }
 
 function rank(name: string): number {

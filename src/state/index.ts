@@ -10,6 +10,7 @@ export {
   failed,
   passedOver,
   succeeded,
+  withTurn,
   withValuesOfNow,
 } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";

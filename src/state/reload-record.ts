@@ -4,8 +4,8 @@ import type { Cause } from "../model/index.ts";
 import { configIsMissing } from "./view.ts";
 import type { ConfigObservation, OperatorState } from "./view.ts";
 
-/** Phase of *reload all modules*. */
-export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "afterAll";
+/** Phase of *reload all modules*; `turns` only where modules run in queues of their own. */
+export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "turns" | "afterAll";
 
 /** Digests of everything that a reload depends on. */
 export interface Coverage {

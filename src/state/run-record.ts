@@ -53,6 +53,13 @@ export interface RunBasis {
 /** The part of it that comes from the ConfigMap. */
 type ConfigBasis = Pick<RunBasis, "section" | "config">;
 
+/** A reload wants the module to run, in the module's own queue. */
+interface Turn {
+  readonly cause: Cause;
+  /** The run is under way. */
+  readonly begun: boolean;
+}
+
 /** What is recorded of the runs of a module, its removal included. A change makes a new record. */
 export interface RunRecord {
   readonly phase: ModulePhase;
@@ -71,6 +78,8 @@ export interface RunRecord {
   readonly leftRevision: number | undefined;
   /** Its turn came, but not what it requires: since when its run waits, in ms since the epoch. */
   readonly heldSince: number | undefined;
+  /** Until its run has ended or failed once. */
+  readonly turn: Turn | undefined;
 }
 
 /** After this many runs or reloads in a row that their own last hooks caused, they back off. */
@@ -88,11 +97,22 @@ export const NEVER_RAN: RunRecord = {
   rounds: 0,
   leftRevision: undefined,
   heldSince: undefined,
+  turn: undefined,
 };
 
 /** A first run is owed: after a removal, and when the module becomes enabled again. */
 export function startedOver({ lastRun, attempted, handled }: RunRecord): RunRecord {
   return { ...NEVER_RAN, lastRun, attempted, handled };
+}
+
+/** A reload has come to the module. */
+export function withTurn(run: RunRecord, cause: Cause): RunRecord {
+  return { ...run, turn: { cause, begun: false } };
+}
+
+/** A turn that came while the run was under way is still to be taken. */
+function turnTaken({ turn }: RunRecord): Turn | undefined {
+  return turn?.begun === true ? undefined : turn;
 }
 
 /** What is known of a run when it begins. */
@@ -112,6 +132,7 @@ export function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): 
     activity,
     attempted: basis,
     heldSince: undefined,
+    turn: run.turn && { ...run.turn, begun: true },
     lastRun: { ...begin, ...blank },
   };
 }
@@ -141,7 +162,13 @@ export function completed(run: RunRecord, values: string): RunRecord {
 /** The run ended well. */
 export function succeeded(run: RunRecord, now: number): RunRecord {
   const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
-  return { ...run, activity: "none", retry: undefined, lastRun: run.lastRun && { ...run.lastRun, ...end } };
+  return {
+    ...run,
+    activity: "none",
+    retry: undefined,
+    turn: turnTaken(run),
+    lastRun: run.lastRun && { ...run.lastRun, ...end },
+  };
 }
 
 /** A failure: what is tried again and why, and the same in one line. */
@@ -155,6 +182,7 @@ export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: numb
     ...run,
     activity: run.activity === "deleting" ? "deleting" : "none",
     retry,
+    turn: turnTaken(run),
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
@@ -162,13 +190,18 @@ export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: numb
 
 /** Something that the module requires is not there: its run waits, and what failed before is not tried again. */
 export function passedOver(run: RunRecord, now: number): RunRecord {
-  return { ...run, activity: "none", retry: undefined, heldSince: run.heldSince ?? now };
+  return { ...run, activity: "none", retry: undefined, turn: undefined, heldSince: run.heldSince ?? now };
 }
 
 /** The run ended without a result that counts: it was interrupted, or only a person can go on. */
 export function broken(run: RunRecord, message: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message } as const;
-  return { ...run, activity: "none", lastRun: run.lastRun && { ...run.lastRun, ...end } };
+  return {
+    ...run,
+    activity: "none",
+    turn: run.turn && { ...run.turn, begun: false },
+    lastRun: run.lastRun && { ...run.lastRun, ...end },
+  };
 }
 
 /** There is nothing to run: with this, the configuration and the request are handled. */

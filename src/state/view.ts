@@ -1,7 +1,7 @@
 /** What the rest of the program sees of the state. */
 
 import type { HealthVerdict } from "../health/index.ts";
-import type { Cause, Json, Problem, Tree } from "../model/index.ts";
+import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
@@ -119,6 +119,8 @@ export interface RequiredFinding {
 /** The read-only state of one moment: what is recorded later shows in another one. */
 export interface View {
   readonly boot: BootPhase;
+  /** `--module-queues`. */
+  readonly moduleQueues: ModuleQueues;
   readonly config: ConfigView;
   readonly reload: ReloadRecord;
   readonly tree: Tree;
@@ -156,6 +158,7 @@ export type OperatorState = Omit<View, "tree" | "modules" | "coverage" | "enable
 /** The state before anything was seen. */
 export const BLANK: OperatorState = {
   boot: "loading",
+  moduleQueues: "main",
   config: {
     condition: "ok",
     problems: [],

@@ -69,6 +69,7 @@ export class Rooms {
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ clock, secrets, ready: settings.ready });
+    this.state.record({ moduleQueues: settings.moduleQueues });
     const tellHolds = holdTeller(this.#told);
     this.state.onChange(() => {
       this.#required.look();
@@ -125,6 +126,7 @@ export class Rooms {
         await breathe();
         return runTask(this.ports, batch, context);
       },
+      slots: settings.parallelModules,
       limits: new RateLimits(clock),
       onChange: () => {
         this.#memory.touch();
@@ -182,8 +184,9 @@ export class Rooms {
   #makePorts(): Ports {
     const { clock, logger, settings, runs, readTree, filters, env, client, patchClient, discovery } =
       this.#base;
-    const { workingDir, retryMinMs, deleteBrake } = settings;
-    const loader = new HookLoader({ env, workingDir, checkFilter: (filter) => filters.compile(filter) });
+    const { workingDir, retryMinMs, deleteBrake, moduleQueues } = settings;
+    const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
+    const loader = new HookLoader({ env, workingDir, moduleQueues, checkFilter });
     return {
       state: this.state,
       queues: this.queues,

@@ -58,6 +58,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
   test.each<[string, JsonObject, RegExp]>([
     ["an unknown key", { image: { pulPolicy: "Always" } }, /pulPolicy/],
     ["a word that is no choice", { operator: { purge: "some" } }, /purge/],
+    ["a mode of queues that is none", { operator: { moduleQueues: "some" } }, /moduleQueues/],
     ["no duration", { operator: { shutdownTimeout: "30" } }, /shutdownTimeout/],
     ["two replicas without HA", { replicas: 2 }, /set ha.enabled=true/],
     ["a lease that ends too soon", { ha: { enabled: true, leaseDuration: "32s" } }, /at least 3 s more/],

@@ -87,6 +87,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       logType: "text",
       helmTimeout: "5m",
       helmHistoryMax: 3,
+      moduleQueues: "own",
       purge: "off",
       statusValues: "none",
       shutdownTimeout: "1m",

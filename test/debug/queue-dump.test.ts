@@ -54,6 +54,13 @@ describe("a queue and its head in words", () => {
     const { active } = dumpQueues([queue("main", view(run("web"), head))], AT);
     expect(active[0]).toMatchObject({ status, tasks: [{ index: 1, description }] });
   });
+
+  it("says when as many modules run as may", () => {
+    const head = view({ ...run("web"), slot: "usual" }, {});
+    expect(dumpQueues([queue("module/web", head)], AT).active[0]?.status).toBe(
+      "waits until fewer modules run",
+    );
+  });
 });
 
 describe("queue list", () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { keptFromBefore, waitingForEver } from "../support/fuzz-requirements.ts";
+import type { ModuleQueues } from "../../src/model/index.ts";
 import { FuzzWorld } from "../support/fuzz-world.ts";
 import type { EngineLab } from "../support/engine-lab.ts";
 
@@ -122,9 +123,9 @@ function ascending(numbers: readonly number[]): boolean {
   return numbers.every((each, index) => index === 0 || each >= (numbers[index - 1] ?? 0));
 }
 
-async function story(seed: number): Promise<void> {
+async function story(seed: number, queues: ModuleQueues): Promise<void> {
   const world = new FuzzWorld(seed);
-  const lab = world.lab({});
+  const lab = world.lab({}, queues);
   if (world.chance(0.3)) world.weather.bad = 0.3;
   await lab.start();
   for (let step = 0; step < STEPS; step++) {
@@ -141,16 +142,16 @@ async function story(seed: number): Promise<void> {
   await lab.run(3_600_000);
   expect(lab.log.slice(settled)).toEqual([]);
   expect(outcome(lab)["waiting"]).toEqual(waitingForEver(lab));
-  const twin = world.lab({ ...lab.data });
+  const twin = world.lab({ ...lab.data }, queues);
   await twin.start();
   await twin.run(60_000);
   expect(outcome(lab)).toEqual(outcome(twin));
 }
 
 /** The failure of a story; undefined when it ended well. */
-async function failureOf(seed: number): Promise<string | undefined> {
+async function failureOf(seed: number, queues: ModuleQueues): Promise<string | undefined> {
   try {
-    await story(seed);
+    await story(seed, queues);
     return undefined;
   } catch (error) {
     return `SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`;
@@ -158,14 +159,18 @@ async function failureOf(seed: number): Promise<string | undefined> {
 }
 
 describe("the engine under random events and failures, in virtual time", () => {
-  it(`${SEEDS} stories end as an undisturbed start does`, { timeout: 3_600_000 }, async () => {
-    // A single story shows where it went wrong; of many it is enough to know which.
-    if (SEEDS === 1) return story(FIRST);
-    const failures: string[] = [];
-    for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
-      const failure = await failureOf(seed);
-      if (failure !== undefined) failures.push(failure);
-    }
-    expect(failures).toEqual([]);
-  });
+  it.each<ModuleQueues>(["main", "own"])(
+    `with modules in %s, ${SEEDS} stories end as an undisturbed start does`,
+    { timeout: 3_600_000 },
+    async (queues) => {
+      // A single story shows where it went wrong; of many it is enough to know which.
+      if (SEEDS === 1) return story(FIRST, queues);
+      const failures: string[] = [];
+      for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+        const failure = await failureOf(seed, queues);
+        if (failure !== undefined) failures.push(failure);
+      }
+      expect(failures).toEqual([]);
+    },
+  );
 });

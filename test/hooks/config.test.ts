@@ -191,6 +191,19 @@ describe("what does not fit is reported together", () => {
 });
 
 describe("kubernetes", () => {
+  test("those that name no queue run in the one that is given", () => {
+    const text = `${V1}onStartup: 1\nkubernetes: [{kind: po}, {kind: po, queue: main, waitForSynchronization: false}]\nschedule: [{crontab: "* * * * *"}]`;
+    const parsed = parseHookConfig(text, "module", "module/web");
+    const { bindings } = (parsed as { config: HookConfig }).config;
+    expect(Object.values(bindings).flatMap((each) => each.map(({ queue }) => queue))).toEqual([
+      "module/web",
+      "module/web",
+      "module/web",
+      "main",
+    ]);
+    expect(bindings.kubernetes.map((each) => each.waitForSynchronization)).toEqual([true, false]);
+  });
+
   test("defaults", () => {
     expect(config(`${V1}kubernetes: [{kind: po}]`).bindings.kubernetes).toEqual([
       {

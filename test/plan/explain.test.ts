@@ -122,6 +122,38 @@ describe("why a module does not run now", () => {
   ])("%j", (world, expected) => {
     expect(explain(world).hold).toBe(expected);
   });
+
+  describe("with a queue of its own", () => {
+    const own = (name: string, slot?: Task["slot"]): Task => ({ ...run(name), ...(slot && { slot }) });
+    const turn = { cause: { kind: "start-up" }, begun: false } as const;
+    const turns: Partial<View> = { reload: { ...viewOf([]).reload, phase: "turns" } };
+    const db = moduleView("db", { phase: "new", turn, module: { ...moduleView("db").module, order: 1 } });
+    const at = (web: Partial<ModuleView>, view: Partial<View>, tasks: readonly TaskView<Task>[]) => {
+      const module = moduleView("web", web);
+      const main = view.reload === undefined ? [entry(RELOAD)] : [];
+      const queues = [queueOf("main", main), queueOf("module/web", tasks)];
+      return explainHold(module, { view: viewOf([db, module], { moduleQueues: "own", ...view }), queues });
+    };
+
+    it("waits for its hooks, for a free place, for its next try, or for smaller numbers", () => {
+      const waits = entry(own("web", "usual"), { running: false });
+      expect([
+        at({}, {}, [entry(discover("web")), waits]),
+        at({}, {}, [entry(own("web", "usual"))]),
+        at({}, {}, [waits]),
+        at({}, {}, [{ ...waits, failures: 2, nextAt: NEXT }]),
+        at({ phase: "new" }, {}, []),
+        at({ phase: "new", turn }, { ...turns }, []),
+      ]).toEqual([
+        "waits for beforeAll hook 010-discover of web",
+        undefined,
+        "waits until fewer modules run",
+        "will be tried again (failed 2 times)",
+        "waits for reload all modules: start-up",
+        "waits for the first run of db",
+      ]);
+    });
+  });
 });
 
 describe("when a failure is tried again", () => {

@@ -11,7 +11,7 @@ interface Job extends QueueTask {
 const job = (name: string, extra: Partial<QueueTask> = {}): Job => ({ name, ...extra });
 
 /** Queues whose runs end when the test says so. */
-function lab(bounds = { minMs: 5000, maxMs: 30_000 }) {
+function lab(bounds = { minMs: 5000, maxMs: 30_000 }, slots?: number) {
   const clock = new ManualClock();
   const started: string[] = [];
   const endings: ((outcome: Outcome<Job>) => void)[] = [];
@@ -20,6 +20,7 @@ function lab(bounds = { minMs: 5000, maxMs: 30_000 }) {
     clock,
     bounds,
     random: () => 0,
+    ...(slots === undefined ? {} : { slots }),
     run: (batch, context) => {
       started.push(batch.map((each) => each.name).join("+"));
       contexts.push(context);
@@ -44,6 +45,61 @@ describe("named FIFO queues", () => {
     expect(started).toEqual(["a"]);
     await end();
     expect(started).toEqual(["a", "b"]);
+  });
+
+  it("runs no more tasks that need a slot than there are, in the order in which they came", async () => {
+    const { queues, started, end } = lab({ minMs: 5000, maxMs: 30_000 }, 2);
+    for (const name of ["a", "b", "c", "d"]) queues.offer(name, job(name, { slot: "usual" }));
+    queues.offer("main", job("free"));
+    await settle();
+    expect(started).toEqual(["a", "b", "free"]);
+    await end();
+    expect(started).toEqual(["a", "b", "free", "c"]);
+    await end({ kind: "retry", message: "no" });
+    expect(started).toEqual(["a", "b", "free", "c", "d"]);
+    expect(queues.running).toBe(3);
+  });
+
+  it("keeps one slot more for what is urgent, which goes first", async () => {
+    const { queues, started, end } = lab({ minMs: 5000, maxMs: 30_000 }, 1);
+    for (const name of ["a", "b"]) queues.offer(name, job(name, { slot: "usual" }));
+    for (const name of ["x", "y"]) queues.offer(name, job(name, { slot: "urgent" }));
+    await settle();
+    expect(started).toEqual(["a", "x"]);
+    await end();
+    expect(started).toEqual(["a", "x", "y"]);
+    await end();
+    expect(started).toEqual(["a", "x", "y"]);
+    await end();
+    expect(started).toEqual(["a", "x", "y", "b"]);
+  });
+
+  it("tries a task again only when a slot is free", async () => {
+    const { queues, started, end, clock } = lab({ minMs: 5000, maxMs: 30_000 }, 1);
+    queues.offer("a", job("a", { slot: "usual" }));
+    await settle();
+    await end({ kind: "retry", message: "no" });
+    queues.offer("b", job("b", { slot: "usual" }));
+    await clock.advance(10_000);
+    expect(started).toEqual(["a", "b"]);
+    expect(queues.views().find(({ name }) => name === "a")?.tasks[0]?.nextAt).toBeUndefined();
+    await end();
+    expect(started).toEqual(["a", "b", "a"]);
+  });
+
+  it("waits for runs that it interrupts, even where an earlier interruption is not wanted any more", async () => {
+    const { queues, contexts, end, clock } = lab();
+    queues.offer("main", job("a"));
+    await settle();
+    let [wanted, over] = [true, false];
+    queues.interrupt(() => wanted);
+    wanted = false;
+    void queues.ended(() => true).then(() => (over = true));
+    await clock.advance(3000);
+    expect([contexts[0]?.signal.aborted, over]).toEqual([true, false]);
+    await end({ kind: "cancelled" });
+    expect(over).toBe(true);
+    await queues.ended(() => true);
   });
 
   it("runs queues side by side", async () => {
@@ -328,7 +384,7 @@ describe("named FIFO queues", () => {
     queues.hurry((task) => task.name === "b");
     await settle();
     expect(started).toEqual(["a+b", "a+b"]);
-    queues.interrupt((task) => task.name === "b");
+    queues.interrupt((task) => task.name === "b", 0);
     expect(contexts[1]?.signal.aborted).toBe(true);
   });
 

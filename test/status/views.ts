@@ -41,6 +41,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     rounds: 0,
     leftRevision: 3,
     heldSince: undefined,
+    turn: undefined,
     releaseMoved: false,
     ...change,
   };

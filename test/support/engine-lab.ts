@@ -9,11 +9,12 @@ import type {
   KubernetesBinding,
   LifecycleName,
   Module,
+  ModuleQueues,
   ScheduleBinding,
   Task,
   Tree,
 } from "../../src/model/index.ts";
-import { describeTask, LIFECYCLE, ProblemError } from "../../src/model/index.ts";
+import { describeTask, LIFECYCLE, ProblemError, queueOf } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
 import type { ReleaseView } from "../../src/state/index.ts";
@@ -102,6 +103,7 @@ type Pieces = readonly Uint8Array[];
 /** The engine with all its tasks over scripted hooks and a made-up helm, in virtual time. */
 export class EngineLab {
   readonly clock = new ManualClock();
+  readonly moduleQueues: ModuleQueues;
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly engine: Engine;
@@ -151,7 +153,7 @@ export class EngineLab {
   onRead: (() => void) | undefined;
   /** Set to make a write to the ConfigMap fail. */
   writeFails: (() => boolean) | undefined;
-  /** Rules that were broken while tasks ran: two at a time in `main`, a run of a disabled module, a spin. */
+  /** Rules that were broken while tasks ran: two at a time in one queue, a run of a disabled module, a spin. */
   readonly broken: string[] = [];
   /** Events of bindings that are not unlocked yet, by hook id; hooks without an entry have no watch. */
   readonly #watches = new Map<
@@ -160,7 +162,7 @@ export class EngineLab {
   >();
   #generations = 0;
   #missing = false;
-  #inMain = 0;
+  readonly #atWork = new Map<string, number>();
   #spin = { at: 0, lines: 0 };
   #modules: ModuleSpec[];
   #globalHooks: readonly HookSpec[];
@@ -177,18 +179,25 @@ export class EngineLab {
     globalValues?: JsonObject;
     /** `--delete-brake`. */
     brake?: string;
+    /** `--module-queues`. */
+    moduleQueues?: ModuleQueues;
+    /** `--parallel-modules`. */
+    parallelModules?: number;
   }) {
+    this.moduleQueues = world.moduleQueues ?? "main";
     this.#brake = world.brake ?? "off";
     this.#globalValues = world.globalValues;
     this.#modules = [...(world.modules ?? [])];
     this.#globalHooks = world.globalHooks ?? [];
     this.data = { ...world.config };
     this.state = new State({ clock: this.clock });
+    this.state.record({ moduleQueues: this.moduleQueues });
     this.state.onChange(() => this.engine.look());
     this.queues = new Queues<Task>({
       clock: this.clock,
       bounds: { minMs: 5000, maxMs: 30_000 },
       random: () => 0,
+      slots: world.parallelModules ?? 10,
       run: (batch, context) => runTask(this.#ports, batch, context),
       onEnd: (batch) => {
         this.onEnd?.(batch);
@@ -377,7 +386,12 @@ export class EngineLab {
   }
 
   #hook(spec: HookSpec): Hook {
-    return { ...fileOf(spec), id: idOf(spec), module: spec.module, config: configOf(spec) };
+    return {
+      ...fileOf(spec),
+      id: idOf(spec),
+      module: spec.module,
+      config: configOf(spec, queueOf(this.moduleQueues, spec.module)),
+    };
   }
 
   #spec(hook: Hook): HookSpec | undefined {
@@ -431,14 +445,19 @@ export class EngineLab {
     void this.queues.stop(0);
   }
 
+  /** In `main`, and in each module's own queue, one thing at a time. */
   async #alone<T>(queue: string, work: () => Promise<T>): Promise<T> {
-    if (queue !== "main") return work();
-    this.#inMain += 1;
-    if (this.#inMain > 1) this.broken.push("two at a time in main");
+    if (queue !== "main" && !queue.startsWith("module/")) return work();
+    const count = (more: number): number => {
+      const now = (this.#atWork.get(queue) ?? 0) + more;
+      this.#atWork.set(queue, now);
+      return now;
+    };
+    if (count(1) > 1) this.broken.push(`two at a time in ${queue}`);
     try {
       return await work();
     } finally {
-      this.#inMain -= 1;
+      count(-1);
     }
   }
 
@@ -502,7 +521,10 @@ export class EngineLab {
           if (state.module(module.name)?.enabled !== true)
             this.broken.push(`helm of disabled ${module.name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
-          if (this.helmTakes > 0) await this.#alone("main", () => this.#pass(this.helmTakes, signal));
+          if (this.helmTakes > 0)
+            await this.#alone(queueOf(this.moduleQueues, module.name), () =>
+              this.#pass(this.helmTakes, signal),
+            );
           if (failure === undefined) onWait?.(undefined);
           signal.throwIfAborted();
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
@@ -657,14 +679,14 @@ function fileOf(spec: HookSpec): { name: string; path: string; root: string; sig
   return { name: spec.name, path: `/hooks/${idOf(spec)}`, root: "/hooks", signature: spec.signature ?? "1" };
 }
 
-function configOf(spec: HookSpec): HookConfig {
-  const shared = { allowFailure: false, queue: "main", group: undefined, includeSnapshotsFrom: [] };
+function configOf(spec: HookSpec, queue: string): HookConfig {
+  const shared = { allowFailure: false, queue, group: undefined, includeSnapshotsFrom: [] };
   return {
     version: spec.version ?? "v1",
     bindings: bindingsWith({
       lifecycle: LIFECYCLE.flatMap((name) => {
         const order = spec.lifecycle?.[name];
-        return order === undefined ? [] : [lifecycleBinding(name, order)];
+        return order === undefined ? [] : [lifecycleBinding(name, order, queue)];
       }),
       schedule: (spec.schedules ?? []).map((each, index) => ({
         type: "schedule",

@@ -1,3 +1,4 @@
+import type { ModuleQueues } from "../../src/model/index.ts";
 import { EngineLab } from "./engine-lab.ts";
 import { requiring, wrongRemoval, wrongRun } from "./fuzz-requirements.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "./engine-lab.ts";
@@ -25,7 +26,7 @@ export interface Weather {
 export class FuzzWorld {
   readonly roll: () => number;
   readonly weather: Weather = { seen: new Map(), cached: new Set(), bad: 0, slow: false };
-  readonly globalHooks: readonly HookSpec[];
+  globalHooks: readonly HookSpec[];
   modules: ModuleSpec[];
   /** Numbers of events by hook in the order in which successful runs were handed them. */
   readonly handled = new Map<string, number[]>();
@@ -52,8 +53,9 @@ export class FuzzWorld {
     return from[this.below(from.length)];
   }
 
-  lab(config: Record<string, string>): EngineLab {
-    const lab = new EngineLab({ modules: this.modules, globalHooks: this.globalHooks, config });
+  lab(config: Record<string, string>, moduleQueues: ModuleQueues = "main"): EngineLab {
+    const world = { modules: this.modules, globalHooks: this.globalHooks, config };
+    const lab = new EngineLab({ ...world, moduleQueues, parallelModules: 2 });
     const fails = (): boolean => this.chance(this.weather.bad);
     lab.helmFails = (name) => {
       lab.broken.push(...wrongRun(lab, name));
@@ -107,7 +109,7 @@ export class FuzzWorld {
     const lifecycle = Object.fromEntries(
       ours.filter(() => this.chance(0.4)).map((each) => [each, this.below(3)]),
     );
-    const queue = this.chance(0.5) ? "main" : `side ${this.below(2)}`;
+    const queue = this.chance(0.5) ? {} : { queue: `side ${this.below(2)}` };
     const watching = this.chance(0.6);
     // No two hooks set one flag: they could not agree on it, and the operator would rightly never rest.
     const flagged = name === "g0" ? this.below(2) : 2;
@@ -118,8 +120,8 @@ export class FuzzWorld {
     return {
       name,
       lifecycle,
-      ...(watching ? { kubernetes: [{ queue }] } : {}),
-      ...(this.chance(0.4) ? { schedules: [{ queue }] } : {}),
+      ...(watching ? { kubernetes: [queue] } : {}),
+      ...(this.chance(0.4) ? { schedules: [queue] } : {}),
       act: (triggers) => {
         const fail = this.chance(this.weather.bad);
         const slow = this.weather.slow && this.chance(0.5) ? { takes: 1 + this.below(3000) } : {};

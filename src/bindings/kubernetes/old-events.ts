@@ -2,7 +2,7 @@
 
 import type { KubernetesBinding, ObjectEvent, WatchEvent } from "../../model/index.ts";
 import { itemBinding } from "../kind.ts";
-import type { Complain, Findings, Members } from "../kind.ts";
+import type { Complain, Reading, Members } from "../kind.ts";
 import { BOOLEAN, STRING, STRINGS, object } from "../shape.ts";
 import type { Fits } from "../shape.ts";
 import { LABEL_SELECTOR, labelSelector, someOf } from "./selectors.ts";
@@ -32,15 +32,15 @@ export const OLD_EVENT = object(
   { required: ["kind"], open: true },
 );
 
-/** No Synchronization, no snapshots, queue main. */
+/** No Synchronization, no snapshots, no queue of its choice. */
 export function oldBinding(
   raw: Fits<typeof OLD_EVENT>,
   index: number,
-  { complain }: Findings,
+  { complain, queue }: Reading,
 ): KubernetesBinding {
   // Other keys of items are tolerated here, and mean nothing.
   const { name, allowFailure } = raw;
-  const common = itemBinding({ name, allowFailure }, "onKubernetesEvent", index);
+  const common = itemBinding({ name, allowFailure }, { key: "onKubernetesEvent", index }, queue);
   const { id } = common;
   const any = raw.namespaceSelector?.any === true;
   return {

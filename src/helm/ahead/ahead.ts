@@ -38,8 +38,10 @@ export class Ahead {
   }
 
   /** What a reload is going to run, in order; replaces what an earlier one was going to. */
-  announce(modules: readonly UpcomingModule[]): void {
-    this.#upcoming.announce(modules);
+  announce(upcoming: readonly UpcomingModule[], areParallel: boolean): void {
+    this.#upcoming.announce(upcoming);
+    // Modules that run side by side keep the processors busy without it.
+    const modules = areParallel ? [] : upcoming;
     const isNew = ({ name }: UpcomingModule): boolean => this.#releases.get(name) === undefined;
     this.#renderings.plan(modules.filter((each) => each.hasFinalValues && !isNew(each)));
     this.#installs.plan(

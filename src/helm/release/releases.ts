@@ -103,9 +103,9 @@ export class Releases extends ObservedReleases {
    * What a reload is going to run, in order: helm may begin before their turn, and an object whose template moved to
    * one of them stays. What the server serves is asked anew. Never throws.
    */
-  announce(modules: readonly UpcomingModule[]): void {
+  announce(modules: readonly UpcomingModule[], areParallel = false): void {
     this.#capabilities.forget();
-    this.#ahead.announce(modules);
+    this.#ahead.announce(modules, areParallel);
   }
 
   /** Writes the labels that nobody waits for now; resolves when that is done. */

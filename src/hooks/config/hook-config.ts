@@ -10,7 +10,7 @@ import {
   readBindings,
 } from "../../bindings/index.ts";
 import type { Complain, Fits, HookKind } from "../../bindings/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { MAIN_QUEUE, isJsonObject } from "../../model/index.ts";
 import type { HookConfig, HookSettings, Json, JsonObject } from "../../model/index.ts";
 import { oneLine, parseDuration, parseYaml } from "../../lib/index.ts";
 
@@ -36,19 +36,26 @@ const WEBHOOKS = ["kubernetesValidating", "kubernetesMutating", "kubernetesCusto
 
 /**
  * Reads what a hook printed for `--config`: YAML or JSON, v0 or v1. All that is wrong with it is reported together.
+ * `queue` is that of bindings that name none.
  */
-export function parseHookConfig(text: string, kind: HookKind): ParsedHookConfig {
+export function parseHookConfig(text: string, kind: HookKind, queue = MAIN_QUEUE): ParsedHookConfig {
   if (text.trim() === "")
     return { errors: ["the configuration is empty: the hook printed nothing for --config"] };
   try {
     const { value, warnings } = parseYaml(text, "--config");
-    return check(value, warnings, kind);
+    return check(value, warnings, { kind, queue });
   } catch (error) {
     return { errors: [`the configuration is neither YAML nor JSON: ${oneLine(error)}`] };
   }
 }
 
-function check(value: Json, yamlWarnings: readonly string[], kind: HookKind): ParsedHookConfig {
+/** Whose configuration it is. */
+interface Owner {
+  readonly kind: HookKind;
+  readonly queue: string;
+}
+
+function check(value: Json, yamlWarnings: readonly string[], { kind, queue }: Owner): ParsedHookConfig {
   if (!isJsonObject(value)) return { errors: ["the configuration is no object with bindings"] };
   const version = versionOf(value);
   if (typeof version !== "string") return { errors: [version.error] };
@@ -57,7 +64,7 @@ function check(value: Json, yamlWarnings: readonly string[], kind: HookKind): Pa
   const strange = mismatches(value, FORMS[version]).filter((text) => !refused.has(text.split(" ")[0] ?? ""));
   const errors = [...refused.values(), ...strange.map((text) => withHint(text, version))];
   if (errors.length > 0) return { errors };
-  return normalise(allowed, version, yamlWarnings);
+  return normalise(allowed, yamlWarnings, { version, queue });
 }
 
 function versionOf(value: JsonObject): "v0" | "v1" | { error: string } {
@@ -95,14 +102,14 @@ function withHint(text: string, version: "v0" | "v1"): string {
 
 function normalise(
   value: JsonObject,
-  version: HookConfig["version"],
   yamlWarnings: readonly string[],
+  { version, queue }: Pick<HookConfig, "version"> & Pick<Owner, "queue">,
 ): ParsedHookConfig {
   const errors: string[] = [];
   const warnings = [...yamlWarnings];
   const complain: Complain = (problem) => errors.push(problem);
   const warn: Complain = (warning) => warnings.push(warning);
-  const bindings = readBindings(value, { complain, warn });
+  const bindings = readBindings(value, { complain, warn, queue });
   const config = { version, bindings, settings: hookSettings(value["settings"], complain) };
   if (version === "v1") warnOfEqualNames(config, warn);
   return errors.length > 0 ? { errors } : { config, warnings };

@@ -4,7 +4,8 @@ import PQueue from "p-queue";
 
 import type { HookKind } from "../../bindings/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import type { Hook, HookConfig, HookFile, Problem } from "../../model/index.ts";
+import { queueOf } from "../../model/index.ts";
+import type { Hook, HookConfig, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
 import { run, type RunResult } from "../../process/index.ts";
 import { commandOf } from "../hook-command.ts";
 import { parseHookConfig } from "./hook-config.ts";
@@ -17,6 +18,7 @@ export interface AskOptions {
   readonly checkFilter?: ((filter: string) => Promise<unknown>) | undefined;
   /** For one `--config` call; default 60 s. */
   readonly timeoutMs?: number;
+  readonly moduleQueues?: ModuleQueues;
 }
 
 interface Configured {
@@ -33,7 +35,11 @@ const TAIL_LINES = 3;
 /** Runs a hook with `--config`, in its own directory, and reads what it prints. Never throws. */
 export async function askConfig(
   file: HookFile,
-  asking: { readonly kind: HookKind; readonly signal?: AbortSignal | undefined },
+  asking: {
+    readonly kind: HookKind;
+    readonly queue?: string;
+    readonly signal?: AbortSignal | undefined;
+  },
   options: AskOptions,
 ): Promise<ConfigAnswer> {
   const result = await run({
@@ -43,7 +49,7 @@ export async function askConfig(
   });
   if (result.outcome !== "succeeded") return { failure: describe(result) };
   if (result.stdoutTruncated) return { errors: ["the configuration is larger than 1 MiB"] };
-  const parsed = parseHookConfig(result.stdout, asking.kind);
+  const parsed = parseHookConfig(result.stdout, asking.kind, asking.queue);
   if ("errors" in parsed) return parsed;
   const errors = await filterErrors(parsed.config, options.checkFilter);
   return errors.length === 0 ? parsed : { errors };
@@ -93,7 +99,8 @@ export class HookLoader {
     const kept = this.#kept.get(key);
     if (kept?.signature === file.signature) return toHook(file, names, kept.configured);
     const kind = module === undefined ? "global" : "module";
-    const answer = await this.#turns.add(() => askConfig(file, { kind, signal }, this.#options));
+    const queue = queueOf(this.#options.moduleQueues ?? "main", module);
+    const answer = await this.#turns.add(() => askConfig(file, { kind, queue, signal }, this.#options));
     if ("failure" in answer) return { problem: failureProblem(file, answer.failure) };
     if ("errors" in answer) return { problem: configProblem(file, answer.errors.join("; ")) };
     this.#kept.set(key, { signature: file.signature, configured: answer });

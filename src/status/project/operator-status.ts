@@ -3,7 +3,7 @@
 import { shownDigest } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy } from "../../plan/index.ts";
-import type { View } from "../../state/index.ts";
+import type { ReloadPhase, View } from "../../state/index.ts";
 import { type Transitions, UNDER_WAY, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
@@ -177,13 +177,18 @@ function projectReload({ boot, reload, enabledModules }: View): ConvergeStatus {
   const total = enabledModules.length;
   const isUnderWay = phase !== "idle";
   return defined({
-    phase: boot === "running" || boot === "converging" ? phase : "starting",
+    phase: boot === "running" || boot === "converging" ? shown(phase) : "starting",
     cause: causeOf(reload),
     startedAt: startedAt === undefined ? undefined : timestamp(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : timestamp(finishedAt),
     progress: isUnderWay ? `${Math.max(0, total - reload.remaining)}/${total}` : undefined,
     remaining: isUnderWay ? reload.remaining : undefined,
   });
+}
+
+/** Modules are at work, wherever they run. */
+function shown(phase: ReloadPhase): Exclude<ReloadPhase, "turns"> {
+  return phase === "turns" ? "modules" : phase;
 }
 
 function causeOf({ cause }: View["reload"]): string | undefined {

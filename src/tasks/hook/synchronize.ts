@@ -2,7 +2,6 @@
 
 import { hookTask } from "../../bindings/index.ts";
 import { orAborted } from "../../lib/index.ts";
-import { MAIN_QUEUE } from "../../model/index.ts";
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
 import type { WaitUntil } from "../../queue/index.ts";
 import type { Ports } from "../ports.ts";
@@ -17,8 +16,8 @@ export interface SyncRun {
 }
 
 /**
- * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of `main` run here; those
- * of named queues are offered to these, and waited for unless `waitForSynchronization: false`.
+ * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of the queue that does it run here; those
+ * of other queues are offered to these, and waited for unless `waitForSynchronization: false`.
  */
 export async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const elsewhere: Promise<void>[] = [];
@@ -31,7 +30,7 @@ export async function synchronize(ports: Ports, hooks: readonly Hook[], run: Syn
       run.signal.throwIfAborted();
       const first = step[0];
       if (first === undefined) continue;
-      if (first.queue === MAIN_QUEUE) await synchronizeHere(ports, { hook, step, run });
+      if (first.queue === run.queue) await synchronizeHere(ports, { hook, step, run });
       else elsewhere.push(...synchronizeThere(ports, { hook, step, run }));
     }
   }

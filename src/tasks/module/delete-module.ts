@@ -8,6 +8,7 @@ import type { Ports } from "../ports.ts";
 import { HookFailure } from "../hook/execute-hook.ts";
 import { deactivate, openSnapshots } from "../hook/sources.ts";
 import { ModuleRun } from "./module-run.ts";
+import { endWork } from "./own-queue.ts";
 
 /**
  * Delete of a module: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks (which still
@@ -23,6 +24,11 @@ export async function deleteModule(
   if (record === undefined || record.enabled) return { kind: "done" };
   const missing = nothingGoes(ports.state.view);
   if (missing !== undefined) return hold(ports, task.module, missing);
+  try {
+    await endWork(ports, task.module, context.signal);
+  } catch {
+    return { kind: "cancelled" };
+  }
   const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
   try {
     await steps(run);

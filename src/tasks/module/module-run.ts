@@ -24,6 +24,8 @@ export class ModuleRun {
   readonly queue: string;
   /** The module as it is now. */
   readonly record: Readonly<ModuleRecord>;
+  /** The only run of a module that is off is its removal. */
+  readonly #isFor: "on" | "off";
   readonly #failures: number;
   readonly #startedAt: number;
 
@@ -34,6 +36,7 @@ export class ModuleRun {
     this.signal = context.signal;
     this.queue = context.queue;
     this.record = record;
+    this.#isFor = activity === "deleting" ? "off" : "on";
     this.#failures = context.failures;
     this.#startedAt = ports.clock.now();
     const basis = ports.state.basisOf(record);
@@ -41,8 +44,9 @@ export class ModuleRun {
     this.#update((run) => begun(run, { activity, trigger, startedAt: this.#startedAt, attempts, basis }));
   }
 
-  /** The next step, or the next hook of the module within it. */
+  /** The next step, or the next hook of the module within it. Throws when the module was switched off meanwhile. */
   step(step: string, hook?: string): void {
+    if (this.#isFor === "on" && !isOn(this.ports, this.name)) throw new Error("the module was switched off");
     this.#update((run) => atStep(run, { step, hook }));
   }
 
@@ -104,6 +108,11 @@ export class ModuleRun {
   #update(change: (run: RunRecord) => RunRecord): void {
     this.ports.state.updateRun(this.name, change);
   }
+}
+
+/** Whether a module is still on: one with a queue of its own may be switched off, or be gone, while it runs. */
+export function isOn({ state }: Ports, module: string): boolean {
+  return state.module(module)?.enabled === true;
 }
 
 /**

@@ -5,6 +5,7 @@ import type { PurgeTask, Task } from "../../model/index.ts";
 import { purgeHold } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { Ports } from "../ports.ts";
+import { endWork } from "./own-queue.ts";
 
 /** Purge of a release: it and its records are removed; there are no hooks to run. */
 export async function purgeRelease(
@@ -19,6 +20,7 @@ export async function purgeRelease(
     return { kind: "done" };
   }
   try {
+    await endWork(ports, task.release, context.signal);
     await ports.releases.uninstall({ name: task.release }, context.signal);
     await ports.releases.forget(task.release);
     ports.logger.info("Release purged", { release: task.release });

@@ -12,7 +12,7 @@ import type { ModuleView, RetryReason } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure, failureText } from "../hook/execute-hook.ts";
 import { activate } from "../hook/sources.ts";
-import { ModuleRun, tellProblem } from "./module-run.ts";
+import { ModuleRun, isOn, tellProblem } from "./module-run.ts";
 
 /** Values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
@@ -47,7 +47,7 @@ export async function runModule(
     succeed(run, task);
     return { kind: "done" };
   } catch (error) {
-    if (context.signal.aborted) return cancelled(run, task);
+    if (context.signal.aborted || !isOn(ports, run.name)) return cancelled(run, task);
     return fail(run, error);
   }
 }

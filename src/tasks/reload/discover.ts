@@ -5,11 +5,12 @@ import type { Cause, Module, Task } from "../../model/index.ts";
 import { moduleOf, runModuleKey } from "../../model/index.ts";
 import { decideAll, mayRun } from "../../plan/index.ts";
 import type { DiscoveryInput, ScriptAnswer } from "../../plan/index.ts";
-import { helmInput, valuesFiles } from "../../state/index.ts";
+import { helmInput, valuesFiles, withTurn } from "../../state/index.ts";
 import type { Enablement, ModuleRecord, ValuesFiles, ValuesView } from "../../state/index.ts";
 import { lifecycleHooks } from "../hook/execute-hook.ts";
 import { deactivate, silence } from "../hook/sources.ts";
 import { tellProblem } from "../module/module-run.ts";
+import { endRuns } from "../module/own-queue.ts";
 import type { Ports } from "../ports.ts";
 import { factsOf, loadLate } from "./load.ts";
 import { removals } from "./removals.ts";
@@ -25,21 +26,29 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const { state } = ports;
   state.cover("globals");
   const decisions = await decideAll(state.tree.modules, input(ports, signal));
+  await endRuns(ports, switchedOn(ports, decisions));
   for (const [module, decision] of decisions) announce(ports, module, decision);
   const removed = removals(ports);
   dropDisabled(ports);
   const runs = [...state.view.modules.values()].filter(mayRun).map(({ name }) => name);
   announceRuns(ports, runs);
-  return [
-    ...crds(ports, runs),
-    ...removed,
-    ...runs.map((module): Task => ({
-      kind: "run-module",
-      key: runModuleKey(module),
-      module,
-      cause,
-    })),
-  ];
+  return [...crds(ports, runs), ...removed, ...runTasks(ports, runs, cause)];
+}
+
+/** Runs that follow in `main`; modules with queues of their own are given their turn instead, which the plan follows. */
+function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task[] {
+  if (state.view.moduleQueues === "main")
+    return runs.map((module) => ({ kind: "run-module", key: runModuleKey(module), module, cause }));
+  for (const module of runs) state.updateRun(module, (run) => withTurn(run, cause));
+  return [];
+}
+
+/** Modules that were off: a run that outlived that is over before anything is recorded of the next one. */
+function switchedOn({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
+  const on = [...decisions].filter(
+    ([{ name }, { enabled }]) => enabled && state.module(name)?.enabled !== true,
+  );
+  return new Set(on.map(([{ name }]) => name));
 }
 
 function input(ports: Ports, signal: AbortSignal): DiscoveryInput {
@@ -101,6 +110,7 @@ function dropDisabled(ports: Ports): void {
     silence(ports, record.hooks);
   }
   ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
+  void endRuns(ports, off);
 }
 
 function crds(ports: Ports, runs: readonly string[]): Task[] {
@@ -120,6 +130,7 @@ function announceRuns({ state, releases }: Ports, runs: readonly string[]): void
       input: () => helmInput(state.values, record.module),
       hasFinalValues: hasFinalValues(record),
     })),
+    state.view.moduleQueues === "own",
   );
 }
 

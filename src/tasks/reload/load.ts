@@ -5,10 +5,12 @@ import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../../m
 import { tellTree } from "../../modules/index.ts";
 import { isWanted, moduleFacts } from "../../plan/index.ts";
 import type { ModuleFacts } from "../../plan/index.ts";
+import type { ModuleRecord } from "../../state/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import type { Schemas } from "../../values/index.ts";
 import { isCurrent } from "../hook/hook-task.ts";
 import { deactivate } from "../hook/sources.ts";
+import { endRuns } from "../module/own-queue.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -20,7 +22,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   const tree = await ports.readTree(before);
   tellTree(ports.logger, tree, before);
   if (tree.recheckAt !== undefined) lookAgain(ports, Math.max(0, tree.recheckAt - ports.clock.now()));
-  retireModules(ports, tree);
+  const gone = goneFrom(ports, tree);
   const covered = ports.state.coversConfig();
   const names = moduleNames(ports);
   recordTree(ports, tree);
@@ -29,6 +31,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
     ports.config.judgeAgain();
   // What changed by the files alone is handled by this very reload.
   if (covered) ports.state.cover("globalConfig");
+  await retireModules(ports, gone);
   for (const module of tree.modules) {
     if (isWanted(factsOf(ports, module))) await loadModule(ports, module);
     else unload(ports, module);
@@ -67,12 +70,19 @@ function moduleNames(ports: Ports): string {
   return ports.state.tree.modules.map((module) => module.name).join();
 }
 
-/** Modules whose directory is gone for good lose watches, schedules and waiting runs together with their record. */
-function retireModules(ports: Ports, tree: Tree): void {
+/** Modules whose directory is gone for good. */
+function goneFrom({ state }: Ports, tree: Tree): Readonly<ModuleRecord>[] {
   const names = new Set(tree.modules.map((module) => module.name));
-  for (const record of ports.state.records()) {
-    if (!names.has(record.module.name)) deactivate(ports, record.hooks);
-  }
+  return [...state.records()].filter(({ module }) => !names.has(module.name));
+}
+
+/** They lose watches, schedules and waiting runs together with their record. */
+async function retireModules(ports: Ports, gone: readonly Readonly<ModuleRecord>[]): Promise<void> {
+  const end = (): void => gone.forEach(({ hooks }) => deactivate(ports, hooks));
+  end();
+  await endRuns(ports, new Set(gone.map(({ module }) => module.name)));
+  // A run that was under way may have activated some.
+  end();
 }
 
 /** What discovery decides from. */
@@ -105,7 +115,7 @@ async function loadModule(ports: Ports, module: Module): Promise<void> {
     record.loadProblem = problem;
     if (loaded.problems.length === 0) record.hooks = loaded.hooks;
   });
-  retireHooks(ports, before);
+  await retireHooks(ports, before);
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
 }
 
@@ -147,11 +157,10 @@ export async function loadHooks(
 }
 
 /** Hooks that are gone or were changed on disk; the next run, or this reload, activates the new ones. */
-function retireHooks(ports: Ports, before: readonly Hook[]): void {
-  deactivate(
-    ports,
-    before.filter((hook) => !isCurrent(ports, hook)),
-  );
+async function retireHooks(ports: Ports, before: readonly Hook[]): Promise<void> {
+  const retired = before.filter((hook) => !isCurrent(ports, hook));
+  await endRuns(ports, new Set(retired.map(({ module }) => module)));
+  deactivate(ports, retired);
 }
 
 /** Takes over changed, new and removed global hooks at a reload. */
@@ -163,5 +172,5 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void>
   const broken = new Set(problems.map((problem) => problem.file));
   const kept = before.filter((hook) => broken.has(hook.path));
   ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
-  retireHooks(ports, before);
+  await retireHooks(ports, before);
 }

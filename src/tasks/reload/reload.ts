@@ -4,6 +4,7 @@ import { hookTask } from "../../bindings/index.ts";
 import { describeCause } from "../../model/index.ts";
 import type { ReloadTask, LifecycleName, Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
+import { turnsLeft } from "../../plan/index.ts";
 import { MAX_ROUNDS } from "../../state/index.ts";
 import type { ReloadPhase } from "../../state/index.ts";
 import { discover } from "./discover.ts";
@@ -49,6 +50,7 @@ const HANDLERS: Readonly<Record<ReloadPhase, PhaseHandler>> = {
   beforeAll: discoverModules,
   discovery: discoverModules,
   modules: afterModules,
+  turns: afterModules,
   afterAll: finish,
 };
 
@@ -86,7 +88,7 @@ async function discoverModules(ports: Ports, task: ReloadTask, context: RunConte
     if (state.view.reload.phase !== "discovery") return CANCELLED;
     state.recordReload({
       phase: "modules",
-      remaining: tasks.filter((each) => each.kind === "run-module").length,
+      remaining: turnsLeft(state.view) + tasks.filter((each) => each.kind === "run-module").length,
     });
     return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
   } catch (error) {
@@ -115,8 +117,19 @@ function tellFailure({ recorder, logger }: Ports, step: Step, error: unknown): s
   return message;
 }
 
+/**
+ * In `main` all modules have run. With queues of their own they have their turns now: `main` goes on with other work,
+ * and the plan offers the rest of the reload when all turns are over.
+ */
 function afterModules(ports: Ports): Promise<Outcome<Task>> {
-  ports.state.recordReload({ phase: "afterAll", remaining: 0 });
+  const { state, queues } = ports;
+  if (turnsLeft(state.view) > 0) {
+    state.recordReload({ phase: "turns" });
+    // What failed before may go well in this reload.
+    queues.hurry((task) => task.kind === "run-module");
+    return Promise.resolve({ kind: "done" });
+  }
+  state.recordReload({ phase: "afterAll", remaining: 0 });
   return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "converge") });
 }
 

@@ -1,0 +1,57 @@
+/** Decides which modules may take their turn in a reload (docs/LIFECYCLE.md, "A queue for each module"). */
+
+import type { Cause } from "../model/index.ts";
+import type { ModuleView, View } from "../state/index.ts";
+import { mayRun } from "./may-run.ts";
+import { waitOf } from "./requirements.ts";
+
+/** A module that the reload has still to run, with the reason for the reload. */
+type Open = ModuleView & { readonly turn: NonNullable<ModuleView["turn"]> };
+
+function isOpen(module: ModuleView): module is Open {
+  return module.turn !== undefined && mayRun(module);
+}
+
+/**
+ * The modules that may begin their run in the reload under way, and why; pure. Discovery gives each its turn, which is
+ * over when the run has ended or has failed once.
+ *
+ * | the module's turn                                               | it begins             |
+ * | --------------------------------------------------------------- | --------------------- |
+ * | removals of the reload are under way                            | not yet               |
+ * | its run is under way                                            | no second time        |
+ * | it has run before                                               | at once               |
+ * | first run, and it requires something                            | at once: what it requires is looked at then |
+ * | first run, and the turns of all smaller numbers are over        | at once, side by side |
+ * | first run, and one of a smaller number waits for what it requires | the same: it holds up nobody |
+ * | first run, and another one of a smaller number has its turn     | not yet               |
+ */
+export function turnsDue(view: View): ReadonlyMap<string, Cause> {
+  if (view.reload.phase !== "turns") return new Map();
+  const open = [...view.modules.values()].filter(isOpen);
+  const number = Math.min(...open.filter((each) => waitOf(each, view) === undefined).map(orderOf));
+  const due = open.filter((each) => !each.turn.begun && (isFree(each) || orderOf(each) <= number));
+  return new Map(due.map(({ name, turn }) => [name, turn.cause]));
+}
+
+/** Numbers order first runs alone, and only those of modules that do not say what they wait for. */
+function isFree({ phase, module }: ModuleView): boolean {
+  return phase === "ready" || module.requires !== undefined;
+}
+
+function orderOf({ module }: ModuleView): number {
+  return module.order;
+}
+
+/** Modules whose turn keeps a module from its first run. */
+export function turnsBefore({ module }: ModuleView, view: View): string[] {
+  const before = [...view.modules.values()].filter(
+    (each) => isOpen(each) && orderOf(each) < module.order && waitOf(each, view) === undefined,
+  );
+  return before.map(({ name }) => name);
+}
+
+/** How many modules have neither run in the reload under way nor failed in it. */
+export function turnsLeft({ modules }: View): number {
+  return [...modules.values()].filter(isOpen).length;
+}

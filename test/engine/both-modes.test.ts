@@ -1,0 +1,97 @@
+import { isDeepStrictEqual } from "node:util";
+
+import { describe, expect, it } from "vitest";
+
+import type { ModuleQueues } from "../../src/model/index.ts";
+import type { EngineLab, HookSpec } from "../support/engine-lab.ts";
+import { FuzzWorld, random } from "../support/fuzz-world.ts";
+
+const LONG = process.env["LONG"] !== undefined;
+const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 150));
+const FIRST = Number(process.env["SEED"] ?? 1);
+const STEPS = 8;
+
+type Roll = (limit: number) => number;
+
+/** What people and the cluster do while nothing fails, one at a time. */
+const HAPPENINGS: readonly ((lab: EngineLab, world: FuzzWorld, roll: Roll) => void)[] = [
+  (lab, _, roll) => lab.edit({ [`m${roll(4)}`]: `{ x: ${roll(4)} }` }),
+  (lab, _, roll) => lab.edit({ [`m${roll(4)}Enabled`]: ["true", "false", undefined][roll(3)] }),
+  (lab, _, roll) => lab.edit({ global: `{ z: ${roll(3)} }` }),
+  (lab, _, roll) => lab.state.recordRequest(roll(2) === 0 ? undefined : `m${roll(4)}`, `t${roll(99)}`),
+  (lab, _, roll) => lab.moveRelease(`m${roll(4)}`, roll(2) === 0 ? "delete" : "rollback"),
+  (lab, world, roll) => {
+    const hooks = world.hooks().filter(({ spec }) => spec.kubernetes !== undefined);
+    const hook = hooks[roll(Math.max(1, hooks.length))];
+    if (hook === undefined) return;
+    world.weather.seen.set(hook.id, roll(4));
+    lab.event(hook.id, String(roll(99)));
+  },
+  (lab, world, roll) => {
+    const hooks = world.hooks().filter(({ spec }) => spec.schedules !== undefined);
+    const hook = hooks[roll(Math.max(1, hooks.length))];
+    if (hook !== undefined) lab.tick(hook.id);
+  },
+];
+
+/** Named queues are a pace of their own, in both modes. */
+function unnamed(hook: HookSpec): HookSpec {
+  return {
+    ...hook,
+    ...(hook.kubernetes && { kubernetes: [{}] }),
+    ...(hook.schedules && { schedules: [{}] }),
+  };
+}
+
+/** Some modules require the one before them, some only come after it. */
+function connect(world: FuzzWorld, roll: Roll): void {
+  world.globalHooks = world.globalHooks.map(unnamed);
+  world.modules = world.modules.map((spec, index) => {
+    const before = `m${index - 1}`;
+    const module = { ...spec, hooks: (spec.hooks ?? []).map(unnamed) };
+    if (index === 0) return module;
+    if (roll(4) === 0) return { ...module, requires: { modules: { [before]: "*" }, objects: [] } };
+    return roll(4) === 0 ? { ...module, after: [before] } : module;
+  });
+}
+
+/** What became of the modules, what was done to each in which order, and what its hooks were given. */
+async function story(seed: number, queues: ModuleQueues): Promise<unknown> {
+  const world = new FuzzWorld(seed);
+  const dice = random(seed + 1_000_000);
+  const roll: Roll = (limit) => Math.floor(dice() * limit);
+  connect(world, roll);
+  const lab = world.lab({}, queues);
+  lab.helmTakes = 50;
+  await lab.start();
+  await lab.run(60_000);
+  for (let step = 0; step < STEPS; step++) {
+    HAPPENINGS[roll(HAPPENINGS.length)]?.(lab, world, roll);
+    await lab.run(60_000);
+  }
+  expect([...lab.broken, ...lab.describe()]).toEqual([]);
+  const owners = ["m0", "m1", "m2", "m3", "global"];
+  const of = (line: string): string => owners.find((name) => line.split(/[ /:]/).includes(name)) ?? "global";
+  return {
+    steps: owners.map((owner) => lab.log.filter((line) => of(line) === owner)),
+    inputs: world.hooks().map(({ id }) => lab.inputs(id)),
+    enabled: lab.state.view.enabledModules,
+    releases: [...lab.releases.values()]
+      .map(({ name, status, values }) => [name, status, values])
+      .toSorted(([a = ""], [b = ""]) => (a < b ? -1 : 1)),
+    phases: [...lab.state.view.modules.values()].map((each) => [each.name, each.enabled, each.phase]),
+  };
+}
+
+describe("where nothing fails, modules in queues of their own", () => {
+  it(`end the same, and do and see the same step by step, as in main: ${SEEDS} stories`, async () => {
+    const differ: string[] = [];
+    let last: unknown[] = [];
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+      last = [await story(seed, "own"), await story(seed, "main")];
+      if (!isDeepStrictEqual(last[0], last[1])) differ.push(`SEED=${seed} SEEDS=1`);
+    }
+    expect(last[0]).toEqual(last[1]);
+    expect(differ).toEqual([]);
+  }, 3_600_000);
+});

@@ -1,0 +1,260 @@
+import { describe, expect, it } from "vitest";
+
+import { EngineLab } from "../support/engine-lab.ts";
+import type { HookSpec, ModuleSpec } from "../support/engine-lab.ts";
+
+/** A hook before helm that takes a second. */
+const slow = (takes = 1000): HookSpec => ({
+  name: "a",
+  lifecycle: { beforeHelm: 1 },
+  act: () => ({ takes }),
+});
+
+/** Modules that are on, `count` of them with one number. */
+const many = (count: number, spec: Partial<ModuleSpec> = {}): ModuleSpec[] =>
+  Array.from({ length: count }, (_, index) => ({ name: `m${index}`, enabled: true, order: 5, ...spec }));
+
+const own = (
+  modules: readonly ModuleSpec[],
+  more: Partial<ConstructorParameters<typeof EngineLab>[0]> = {},
+) => new EngineLab({ modules, moduleQueues: "own", ...more });
+
+/** When each module's helm ran, in seconds since the start. */
+function helmAt(lab: EngineLab): () => Record<string, number[]> {
+  const at: Record<string, number[]> = {};
+  const from = lab.clock.now();
+  const before = lab.helmFails;
+  lab.helmFails = (module) => {
+    (at[module] ??= []).push((lab.clock.now() - from) / 1000);
+    return before?.(module);
+  };
+  return () => at;
+}
+
+/** Most modules that were at work at once while `work` went on, looked at each tenth of a second. */
+async function mostAtOnce(lab: EngineLab, seconds: number): Promise<number> {
+  let most = 0;
+  for (let tenth = 0; tenth < seconds * 10; tenth++) {
+    await lab.run(100);
+    most = Math.max(
+      most,
+      [...lab.state.view.modules.values()].filter((each) => each.activity !== "none").length,
+    );
+  }
+  return most;
+}
+
+describe("modules with queues of their own", () => {
+  it("one that fails for ever holds up none of 49 others, and afterAll runs", async () => {
+    const lab = own([{ name: "broken", enabled: true, order: 1 }, ...many(49)], {
+      globalHooks: [{ name: "g", lifecycle: { afterAll: 1 } }],
+    });
+    lab.helmFails = (module) => (module === "broken" ? "no" : undefined);
+    await lab.start();
+    await lab.run(1000);
+    expect([...lab.releases.keys()].length).toBe(49);
+    expect(lab.linesOf("hook g: afterAll")).toHaveLength(1);
+    expect(lab.state.view.boot).toBe("running");
+    lab.helmFails = undefined;
+    await lab.run(60_000);
+    expect([...lab.releases.keys()].length).toBe(50);
+    expect(lab.broken).toEqual([]);
+  });
+
+  it("of equal numbers run side by side, never more than the limit", async () => {
+    const lab = own(many(20, { hooks: [slow()] }), { parallelModules: 3 });
+    const at = helmAt(lab);
+    await lab.start();
+    expect(await mostAtOnce(lab, 10)).toBe(3);
+    expect(
+      Object.values(at())
+        .flat()
+        .toSorted((a, b) => a - b)
+        .at(-1),
+    ).toBe(7);
+    expect(lab.releases.size).toBe(20);
+  });
+
+  it("first run when those of smaller numbers are done, or have failed once", async () => {
+    const lab = own([
+      { name: "first", enabled: true, order: 1, hooks: [slow()] },
+      { name: "failing", enabled: true, order: 1, hooks: [slow(2000)] },
+      { name: "second", enabled: true, order: 2, hooks: [slow()] },
+      { name: "third", enabled: true, order: 3 },
+    ]);
+    lab.helmFails = (module) => (module === "failing" ? "no" : undefined);
+    const at = helmAt(lab);
+    await lab.start();
+    await lab.run(6000);
+    expect(at()).toEqual({ first: [1], failing: [2], second: [3], third: [3] });
+  });
+
+  it("that require something wait for that and for no number", async () => {
+    const lab = own([
+      { name: "slow", enabled: true, order: 1, hooks: [slow(5000)] },
+      { name: "base", enabled: true, order: 9, requires: { modules: {}, objects: [] }, hooks: [slow(1000)] },
+      { name: "user", enabled: true, order: 9, requires: { modules: { base: "*" }, objects: [] } },
+      { name: "last", enabled: true, order: 10 },
+    ]);
+    const at = helmAt(lab);
+    await lab.start();
+    await lab.run(6000);
+    expect(at()).toEqual({ slow: [5], base: [1], user: [1], last: [5] });
+  });
+
+  it("a delete waits for the module's own run and hooks, while others go on", async () => {
+    const hook: HookSpec = { name: "h", schedules: [{}], act: () => ({ takes: 60_000 }) };
+    const lab = own([
+      { name: "other", enabled: true, hooks: [slow(10_000)] },
+      { name: "gone", hooks: [hook] },
+      { name: "helms", hooks: [slow(60_000)] },
+    ]);
+    lab.edit({ goneEnabled: "true" });
+    await lab.start();
+    await lab.run(1000);
+    lab.tick("gone/h");
+    lab.edit({ helmsEnabled: "true" });
+    await lab.run(1000);
+    expect(lab.describe()).toContain("module/gone: hook gone/h: schedule");
+    lab.edit({ goneEnabled: "false", helmsEnabled: "false" });
+    await lab.run(1000);
+    // Three seconds are left to what is under way; nothing is removed before it has ended.
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    await lab.run(6000);
+    expect(lab.linesOf("uninstall")).toEqual(["uninstall gone"]);
+    expect(lab.linesOf("helm helms")).toEqual([]);
+    await lab.run(20_000);
+    expect(lab.releases.has("other")).toBe(true);
+    expect([lab.broken, lab.describe()]).toEqual([[], []]);
+  });
+
+  it("afterAll runs once for all, and again when a late success changed globals", async () => {
+    const seesLate: HookSpec = {
+      name: "sees",
+      kubernetes: [{ queue: "events" }],
+      act: ([first]) =>
+        first?.type === "event" ? { values: { op: "add", path: "/global/late", value: true } } : {},
+    };
+    const lab = own([{ name: "late", enabled: true, order: 1 }, ...many(10)], {
+      globalHooks: [{ name: "g", lifecycle: { afterAll: 1 } }, seesLate],
+    });
+    let fails = true;
+    lab.helmFails = (module) => (module === "late" && fails ? "no" : undefined);
+    await lab.start();
+    await lab.run(100_000);
+    expect([lab.linesOf("hook g: afterAll").length, lab.reloads]).toEqual([1, 1]);
+    fails = false;
+    await lab.run(40_000);
+    expect(lab.releases.has("late")).toBe(true);
+    expect(lab.linesOf("hook g: afterAll")).toHaveLength(1);
+    lab.event("sees");
+    await lab.run(1000);
+    expect([lab.linesOf("hook g: afterAll").length, lab.reloads]).toEqual([2, 2]);
+    expect(lab.inputs("g").at(-1)?.values["global"]).toMatchObject({ late: true });
+  });
+
+  it("ten runs under way end when the operator stops, and nothing begins any more", async () => {
+    const lab = own(many(20, { hooks: [slow(600_000)] }));
+    await lab.start();
+    await lab.run(1000);
+    expect(lab.queues.running).toBe(10);
+    lab.engine.stop();
+    const stopped = lab.queues.stop(30_000);
+    await lab.run(30_000);
+    await stopped;
+    expect([lab.queues.running, lab.linesOf("hook m").length, lab.releases.size]).toEqual([0, 10, 0]);
+  });
+
+  it("an edit is applied while as many others run as may", async () => {
+    const lab = own([{ name: "web", enabled: true }, ...many(12, { hooks: [slow(60_000)] })]);
+    const at = helmAt(lab);
+    await lab.start();
+    await lab.run(10_000);
+    expect(lab.queues.running).toBe(10);
+    lab.edit({ web: "{ a: 1 }" });
+    await lab.run(0);
+    expect(at()["web"]).toEqual([0, 10]);
+  });
+
+  it("an edit ends the back-off of its module, and interrupts its long run", async () => {
+    const lab = own([
+      { name: "fails", enabled: true },
+      { name: "long", enabled: true, hooks: [slow(600_000)] },
+    ]);
+    lab.helmFails = (module) => (module === "fails" ? "no" : undefined);
+    await lab.start();
+    await lab.run(60_000);
+    const before = lab.linesOf("helm fails").length;
+    lab.edit({ fails: "{ a: 1 }", long: "{ a: 1 }" });
+    await lab.run(0);
+    expect(lab.linesOf("helm fails")).toHaveLength(before + 1);
+    expect(lab.linesOf("hook long/a: beforeHelm")).toHaveLength(2);
+    expect(lab.broken).toEqual([]);
+  });
+
+  it("a removal that fails holds up no run, but afterAll", async () => {
+    const lab = own([{ name: "off" }, ...many(3)], {
+      globalHooks: [{ name: "g", lifecycle: { afterAll: 1 } }],
+    });
+    lab.addRelease("off");
+    lab.uninstallFails = () => true;
+    await lab.start();
+    await lab.run(1000);
+    expect([lab.releases.size, lab.linesOf("hook g")]).toEqual([4, []]);
+    lab.uninstallFails = undefined;
+    await lab.run(10_000);
+    expect([...lab.releases.keys()]).not.toContain("off");
+    expect(lab.linesOf("hook g: afterAll")).toHaveLength(1);
+  });
+
+  it("hooks that name no queue run in their module's, one after the other with its runs", async () => {
+    const hook: HookSpec = { name: "h", schedules: [{}], act: () => ({ takes: 5000 }) };
+    const lab = own([
+      { name: "a", enabled: true, hooks: [hook] },
+      { name: "b", enabled: true },
+    ]);
+    await lab.start();
+    lab.tick("a/h");
+    await lab.run(0);
+    lab.edit({ a: "{ x: 1 }", b: "{ x: 1 }" });
+    await lab.run(1000);
+    expect(lab.describe()).toEqual([
+      "module/a: hook a/h: schedule",
+      "module/a: run-module a: ConfigMap section changed",
+    ]);
+    await lab.run(5000);
+    expect([lab.linesOf("helm a").length, lab.linesOf("helm b").length, lab.broken]).toEqual([2, 2, []]);
+  });
+
+  it("two global hooks that patch the same globals at the same time lose nothing", async () => {
+    const patch = (name: string): HookSpec => ({
+      name,
+      schedules: [{ queue: name }],
+      act: () => ({ takes: 1000, values: { op: "add", path: `/global/list/${name}`, value: name } }),
+    });
+    const lab = own(many(2), {
+      globalHooks: [patch("x"), patch("y")],
+      globalValues: { list: {} },
+    });
+    await lab.start();
+    lab.tick("x");
+    lab.tick("y");
+    await lab.run(5000);
+    expect(lab.state.values.merged("global").values).toMatchObject({ list: { x: "x", y: "y" } });
+    expect(lab.linesOf("helm m0")).toHaveLength(3);
+  });
+
+  it("a module whose directory goes while it runs is purged after its run has ended", async () => {
+    const lab = own([
+      { name: "a", enabled: true },
+      { name: "b", enabled: true, hooks: [slow(600_000)] },
+    ]);
+    lab.addRelease("b");
+    await lab.start();
+    await lab.run(1000);
+    lab.setModules([{ name: "a", enabled: true }]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run(20_000);
+    expect([[...lab.releases.keys()], lab.broken, lab.describe()]).toEqual([["a"], [], []]);
+  });
+});
