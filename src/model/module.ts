@@ -43,6 +43,7 @@ export interface ModuleTerms {
   /** Modules that run before this one where they are on. */
   readonly after?: readonly string[] | undefined;
   readonly helm?: HelmTerms | undefined;
+  readonly health?: HealthTerms | undefined;
 }
 
 /** How helm works for one module, where it is not as the settings say. */
@@ -51,6 +52,14 @@ export interface HelmTerms {
   readonly timeout?: string;
   /** An upgrade ends when what it applied is ready. */
   readonly wait?: boolean;
+}
+
+/** What the health of one module is about, where it is not as the settings say. */
+export interface HealthTerms {
+  /** A duration, in place of `--health-timeout`. */
+  readonly timeout?: string;
+  /** Objects of the release that do not count: all of a kind, or one of them. */
+  readonly ignore?: readonly { readonly kind: string; readonly name?: string }[];
 }
 
 /** What has to be there before a module runs (docs/MODULES.md, "What a module requires"). */

@@ -166,7 +166,7 @@ describe("module.yaml is refused with", () => {
     [
       "an unknown key",
       "charts: {path: chart}\n",
-      `charts: is no key of module.yaml (${known} chart, requires, helm, after)`,
+      `charts: is no key of module.yaml (${known} chart, requires, helm, health, after)`,
     ],
     [
       "an unknown key below",
@@ -239,6 +239,16 @@ describe("module.yaml is refused with", () => {
     ],
     ["no time at all", "helm: {timeout: 0s}\n", 'helm.timeout: "0s" is no duration'],
     ["a time-out without an end", "helm: {timeout: 24h1s}\n", 'helm.timeout: "24h1s" is no duration'],
+    [
+      "a time-out of health that is no duration",
+      "health: {timeout: soon}\n",
+      'health.timeout: "soon" is no duration',
+    ],
+    [
+      "what is ignored without a kind",
+      "health: {ignore: [{name: web}]}\n",
+      "health.ignore.0.kind: is required",
+    ],
     ["modules that are no list", "after: y\n", "after: must be array"],
     ["what is no map", "- chart\n", "must be a map"],
     ["what is no YAML", "chart: {\n", "line 2, column 1: not valid YAML"],

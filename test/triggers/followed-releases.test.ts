@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ObjectRef, Release, Releases } from "../../src/helm/index.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES } from "../../src/kube/index.ts";
 import type { WatchConsumer, WatchedObject } from "../../src/kube/index.ts";
+import type { HealthTerms } from "../../src/model/index.ts";
 import { Scope, silentLogger } from "../../src/lib/index.ts";
 import { FollowedReleases } from "../../src/triggers/index.ts";
 import { settle } from "../support/clock.ts";
@@ -112,6 +113,31 @@ async function lab(status = "deployed") {
 
 const objectOf = (name: string): WatchedObject =>
   ({ metadata: { name, namespace: "home" } }) as WatchedObject;
+
+test("what module.yaml says of health counts from the next run on", async () => {
+  const { clock, look, listed, state, deleted } = await lab();
+  const health = () => {
+    const { status, counts } = state.module("one")?.health ?? {};
+    return [status, counts?.total];
+  };
+  /** The file says so, and a run has ended. */
+  const says = async (terms: HealthTerms): Promise<void> => {
+    state.update("one", (record) => void (record.module = { ...record.module, health: terms }));
+    await look();
+    await clock.advance(500);
+  };
+  await look();
+  await listed(["a", "b"]);
+  await clock.advance(1000);
+  expect(health()).toEqual(["True", 2]);
+  await says({ ignore: [{ kind: "ConfigMap", name: "b" }, { kind: "Job" }] });
+  await deleted("b");
+  expect(health()).toEqual(["True", 1]);
+  await says({ ignore: [{ kind: "ConfigMap" }] });
+  expect(health()).toEqual(["True", 0]);
+  await says({ timeout: "10m" });
+  expect(health()).toEqual(["Unknown", 2]);
+});
 
 describe("objects of releases", () => {
   test("that cannot be known are told for as long as their record is broken, not while the server is away", async () => {

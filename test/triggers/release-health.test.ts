@@ -37,7 +37,6 @@ function lab() {
     kinds,
     hub,
     clock,
-    timeoutMs: 5 * MINUTE,
     onHealth: (_module, each) => void told.push(each),
   });
   const of = (plural: string) =>
@@ -68,7 +67,7 @@ function lab() {
       name,
     }));
     for (const ref of refs) kinds.join(ref, module);
-    health.setObjects(module, refs, revision);
+    health.setObjects(module, { objects: refs, revision, timeoutMs: 5 * MINUTE });
   };
   const last = () => told.at(-1);
   const shown = () => [last()?.status, last()?.reason, last()?.message];

@@ -64,12 +64,19 @@ function termsProblem(file: string, terms: ModuleTerms): Problem | undefined {
 
 const LONGEST_MS = 24 * 3_600_000;
 
-function timeoutProblem(file: string, { helm }: ModuleTerms): Problem | undefined {
-  if (helm?.timeout === undefined) return undefined;
-  const ms = parseDuration(helm.timeout);
-  if (ms !== undefined && ms > 0 && ms <= LONGEST_MS) return undefined;
-  const message = `"${helm.timeout}" is no duration of up to 24h`;
-  return { file, key: "helm.timeout", message, remedy: "write one such as 90s or 5m" };
+/** The first of the durations that is none. */
+function timeoutProblem(file: string, { helm, health }: ModuleTerms): Problem | undefined {
+  const times = Object.entries({ "helm.timeout": helm?.timeout, "health.timeout": health?.timeout });
+  const wrong = times.find(([, text]) => text !== undefined && !isTimeout(text));
+  if (wrong === undefined) return undefined;
+  const [key, text] = wrong;
+  const message = `"${text}" is no duration of up to 24h`;
+  return { file, key, message, remedy: "write one such as 90s or 5m" };
+}
+
+function isTimeout(text: string): boolean {
+  const ms = parseDuration(text);
+  return ms !== undefined && ms > 0 && ms <= LONGEST_MS;
 }
 
 /** The first of the ranges that is none. */

@@ -3,12 +3,13 @@
 import type { ObjectRef, Releases } from "../../helm/index.ts";
 import { getMetadata, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
-import { inParallel, oneLine } from "../../lib/index.ts";
+import { inParallel, oneLine, parseDuration } from "../../lib/index.ts";
 import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { ReleaseView, State } from "../../state/index.ts";
 import { Healing } from "./healing.ts";
 import type { AbsentObject } from "./healing.ts";
 import { KindWatches } from "./kind-watches.ts";
+import type { ReleaseObject } from "./kind-watches.ts";
 import { ReleaseHealth } from "./release-health.ts";
 
 /** When a failing module holds up the first reload, the other modules' objects are watched after this long. */
@@ -115,15 +116,23 @@ export class FollowedReleases {
   }
 
   #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
-    const { namespace: own, state } = this.#options;
+    const { namespace: own, state, healthTimeoutMs } = this.#options;
     // Its record, which says more than its labels, was read only now.
     state.update(module, (record) => void (record.release = release));
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
     const placed = objects.map((object) => ({ ...object, namespace: object.namespace ?? own }));
     this.healing.setObjects(module, placed);
-    if (release === undefined || state.module(module)?.enabled !== true) this.#health.forget(module);
-    else this.#health.setObjects(module, placed, release.revision);
+    const record = state.module(module);
+    if (release === undefined || record?.enabled !== true) return this.#health.forget(module);
+    const { ignore = [], timeout = "" } = record.module.health ?? {};
+    const counts = ({ kind, name }: ReleaseObject): boolean =>
+      !ignore.some((each) => each.kind === kind && (each.name ?? name) === name);
+    this.#health.setObjects(module, {
+      objects: placed.filter(counts),
+      revision: release.revision,
+      timeoutMs: parseDuration(timeout) ?? healthTimeoutMs,
+    });
   }
 
   #readAgain(module: string, error: unknown): void {
@@ -172,12 +181,11 @@ export class FollowedReleases {
   }
 
   #makeHealth(): ReleaseHealth {
-    const { hub, clock, state, healthTimeoutMs } = this.#options;
+    const { hub, clock, state } = this.#options;
     return new ReleaseHealth({
       kinds: this.#kinds,
       hub,
       clock,
-      timeoutMs: healthTimeoutMs,
       onHealth: (module, health) => state.update(module, (record) => void (record.health = health)),
     });
   }

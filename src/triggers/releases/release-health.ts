@@ -14,10 +14,15 @@ interface ReleaseHealthOptions {
   readonly kinds: KindWatches;
   readonly hub: WatchHub;
   readonly clock: Clock;
-  /** How long an object may be under way. */
-  readonly timeoutMs: number;
   /** Called when the health of a module's release, of that revision, differs from what was told before. */
   readonly onHealth: (module: string, health: RevisionHealth | undefined) => void;
+}
+
+/** A revision of a release, and how long its objects may be under way. */
+interface AppliedRelease {
+  readonly objects: readonly ReleaseObject[];
+  readonly revision: number;
+  readonly timeoutMs: number;
 }
 
 /** A rollout is told this often; whether a release is healthy, and why not, is told at once. */
@@ -34,6 +39,7 @@ interface Followed {
   /** Workloads whose Pods are watched. */
   readonly workloads: Set<string>;
   revision: number | undefined;
+  timeoutMs: number;
   /** That revision is not told to be healthy before. */
   settlesAt: number;
   told: RevisionHealth | undefined;
@@ -59,9 +65,10 @@ export class ReleaseHealth {
     });
   }
 
-  /** Sets the objects of a module's release, once their kinds are watched. */
-  setObjects(module: string, objects: readonly ReleaseObject[], revision: number): void {
+  /** Sets the objects of a module's release that count, once their kinds are watched. */
+  setObjects(module: string, { objects, revision, timeoutMs }: AppliedRelease): void {
     const release = this.#followed.get(module) ?? newFollowed();
+    release.timeoutMs = timeoutMs;
     if (release.revision !== revision) release.settlesAt = this.#options.clock.now() + SETTLE_MS;
     release.revision = revision;
     release.objects = new Map(objects.map((object) => [keyOf(object), object]));
@@ -89,7 +96,8 @@ export class ReleaseHealth {
   #look(module: string, release: Followed): void {
     if (this.#followed.get(module) !== release) return;
     release.timer?.cancel();
-    const { clock, timeoutMs } = this.#options;
+    const { clock } = this.#options;
+    const { timeoutMs } = release;
     const now = clock.now();
     const patients = [...release.objects].map(([key, object]) => this.#patient(key, object));
     const podsAt = this.#followPods(module, release, patients);
@@ -159,6 +167,7 @@ function newFollowed(): Followed {
     objects: new Map(),
     workloads: new Set(),
     revision: undefined,
+    timeoutMs: 0,
     settlesAt: 0,
     told: undefined,
     toldAt: 0,
