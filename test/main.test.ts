@@ -266,5 +266,10 @@ describe("lint", () => {
     expect(rules).toContainEqual({ apiGroups: ["networking.k8s.io"], resources: ["ingresses"], verbs });
     expect(rules).toContainEqual({ apiGroups: ["example.io"], resources: ["gadgets", "widgetry"], verbs });
     expect(rules).toContainEqual({ apiGroups: [""], resources: ["namespaces"], verbs });
+    put("modules/010-web/module.yaml", "helm: {wait: true}\n");
+    const waiting = (await lint("--rbac", join(root, "modules"))).text;
+    const { rules: more } = parseYaml(waiting, "stdout").value as { rules: unknown[] };
+    expect(more).toContainEqual({ apiGroups: [""], resources: ["namespaces", "pods"], verbs });
+    expect(more).toContainEqual({ apiGroups: ["apps"], resources: ["replicasets"], verbs });
   });
 });

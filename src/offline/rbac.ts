@@ -28,7 +28,7 @@ export async function rulesOf(
     for (const module of tree.modules) {
       for (const file of module.hookFiles)
         await addHook(needs, problems, () => loader.load(file, module.name));
-      for (const { apiVersion, kind } of module.requires?.objects ?? []) needs.add(apiVersion, kind, WATCHED);
+      addTerms(needs, module);
       await addChart(needs, problems, { module, tree, charts });
     }
   }
@@ -86,6 +86,14 @@ function addBindings(needs: Needs, hook: Hook): void {
     needs.add(binding.apiVersion, binding.kind, WATCHED);
     if (binding.namespaceLabels !== undefined) needs.add("v1", "Namespace", WATCHED);
   }
+}
+
+/** Objects that the module requires; a helm that waits for a Deployment looks at what that has made. */
+function addTerms(needs: Needs, { requires, helm }: Module): void {
+  for (const { apiVersion, kind } of requires?.objects ?? []) needs.add(apiVersion, kind, WATCHED);
+  if (helm?.wait !== true) return;
+  needs.add("apps/v1", "ReplicaSet", WATCHED);
+  needs.add("v1", "Pod", WATCHED);
 }
 
 interface ChartOf {
