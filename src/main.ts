@@ -8,9 +8,11 @@ import {
   CliError,
   DEBUG_COMMANDS,
   NoOperatorError,
+  WAIT_FLAGS,
   callOf,
   callOperator,
   socketPlaces,
+  waitFor,
 } from "./debug/index.ts";
 import type { Call } from "./debug/index.ts";
 import { environment, type Environment } from "./environment.ts";
@@ -22,6 +24,8 @@ import { VERSION } from "./version.ts";
 const OLDEST_NODE = 24;
 const REFUSED = 1;
 const USAGE = 2;
+/** Of `module diff`, where there is a difference. */
+const DIFFERS = 10;
 const WATCH_MS = 1000;
 /** Terminal codes: cursor home, clear the rest of the screen. */
 const CLEAR = "\u001b[H\u001b[J";
@@ -36,6 +40,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   lint: (args, env) => offline("lint", args, env),
   new: (args, env) => offline("new", args, env),
   "upgrade-chart": upgradeChart,
+  wait,
   ...Object.fromEntries(
     DEBUG_COMMANDS.map((name): [string, Command] => [name, (args, env) => debug([name, ...args], env)]),
   ),
@@ -105,7 +110,8 @@ async function debug(args: readonly string[], env: Environment): Promise<number>
   const places = socketPlaces(settings);
   if (call.watch) return watch(places, call);
   try {
-    return show(await callOperator(places, call));
+    const answer = await callOperator(places, call);
+    return rest[1] === "diff" && answer.status < 400 ? showDiff(answer.body, env) : show(answer);
   } catch (error) {
     if (!(error instanceof NoOperatorError) || args[0] !== "plan") throw error;
     const { planAlone } = await import("./wiring/plan-alone.ts");
@@ -116,6 +122,32 @@ async function debug(args: readonly string[], env: Environment): Promise<number>
 function show({ status, body }: { status: number; body: string }): number {
   writeSync(status < 400 ? 1 : 2, body);
   return status < 400 ? 0 : REFUSED;
+}
+
+function showDiff(text: string, env: Environment): number {
+  if (text === "") return print("No differences\n");
+  print(process.stdout.isTTY && !env["NO_COLOR"] ? inColour(text) : text);
+  return DIFFERS;
+}
+
+/** Names bold, what goes red, what comes green. */
+function inColour(text: string): string {
+  const codes: Readonly<Record<string, number>> = { "#": 1, "-": 31, "+": 32 };
+  const paint = (line: string): string => {
+    const code = codes[line.charAt(0)];
+    return code === undefined ? line : `\u001b[${code}m${line}\u001b[0m`;
+  };
+  return text.split("\n").map(paint).join("\n");
+}
+
+function wait(args: readonly string[], env: Environment): Promise<number> {
+  const { settings, rest } = parseSettings(args, env, WAIT_FLAGS);
+  const tools = {
+    places: socketPlaces(settings),
+    clock: systemClock,
+    print: (line: string) => print(`${line}\n`),
+  };
+  return waitFor(rest, tools);
 }
 
 /** Prints the answer again each second in the same place of the screen, until it is interrupted. */

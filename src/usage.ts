@@ -13,10 +13,14 @@ const COMMANDS: readonly (readonly [string, string])[] = [
     "show enabled modules, the objects watched for each, or what each requires; graph takes -o dot and -o mermaid",
   ],
   [
-    "module values|config|render|patches|snapshots|why NAME",
-    "show one module; values take --explain and --global, render takes --diff",
+    "module values|config|render|patches|snapshots|why|status|diff NAME",
+    "show one module; values take --explain and --global, render takes --diff; diff asks the cluster what a run would change, and ends with 10 where it would",
   ],
   ["module run NAME", "run a module now"],
+  [
+    "wait NAME [--for=ready|healthy] [--timeout=5m]",
+    "print what a module does until it is Ready, or its objects are healthy; ends with 1 when time is up",
+  ],
   ["config list|set NAME VALUE [DURATION]", "show or set runtime parameters"],
   ["plan", "show what a start would install, upgrade, delete and purge"],
   ["raw PATH", "ask any path of the debug socket"],

@@ -72,6 +72,8 @@ const TAKES: Readonly<Record<string, Readonly<Record<string, Takes>>>> = {
     patches: ONE_MORE,
     snapshots: ONE_MORE,
     why: ONE_MORE,
+    diff: ONE_MORE,
+    status: ONE_MORE,
     run: ONE_MORE,
   },
   config: { list: ALONE, set: { words: 5 } },

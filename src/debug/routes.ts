@@ -2,10 +2,10 @@
 
 import { LOG_LEVELS, parseDuration, type Clock, type KnownSecrets, type LogLevel } from "../lib/index.ts";
 import { GLOBAL, MAIN_QUEUE, type Hook, type Json, type Module, type Task } from "../model/index.ts";
-import { drawGraph, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
+import { drawGraph, explainHold, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
-import { judge } from "../status/index.ts";
+import { judge, readyOf } from "../status/index.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
 import type { TemporaryLevel } from "./temporary-level.ts";
 
@@ -19,6 +19,8 @@ export interface Sources {
   /** Snapshots of a hook for people; keys are binding names. */
   readonly snapshots: (hookId: string) => Json;
   readonly render: (module: Module, diff: boolean) => Promise<string>;
+  /** How the cluster differs from what a run would make of it; "" for nothing. */
+  readonly diff: (module: Module) => Promise<string>;
   /** Objects that are watched for a module, as `namespace/Kind/name`; undefined = no release. */
   readonly objects: (module: string) => readonly string[] | undefined;
   readonly plan: () => Promise<Json>;
@@ -175,6 +177,8 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   async render(sources, found, { query }) {
     return { status: 200, text: await sources.render(found, query.get("diff") === "true") };
   },
+  diff: async (sources, found) => ({ status: 200, text: await sources.diff(found) }),
+  status: (sources, { name }) => data(sources.secrets.redactDeep(statusOf(sources, name))),
   why({ state: { view }, queues, secrets }, { name }) {
     const module = view.modules.get(name);
     const sentences = module === undefined ? [] : explainModule(module, { view, queues: queues() });
@@ -186,6 +190,16 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
     return { status: 200, text: `run of ${found.name} asked for\n` };
   },
 };
+
+/** What `wait` waits for: Ready and Healthy of the module's status, and why. */
+function statusOf({ state: { view }, queues, clock }: Sources, name: string): Json {
+  const module = view.modules.get(name);
+  if (module === undefined) return {};
+  const hold = explainHold(module, { view, queues: queues() });
+  const verdict = judge(module, { now: clock.now(), wait: heldBy(module, view), hold });
+  const { state, message } = verdict;
+  return { state, message, ready: readyOf(verdict), healthy: module.health?.status ?? "Unknown" };
+}
 
 function withGlobal(module: Module, query: URLSearchParams, section: (key: string) => Json): Answer {
   if (query.get("global") !== "true") return data(section(module.valuesKey));

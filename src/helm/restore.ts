@@ -17,7 +17,7 @@ interface RestoreRequest {
 }
 
 /** The field manager that helm uses. */
-const MANAGER = "helm";
+export const MANAGER = "helm";
 const AT_ONCE = 4;
 /** After this many refusals of one kind (by a webhook, a quota) the others would be refused too. */
 const MOST_REFUSED = 3;
@@ -100,7 +100,7 @@ async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Pu
 }
 
 /** helm marks objects when it applies them: its record does not have the marks. */
-function marked(body: JsonObject, release: string, namespace: string): JsonObject {
+export function marked(body: JsonObject, release: string, namespace: string): JsonObject {
   const metadata = objectOf(body["metadata"]);
   const marks = helmMarks(release, namespace);
   return {

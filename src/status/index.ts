@@ -1,6 +1,7 @@
 export { EVENT_REASONS, EventWriter, type EventReason, type OperatorEvent } from "./events.ts";
 export type { IAddonModule } from "./models/addon-module.ts";
 export { ADDON_MODULES, ADDON_OPERATORS, type AddonObject, type Condition } from "./models/kinds.ts";
+export { readyOf } from "./project/conditions.ts";
 export { projectModule } from "./project/module-status.ts";
 export { projectOperator } from "./project/operator-status.ts";
 export { Projector } from "./project/projector.ts";

@@ -169,6 +169,8 @@ export class Adapters {
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
       render: (module, diff) =>
         releases.show({ ...helmInput(state.values, module), signal: new AbortController().signal }, diff),
+      diff: (module) =>
+        releases.diff({ ...helmInput(state.values, module), signal: new AbortController().signal }),
       objects: (module) => healing()?.objects(module),
       plan: () => previewStart(this.#base, releases, state),
       log: sink,

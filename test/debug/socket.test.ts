@@ -81,6 +81,8 @@ function sources(): Sources {
     secrets,
     queues: () => [failing],
     snapshots: () => ({ pods: [] }),
+    diff: ({ name }) =>
+      Promise.resolve(name === "web" ? "# v1 ConfigMap ops web: drifted\n-a: 1\n+a: 2\n" : ""),
     render: (_module, diff) => Promise.resolve(diff ? "No diff found\n" : "kind: ConfigMap\n"),
     objects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
@@ -157,10 +159,17 @@ describe("debug socket", () => {
   });
 
   it("gives texts as they are", async () => {
+    expect((await ask("module diff web-shop")).body).toBe("");
     expect((await ask("module render web-shop")).body).toBe("kind: ConfigMap\n");
     expect((await ask("module render web-shop --diff")).body).toBe("No diff found\n");
     expect((await ask("module why web-shop")).body).toContain("will be tried again (failed 2 times)\n");
     expect((await ask("raw /version")).body).toBe("version: 9.9.9\n");
+  });
+
+  it("says of a module what its AddonModule says", async () => {
+    const said = await json("module status web-shop");
+    expect(said).toMatchObject({ state: "Pending", ready: "Unknown", healthy: "Unknown" });
+    expect(JSON.stringify(said)).not.toContain(SECRET);
   });
 
   it("asks for a run by POST only", async () => {

@@ -64,6 +64,7 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     queues: () => [],
     snapshots: () => ({}),
     render: () => Promise.resolve(""),
+    diff: () => Promise.resolve(""),
     objects: () => [],
     plan: () => slow(),
     log: { level: "info" },

@@ -18,6 +18,30 @@ export function manifestDiff(before: readonly string[], after: readonly string[]
     .join("");
 }
 
+/** What changes between two versions of an object: changed lines, and a few around them; "" for nothing. */
+export function diffOf(before: Json | undefined, after: Json | undefined): string {
+  const [old, now] = [before, after].map((object) =>
+    object === undefined ? [] : linesOf(toYaml(JSON.parse(canonicalJson(object)) as Json)),
+  );
+  return withContext(lineDiff(old ?? [], now ?? []))
+    .map((line) => `${line}\n`)
+    .join("");
+}
+
+const CONTEXT = 3;
+
+/** Leaves out what is far from any change; `…` stands for it. */
+function withContext(lines: readonly string[]): string[] {
+  const changes = lines.flatMap((line, index) => (line.startsWith(" ") ? [] : [index]));
+  const near = new Set(
+    changes.flatMap((at) => Array.from({ length: 2 * CONTEXT + 1 }, (_, by) => at + by - CONTEXT)),
+  );
+  return lines.flatMap((line, index) => {
+    if (near.has(index)) return [line];
+    return index === 0 || near.has(index - 1) ? [" …"] : [];
+  });
+}
+
 function byIdentity(manifests: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
   for (const document of manifests.flatMap(documentsOf)) {

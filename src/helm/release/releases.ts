@@ -12,6 +12,7 @@ import { ensureCrds } from "../crds/ensure-crds.ts";
 import type { Reconciler } from "../examine.ts";
 import { manifestDiff } from "../manifest/manifest-diff.ts";
 import { spareInRemoval } from "../ownership/spare.ts";
+import { liveDiff } from "../live-diff.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
 import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
 import { LateLabels } from "./late-labels.ts";
@@ -128,6 +129,11 @@ export class Releases extends ObservedReleases {
     if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
     const difference = manifestDiff(await this.stored(request.module.name), rendered);
     return difference === "" ? "No diff found\n" : difference;
+  }
+
+  /** How the cluster differs from what `reconcile` would make of it now; "" for nothing. Throws as `reconcile`. */
+  async diff(request: ReconcileRequest): Promise<string> {
+    return request.module.chart === "none" ? "" : liveDiff(this.#reconciler, request);
   }
 
   /** `helm uninstall --keep-history`; nothing for a release that is gone or uninstalled already. */

@@ -1,0 +1,98 @@
+/** How objects in the cluster differ from what a run would make of them now (docs/DEBUG.md). */
+
+import { applyPatch, get, isNotFound } from "../kube/index.ts";
+import { inParallel, oneLine, sameJson } from "../lib/index.ts";
+import { objectOf, type Json, type JsonObject } from "../model/index.ts";
+import { examine, type Reconciler } from "./examine.ts";
+import { diffOf } from "./manifest/manifest-diff.ts";
+import { documentsOf, keyIn, lastingBodies, refOf, type ObjectRef } from "./manifest/manifest.ts";
+import type { ReconcileRequest } from "./release/releases.ts";
+import { renderRelease } from "./rendering.ts";
+import { MANAGER, marked } from "./restore.ts";
+
+/** Objects asked for at the same time. */
+const AT_ONCE = 4;
+/** What the server alone writes, and changes with each write. */
+const SERVERS_OWN = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"];
+
+/** An object of a release: as it was applied last, and as it is rendered now. */
+interface Pair {
+  readonly ref: ObjectRef;
+  readonly stored: JsonObject | undefined;
+  readonly wanted: JsonObject | undefined;
+}
+
+/**
+ * What a run would change, object by object, with lines that begin with `-`, `+` or a blank; "" for nothing. Each object
+ * is asked for by a dry run of its application, so that the server's defaults are no differences; *drifted* is what
+ * somebody else has changed, since it is rendered as before. Helm hooks are left out. Throws as `reconcile`.
+ */
+export async function liveDiff(tools: Reconciler, request: ReconcileRequest): Promise<string> {
+  const { release } = await examine(tools, request);
+  const rendered = await renderRelease(tools, request);
+  const [stored = ""] = release === undefined ? [] : await tools.store.manifests(release, request.signal);
+  const found = new Map<string, string>();
+  await inParallel(AT_ONCE, pairsOf(tools.namespace, [stored], rendered), async (pair) => {
+    const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
+    const text = await differenceOf(tools, pair, request).catch((error: unknown) => {
+      request.signal.throwIfAborted();
+      return `cannot be compared: ${oneLine(error)}\n`;
+    });
+    if (text !== "") found.set(`${apiVersion} ${kind} ${namespace} ${name}`, text);
+  });
+  const names = [...found.keys()].sort();
+  return names.map((name) => `# ${name}: ${found.get(name) ?? ""}`).join("");
+}
+
+function pairsOf(own: string, stored: readonly string[], rendered: readonly string[]): Pair[] {
+  const [old, now] = [stored, rendered].map((manifests) => {
+    const bodies = lastingBodies(manifests.flatMap(documentsOf));
+    return new Map(
+      bodies.flatMap((body) => refOf(body).map((ref) => [keyIn(own, ref), { ref, body }] as const)),
+    );
+  });
+  const all = new Map([...(old ?? []), ...(now ?? [])]);
+  return [...all].map(([key, { ref }]) => ({
+    ref,
+    stored: old?.get(key)?.body,
+    wanted: now?.get(key)?.body,
+  }));
+}
+
+/** What is said of one object, with its difference; "" where there is none. */
+async function differenceOf(
+  tools: Reconciler,
+  { ref, stored, wanted }: Pair,
+  { module, signal }: ReconcileRequest,
+): Promise<string> {
+  const { client, discovery } = tools;
+  const { apiVersion, kind, name, namespace = tools.namespace } = ref;
+  const resource = await discovery.resolve(kind, apiVersion);
+  if (resource === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
+  const target = { resource, namespace, name };
+  const live = await get(client, target, { signal }).catch((error: unknown) => {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  });
+  if (wanted === undefined) return live === undefined ? "" : `is removed\n${diffOf(plain(live), undefined)}`;
+  const body = marked(wanted, module.name, tools.namespace);
+  if (live === undefined) return `is created\n${diffOf(undefined, body)}`;
+  const call = {
+    body,
+    signal,
+    dryRun: true,
+    force: true,
+    fieldManager: MANAGER,
+    fieldValidation: "Ignore",
+  } as const;
+  const after = await applyPatch(client, target, call);
+  if (sameJson(plain(live), plain(after))) return "";
+  const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
+  return `${what}\n${diffOf(plain(live), plain(after))}`;
+}
+
+/** An object without its status and what only the server writes. */
+function plain({ status: _status, ...object }: JsonObject): Json {
+  const metadata = Object.entries(objectOf(object["metadata"])).filter(([key]) => !SERVERS_OWN.includes(key));
+  return { ...object, metadata: Object.fromEntries(metadata) };
+}

@@ -1,0 +1,66 @@
+import { createServer } from "node:http";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+
+import { waitFor } from "../../src/debug/index.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+
+/** Says one after the other, the last one again and again. */
+async function world(...answers: readonly { state: string; ready: string; healthy?: string }[]) {
+  const dir = mkdtempSync(join(tmpdir(), "wait-"));
+  const socket = join(dir, "socket");
+  let asked = 0;
+  const server = createServer((request, response) => {
+    const said = { message: "so", healthy: "Unknown", ...answers[Math.min(asked++, answers.length - 1)] };
+    response.statusCode = request.url === "/module/web/status.json" ? 200 : 404;
+    response.end(JSON.stringify(said));
+  });
+  await new Promise<void>((done) => void server.listen(socket, done));
+  onTestFinished(() => {
+    server.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const clock = new ManualClock(0);
+  const lines: string[] = [];
+  const wait = async (...args: string[]): Promise<number> => {
+    let code: number | undefined;
+    const waiting = waitFor(args, { places: [socket], clock, print: (line) => lines.push(line) });
+    void waiting.then(
+      (end) => void (code = end),
+      () => void (code = -1),
+    );
+    while (code === undefined) {
+      await settle();
+      if (clock.timers > 0) await clock.advance(250);
+    }
+    return waiting;
+  };
+  return { wait, lines, clock, asked: () => asked };
+}
+
+it("prints what changes, once each, until the module is Ready", async () => {
+  const running = { state: "Running", ready: "Unknown" };
+  const { wait, lines } = await world(running, running, { state: "Ready", ready: "True" });
+  expect(await wait("web")).toBe(0);
+  expect(lines).toEqual(["web: Running: so", "web: Ready: so"]);
+});
+
+it("waits for Healthy where that is asked for, for as long as is said", async () => {
+  const { wait, lines, clock } = await world({ state: "Ready", ready: "True", healthy: "False" });
+  expect(await wait("web", "--for=healthy", "--timeout", "3s")).toBe(1);
+  expect(lines).toEqual(["web: Ready: so", "web: not healthy in time"]);
+  expect(clock.monotonic()).toBe(3000);
+});
+
+it.each([
+  [[], /^usage: addon-operator wait/],
+  [["web", "db"], /^usage: addon-operator wait/],
+  [["web", "--until=now"], /^usage: addon-operator wait/],
+  [["web", "--for=done"], /^--for: "done" is not accepted; use ready or healthy/],
+  [["web", "--timeout=soon"], /^--timeout: "soon" is not accepted/],
+])("%j is wrong usage", async (args, message) => {
+  const { wait } = await world({ state: "Ready", ready: "True" });
+  await expect(wait(...args)).rejects.toThrow(message);
+});
