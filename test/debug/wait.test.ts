@@ -25,13 +25,11 @@ async function world(...answers: readonly { state: string; ready: string; health
   const clock = new ManualClock(0);
   const lines: string[] = [];
   const wait = async (...args: string[]): Promise<number> => {
-    let code: number | undefined;
+    const over = { is: false };
     const waiting = waitFor(args, { places: [socket], clock, print: (line) => lines.push(line) });
-    void waiting.then(
-      (end) => void (code = end),
-      () => void (code = -1),
-    );
-    while (code === undefined) {
+    const end = (): void => void (over.is = true);
+    void waiting.then(end, end);
+    while (!over.is) {
       await settle();
       if (clock.timers > 0) await clock.advance(250);
     }

@@ -33,7 +33,7 @@ test("the help names every command of the contract", () => {
     "module list",
     "module resource-monitor",
     "module graph",
-    ...["values", "config", "render", "patches", "snapshots", "why", "run"].map(
+    ...["values", "config", "render", "patches", "snapshots", "why", "status", "diff", "run"].map(
       (what) => `module ${what} NAME`,
     ),
     "config list",
