@@ -195,10 +195,19 @@ function repairOwed({ suspended, absent, releaseMoved, release }: ModuleView): C
   return releaseMoved ? { kind: "release", status: release?.status ?? "gone" } : undefined;
 }
 
-/** An edit of globals or flags concerns every run, since its module may be disabled now. */
+/**
+ * An edit of globals or flags concerns every run in `main`, where it keeps the reload waiting that may disable its
+ * module. A queue of its own keeps nobody waiting: there, globals alone concern it.
+ */
 function hurried(view: View): string[] {
-  if (configOvertaken(view)) return [...view.modules.keys()];
-  return [...view.modules.values()].filter(isOutdated).map(({ name }) => name);
+  const modules = [...view.modules.values()];
+  if (view.moduleQueues === "own") return modules.filter(isOvertaken).map(({ name }) => name);
+  return (configOvertaken(view) ? modules : modules.filter(isOutdated)).map(({ name }) => name);
+}
+
+function isOvertaken(module: ModuleView): boolean {
+  const { enabled, activity, attempted, givenDigest } = module;
+  return isOutdated(module) || (enabled && activity !== "none" && attempted?.given !== givenDigest);
 }
 
 /** A run that goes on or is to be tried again began with configuration that is not in force any more. */

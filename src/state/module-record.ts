@@ -87,6 +87,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
 export function runBasis({ module, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
   return {
     section: values.digests.section(module),
+    given: values.digests.given(module),
     config: values.digests.config(module),
     values: values.merged(module.valuesKey).digest,
     token: requestedToken,

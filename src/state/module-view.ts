@@ -34,6 +34,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView, ready: Read
     releaseMoved: releaseMoved(record),
     ailing: ready === "healthy" ? ailingOf(record) : undefined,
     sectionDigest: values.digests.section(module),
+    givenDigest: values.digests.given(module),
     configDigest: values.digests.config(module),
     get valuesDigest() {
       return own.digest;

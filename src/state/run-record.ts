@@ -42,6 +42,8 @@ export interface LastRun {
 export interface RunBasis {
   /** The module's own part of the ConfigMap: section, maintenance, protection. */
   readonly section: string;
+  /** What the ConfigMap gives the run: section and globals. */
+  readonly given: string;
   /** Everything that the ConfigMap says that concerns the module. */
   readonly config: string;
   /** Its merged values. */
@@ -51,7 +53,7 @@ export interface RunBasis {
 }
 
 /** The part of it that comes from the ConfigMap. */
-type ConfigBasis = Pick<RunBasis, "section" | "config">;
+export type ConfigBasis = Pick<RunBasis, "section" | "given" | "config">;
 
 /** A reload wants the module to run, in the module's own queue. */
 interface Turn {
@@ -214,6 +216,7 @@ export function following(run: RunRecord, before: ConfigBasis, now: ConfigBasis)
   const follow = <B extends Partial<RunBasis>>(basis: B): B => ({
     ...basis,
     ...(basis.section === before.section && { section: now.section }),
+    ...(basis.given === before.given && { given: now.given }),
     ...(basis.config === before.config && { config: now.config }),
   });
   return { ...run, attempted: run.attempted && follow(run.attempted), handled: follow(run.handled) };

@@ -61,6 +61,8 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly problem: Problem | undefined;
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
   readonly configDigest: string;
+  /** Digest of what the ConfigMap gives its runs: its section and that of globals. */
+  readonly givenDigest: string;
   /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
   readonly sectionDigest: string;
   /** Digest of the module's own merged values. */

@@ -257,4 +257,32 @@ describe("modules with queues of their own", () => {
     await lab.run(20_000);
     expect([[...lab.releases.keys()], lab.broken, lab.describe()]).toEqual([["a"], [], []]);
   });
+
+  it("an edit of globals interrupts all long runs, one of another module's flag none", async () => {
+    const lab = own([{ name: "other" }, ...many(3, { hooks: [slow(60_000)] })]);
+    await lab.start();
+    await lab.run(10_000);
+    lab.edit({ otherEnabled: "true" });
+    await lab.run(10_000);
+    expect([lab.linesOf("hook m").length, lab.releases.size]).toEqual([3, 1]);
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run(0);
+    expect(lab.linesOf("hook m")).toHaveLength(6);
+    await lab.run(60_000);
+    expect([lab.releases.size, lab.broken]).toEqual([4, []]);
+  });
+
+  it("a request for a reload waits for no run, and interrupts none", async () => {
+    const lab = own([
+      { name: "quick", enabled: true },
+      { name: "long", enabled: true, hooks: [slow(60_000)] },
+    ]);
+    await lab.start();
+    await lab.run(10_000);
+    lab.state.recordRequest(undefined, "now");
+    await lab.run(0);
+    expect([lab.linesOf("helm quick").length, lab.linesOf("hook long").length]).toEqual([2, 1]);
+    await lab.run(120_000);
+    expect([lab.linesOf("helm long").length, lab.describe()]).toEqual([2, []]);
+  });
 });

@@ -29,6 +29,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     ailing: undefined,
     unread: undefined,
     troubles: [],
+    givenDigest: "v1-g1",
     configDigest: "v1-c1",
     requestedToken: undefined,
     valuesDigest: "v1-v1",
@@ -49,7 +50,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
 
 /** What a run took into account: everything as it is. */
 export function basis(change: Partial<RunBasis> = {}): RunBasis {
-  return { section: "v1-s1", config: "v1-c1", values: "v1-v1", token: undefined, ...change };
+  return { section: "v1-s1", given: "v1-g1", config: "v1-c1", values: "v1-v1", token: undefined, ...change };
 }
 
 /** A run that ended well, two seconds long, just before the tests begin. */

@@ -5,22 +5,23 @@ import { GLOBAL } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Section } from "../../model/index.ts";
 import { keepsRelease, sectionIn } from "../../values/index.ts";
 import type { Coverage } from "../reload-record.ts";
-import type { RunBasis } from "../run-record.ts";
+import type { ConfigBasis } from "../run-record.ts";
 import type { ValuesStore } from "./values-store.ts";
 
 /** Digests of the ConfigMap: of what concerns all modules, and of each module's own part, by module name. */
 export interface ConfigDigests {
   readonly globalConfig: string;
+  readonly globalSection: string;
   readonly sections: ReadonlyMap<string, string>;
 }
 
 /** What a run of a module takes into account of it. */
 export function basisIn(
-  { globalConfig, sections }: ConfigDigests,
+  { globalConfig, globalSection, sections }: ConfigDigests,
   module: string,
-): Pick<RunBasis, "section" | "config"> {
+): ConfigBasis {
   const section = sections.get(module) ?? "";
-  return { section, config: digest(section, globalConfig) };
+  return { section, given: digest(section, globalSection), config: digest(section, globalConfig) };
 }
 
 /** The layers that digests are made of. */
@@ -85,6 +86,15 @@ export class Digests {
     ]);
   }
 
+  /** Digest of what the ConfigMap gives a module's run: its section and that of globals. */
+  given(module: Module): string {
+    return digest(this.section(module), this.#globalSection());
+  }
+
+  #globalSection(): string {
+    return this.#digest("globalSection", () => [this.#sectionDigest(GLOBAL)]);
+  }
+
   /** Digest of everything the ConfigMap says that concerns a module. */
   config(module: Module): string {
     return digest(this.section(module), this.globalConfig());
@@ -93,7 +103,11 @@ export class Digests {
   /** Digests of the ConfigMap in force, for these modules. */
   ofConfig(modules: readonly Module[]): ConfigDigests {
     const sections = modules.map((module) => [module.name, this.section(module)] as const);
-    return { globalConfig: this.globalConfig(), sections: new Map(sections) };
+    return {
+      globalConfig: this.globalConfig(),
+      globalSection: this.#globalSection(),
+      sections: new Map(sections),
+    };
   }
 
   #flags(of: (module: Module) => boolean | undefined): JsonObject {
