@@ -45,6 +45,8 @@ function settings({ namespace, modulesDir, globalHooksDir, helm, dir, port, sock
     ...flag("global-hooks-dir", globalHooksDir),
     ...flag("helm-bin", helm ?? helmUnderTest()),
     ...flag("tmp-dir", join(dir, "tmp")),
+    // Where there are no nodes, no Pod ever runs.
+    ...flag("ready", "applied"),
     ...flag("listen-address", "127.0.0.1"),
     ...flag("listen-port", port),
     ...flag("debug-unix-socket", socket),

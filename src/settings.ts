@@ -105,7 +105,7 @@ const ROWS = {
   ),
   ready: row(
     choice(["applied", "healthy"]),
-    "ready=applied",
+    "ready=healthy",
     "what Ready of a module takes: that its release is applied, or that it is healthy, too",
   ),
   healthTimeoutMs: row(
