@@ -1,5 +1,6 @@
 /** What is kept of an object of a release: its judgement, not the object. */
 
+import type { CelTest } from "../lib/index.ts";
 import { conditionOf, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, LabelSelector } from "../model/index.ts";
 import { intAt, textAt } from "./fields.ts";
@@ -22,9 +23,17 @@ export interface Finding extends Judgement {
   readonly pods: LabelSelector | undefined;
 }
 
-/** What is found of an object that was found to be `before`. */
-export function findingOf(object: JsonObject, now: number, before?: Finding): Finding {
-  const judged = leftAlone(object) ?? judgeObject(object, now);
+/** The moment, what was found of an object before, and what judges it instead of the rules. */
+interface Look {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly before?: Finding | undefined;
+  readonly check?: CelTest | undefined;
+}
+
+/** What is found of an object. */
+export function findingOf(object: JsonObject, { now, before, check }: Look): Finding {
+  const judged = leftAlone(object) ?? checked(object, now, check);
   const generation = intAt(object, "metadata.generation", 0) || undefined;
   if (judged.status === "Current")
     return { ...judged, generation, settled: generation, since: now, isLost: false, pods: undefined };
@@ -39,6 +48,15 @@ export function findingOf(object: JsonObject, now: number, before?: Finding): Fi
     isLost,
     pods: podsOf(object),
   };
+}
+
+/** A check takes the place of all rules but one: what is being deleted is. */
+function checked(object: JsonObject, now: number, check: CelTest | undefined): Judgement {
+  const judged = judgeObject(object, now);
+  if (check === undefined || judged.status === "Terminating") return judged;
+  const { isMet, why } = check(object);
+  if (isMet) return CURRENT;
+  return inProgress("CheckNotMet", why === undefined ? "does not meet its check" : `has a check that ${why}`);
 }
 
 function sinceOf(generation: number | undefined, now: number, before: Finding | undefined): number {

@@ -60,6 +60,16 @@ export interface HealthTerms {
   readonly timeout?: string;
   /** Objects of the release that do not count: all of a kind, or one of them. */
   readonly ignore?: readonly { readonly kind: string; readonly name?: string }[];
+  /** Kinds that are judged by an expression. */
+  readonly checks?: readonly HealthCheck[];
+}
+
+/** What tells that objects of a kind are as they should be. */
+interface HealthCheck {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** An expression in CEL over `object` that is true where it is. */
+  readonly cel: string;
 }
 
 /** What has to be there before a module runs (docs/MODULES.md, "What a module requires"). */

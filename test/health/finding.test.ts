@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { findingOf } from "../../src/health/index.ts";
+import { compileCel } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 
 const NOW = Date.UTC(2026, 0, 1);
@@ -98,19 +99,39 @@ describe("decided for releases", () => {
       { ...job({ suspend: true }), metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } },
     ],
   ])("%s is %s", (_, status, object) => {
-    expect(findingOf(object, NOW).status).toBe(status);
+    expect(findingOf(object, { now: NOW }).status).toBe(status);
   });
 });
 
 test("an object is under way since it is not Current in this generation", () => {
   const wellOne = deployment({}, { ...counts(1), conditions: [COMPLETE, AVAILABLE] });
-  const well = findingOf(wellOne, NOW);
+  const well = findingOf(wellOne, { now: NOW });
   expect(well).toMatchObject({ status: "Current", generation: 1, settled: 1, pods: undefined });
-  const lost = findingOf(deployment({}, { conditions: [LOST] }), NOW + 10, well);
+  const lost = findingOf(deployment({}, { conditions: [LOST] }), { now: NOW + 10, before: well });
   expect(lost).toMatchObject({ settled: 1, since: NOW + 10, isLost: true });
   expect(lost.pods).toEqual({ matchLabels: { app: "web" } });
-  const still = findingOf(deployment({}, { replicas: 1, conditions: [LOST] }), NOW + 20, lost);
+  const still = findingOf(deployment({}, { replicas: 1, conditions: [LOST] }), {
+    now: NOW + 20,
+    before: lost,
+  });
   expect(still.since).toBe(NOW + 10);
-  const anew = findingOf(deployment({}, { conditions: [LOST] }, 2), NOW + 30, still);
+  const anew = findingOf(deployment({}, { conditions: [LOST] }, 2), { now: NOW + 30, before: still });
   expect(anew).toMatchObject({ generation: 2, settled: 1, since: NOW + 30, isLost: false });
+});
+
+test("a check takes the place of the rules; what is being deleted is not asked", async () => {
+  const check = await compileCel("object.status.phase == 'Done'");
+  const found = (object: JsonObject) => {
+    const { status, message } = findingOf(object, { now: NOW, check });
+    return [status, message];
+  };
+  const failed = [condition("Stalled", "True"), condition("Ready", "False")];
+  expect(found({ kind: "Backup", status: { phase: "Done", conditions: failed } })).toEqual(["Current", ""]);
+  expect(found({ kind: "Backup", status: { phase: "At work" } })).toEqual([
+    "InProgress",
+    "does not meet its check",
+  ]);
+  expect(found({ kind: "Backup" })).toEqual(["InProgress", "has a check that fails: No such key: status"]);
+  const metadata = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+  expect(found({ metadata, status: { phase: "Done" } })[0]).toBe("Terminating");
 });

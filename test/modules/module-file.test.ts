@@ -245,6 +245,11 @@ describe("module.yaml is refused with", () => {
       'health.timeout: "soon" is no duration',
     ],
     [
+      "a check that is none",
+      "health: {checks: [{apiVersion: v1, kind: Pod, cel: '==='}]}\n",
+      "health.checks.0.cel: Unexpected",
+    ],
+    [
       "what is ignored without a kind",
       "health: {ignore: [{name: web}]}\n",
       "health.ignore.0.kind: is required",

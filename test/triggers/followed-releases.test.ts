@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { ObjectRef, Release, Releases } from "../../src/helm/index.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES } from "../../src/kube/index.ts";
-import type { WatchConsumer, WatchedObject } from "../../src/kube/index.ts";
+import type { WatchConsumer, WatchSpec, WatchedObject } from "../../src/kube/index.ts";
 import type { HealthTerms } from "../../src/model/index.ts";
-import { Scope, silentLogger } from "../../src/lib/index.ts";
+import { compileCel, Scope, silentLogger } from "../../src/lib/index.ts";
 import { FollowedReleases } from "../../src/triggers/index.ts";
 import { settle } from "../support/clock.ts";
 import { EngineLab } from "../support/engine-lab.ts";
@@ -29,6 +29,7 @@ async function lab(status = "deployed") {
   // What is owed is not done here.
   engine.engine.stop();
   const { clock, state } = engine;
+  const specs: WatchSpec[] = [];
   const consumers: WatchConsumer[] = [];
   const there = new Set<string>();
   const asked: string[] = [];
@@ -45,7 +46,8 @@ async function lab(status = "deployed") {
       warn: (message: string, fields?: object) => void warnings.push(`${message} ${JSON.stringify(fields)}`),
     },
     hub: {
-      subscribe: (_spec: unknown, consumer: WatchConsumer) => {
+      subscribe: (spec: WatchSpec, consumer: WatchConsumer) => {
+        specs.push(spec);
         consumers.push(consumer);
         return { synced: Promise.resolve(), close: () => {} };
       },
@@ -94,6 +96,8 @@ async function lab(status = "deployed") {
   return {
     clock,
     state,
+    specs,
+    consumers,
     made,
     there,
     asked,
@@ -137,6 +141,28 @@ test("what module.yaml says of health counts from the next run on", async () => 
   expect(health()).toEqual(["True", 0]);
   await says({ timeout: "10m" });
   expect(health()).toEqual(["Unknown", 2]);
+});
+
+test("a check of module.yaml judges its kind, in a watch of whole objects", async () => {
+  const { clock, look, state, consumers, specs } = await lab();
+  const check = { apiVersion: "v1", kind: "ConfigMap", cel: "object.data.done == 'yes'" };
+  // The library is loaded with the first expression.
+  await compileCel(check.cel);
+  state.update("one", (record) => void (record.module = { ...record.module, health: { checks: [check] } }));
+  await look();
+  const seen = (name: string, done: string): void =>
+    void consumers.at(-1)?.object({ ...objectOf(name), data: { done } });
+  seen("a", "yes");
+  seen("b", "no");
+  void consumers.at(-1)?.synced("1");
+  await clock.advance(1000);
+  expect(specs.at(-1)?.metadataOnly).toBe(false);
+  expect(state.module("one")?.health).toMatchObject({
+    status: "Unknown",
+    message: "ConfigMap home/b: does not meet its check",
+  });
+  void consumers.at(-1)?.applied({ ...objectOf("b"), data: { done: "yes" } });
+  expect(state.module("one")?.health?.status).toBe("True");
 });
 
 describe("objects of releases", () => {

@@ -126,15 +126,17 @@ async function findChartOf(
 
 /** Expressions that are none. */
 async function celFaults({ dir }: ModuleSource, { moduleFile }: Listing): Promise<Problem[]> {
+  const { requires, health } = moduleFile;
+  const lists = { "requires.objects": requires?.objects ?? [], "health.checks": health?.checks ?? [] };
   const faults: Problem[] = [];
-  for (const [place, { cel }] of (moduleFile.requires?.objects ?? []).entries()) {
-    if (cel === undefined) continue;
-    const fault = await compileCel(cel).then(() => undefined, toError);
-    if (fault === undefined) continue;
-    const remedy = "write an expression in CEL over `object` that is true or false";
-    const key = `requires.objects.${place}.cel`;
-    faults.push({ file: join(dir, MODULE_FILE), key, message: fault.message, remedy });
-  }
+  for (const [list, items] of Object.entries(lists))
+    for (const [place, { cel }] of items.entries()) {
+      const fault = cel === undefined ? undefined : await compileCel(cel).then(() => undefined, toError);
+      if (fault === undefined) continue;
+      const remedy = "write an expression in CEL over `object` that is true or false";
+      const key = `${list}.${place}.cel`;
+      faults.push({ file: join(dir, MODULE_FILE), key, message: fault.message, remedy });
+    }
   return faults;
 }
 

@@ -3,8 +3,8 @@
 import type { ObjectRef, Releases } from "../../helm/index.ts";
 import { getMetadata, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
-import { inParallel, oneLine, parseDuration } from "../../lib/index.ts";
-import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
+import { compileCel, inParallel, oneLine, parseDuration } from "../../lib/index.ts";
+import type { CelTest, Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { ReleaseView, State } from "../../state/index.ts";
 import { Healing } from "./healing.ts";
 import type { AbsentObject } from "./healing.ts";
@@ -104,35 +104,46 @@ export class FollowedReleases {
     const revision = releases.get(module)?.revision;
     try {
       const objects = (await releases.objects(module)) ?? [];
+      const placed = await this.#place(module, objects);
       this.#unread.delete(module);
       this.#note(module, undefined);
       const release = releases.get(module);
       const enabled = state.module(module)?.enabled === true;
       // A newer revision is read by whoever reported it.
-      if (release?.revision === revision) this.#follow(module, release, enabled ? objects : []);
+      if (release?.revision === revision) this.#follow(module, release, enabled ? placed : []);
     } catch (error) {
       this.#readAgain(module, error);
     }
   }
 
-  #follow(module: string, release: ReleaseView | undefined, objects: readonly ObjectRef[]): void {
-    const { namespace: own, state, healthTimeoutMs } = this.#options;
+  #follow(module: string, release: ReleaseView | undefined, objects: readonly ReleaseObject[]): void {
+    const { state, healthTimeoutMs } = this.#options;
     // Its record, which says more than its labels, was read only now.
     state.update(module, (record) => void (record.release = release));
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
-    const placed = objects.map((object) => ({ ...object, namespace: object.namespace ?? own }));
-    this.healing.setObjects(module, placed);
+    this.healing.setObjects(module, objects);
     const record = state.module(module);
     if (release === undefined || record?.enabled !== true) return this.#health.forget(module);
     const { ignore = [], timeout = "" } = record.module.health ?? {};
     const counts = ({ kind, name }: ReleaseObject): boolean =>
       !ignore.some((each) => each.kind === kind && (each.name ?? name) === name);
     this.#health.setObjects(module, {
-      objects: placed.filter(counts),
+      objects: objects.filter(counts),
       revision: release.revision,
       timeoutMs: parseDuration(timeout) ?? healthTimeoutMs,
     });
+  }
+
+  /** With their namespaces, and the checks that `module.yaml` has for their kinds. */
+  async #place(module: string, objects: readonly ObjectRef[]): Promise<ReleaseObject[]> {
+    const { namespace: own, state } = this.#options;
+    const checks = await compiled(state.module(module)?.module.health?.checks ?? []);
+    return objects.map((object) => ({
+      ...object,
+      namespace: object.namespace ?? own,
+      check: checks.find(({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind),
+    }));
   }
 
   #readAgain(module: string, error: unknown): void {
@@ -204,6 +215,15 @@ export class FollowedReleases {
     // Objects that were reported before may still wait for their run.
     state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])]));
   }
+}
+
+/** Those that are none make their module Invalid. */
+async function compiled<T extends { readonly cel: string }>(
+  checks: readonly T[],
+): Promise<(T & { readonly test: CelTest })[]> {
+  const all = checks.map(async (check) => ({ ...check, test: await compileCel(check.cel) }));
+  const settled = await Promise.allSettled(all);
+  return settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
 }
 
 function shorten(objects: readonly string[]): { objects: readonly string[]; more?: number } {

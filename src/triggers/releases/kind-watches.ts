@@ -1,6 +1,6 @@
 /** Watches the kinds of objects that releases contain. */
 
-import type { Clock, Logger, Timer } from "../../lib/index.ts";
+import type { CelTest, Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { findingOf, hasStatus, NOT_FOUND, unwatched } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
@@ -14,6 +14,8 @@ export interface ReleaseObject {
   /** Its namespace; ignored for cluster-wide objects. */
   readonly namespace: string;
   readonly name: string;
+  /** What tells that it is as it should be, instead of its status: an expression. */
+  readonly check?: { readonly cel: string; readonly test: CelTest } | undefined;
 }
 
 /** An object that may be gone. */
@@ -25,8 +27,8 @@ export interface Suspect {
 }
 
 /** What the objects of one watch have in common. */
-export function kindKey({ apiVersion, kind, namespace }: ReleaseObject): string {
-  return `${apiVersion}/${kind}/${namespace}`;
+export function kindKey({ apiVersion, kind, namespace, check }: ReleaseObject): string {
+  return `${apiVersion}/${kind}/${namespace}${check === undefined ? "" : ` ${check.cel}`}`;
 }
 
 export function keyOf(object: ReleaseObject): string {
@@ -57,6 +59,7 @@ const ASK_LATEST_MS = 600_000;
 /** One watch for all release objects of one kind in one namespace. */
 interface KindWatch {
   readonly key: string;
+  readonly check: CelTest | undefined;
   /** Modules with objects of this kind. */
   readonly users: Set<string>;
   /** What is kept of each object that is there. */
@@ -151,6 +154,7 @@ export class KindWatches {
   #open(object: ReleaseObject, key: string): KindWatch {
     const watch: KindWatch = {
       key,
+      check: object.check?.test,
       users: new Set(),
       present: new Map(),
       synced: false,
@@ -183,7 +187,7 @@ export class KindWatches {
 
   #subscribe(object: ReleaseObject, watch: KindWatch, resource: Resource): void {
     const namespace = resource.namespaced ? object.namespace : undefined;
-    const metadataOnly = !hasStatus(apiVersionOf(resource), resource.kind);
+    const metadataOnly = watch.check === undefined && !hasStatus(apiVersionOf(resource), resource.kind);
     watch.subscription = this.#options.hub.subscribe(
       { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly },
       {
@@ -213,7 +217,7 @@ export class KindWatches {
   #see(watch: KindWatch, object: WatchedObject): boolean {
     const key = objectKey(object);
     const before = watch.present.get(key);
-    const found = findingOf(object, this.#options.clock.now(), before);
+    const found = findingOf(object, { now: this.#options.clock.now(), before, check: watch.check });
     watch.present.set(key, found);
     return before === undefined || !isSame(before, found);
   }
