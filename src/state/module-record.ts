@@ -143,9 +143,14 @@ const UNSEEN: HealthVerdict = {
   message: "Its objects were not looked at yet",
 };
 
+/** What is known of the health of its release; of another revision, nothing is. */
+export function knownHealth({ release, health }: ModuleRecord): RevisionHealth | undefined {
+  return health === undefined || health.revision === release?.revision ? health : { ...health, ...UNSEEN };
+}
+
 /** Why a release is not known to be healthy; undefined where it is, and where there is none. */
-export function ailingOf({ release, health }: ModuleRecord): HealthVerdict | undefined {
-  if (release === undefined) return undefined;
-  if (health === undefined || health.revision !== release.revision) return UNSEEN;
+export function ailingOf(record: ModuleRecord): HealthVerdict | undefined {
+  if (record.release === undefined) return undefined;
+  const health = knownHealth(record) ?? UNSEEN;
   return health.status === "True" ? undefined : health;
 }

@@ -2,7 +2,7 @@
 
 import { digest } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
-import { ailingOf, problemOf, releaseMoved } from "./module-record.ts";
+import { ailingOf, knownHealth, problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
@@ -13,7 +13,7 @@ export type ReadyMeans = "applied" | "healthy";
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
 export function moduleView(record: ModuleRecord, values: ValuesView, ready: ReadyMeans): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, health, unread, troubles, requestedToken } = record;
+  const { release, absent, unread, troubles, requestedToken } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   return {
     ...run,
@@ -25,7 +25,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView, ready: Read
     enabledReason,
     release,
     absent,
-    health,
+    health: knownHealth(record),
     unread,
     troubles,
     requestedToken,

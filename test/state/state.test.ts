@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { State } from "../../src/state/index.ts";
+import type { ModuleRecord } from "../../src/state/index.ts";
 import type { Module, Tree } from "../../src/model/index.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
@@ -50,6 +51,30 @@ function lab(...names: string[]) {
   };
   return { clock, state, seen, changes };
 }
+
+it("the health of a revision says nothing of the next one", () => {
+  const state = new State({ clock: new ManualClock(), ready: "healthy" });
+  state.recordTree(treeOf("a"));
+  const shown = () => {
+    const { health, ailing } = state.view.modules.get("a") ?? {};
+    return [health?.status, ailing?.status];
+  };
+  const release = (revision: number) =>
+    ({ name: "a", revision, status: "deployed" }) as NonNullable<ModuleRecord["release"]>;
+  const health = (status: "True" | "False") =>
+    ({ revision: 1, status, reason: "r", message: "m" }) as NonNullable<ModuleRecord["health"]>;
+  const set = (change: Partial<ModuleRecord>) =>
+    state.update("a", (record) => void Object.assign(record, change));
+  expect(shown()).toEqual([undefined, undefined]);
+  set({ release: release(1) });
+  expect(shown()).toEqual([undefined, "Unknown"]);
+  set({ health: health("True") });
+  expect(shown()).toEqual(["True", undefined]);
+  set({ health: health("False") });
+  expect(shown()).toEqual(["False", "False"]);
+  set({ health: health("True"), release: release(2) });
+  expect(shown()).toEqual(["Unknown", "Unknown"]);
+});
 
 /** Everything of the ConfigMap in force counts as worked on. */
 function handled(state: State, name: string): void {

@@ -30,7 +30,7 @@ const TELL_EVERY_MS = 500;
 /** A workload that is not Current for this long has its Pods looked at. */
 const PODS_AFTER_MS = 1000;
 
-/** The watches may lag behind what helm just did. */
+/** The watches may lag behind what helm just did, or have just begun. */
 const SETTLE_MS = 1000;
 
 /** What is known of a release. The sets have no more keys than it has objects. */
@@ -40,7 +40,7 @@ interface Followed {
   readonly workloads: Set<string>;
   revision: number | undefined;
   timeoutMs: number;
-  /** That revision is not told to be healthy before. */
+  /** That revision is told to be healthy, or not looked at, no earlier. */
   settlesAt: number;
   told: RevisionHealth | undefined;
   toldAt: number;
@@ -102,10 +102,9 @@ export class ReleaseHealth {
     const patients = [...release.objects].map(([key, object]) => this.#patient(key, object));
     const podsAt = this.#followPods(module, release, patients);
     const judged = healthOf(patients, { now, timeoutMs });
-    const isEarly = judged.status === "True" && now < release.settlesAt;
-    const tellAt = this.#tell(module, release, isEarly ? { ...judged, ...SETTLING } : judged);
-    const settlesAt = isEarly ? release.settlesAt : Infinity;
-    const nextAt = Math.min(dueAt(patients, { now, timeoutMs }), podsAt, tellAt, settlesAt);
+    const isEarly = now < release.settlesAt && (judged.status === "True" || judged.reason === "NotLookedAt");
+    const tellAt = isEarly ? release.settlesAt : this.#tell(module, release, judged);
+    const nextAt = Math.min(dueAt(patients, { now, timeoutMs }), podsAt, tellAt);
     if (nextAt < Infinity)
       release.timer = clock.setTimer(Math.max(nextAt - now, 0), () => this.#look(module, release));
   }
@@ -159,8 +158,6 @@ export class ReleaseHealth {
     return Infinity;
   }
 }
-
-const SETTLING = { status: "Unknown", reason: "Progressing", message: "Was applied a moment ago" } as const;
 
 function newFollowed(): Followed {
   return {
