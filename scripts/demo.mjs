@@ -4,7 +4,7 @@
 //   npm run demo -- --kubeconfig FILE       on the cluster of that file; asks before it writes, and cleans up
 //   … --yes                                 does not ask
 //   … --sources                             runs src/ and writes no bundle; so also where the checkout cannot be written
-//   … --requirements                        shows another tour: one module is broken, those that require it wait
+//   … --requirements                        shows another tour: each module in a queue of its own, one of them broken
 //   … --verbose                             shows the operator's log as well
 import { offered, parseOptions } from "./demo/ask.mjs";
 import { runScript } from "./run.mjs";

@@ -41,6 +41,7 @@ async function demo() {
     modulesDir: join(root, "examples", "modules"),
     globalHooksDir: join(root, "examples", "global-hooks"),
     bundle: sources ? join(root, "src", "main.ts") : true,
+    args: options.requirements ? ["--module-queues=own"] : [],
     env: { LOG_TYPE: "text" },
     onLine: (line) => {
       appendFileSync(log, `${line}\n`);

@@ -12,42 +12,65 @@ interface Order {
   readonly waits: ReadonlyMap<string, string>;
 }
 
-/** Modules that have not run yet. */
-type Left = readonly ModuleView[];
+/** The course of the runs. */
+interface Course {
+  readonly view: View;
+  /** Modules that have not run yet. */
+  readonly left: readonly ModuleView[];
+  /** Those whose turn has passed: they run when nothing keeps them any more. */
+  readonly passed: Set<string>;
+  /** Those that run now. */
+  readonly wave: ModuleView[];
+}
 
 /**
- * The waves in which modules that are on run for the first time, where none fails and objects that they require are
- * there: smaller numbers first, and modules that require something as soon as that has run.
+ * The waves in which modules that are on run for the first time, where none fails, all take equally long, and objects
+ * that they require are there: smaller numbers first, and modules that require something as soon as that has run.
  */
 export function wavesOf(view: View): Order {
   const waves: string[][] = [];
-  let left: Left = [...view.modules.values()].filter(mayRun);
-  for (let wave = nextWave(left, view); wave.length > 0; wave = nextWave(left, view)) {
-    waves.push(namesOf(wave));
-    left = left.filter((each) => !wave.includes(each));
+  let course: Course = { view, left: [...view.modules.values()].filter(mayRun), passed: new Set(), wave: [] };
+  for (let wave = nextWave(course); wave.length > 0; wave = nextWave(course)) {
+    waves.push(wave.map(({ name }) => name));
+    course = { ...course, left: course.left.filter((each) => !wave.includes(each)), wave: [] };
   }
-  const waits = left.map((each) => [each.name, lackOf(each, left, view) ?? ""] as const);
+  const waits = course.left.map((each) => [each.name, lackOf(each, course) ?? ""] as const);
   return { waves, waits: new Map(waits) };
 }
 
-function namesOf(modules: Left): string[] {
-  return modules.map(({ name }) => name);
+/** As `turnsDue` and `waitOf` have it, again and again until nobody more begins. */
+function nextWave(course: Course): ModuleView[] {
+  const { left, passed, wave } = course;
+  for (;;) {
+    const open = left.filter(({ name }) => !passed.has(name));
+    const number = Math.min(...open.filter((each) => isFree(each, course)).map(orderOf));
+    const isDue = (each: ModuleView): boolean =>
+      passed.has(each.name)
+        ? isFree(each, course)
+        : each.module.requires !== undefined || orderOf(each) <= number;
+    const due = left.filter((each) => !wave.includes(each) && isDue(each));
+    if (due.length === 0) return wave;
+    for (const each of due) {
+      if (isFree(each, course)) wave.push(each);
+      else passed.add(each.name);
+    }
+  }
 }
 
-/** Modules that come after each other wait for each other no longer than for what they require. */
-function nextWave(left: Left, view: View): Left {
-  const able = left.filter((each) => lackOf(each, left, view) === undefined);
-  const others = namesOf(able);
-  const free = able.filter(
-    ({ name, module }) => !module.after?.some((it) => it !== name && others.includes(it)),
-  );
-  const next = free.length > 0 ? free : able;
-  const number = Math.min(...next.map(({ module }) => module.order));
-  return next.filter(({ module }) => module.requires !== undefined || module.order <= number);
+function orderOf({ module }: ModuleView): number {
+  return module.order;
+}
+
+/** Whether nothing keeps a module: what it requires has run, and those of `after` have, or have passed. */
+function isFree(module: ModuleView, course: Course): boolean {
+  const { left, passed, wave } = course;
+  if (lackOf(module, course) !== undefined) return false;
+  const before = left.filter((each) => module.module.after?.includes(each.name));
+  return before.every((each) => passed.has(each.name) && !wave.includes(each));
 }
 
 /** The first of what a module requires that is not there before the modules that are left. */
-function lackOf({ module }: ModuleView, left: Left, view: View): string | undefined {
+function lackOf({ module }: ModuleView, { left, view }: Course): string | undefined {
   const isLeft = (name: string): boolean => left.some((each) => each.name === name);
   const lack = requirementsOf({ module }, view).find(({ of, name, unmet }) => {
     if (of === "object" || unmet === undefined) return false;

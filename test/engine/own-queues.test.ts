@@ -286,3 +286,32 @@ describe("modules with queues of their own", () => {
     expect([lab.linesOf("helm long").length, lab.describe()]).toEqual([2, []]);
   });
 });
+
+// docs/LIFECYCLE.md, "A queue for each module": its picture.
+it.each([
+  ["main", ["a 0", "b 0", "b 5", "c 5", "d 5"]],
+  ["own", ["a 0", "b 0", "c 0", "b 5", "d 5"]],
+] as const)(
+  "a first reload with modules in %s, of which one fails once: %j",
+  async (moduleQueues, expected) => {
+    const modules = Object.entries({ a: 1, b: 1, c: 2, d: 2 }).map(([name, order]) => ({
+      name,
+      order,
+      enabled: true,
+    }));
+    const requires = { modules: { b: "*" } };
+    const lab = new EngineLab({
+      modules: modules.map((each) => (each.name === "d" ? { ...each, requires } : each)),
+      moduleQueues,
+    });
+    const from = lab.clock.now();
+    const runs: string[] = [];
+    lab.helmFails = (name) => {
+      runs.push(`${name} ${Math.floor((lab.clock.now() - from) / 1000)}`);
+      return runs.join() === "a 0,b 0" ? "no" : undefined;
+    };
+    await lab.start();
+    await lab.run(10_000);
+    expect(runs).toEqual(expected);
+  },
+);
