@@ -222,6 +222,22 @@ test("while the watch is cut, what was found stays; what is found after it count
   expect(shown()[0]).toBe("True");
 });
 
+test("what is installed, or has no spec, is healthy as soon as it is seen", async () => {
+  const { follow, listed, applied, shown, last, upgrade, clock } = lab();
+  const start = clock.now();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment({ available: 3 }));
+  expect(shown()[0]).toBe("True");
+  follow("b", ["ConfigMap", "conf"]);
+  await listed("configmaps", map("conf"));
+  expect(shown()[0]).toBe("True");
+  upgrade();
+  follow("b", ["ConfigMap", "conf"]);
+  await applied("configmaps", map("conf"));
+  expect(last()?.revision).toBe(2);
+  expect(clock.now() - start).toBe(0);
+});
+
 test("a revision is not healthy by what was seen before it", async () => {
   const { follow, listed, applied, shown, last, upgrade, clock } = lab();
   follow("a", ["Deployment", "web"]);

@@ -40,6 +40,8 @@ interface Followed {
   readonly workloads: Set<string>;
   revision: number | undefined;
   timeoutMs: number;
+  /** It follows a revision that was followed. */
+  isUpgraded: boolean;
   /** That revision is told to be healthy, or not looked at, no earlier. */
   settlesAt: number;
   told: RevisionHealth | undefined;
@@ -69,7 +71,10 @@ export class ReleaseHealth {
   setObjects(module: string, { objects, revision, timeoutMs }: AppliedRelease): void {
     const release = this.#followed.get(module) ?? newFollowed();
     release.timeoutMs = timeoutMs;
-    if (release.revision !== revision) release.settlesAt = this.#options.clock.now() + SETTLE_MS;
+    if (release.revision !== revision) {
+      release.settlesAt = this.#options.clock.now() + SETTLE_MS;
+      release.isUpgraded = release.revision !== undefined;
+    }
     release.revision = revision;
     release.objects = new Map(objects.map((object) => [keyOf(object), object]));
     for (const key of release.workloads) if (!release.objects.has(key)) this.#leave(release, key);
@@ -102,7 +107,11 @@ export class ReleaseHealth {
     const patients = [...release.objects].map(([key, object]) => this.#patient(key, object));
     const podsAt = this.#followPods(module, release, patients);
     const judged = healthOf(patients, { now, timeoutMs });
-    const isEarly = now < release.settlesAt && (judged.status === "True" || judged.reason === "NotLookedAt");
+    // An object that is new is not there before it is seen, and one without a spec is well by being there.
+    const canLag = patients.some(({ finding }) => finding?.generation !== undefined);
+    const isEarly =
+      now < release.settlesAt &&
+      (judged.reason === "NotLookedAt" || (judged.status === "True" && release.isUpgraded && canLag));
     const tellAt = isEarly ? release.settlesAt : this.#tell(module, release, judged);
     const nextAt = Math.min(dueAt(patients, { now, timeoutMs }), podsAt, tellAt);
     if (nextAt < Infinity)
@@ -165,6 +174,7 @@ function newFollowed(): Followed {
     workloads: new Set(),
     revision: undefined,
     timeoutMs: 0,
+    isUpgraded: false,
     settlesAt: 0,
     told: undefined,
     toldAt: 0,
