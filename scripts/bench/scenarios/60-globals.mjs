@@ -20,7 +20,7 @@ export default {
 async function measure(bench, { variant, target, data }) {
   const { helm, taken } = bench.counting();
   const namespace = await bench.namespace();
-  const modulesDir = writeModules(bench.dir(), COUNT, data);
+  const modulesDir = writeModules(bench.dir(), COUNT, { data });
   const { operator, readyMs } = await bench.start({ namespace, modulesDir, helm });
   await readyMs();
   await bench.quiet(operator);

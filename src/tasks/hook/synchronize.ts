@@ -16,8 +16,8 @@ export interface SyncRun {
 }
 
 /**
- * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of the queue that does it run here; those
- * of other queues are offered to these, and waited for unless `waitForSynchronization: false`.
+ * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of the queue at work run
+ * here; those of other queues are offered to these, and waited for unless `waitForSynchronization: false`.
  */
 export async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const elsewhere: Promise<void>[] = [];

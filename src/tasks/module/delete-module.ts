@@ -22,13 +22,13 @@ export async function deleteModule(
 ): Promise<Outcome<Task>> {
   const record = ports.state.module(task.module);
   if (record === undefined || record.enabled) return { kind: "done" };
-  const missing = nothingGoes(ports.state.view);
-  if (missing !== undefined) return hold(ports, task.module, missing);
   try {
     await endWork(ports, task.module, context.signal);
   } catch {
     return { kind: "cancelled" };
   }
+  const missing = nothingGoes(ports.state.view);
+  if (missing !== undefined) return hold(ports, task.module, missing);
   const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
   try {
     await steps(run);
