@@ -9,7 +9,7 @@ import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
 import { mayRun } from "./may-run.ts";
 import { waitOf } from "./requirements.ts";
-import { turnsDue, turnsLeft } from "./turns.ts";
+import { turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
 
 /** Key of the reload task: there is at most one. */
 export const RELOAD_KEY = "converge";
@@ -63,6 +63,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | something was missing in the directories                           | reload                           | back  |
  * | a file in the directories                                          | nothing: the next reload reads it |      |
  * | its turn in a reload (`turnsDue`), in a queue of its own           | run of it                        | back  |
+ * | anything of this, and all turns are still ahead                    | nothing                          |       |
  * | all turns are over                                                 | the rest of the reload           | back  |
  */
 export function plan(view: View): Plan {
@@ -71,12 +72,16 @@ export function plan(view: View): Plan {
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
+  return { offers: withReload(runsOwed(view), view), restart, hurry: hurried(view) };
+}
+
+function runsOwed(view: View): Offer[] {
+  if (turnsAreAhead(view)) return [];
   const turns = turnsDue(view);
-  const runs = [...view.modules.values()].flatMap((module) => {
+  return [...view.modules.values()].flatMap((module) => {
     const cause = turns.get(module.name) ?? runOwed(module, view);
     return cause === undefined ? [] : [runModule(module.name, cause, view)];
   });
-  return { offers: withReload(runs, view), restart, hurry: hurried(view) };
 }
 
 /** The runs that are owed, and what is owed of a reload. */

@@ -18,7 +18,7 @@ function isOpen(module: ModuleView): module is Open {
  *
  * | the module's turn                                               | it begins             |
  * | --------------------------------------------------------------- | --------------------- |
- * | removals of the reload are under way                            | not yet               |
+ * | removals of the reload are under way, and none has failed       | not yet               |
  * | its run is under way                                            | no second time        |
  * | it has run before                                               | at once               |
  * | first run, and it requires something                            | at once: what it requires is looked at then |
@@ -27,11 +27,21 @@ function isOpen(module: ModuleView): module is Open {
  * | first run, and another one of a smaller number has its turn     | not yet               |
  */
 export function turnsDue(view: View): ReadonlyMap<string, Cause> {
-  if (view.reload.phase !== "turns") return new Map();
+  if (!turnsMayBegin(view)) return new Map();
   const open = [...view.modules.values()].filter(isOpen);
   const number = Math.min(...open.filter((each) => waitOf(each, view) === undefined).map(orderOf));
   const due = open.filter((each) => !each.turn.begun && (isFree(each) || orderOf(each) <= number));
   return new Map(due.map(({ name, turn }) => [name, turn.cause]));
+}
+
+function turnsMayBegin({ reload: { phase, heldUp } }: View): boolean {
+  return phase === "turns" || (phase === "modules" && heldUp);
+}
+
+/** Whether all runs wait for their turns in the reload under way. What holds up the reload holds up no run. */
+export function turnsAreAhead({ moduleQueues, reload: { phase, heldUp } }: View): boolean {
+  if (moduleQueues === "main" || heldUp) return false;
+  return phase === "beforeAll" || phase === "discovery" || phase === "modules";
 }
 
 /** Numbers order first runs alone, and only those of modules that do not say what they wait for. */

@@ -22,6 +22,8 @@ export interface ReloadRecord {
   readonly cause: Cause | undefined;
   readonly startedAt: number | undefined;
   readonly finishedAt: number | undefined;
+  /** A step of it has failed and is tried again. */
+  readonly heldUp: boolean;
   /** Modules still to run in it. */
   readonly remaining: number;
   /** What it took into account; undefined before the first one. */
@@ -42,7 +44,15 @@ export function reloadBegun(
   return {
     secondLook: false,
     handledToken: requestedToken ?? handledToken,
-    reload: { ...reload, phase: "beforeAll", cause, startedAt, finishedAt: undefined, covered },
+    reload: {
+      ...reload,
+      phase: "beforeAll",
+      cause,
+      startedAt,
+      finishedAt: undefined,
+      covered,
+      heldUp: false,
+    },
   };
 }
 

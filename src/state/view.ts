@@ -174,6 +174,7 @@ export const BLANK: OperatorState = {
     cause: undefined,
     startedAt: undefined,
     finishedAt: undefined,
+    heldUp: false,
     remaining: 0,
     covered: undefined,
     rounds: 0,

@@ -12,9 +12,24 @@ import { runHookTask } from "./hook/hook-task.ts";
 import { runModule } from "./module/run-module.ts";
 
 /** Runs a batch of tasks: hook tasks of one hook together, every other kind alone. */
-export function runTask(ports: Ports, batch: readonly Task[], context: RunContext): Promise<Outcome<Task>> {
+export async function runTask(
+  ports: Ports,
+  batch: readonly Task[],
+  context: RunContext,
+): Promise<Outcome<Task>> {
   const task = batch[0];
-  if (task === undefined) return Promise.resolve({ kind: "done" });
+  if (task === undefined) return { kind: "done" };
+  const outcome = await runKind(ports, { task, batch }, context);
+  if (task.kind === "run-module") return counted(ports, task, outcome);
+  if (task.kind === "converge" || task.group === "converge") noteStep(ports, outcome);
+  return outcome;
+}
+
+function runKind(
+  ports: Ports,
+  { task, batch }: { readonly task: Task; readonly batch: readonly Task[] },
+  context: RunContext,
+): Promise<Outcome<Task>> {
   switch (task.kind) {
     case "boot":
       return boot(ports, context);
@@ -23,21 +38,20 @@ export function runTask(ports: Ports, batch: readonly Task[], context: RunContex
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);
     case "run-module":
-      return runModule(ports, task, context).then((outcome) => counted(ports, task, outcome));
+      return runModule(ports, task, context);
     case "delete-module":
-      return deleteModule(ports, task, context).then((outcome) => passed(ports, outcome));
+      return deleteModule(ports, task, context);
     case "purge-release":
-      return purgeRelease(ports, task, context).then((outcome) => passed(ports, outcome));
+      return purgeRelease(ports, task, context);
     case "ensure-crds":
-      return ensureCrds(ports, task).then((outcome) => passed(ports, outcome));
+      return ensureCrds(ports, task);
   }
 }
 
-/** What fails before the turns of modules holds up `main`, but not modules with queues of their own. */
-function passed({ state }: Ports, outcome: Outcome<Task>): Outcome<Task> {
-  const isNext = state.view.reload.phase === "modules" && turnsLeft(state.view) > 0;
-  if (outcome.kind === "retry" && isNext) state.recordReload({ phase: "turns" });
-  return outcome;
+/** A step of the reload in `main` has ended: one that failed holds the reload up. */
+function noteStep({ state }: Ports, { kind }: Outcome<Task>): void {
+  const heldUp = kind === "retry";
+  if (state.view.reload.heldUp !== heldUp) state.recordReload({ heldUp });
 }
 
 /** A module that is done within a reload is progress of that reload. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
-import type { HookSpec, ModuleSpec } from "../support/engine-lab.ts";
+import type { HookAct, HookSpec, ModuleSpec } from "../support/engine-lab.ts";
 
 /** A hook before helm that takes a second. */
 const slow = (takes = 1000): HookSpec => ({
@@ -18,6 +18,13 @@ const own = (
   modules: readonly ModuleSpec[],
   more: Partial<ConstructorParameters<typeof EngineLab>[0]> = {},
 ) => new EngineLab({ modules, moduleQueues: "own", ...more });
+
+/** What the hook of a test does next. */
+const failing: { now: HookAct } = { now: {} };
+
+function never(): boolean {
+  throw new Error("no answer");
+}
 
 /** When each module's helm ran, in seconds since the start. */
 function helmAt(lab: EngineLab): () => Record<string, number[]> {
@@ -284,6 +291,35 @@ describe("modules with queues of their own", () => {
     expect([lab.linesOf("helm quick").length, lab.linesOf("hook long").length]).toEqual([2, 1]);
     await lab.run(120_000);
     expect([lab.linesOf("helm long").length, lab.describe()]).toEqual([2, []]);
+  });
+
+  it("one edit of section and flag runs a module once", async () => {
+    const beforeAll: HookSpec = { name: "g", lifecycle: { beforeAll: 1 }, act: () => ({ takes: 1000 }) };
+    const lab = own([{ name: "other" }, { name: "one", enabled: true }], { globalHooks: [beforeAll] });
+    await lab.start();
+    await lab.run(2000);
+    lab.edit({ one: "{ x: 1 }", otherEnabled: "true" });
+    await lab.run(5000);
+    expect([lab.linesOf("helm one").length, lab.reloads]).toEqual([2, 2]);
+  });
+
+  it.each<readonly [string, Partial<ModuleSpec>, HookSpec]>([
+    ["discovery", { script: (enabled) => enabled.includes("one") && never() }, { name: "g" }],
+    ["a beforeAll hook", {}, { name: "g", lifecycle: { beforeAll: 1 }, act: () => failing.now }],
+  ])("an edit is applied while %s fails", async (_what, spec, hook) => {
+    failing.now = {};
+    const lab = own([{ name: "one", enabled: true }], { globalHooks: [hook] });
+    await lab.start();
+    failing.now = { fail: "no" };
+    lab.setModules([
+      { name: "one", enabled: true },
+      { name: "other", enabled: true, order: 2, ...spec },
+    ]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run(1000);
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run(0);
+    expect([lab.linesOf("helm one").length, lab.reloads]).toEqual([2, 1]);
   });
 });
 

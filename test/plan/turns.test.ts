@@ -117,6 +117,20 @@ describe("whose turn it is, where each module has a queue of its own", () => {
     },
   );
 
+  it.each(["beforeAll", "discovery", "modules"] as const)(
+    "an edit waits for its turn while a reload is in %s, unless that is held up",
+    (phase) => {
+      const view = during([moduleView("a", { sectionDigest: "s2" })], phase);
+      const heldUp = { ...view, reload: { ...view.reload, heldUp: true } };
+      expect([told(view), told(heldUp)]).toEqual([[], ["module/a: a: ConfigMap section changed"]]);
+    },
+  );
+
+  it("removals that fail let all turns begin", () => {
+    const view = during([first("a"), first("b")], "modules");
+    expect(told({ ...view, reload: { ...view.reload, heldUp: true } })).toEqual([runOf("a"), runOf("b")]);
+  });
+
   it("a run by hand may take a place of its own, others share theirs", () => {
     const edited = moduleView("a", { sectionDigest: "s2" });
     const moved = moduleView("b", { valuesDigest: "v2" });

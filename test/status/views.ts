@@ -90,6 +90,7 @@ export function release(name: string, change: Partial<ReleaseView> = {}): Releas
 export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {}): View {
   return {
     boot: "running",
+    moduleQueues: "main",
     config: {
       condition: "ok",
       problems: [],
