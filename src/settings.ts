@@ -123,6 +123,11 @@ const ROWS = {
     "parallel-modules=10",
     "with queues of their own, how many modules run at once",
   ),
+  drift: row(
+    choice(["off", "warn", "repair"]),
+    "drift=warn",
+    "what is done when others change what helm set: nothing, tell it, or put it back",
+  ),
   jqBin: row(PROGRAM, "jq-bin", "jq binary; default jq on PATH, else node-jq's"),
   retryMinMs: row(DURATION, "retry-delay-min=5s", "first delay after a failure"),
   retryMaxMs: row(DURATION, "retry-delay-max=30s", "longest delay after failures"),

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 /** Rooms from the ground up: each imports only what stands before it (src/README.md). */
 const ROOMS = (
-  "model lib values process kube cron health modules filter bindings hooks helm state queue plan triggers tasks engine " +
+  "model lib values process kube cron health drift modules filter bindings hooks helm state queue plan triggers tasks engine " +
   "status metrics debug preview offline wiring"
 ).split(" ");
 

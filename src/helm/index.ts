@@ -28,6 +28,7 @@ export { helmMarks, ownerOf } from "./ownership/outliving.ts";
 export { readMap } from "./chart/chart-files.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
+export type { Inspection, RecordedObjects } from "./recorded-objects.ts";
 export { LARGEST_RECORD, recordSize } from "./release/record-size.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";

@@ -1,5 +1,6 @@
 /** How objects in the cluster differ from what a run would make of them now (docs/DEBUG.md). */
 
+import { HELM } from "../drift/index.ts";
 import { applyPatch, get, isNotFound } from "../kube/index.ts";
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
@@ -8,7 +9,7 @@ import { diffOf } from "./manifest/manifest-diff.ts";
 import { documentsOf, keyIn, lastingBodies, refOf, type ObjectRef } from "./manifest/manifest.ts";
 import type { ReconcileRequest } from "./release/releases.ts";
 import { renderRelease } from "./rendering.ts";
-import { MANAGER, marked } from "./restore.ts";
+import { marked } from "./restore.ts";
 
 /** Objects asked for at the same time. */
 const AT_ONCE = 4;
@@ -82,7 +83,7 @@ async function differenceOf(
     signal,
     dryRun: true,
     force: true,
-    fieldManager: MANAGER,
+    fieldManager: HELM,
     fieldValidation: "Ignore",
   } as const;
   const after = await applyPatch(client, target, call);

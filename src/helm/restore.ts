@@ -1,5 +1,6 @@
 /** Puts missing objects of a release back. */
 
+import { HELM } from "../drift/index.ts";
 import { applyPatch, create, isAlreadyExists } from "../kube/index.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
 import { objectOf, type JsonObject } from "../model/index.ts";
@@ -16,8 +17,6 @@ interface RestoreRequest {
   readonly signal: AbortSignal;
 }
 
-/** The field manager that helm uses. */
-export const MANAGER = "helm";
 const AT_ONCE = 4;
 /** After this many refusals of one kind (by a webhook, a quota) the others would be refused too. */
 const MOST_REFUSED = 3;
@@ -87,7 +86,7 @@ async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Pu
   const resource = await discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the server knows no ${kind} of ${apiVersion}`);
   // The server has accepted the content of the chart before.
-  const call = { body, signal, fieldManager: MANAGER, fieldValidation: "Ignore" } as const;
+  const call = { body, signal, fieldManager: HELM, fieldValidation: "Ignore" } as const;
   if (applyMethod === "ssa") {
     await applyPatch(client, { resource, namespace, name }, { ...call, force: true });
     return;

@@ -2,5 +2,12 @@ export { HookMetricError, HookMetrics, type HookMetricOwner } from "./hook-metri
 export { hasHook } from "./inventory.ts";
 export { bindingTimes, countWait, measure } from "./measure.ts";
 export { Metrics } from "./metrics.ts";
-export { configTeller, holdTeller, makeHelmRecorder, makeRecorder, type RecorderParts } from "./recorder.ts";
+export {
+  configTeller,
+  driftTeller,
+  holdTeller,
+  makeHelmRecorder,
+  makeRecorder,
+  type RecorderParts,
+} from "./recorder.ts";
 export { SERIES } from "./series.ts";

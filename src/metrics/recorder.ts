@@ -1,5 +1,7 @@
 /** What happened to modules and hooks, as series, log lines and Events. */
 
+import { describeObject } from "../drift/index.ts";
+import type { DriftedObject } from "../drift/index.ts";
 import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
 import { enabledText } from "../plan/index.ts";
@@ -114,6 +116,23 @@ export function configTeller({
     logger.error(message, { reason });
     if (reason === "ConfigMapInvalid") metrics.add("configErrors", {});
     announce({ module: undefined, reason, note: message });
+  };
+}
+
+/** Tells of objects that others have changed, and of those that were put back. */
+export function driftTeller({
+  metrics,
+  announce,
+  logger,
+}: Omit<RecorderParts, "state">): (module: string, object: DriftedObject, repaired: boolean) => void {
+  return (module, object, repaired) => {
+    const note = describeObject(object);
+    logger.warn(repaired ? "An object was changed, and is put back" : "An object was changed", {
+      module,
+      drift: note,
+    });
+    metrics.add(repaired ? "repairs" : "drifts", { module });
+    announce({ module, reason: repaired ? "Repaired" : "Drifted", note });
   };
 }
 

@@ -84,6 +84,8 @@ export const SERIES = {
     ["module", "resource"],
     "Objects found missing, as ns/Kind/name or, cluster-wide, Kind/name",
   ),
+  drifts: counter("module_drifts_total", ["module"], "Objects found changed by others, and left so"),
+  repairs: counter("module_repairs_total", ["module"], "Objects found changed by others, and put back"),
   moduleInfo: gauge("mm_module_info", ["module", "enabled", "critical"], "1 for each module"),
   moduleEnabled: gauge("mm_module_enabled", ["module", "version"], "1 for an enabled module"),
   maintenance: gauge(

@@ -44,6 +44,20 @@ export interface ModuleTerms {
   readonly after?: readonly string[] | undefined;
   readonly helm?: HelmTerms | undefined;
   readonly health?: HealthTerms | undefined;
+  readonly drift?: DriftTerms | undefined;
+}
+
+/** What is no drift of one module's objects, beside what never is. */
+interface DriftTerms {
+  readonly ignore?: readonly DriftIgnore[];
+}
+
+/** Fields that others may change, of one object or of all of a kind. */
+export interface DriftIgnore {
+  readonly kind: string;
+  readonly name?: string;
+  /** JSON pointers; what lies below is meant too, and the empty one means all. */
+  readonly paths: readonly string[];
 }
 
 /** How helm works for one module, where it is not as the settings say. */

@@ -1,5 +1,7 @@
 /** What is recorded of one module. */
 
+import { NO_DRIFT } from "../drift/index.ts";
+import type { Drift } from "../drift/index.ts";
 import type { Health, HealthVerdict } from "../health/index.ts";
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import { NEVER_RAN, startedOver } from "./run-record.ts";
@@ -39,6 +41,8 @@ export interface ModuleRecord {
   absent: readonly string[];
   /** How the objects of its release are; undefined while none are followed. */
   health: RevisionHealth | undefined;
+  /** What others have changed of what helm set. */
+  drift: Drift;
   /** Why the record of its release cannot be read; its objects are unknown then. */
   unread: string | undefined;
   /** Why some of its hooks' kubernetes bindings cannot work, in words. */
@@ -72,6 +76,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     release: undefined,
     absent: [],
     health: undefined,
+    drift: NO_DRIFT,
     unread: undefined,
     troubles: [],
     requestedToken: undefined,

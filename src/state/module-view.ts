@@ -13,7 +13,7 @@ export type ReadyMeans = "applied" | "healthy";
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
 export function moduleView(record: ModuleRecord, values: ValuesView, ready: ReadyMeans): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, unread, troubles, requestedToken } = record;
+  const { release, absent, drift, unread, troubles, requestedToken } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   return {
     ...run,
@@ -26,6 +26,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView, ready: Read
     release,
     absent,
     health: knownHealth(record),
+    drift,
     unread,
     troubles,
     requestedToken,

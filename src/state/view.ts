@@ -89,6 +89,7 @@ type Shown =
   | "release"
   | "absent"
   | "health"
+  | "drift"
   | "unread"
   | "troubles"
   | "requestedToken";

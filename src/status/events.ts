@@ -25,6 +25,8 @@ export const EVENT_REASONS = {
   ModuleEnabled: { type: "Normal", action: "Enable" },
   ModuleDisabled: { type: "Normal", action: "Disable" },
   Healed: { type: "Normal", action: "Heal" },
+  Drifted: { type: "Warning", action: "Compare" },
+  Repaired: { type: "Normal", action: "Repair" },
   PendingReleaseRecovered: { type: "Warning", action: "Recover" },
   ConfigMapInvalid: { type: "Warning", action: "ReadConfig" },
   ConfigMapMissing: { type: "Warning", action: "ReadConfig" },

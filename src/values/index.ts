@@ -8,7 +8,7 @@ export {
   withSection,
 } from "./config/parse-config-map.ts";
 export { NO_SETTINGS, SETTINGS, guardKeys, keepsRelease } from "./config/module-settings.ts";
-export type { ModuleSettings } from "./config/module-settings.ts";
+export type { DriftMode, ModuleSettings } from "./config/module-settings.ts";
 export type { ParsedConfig } from "./config/parse-config-map.ts";
 export { describeUnknownKeys } from "./config/meant-key.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";

@@ -14,6 +14,7 @@ import {
   bindingTimes,
   configTeller,
   countWait,
+  driftTeller,
   hasHook,
   holdTeller,
   makeHelmRecorder,
@@ -110,6 +111,8 @@ export class Rooms {
       releases: this.releases,
       scope: this.#scope,
       healthTimeoutMs: this.#base.settings.healthTimeoutMs,
+      drift: this.#base.settings.drift,
+      onDrift: driftTeller(this.#told),
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
   }

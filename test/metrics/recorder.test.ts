@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { silentLogger } from "../../src/lib/index.ts";
-import { Metrics, holdTeller, makeHelmRecorder, makeRecorder } from "../../src/metrics/index.ts";
+import { Metrics, driftTeller, holdTeller, makeHelmRecorder, makeRecorder } from "../../src/metrics/index.ts";
 import type { Hold } from "../../src/state/index.ts";
 import type { OperatorEvent } from "../../src/status/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
@@ -50,6 +50,26 @@ test("objects that a module took over are an Event, with the releases they came 
   recorder.tookOver("web", ["ConfigMap/a of ns/other", "ClusterRole/b of ns/other"]);
   expect(events).toEqual([
     { module: "web", reason: "ObjectsTakenOver", note: "ConfigMap/a of ns/other, ClusterRole/b of ns/other" },
+  ]);
+});
+
+test("what others have changed is told with who and what, and counted; also that it was put back", () => {
+  const events: string[] = [];
+  const announce = ({ module, reason, note }: OperatorEvent): void =>
+    void events.push(`${module} ${reason}: ${note}`);
+  const metrics = new Metrics("");
+  const tell = driftTeller({ announce, logger: silentLogger, metrics });
+  const changed = { field: "spec.replicas", manager: "kubectl", at: 0, removed: false };
+  const gone = { field: "spec.paused", manager: undefined, at: undefined, removed: true };
+  const title = "Deployment kube-system/web";
+  const object = { object: "kube-system/Deployment/web", title, fields: [changed], isContested: false };
+  tell("web", object, false);
+  tell("web", { ...object, fields: [gone, changed, changed] }, true);
+  tell("web", { ...object, isContested: true }, false);
+  expect(events).toEqual([
+    `web Drifted: kubectl changed spec.replicas of ${title}`,
+    `web Repaired: somebody removed spec.paused and 2 more fields of ${title}`,
+    `web Drifted: kubectl changed spec.replicas of ${title}; it was put back many times, and is now less and less often`,
   ]);
 });
 

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { modelOf, models } from "../../scripts/generate-models.mjs";
+import { driftOf } from "../../src/drift/index.ts";
 import { type JsonObject, isJsonObject } from "../../src/model/index.ts";
 import { projectModule, projectOperator, stamp } from "../../src/status/index.ts";
 import { at, crd, schemaOf, schemaViolations } from "../support/models.ts";
@@ -61,6 +62,7 @@ describe("what is written", () => {
     const item = (list: string): string[] =>
       keys(at(schemaOf("addonmodules"), "properties", "status", "properties", list, "items", "properties"));
     expect(item("requires")).toEqual(keys(status.requires?.[0]));
+    expect(item("drift")).toEqual(keys(status.drift?.[0]));
     expect(item("health")).toEqual(keys(status.health?.[0]));
     expect(propertiesOf("addonoperators", "status")).toEqual(keys(stamp(operatorStatus, 1)));
     expect(propertiesOf("addonoperators", "status", "modules")).toEqual(keys(operatorStatus.modules));
@@ -93,6 +95,14 @@ function project() {
       counts: { total: 1, current: 0, inProgress: 1, failed: 0, terminating: 0, unknown: 0 },
       ailments: [{ object: "n/Service/s", status: "InProgress", reason: "NotFound", message: "m" }],
     },
+    drift: driftOf([
+      {
+        object: "n/Service/s",
+        title: "Service n/s",
+        fields: [{ field: "spec.type", manager: "m", at: 0, removed: false }],
+        isContested: false,
+      },
+    ]),
     retry: { reason: "HelmFailed", message: "m", failures: 1 },
     handled: basis({ token: "t" }),
     requestedToken: "t",

@@ -1,3 +1,4 @@
+import { NO_DRIFT } from "../../src/drift/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Json, Module } from "../../src/model/index.ts";
 import type { LastRun, ModuleView, ReleaseView, View } from "../../src/state/index.ts";
@@ -27,6 +28,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     absent: [],
     health: undefined,
     ailing: undefined,
+    drift: NO_DRIFT,
     unread: undefined,
     troubles: [],
     givenDigest: "v1-g1",

@@ -15,6 +15,7 @@ describe("healing", () => {
         namespace: "ns",
         labelSelector: "app.kubernetes.io/managed-by=Helm",
         metadataOnly: true,
+        keepManagedFields: true,
       },
     ]);
     expect(take()).toEqual([]);

@@ -30,13 +30,18 @@ describe("parseConfigMap", () => {
       oneMaintenance: "NoResourceReconciliation",
       twoMaintenance: "",
       oneProtected: "true",
+      oneDrift: "off",
+      twoDrift: "repair",
       other: "x: [",
     });
     expect(parsed.problems).toEqual([]);
     expect(parsed.global).toEqual({ a: 1 });
     expect(Object.fromEntries(parsed.sections)).toEqual({ one: { b: [1] }, two: ["x"] });
     expect(Object.fromEntries(parsed.flags)).toEqual({ one: true, two: false });
-    expect(Object.fromEntries(parsed.settings)).toEqual({ one: { suspended: true, protected: true } });
+    expect(Object.fromEntries(parsed.settings)).toEqual({
+      one: { suspended: true, protected: true, driftMode: "off" },
+      two: { driftMode: "repair" },
+    });
     expect(parsed.unknownKeys).toEqual(["other"]);
   });
 

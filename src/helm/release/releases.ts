@@ -14,6 +14,7 @@ import { manifestDiff } from "../manifest/manifest-diff.ts";
 import { spareInRemoval } from "../ownership/spare.ts";
 import { liveDiff } from "../live-diff.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
+import { RecordedObjects } from "../recorded-objects.ts";
 import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
 import { LateLabels } from "./late-labels.ts";
 import { ObservedReleases, type ObservedOptions, type Release } from "./observed-releases.ts";
@@ -107,6 +108,14 @@ export class Releases extends ObservedReleases {
   announce(modules: readonly UpcomingModule[], areParallel = false): void {
     this.#capabilities.forget();
     this.#ahead.announce(modules, areParallel);
+  }
+
+  /** What a release's record says of its objects: one request; undefined where there is no release. Throws as `summary`. */
+  async recorded(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
+    const meta = this.store.get(name);
+    if (meta === undefined || meta.status === "uninstalled") return undefined;
+    const { manifest } = await this.store.record(meta, signal);
+    return new RecordedObjects(this.#reconciler, name, manifest);
   }
 
   /** Writes the labels that nobody waits for now; resolves when that is done. */

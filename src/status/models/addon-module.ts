@@ -67,6 +67,12 @@ export interface IAddonModule {
       readonly terminating?: number;
       readonly unknown?: number;
     };
+    readonly drift?: ReadonlyArray<{
+      readonly object: string;
+      readonly field: string;
+      readonly manager?: string;
+      readonly since?: string;
+    }>;
     readonly requires?: ReadonlyArray<{
       readonly of: "kubernetes" | "module" | "object";
       readonly name: string;

@@ -30,7 +30,8 @@ type ConditionType =
   | "Enabled"
   | "Suspended"
   | "DependencyLost"
-  | "Healthy";
+  | "Healthy"
+  | "Drifted";
 export type ConditionStatus = Condition["status"];
 /** As the server has it. */
 export type StoredCondition = NonNullable<ModuleFields["conditions"]>[number];

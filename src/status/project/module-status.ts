@@ -1,6 +1,8 @@
 /** The AddonModule of a module (docs/STATUS.md, "States of a module"). */
 
 import { shownDigest } from "../../lib/index.ts";
+import { describeDrift } from "../../drift/index.ts";
+import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import { describeCause } from "../../model/index.ts";
 import { enabledText, type Requirement, type Wait } from "../../plan/index.ts";
@@ -51,6 +53,7 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
       ...projectRequires(facts.required, facts.shownBefore?.requires, facts.now),
       ...optional(view.health, projectHealth),
+      drift: projectDrift(view.drift),
       failures: view.retry?.failures ?? 0,
       nextRetryAt: optional(facts.nextTryAt, timestamp),
       lastHandledReconcileAt: view.handled.token,
@@ -67,6 +70,13 @@ function aspects(view: ModuleView, verdict: Verdict, lost: Wait | undefined): As
       status: view.health.status,
       reason: view.health.reason,
       message: line(view.health.message),
+    });
+  if (view.drift.count > 0)
+    list.push({
+      type: "Drifted",
+      status: "True",
+      reason: "Drifted",
+      message: line(describeDrift(view.drift)),
     });
   if (lost !== undefined)
     list.push({ type: "DependencyLost", status: "True", reason: lost.reason, message: line(lost.message) });
@@ -116,6 +126,23 @@ function projectHealth({ counts, ailments }: Health): Pick<ModuleStatus, "health
     message: line(message),
   }));
   return health.length === 0 ? { objects: counts } : { objects: counts, health };
+}
+
+const MOST_FIELDS = 20;
+
+/** The fields that others have changed, of all objects together. */
+function projectDrift({ objects }: Drift): ModuleStatus["drift"] {
+  const fields = objects.flatMap(({ object, fields: own }) =>
+    own.map(({ field, manager, at }) =>
+      defined({
+        object,
+        field: line(field),
+        manager: optional(manager, line),
+        since: optional(at, timestamp),
+      }),
+    ),
+  );
+  return fields.length === 0 ? undefined : fields.slice(0, MOST_FIELDS);
 }
 
 function projectRelease(release: ReleaseView): ReleaseStatus {

@@ -1,15 +1,19 @@
 /** Follows releases: what their Secrets say, and which objects are missing. */
 
+import type { DriftedObject } from "../../drift/index.ts";
 import type { ObjectRef, Releases } from "../../helm/index.ts";
 import { getMetadata, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
 import { compileCel, inParallel, oneLine, parseDuration } from "../../lib/index.ts";
 import type { CelTest, Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { ReleaseView, State } from "../../state/index.ts";
+import type { DriftMode } from "../../values/index.ts";
 import { Healing } from "./healing.ts";
 import type { AbsentObject } from "./healing.ts";
 import { KindWatches } from "./kind-watches.ts";
 import type { ReleaseObject } from "./kind-watches.ts";
+import { ReleaseDrift } from "./release-drift.ts";
+import type { DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";
 
 /** When a failing module holds up the first reload, the other modules' objects are watched after this long. */
@@ -35,6 +39,10 @@ interface FollowedReleasesOptions {
   readonly scope: Scope;
   /** How long an object may be under way before its release is not healthy. */
   readonly healthTimeoutMs: number;
+  /** What is to be done about drift where the ConfigMap does not say it. */
+  readonly drift: DriftMode;
+  /** Called with each object that others have changed; `repaired`: it was put back. */
+  readonly onDrift: (module: string, object: DriftedObject, repaired: boolean) => void;
   /** Called with each object that went missing. */
   readonly onAbsent: (module: string, object: string) => void;
 }
@@ -44,6 +52,7 @@ export class FollowedReleases {
   readonly healing: Healing;
   readonly #kinds: KindWatches;
   readonly #health: ReleaseHealth;
+  readonly #drift: ReleaseDrift;
   readonly #options: FollowedReleasesOptions;
   readonly #waiting = new Set<string>();
   /** The revision whose objects are watched, by module. */
@@ -60,11 +69,13 @@ export class FollowedReleases {
     this.#kinds = new KindWatches({ hub, resolve, clock, logger });
     this.healing = this.#makeHealing();
     this.#health = this.#makeHealth();
+    this.#drift = this.#makeDrift();
     options.scope.add(() => {
       this.#timer?.cancel();
       this.#again?.cancel();
       this.healing.close();
       this.#health.close();
+      this.#drift.close();
       this.#kinds.close();
     });
     options.releases.store.onChange((module) => this.look(module));
@@ -120,9 +131,11 @@ export class FollowedReleases {
     const { state, healthTimeoutMs } = this.#options;
     // Its record, which says more than its labels, was read only now.
     state.update(module, (record) => void (record.release = release));
+    const isNew = this.#revisions.get(module) !== release?.revision;
     if (release === undefined) this.#revisions.delete(module);
     else this.#revisions.set(module, release.revision);
     this.healing.setObjects(module, objects);
+    this.#drift.setObjects(module, objects, isNew);
     const record = state.module(module);
     if (release === undefined || record?.enabled !== true) return this.#health.forget(module);
     const { ignore = [], timeout = "" } = record.module.health ?? {};
@@ -169,7 +182,7 @@ export class FollowedReleases {
   }
 
   #makeHealing(): Healing {
-    const { clock, client, state, releases } = this.#options;
+    const { clock, client } = this.#options;
     return new Healing({
       kinds: this.#kinds,
       clock,
@@ -182,11 +195,7 @@ export class FollowedReleases {
           throw error;
         }
       },
-      // Objects that an upgrade removes are not missing: neither while it is under way, nor before the new objects
-      // are known.
-      mayReport: (module) =>
-        state.module(module)?.run.activity === "none" &&
-        this.#revisions.get(module) === releases.get(module)?.revision,
+      mayReport: (module) => this.#isSettled(module),
       onAbsent: (module, absent) => this.#takeAbsent(module, absent),
     });
   }
@@ -199,6 +208,39 @@ export class FollowedReleases {
       clock,
       onHealth: (module, health) => state.update(module, (record) => void (record.health = health)),
     });
+  }
+
+  #makeDrift(): ReleaseDrift {
+    const { clock, logger, state, releases, onDrift } = this.#options;
+    return new ReleaseDrift({
+      kinds: this.#kinds,
+      clock,
+      logger,
+      policyOf: (module) => this.#policyOf(module),
+      recorded: (module, signal) => releases.recorded(module, signal),
+      mayLook: (module) => this.#isSettled(module) && releases.get(module)?.status === "deployed",
+      onDrift: (module, drift) => state.update(module, (record) => void (record.drift = drift)),
+      onFound: onDrift,
+    });
+  }
+
+  /** Of a module that is left alone drift is only told. */
+  #policyOf(name: string): DriftPolicy {
+    const { state, drift } = this.#options;
+    const view = state.view.modules.get(name);
+    const mode = view?.driftMode ?? drift;
+    const ignore = view?.module.drift?.ignore ?? [];
+    return { mode: mode === "repair" && view?.suspended === true ? "warn" : mode, ignore };
+  }
+
+  /**
+   * Objects that an upgrade removes are not missing, and what it writes is no drift: neither while it is under way, nor
+   * before the new objects are known.
+   */
+  #isSettled(module: string): boolean {
+    const { state, releases } = this.#options;
+    const isIdle = state.module(module)?.run.activity === "none";
+    return isIdle && this.#revisions.get(module) === releases.get(module)?.revision;
   }
 
   #takeAbsent(module: string, absent: readonly AbsentObject[]): void {

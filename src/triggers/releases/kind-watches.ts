@@ -2,6 +2,9 @@
 
 import type { CelTest, Clock, Logger, Timer } from "../../lib/index.ts";
 import { oneLine } from "../../lib/index.ts";
+import { handsOf } from "../../drift/index.ts";
+import type { Hands } from "../../drift/index.ts";
+import type { ObjectRef } from "../../helm/index.ts";
 import { findingOf, hasStatus, NOT_FOUND, unwatched } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
 import { apiVersionOf, objectKey } from "../../kube/index.ts";
@@ -35,6 +38,11 @@ export function keyOf(object: ReleaseObject): string {
   return `${kindKey(object)}/${object.name}`;
 }
 
+/** For people: `Deployment kube-system/web`, or `ClusterRole web`. */
+export function titleOf({ kind, namespace, name }: Omit<ObjectRef, "apiVersion">): string {
+  return `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
+}
+
 export interface KindWatchesOptions {
   readonly hub: WatchHub;
   readonly resolve: (kind: string, apiVersion: string) => Promise<Resource | undefined>;
@@ -48,6 +56,14 @@ export interface KindListener {
   missing?(module: string, gone?: { readonly kind: string; readonly name: string }): void;
   /** The finding of an object has changed; without `name`, those of all objects of that kind may have. */
   judged?(module: string, kind: string, name?: string): void;
+  /** Something was written to an object. */
+  written?(module: string, kind: string, name: string): void;
+}
+
+/** What is kept of an object that is there. */
+interface Seen {
+  readonly finding: Finding;
+  readonly hands: Hands;
 }
 
 /** Helm puts this label on everything it makes: other objects of a kind are not watched. */
@@ -62,8 +78,7 @@ interface KindWatch {
   readonly check: CelTest | undefined;
   /** Modules with objects of this kind. */
   readonly users: Set<string>;
-  /** What is kept of each object that is there. */
-  readonly present: Map<string, Finding>;
+  readonly present: Map<string, Seen>;
   synced: boolean;
   resource: Resource | undefined;
   subscription: Subscription | undefined;
@@ -84,7 +99,7 @@ export interface Missing {
 
 /**
  * Watches what helm made, once for each kind and namespace: whole objects where their status says something, else their
- * metadata. Only the finding of each is kept.
+ * metadata. Only the finding of each is kept, and whose its fields are.
  */
 export class KindWatches {
   readonly #options: KindWatchesOptions;
@@ -119,17 +134,20 @@ export class KindWatches {
   finding(object: ReleaseObject): Finding | undefined {
     const watch = this.#watches.get(kindKey(object));
     if (watch === undefined) return undefined;
-    const namespace = watch.resource?.namespaced === false ? "" : object.namespace;
-    const found = watch.present.get(`${namespace}/${object.name}`);
-    if (found !== undefined) return found;
+    const found = seenOf(watch, object);
+    if (found !== undefined) return found.finding;
     if (watch.trouble !== undefined) return unwatched(watch.trouble);
     return watch.synced ? NOT_FOUND : undefined;
   }
 
+  /** Whose the fields of an object are; undefined while it is not seen. */
+  hands(object: ReleaseObject): Hands | undefined {
+    const watch = this.#watches.get(kindKey(object));
+    return watch && seenOf(watch, object)?.hands;
+  }
+
   /** The object with the namespace that it has: none where its kind is cluster-wide. */
-  placed(
-    object: ReleaseObject,
-  ): Omit<ReleaseObject, "namespace"> & { readonly namespace: string | undefined } {
+  placed(object: ReleaseObject): ObjectRef {
     const isClusterWide = this.#watches.get(kindKey(object))?.resource?.namespaced === false;
     return isClusterWide ? { ...object, namespace: undefined } : object;
   }
@@ -138,11 +156,8 @@ export class KindWatches {
   missing(object: ReleaseObject): Missing | undefined {
     const watch = this.#watches.get(kindKey(object));
     if (watch?.resource === undefined) return undefined;
-    const { resource, blindSince, synced, present } = watch;
-    if (blindSince === undefined) {
-      const namespace = resource.namespaced ? object.namespace : "";
-      if (!synced || present.has(`${namespace}/${object.name}`)) return undefined;
-    }
+    const { resource, blindSince, synced } = watch;
+    if (blindSince === undefined && (!synced || seenOf(watch, object) !== undefined)) return undefined;
     return { resource, blindSince };
   }
 
@@ -189,7 +204,7 @@ export class KindWatches {
     const namespace = resource.namespaced ? object.namespace : undefined;
     const metadataOnly = watch.check === undefined && !hasStatus(apiVersionOf(resource), resource.kind);
     watch.subscription = this.#options.hub.subscribe(
-      { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly },
+      { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly, keepManagedFields: true },
       {
         begin: () => watch.present.clear(),
         object: (each) => void this.#see(watch, each),
@@ -200,6 +215,8 @@ export class KindWatches {
         },
         applied: (each) => {
           if (this.#see(watch, each)) this.#judged(watch, each.metadata.name);
+          for (const listener of this.#listeners)
+            for (const module of watch.users) listener.written?.(module, watch.key, each.metadata.name);
         },
         deleted: (each) => {
           watch.present.delete(objectKey(each));
@@ -217,9 +234,10 @@ export class KindWatches {
   #see(watch: KindWatch, object: WatchedObject): boolean {
     const key = objectKey(object);
     const before = watch.present.get(key);
-    const found = findingOf(object, { now: this.#options.clock.now(), before, check: watch.check });
-    watch.present.set(key, found);
-    return before === undefined || !isSame(before, found);
+    const now = this.#options.clock.now();
+    const finding = findingOf(object, { now, before: before?.finding, check: watch.check });
+    watch.present.set(key, { finding, hands: handsOf(object) });
+    return before === undefined || !isSame(before.finding, finding);
   }
 
   #works(watch: KindWatch): void {
@@ -254,6 +272,11 @@ export class KindWatches {
     for (const listener of this.#listeners)
       for (const module of watch.users) listener.judged?.(module, watch.key, name);
   }
+}
+
+function seenOf({ resource, present }: KindWatch, object: ReleaseObject): Seen | undefined {
+  const namespace = resource?.namespaced === false ? "" : object.namespace;
+  return present.get(`${namespace}/${object.name}`);
 }
 
 function isSame(before: Finding, now: Finding): boolean {

@@ -6,7 +6,7 @@ import { nameOf } from "../../helm/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
-import { keyOf } from "./kind-watches.ts";
+import { keyOf, titleOf } from "./kind-watches.ts";
 import type { KindWatches, ReleaseObject } from "./kind-watches.ts";
 import { PodWatches } from "./pod-watches.ts";
 
@@ -121,9 +121,8 @@ export class ReleaseHealth {
   #patient(key: string, object: ReleaseObject): Patient & { readonly key: string } {
     const { kinds } = this.#options;
     const placed = kinds.placed(object);
-    const { namespace, kind, name } = placed;
-    const title = `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
-    return { key, name: nameOf(placed), title, finding: kinds.finding(object), pod: this.#pods.worst(key) };
+    const [name, title] = [nameOf(placed), titleOf(placed)];
+    return { key, name, title, finding: kinds.finding(object), pod: this.#pods.worst(key) };
   }
 
   /** Follows the Pods of workloads that have been ailing for a moment; returns when the next one has. */

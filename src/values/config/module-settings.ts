@@ -13,7 +13,13 @@ export interface ModuleSettings {
   readonly suspended: boolean;
   /** `<camel>Protected: "true"`: the release is never deleted or purged. */
   readonly protected: boolean;
+  /** `<camel>Drift`: what is done when others change what helm set; undefined: what `--drift` says. */
+  readonly driftMode: DriftMode | undefined;
 }
+
+/** What is done when others change what helm set, the settings' own words. */
+const DRIFT_MODES = ["off", "warn", "repair"] as const;
+export type DriftMode = (typeof DRIFT_MODES)[number];
 
 /** How a setting is written, and what it has to do with removals. */
 interface Setting<T> {
@@ -30,6 +36,7 @@ interface Setting<T> {
 const TABLE: { readonly [Name in keyof ModuleSettings]: Setting<ModuleSettings[Name]> } = {
   suspended: { ending: "Maintenance", unset: false, keepsRelease: true, read: readMaintenance },
   protected: { ending: "Protected", unset: false, keepsRelease: true, read: readFlag },
+  driftMode: { ending: "Drift", unset: undefined, keepsRelease: false, read: readDrift },
 };
 
 /** All settings, in the order in which they are told. */
@@ -62,6 +69,14 @@ export function isGuardKey(key: string): boolean {
 
 /** The only value of `<camel>Maintenance`. */
 const NO_RECONCILIATION = "NoResourceReconciliation";
+
+/** YAML reads a bare `off` as false. */
+function readDrift(value: Json, file: string, key: string): DriftMode {
+  const mode = value === false ? "off" : DRIFT_MODES.find((each) => each === value);
+  if (mode !== undefined) return mode;
+  const remedy = `write ${DRIFT_MODES.join(", ")}, or nothing`;
+  throw new ProblemError([{ file, key, message: "unknown mode of drift", remedy }]);
+}
 
 function readMaintenance(value: Json, file: string, key: string): boolean {
   if (value === NO_RECONCILIATION) return true;

@@ -151,7 +151,9 @@ export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[]
 
 /** What all modules say for one setting, by values key. */
 function valuesOf({ settings }: ParsedConfig, name: keyof ModuleSettings): ReadonlyMap<string, Json> {
-  return new Map([...settings].map(([key, said]) => [key, said[name] ?? null]));
+  return new Map(
+    [...settings].flatMap(([key, { [name]: said }]) => (said === undefined ? [] : [[key, said] as const])),
+  );
 }
 
 function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {

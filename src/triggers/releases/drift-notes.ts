@@ -1,0 +1,127 @@
+/** Keeps what is known of the objects of a release whose drift is followed. */
+
+import { driftOf, NO_DRIFT } from "../../drift/index.ts";
+import type { Comparison, Drift, DriftedField, DriftedObject, Hands } from "../../drift/index.ts";
+import { nameOf } from "../../helm/index.ts";
+import type { RecordedObjects } from "../../helm/index.ts";
+import { isLater } from "../../kube/index.ts";
+import type { Timer } from "../../lib/index.ts";
+import type { DriftIgnore } from "../../model/index.ts";
+import { titleOf } from "./kind-watches.ts";
+import type { KindWatches, ReleaseObject } from "./kind-watches.ts";
+import { Pace } from "./pace.ts";
+
+/** An object that changes all the time is looked at this often. */
+const LOOK_EVERY_MS = 10_000;
+/** An object that somebody else keeps changing is put back this often. */
+const REPAIR_EVERY_MS = 600_000;
+
+/** What is known of an object. */
+export interface Known {
+  /** Whose its fields were when it was looked at. */
+  hands: Hands;
+  /** Others hold what helm set: each further write of theirs matters. */
+  isAlert: boolean;
+  fields: readonly DriftedField[];
+  isContested: boolean;
+  /** That it cannot be looked at is in the log. */
+  isFailing: boolean;
+  looks: Pace;
+  repairs: Pace;
+}
+
+/** What is known of a release. The maps have no more keys than it has objects. */
+export interface FollowedDrift {
+  objects: ReadonlyMap<string, ReleaseObject>;
+  readonly known: Map<string, Known>;
+  /** Objects that have to be looked at. */
+  readonly due: Set<string>;
+  /** Kept while there is something to look at. */
+  record: RecordedObjects | undefined;
+  ignore: readonly DriftIgnore[];
+  told: Drift;
+  isLooking: boolean;
+  timer: Timer | undefined;
+}
+
+/** Whether others have done something to an object that may matter. */
+export function isChanged(known: Known, now: Hands): boolean {
+  const { hands, isAlert } = known;
+  // An answer may be ahead of the watch.
+  if (!isLater(now.version, hands.version)) return false;
+  return now.helm !== hands.helm || now.others !== hands.others || (isAlert && now.moves !== hands.moves);
+}
+
+/** An object as it is told. */
+export function driftedObject(
+  kinds: KindWatches,
+  object: ReleaseObject,
+  { fields, isContested }: Known,
+): DriftedObject {
+  const placed = kinds.placed(object);
+  return { object: nameOf(placed), title: titleOf(placed), fields, isContested };
+}
+
+/** All that has drifted of a release. */
+export function driftIn(kinds: KindWatches, { objects, known }: FollowedDrift): Drift {
+  const drifted = [...objects].flatMap(([key, object]) => {
+    const found = known.get(key);
+    return found === undefined || found.fields.length === 0 ? [] : [driftedObject(kinds, object, found)];
+  });
+  return driftOf(drifted);
+}
+
+/** The next object to look at, and when. */
+export function earliest({
+  due,
+  known,
+}: FollowedDrift): { readonly key: string; readonly at: number } | undefined {
+  let next: { readonly key: string; readonly at: number } | undefined;
+  for (const key of due) {
+    const at = dueAt(known.get(key));
+    if (next === undefined || at < next.at) next = { key, at };
+  }
+  return next;
+}
+
+function dueAt(known: Known | undefined): number {
+  if (known === undefined) return -Infinity;
+  return Math.max(known.looks.dueAt, known.isContested ? known.repairs.dueAt : -Infinity);
+}
+
+/** Takes what a look has found; true where others have changed something that was not told before. */
+export function noteLook(known: Known, found: Comparison | undefined, now: number): boolean {
+  const { fields = [], isShared = false } = found ?? {};
+  const isNews = fields.length > 0 && JSON.stringify(known.fields) !== JSON.stringify(fields);
+  known.looks.note(now);
+  known.isFailing = false;
+  known.isContested = false;
+  known.isAlert = isShared || fields.length > 0;
+  known.fields = fields;
+  return isNews;
+}
+
+export function newKnown(hands: Hands): Known {
+  return {
+    hands,
+    isAlert: false,
+    fields: [],
+    isContested: false,
+    isFailing: false,
+    looks: new Pace(LOOK_EVERY_MS),
+    repairs: new Pace(REPAIR_EVERY_MS),
+  };
+}
+
+export function newFollowed(): FollowedDrift {
+  return {
+    objects: new Map(),
+    known: new Map(),
+    due: new Set(),
+    record: undefined,
+    ignore: [],
+    told: NO_DRIFT,
+    isLooking: false,
+    timer: undefined,
+  };
+}
