@@ -97,7 +97,7 @@ describe("kubectl", () => {
     // `explain` believes what kubectl remembers of the server's kinds; `get` looks again.
     await kubectl(["get", "addonmodules", "-A"]);
     expect(await kubectl(["explain", "addonmodule.status.lastRun"])).toContain("Why the module ran.");
-    expect(await kubectl(["explain", "addonmodule.status.state"])).toMatch(/needs a\s+person/);
+    expect(await kubectl(["explain", "addonmodule.status.state"])).toMatch(/needs\s+a\s+person/);
     expect(await kubectl(["explain", "aop.status.converge"])).toContain("Modules done");
   });
 
