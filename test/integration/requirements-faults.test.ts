@@ -4,7 +4,7 @@ import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cl
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
-import { condition, module, of } from "../support/requiring.ts";
+import { module, of } from "../support/requiring.ts";
 
 // docs/MODULES.md, "What a module requires": what is in the way of looking.
 
@@ -90,16 +90,17 @@ test(
       async () => (await of(namespace, "other")).status?.state === "Ready",
       "the other one is Ready",
     );
-    expect(await condition(namespace, "back", "Ready")).toContain(
-      "waits for Secret/late, which is not there",
-    );
+    // The status tells other words of a wait at most every 30 seconds.
+    const why = async (name: string): Promise<string> => (await operator.cli(["module", "why", name])).stdout;
+    const waits = "waits for Secret/late, which is not there";
+    await eventually(async () => (await why("back")).includes(waits), "it waits");
 
     await proxy.refuse();
     await kubectl(["create", "secret", "generic", "late", "-n", namespace]);
     // What was found last counts, and the wait is told all the same.
-    const { stdout } = await operator.cli(["module", "why", "front"]);
-    expect(stdout).toContain("waits for back, which is not Ready");
-    expect(stdout).toContain("back: waits for Secret/late, which is not there");
+    const told = await why("front");
+    expect(told).toContain("waits for back, which is not Ready");
+    expect(told).toContain(`back: ${waits}`);
     await proxy.accept();
     for (const name of ["back", "front"])
       await eventually(async () => (await of(namespace, name)).status?.state === "Ready", `${name} runs`, {
