@@ -5,6 +5,7 @@ export { Metrics } from "./metrics.ts";
 export {
   configTeller,
   driftTeller,
+  healthTeller,
   holdTeller,
   makeHelmRecorder,
   makeRecorder,

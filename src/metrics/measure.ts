@@ -8,7 +8,7 @@ import { moduleOf } from "../model/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
 import { heldBy } from "../plan/index.ts";
 import type { QueueView, Queues, RunContext } from "../queue/index.ts";
-import type { State } from "../state/index.ts";
+import type { ModuleView, State, View } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
 import { Inventory } from "./inventory.ts";
 
@@ -66,16 +66,20 @@ export function sample(
 ): void {
   for (const name of GAUGES) metrics.clear(name);
   for (const queue of queues.views()) sampleQueue(metrics, queue);
-  for (const view of state.view.modules.values()) {
-    const { name, enabled, suspended, module } = view;
-    const wait = heldBy(view, state.view);
-    if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
-    metrics.set("moduleInfo", { module: name, enabled: String(enabled), critical: "false" }, 1);
-    if (enabled) metrics.set("moduleEnabled", { module: name, version: module.chartVersion ?? "" }, 1);
-    if (suspended) metrics.set("maintenance", { module: name, state: "NoResourceReconciliation" }, 1);
-  }
+  for (const module of state.view.modules.values()) sampleModule(metrics, module, state.view);
   for (const { objects, module = "", hook, binding, queue } of bindings.counts())
     metrics.set("snapshotObjects", { module, hook, binding, queue }, objects);
+}
+
+function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
+  const { name, enabled, suspended, module, health } = view;
+  const wait = heldBy(view, all);
+  if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
+  const healthy = HEALTHY[health?.status ?? "Unknown"];
+  if (healthy !== undefined) metrics.set("moduleHealthy", { module: name }, healthy);
+  metrics.set("moduleInfo", { module: name, enabled: String(enabled), critical: "false" }, 1);
+  if (enabled) metrics.set("moduleEnabled", { module: name, version: module.chartVersion ?? "" }, 1);
+  if (suspended) metrics.set("maintenance", { module: name, state: "NoResourceReconciliation" }, 1);
 }
 
 function sampleQueue(metrics: Metrics, { name: queue, length, tasks }: QueueView<Task>): void {
@@ -86,6 +90,8 @@ function sampleQueue(metrics: Metrics, { name: queue, length, tasks }: QueueView
   metrics.set("queueHead", { queue, module: moduleOf(task) ?? "", task_type: task.kind, hook }, 1);
 }
 
+const HEALTHY = { True: 1, False: 0, Unknown: undefined } as const;
+
 const GAUGES = [
   "queueLength",
   "queueHead",
@@ -93,6 +99,7 @@ const GAUGES = [
   "moduleEnabled",
   "maintenance",
   "moduleWaiting",
+  "moduleHealthy",
   "snapshotObjects",
 ] as const;
 

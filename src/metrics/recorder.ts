@@ -2,6 +2,7 @@
 
 import { describeObject } from "../drift/index.ts";
 import type { DriftedObject } from "../drift/index.ts";
+import type { Health } from "../health/index.ts";
 import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
 import { enabledText } from "../plan/index.ts";
@@ -152,5 +153,20 @@ export function holdTeller({
       announce({ module: undefined, reason: HELD[of], note: text });
     }
     if (reload.phase === "idle") told = new Set(holds.map(({ text }) => text));
+  };
+}
+
+/** Announces that a release is not healthy, and once it is again; what is under way meanwhile is not told. */
+export function healthTeller({
+  announce,
+}: Pick<RecorderParts, "announce">): (module: string, health: Health | undefined) => void {
+  const ailing = new Set<string>();
+  return (module, health) => {
+    if (health === undefined) ailing.delete(module);
+    else if (health.status === "False" && !ailing.has(module)) {
+      ailing.add(module);
+      announce({ module, reason: "Unhealthy", note: health.message });
+    } else if (health.status === "True" && ailing.delete(module))
+      announce({ module, reason: "Recovered", note: health.message });
   };
 }

@@ -98,6 +98,11 @@ export const SERIES = {
     ["module", "reason"],
     "1 for a module that waits for what it requires, or comes after",
   ),
+  moduleHealthy: gauge(
+    "module_healthy",
+    ["module"],
+    "1 for a module whose release is healthy, 0 for one whose release is not; none while that is not known",
+  ),
   ...hookSeries("moduleHook", MODULE_HOOK),
   ...hookSeries("globalHook", GLOBAL_HOOK),
   hookErrors: counter("hook_errors", ["module", "hook", "binding", "queue"], "Failed runs of any hook"),

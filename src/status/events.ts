@@ -27,6 +27,8 @@ export const EVENT_REASONS = {
   Healed: { type: "Normal", action: "Heal" },
   Drifted: { type: "Warning", action: "Compare" },
   Repaired: { type: "Normal", action: "Repair" },
+  Unhealthy: { type: "Warning", action: "Watch" },
+  Recovered: { type: "Normal", action: "Watch" },
   PendingReleaseRecovered: { type: "Warning", action: "Recover" },
   ConfigMapInvalid: { type: "Warning", action: "ReadConfig" },
   ConfigMapMissing: { type: "Warning", action: "ReadConfig" },

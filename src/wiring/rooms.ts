@@ -16,6 +16,7 @@ import {
   countWait,
   driftTeller,
   hasHook,
+  healthTeller,
   holdTeller,
   makeHelmRecorder,
   makeRecorder,
@@ -113,6 +114,7 @@ export class Rooms {
       healthTimeoutMs: this.#base.settings.healthTimeoutMs,
       drift: this.#base.settings.drift,
       onDrift: driftTeller(this.#told),
+      onHealth: healthTeller(this.#told),
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
   }

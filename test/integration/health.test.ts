@@ -115,7 +115,7 @@ interface Pod {
 const WELL = ["True", "Healthy", "All objects are as they should be (2)"] as const;
 
 test("a Deployment that becomes unavailable is told with the Pod that says why, and when it is back", async () => {
-  const { namespace, status, says, run } = await prepare();
+  const { namespace, own, status, says, run } = await prepare();
   const title = `Deployment ${namespace}/web`;
   await says("Unknown", "Progressing", `${title}: 0 of 3 replicas available`);
   await run(1, 3);
@@ -134,6 +134,10 @@ test("a Deployment that becomes unavailable is told with the Pod that says why, 
 
   await run(1, 3);
   await says(...WELL);
+  await eventually(async () => {
+    const reasons = await own("get", "events", "-o", "jsonpath={.items[*].reason}");
+    expect(reasons.split(" ")).toEqual(expect.arrayContaining(["Unhealthy", "Recovered"]));
+  }, "Events tell of both");
 });
 
 test("a rollout during which the watch is cut ends as its Pods do", async () => {

@@ -178,6 +178,22 @@ describe("the operator's series", () => {
     expect(await waits(held, requires, moduleView("b"))).toEqual([]);
   });
 
+  test("a module has a series of its health while that is known", async () => {
+    const metrics = new Metrics(P);
+    const healths = ["True", "False", "Unknown", undefined].map((status, index) =>
+      moduleView(`m${index}`, { health: (status && { status }) as never }),
+    );
+    sample(metrics, {
+      queues: { views: () => [] } as never,
+      state: { view: viewOf(healths) } as never,
+      bindings: { counts: () => [] } as never,
+    });
+    expect(await lines(metrics, `${P}module_healthy`)).toEqual([
+      `${P}module_healthy{module="m0"} 1`,
+      `${P}module_healthy{module="m1"} 0`,
+    ]);
+  });
+
   test("samplers run before each scrape", async () => {
     const metrics = new Metrics(P);
     let rights = 0;

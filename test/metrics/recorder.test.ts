@@ -1,7 +1,15 @@
 import { expect, test } from "vitest";
 
+import type { Health } from "../../src/health/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
-import { Metrics, driftTeller, holdTeller, makeHelmRecorder, makeRecorder } from "../../src/metrics/index.ts";
+import {
+  Metrics,
+  driftTeller,
+  healthTeller,
+  holdTeller,
+  makeHelmRecorder,
+  makeRecorder,
+} from "../../src/metrics/index.ts";
 import type { Hold } from "../../src/state/index.ts";
 import type { OperatorEvent } from "../../src/status/index.ts";
 import type { Recorder } from "../../src/tasks/index.ts";
@@ -88,4 +96,21 @@ test("the Event of a held removal is for what is held, told once until it is gon
     `PurgeRefused: ${gone.text}`,
     `RemovalHeld: ${off.text}`,
   ]);
+});
+
+test("a release that is not healthy is told once, and that it is again; what is under way is not told", () => {
+  const events: string[] = [];
+  const announce = ({ module, reason, note }: OperatorEvent): void =>
+    void events.push(`${module ?? ""}: ${reason}: ${note}`);
+  const tell = healthTeller({ announce });
+  const health = (status: Health["status"]) => ({ status, message: status }) as Health;
+  const { True, Unknown, False } = {
+    True: health("True"),
+    Unknown: health("Unknown"),
+    False: health("False"),
+  };
+  for (const each of [Unknown, True, Unknown, False, Unknown, False, Unknown, True, True]) tell("a", each);
+  expect(events.splice(0)).toEqual(["a: Unhealthy: False", "a: Recovered: True"]);
+  for (const each of [False, undefined, True]) tell("b", each);
+  expect(events).toEqual(["b: Unhealthy: False"]);
 });

@@ -12,7 +12,7 @@ import type { LoggedLine } from "../support/logged.ts";
 
 type KubeParts = Omit<
   ConstructorParameters<typeof FollowedReleases>[0],
-  "state" | "releases" | "scope" | "onAbsent"
+  "state" | "releases" | "scope" | "onAbsent" | "onHealth"
 >;
 
 const map = (name: string): ObjectRef => ({
@@ -79,7 +79,7 @@ async function lab(status = "deployed") {
   } as unknown as Releases;
   const onAbsent = (_module: string, name: string): void => void counted.push(name);
   const scope = new Scope();
-  const followed = new FollowedReleases({ ...base, state, releases, scope, onAbsent });
+  const followed = new FollowedReleases({ ...base, state, releases, scope, onAbsent, onHealth: () => {} });
   const listed = async (names: readonly string[]): Promise<void> => {
     await settle();
     const [consumer] = consumers;
@@ -286,7 +286,14 @@ test("a release that cannot be read keeps its watches, is told of once and read 
     objects: () => answer(),
   } as unknown as Releases;
   const scope = new Scope();
-  const followed = new FollowedReleases({ ...base, state: lab.state, releases, scope, onAbsent: () => {} });
+  const followed = new FollowedReleases({
+    ...base,
+    state: lab.state,
+    releases,
+    scope,
+    onAbsent: () => {},
+    onHealth: () => {},
+  });
   const look = async (): Promise<readonly string[] | undefined> => {
     followed.look("one");
     await lab.run();

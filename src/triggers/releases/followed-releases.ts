@@ -1,6 +1,7 @@
 /** Follows releases: what their Secrets say, and which objects are missing. */
 
 import type { DriftedObject } from "../../drift/index.ts";
+import type { Health } from "../../health/index.ts";
 import type { ObjectRef, Releases } from "../../helm/index.ts";
 import { getMetadata, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
@@ -43,6 +44,8 @@ interface FollowedReleasesOptions {
   readonly drift: DriftMode;
   /** Called with each object that others have changed; `repaired`: it was put back. */
   readonly onDrift: (module: string, object: DriftedObject, repaired: boolean) => void;
+  /** Called with the health of a module's release when it changes; without, when there is none any more. */
+  readonly onHealth: (module: string, health: Health | undefined) => void;
   /** Called with each object that went missing. */
   readonly onAbsent: (module: string, object: string) => void;
 }
@@ -201,12 +204,15 @@ export class FollowedReleases {
   }
 
   #makeHealth(): ReleaseHealth {
-    const { hub, clock, state } = this.#options;
+    const { hub, clock, state, onHealth } = this.#options;
     return new ReleaseHealth({
       kinds: this.#kinds,
       hub,
       clock,
-      onHealth: (module, health) => state.update(module, (record) => void (record.health = health)),
+      onHealth: (module, health) => {
+        state.update(module, (record) => void (record.health = health));
+        onHealth(module, health);
+      },
     });
   }
 
