@@ -165,6 +165,17 @@ test("a check of module.yaml judges its kind, in a watch of whole objects", asyn
   expect(state.module("one")?.health?.status).toBe("True");
 });
 
+test("an object that the server has and the watch does not is judged by the answer", async () => {
+  const { clock, look, listed, state, there, deleted } = await lab();
+  there.add("b");
+  await look();
+  await listed(["a"]);
+  await clock.advance(1000);
+  expect(state.module("one")?.health?.status).toBe("True");
+  await deleted("b");
+  expect(state.module("one")?.health?.message).toBe("ConfigMap home/b: is not there");
+});
+
 describe("objects of releases", () => {
   test("that cannot be known are told for as long as their record is broken, not while the server is away", async () => {
     const { clock, made, look, state } = await lab();

@@ -3,7 +3,7 @@
 import type { DriftedObject } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import type { ObjectRef, Releases } from "../../helm/index.ts";
-import { getMetadata, isNotFound } from "../../kube/index.ts";
+import { get, getMetadata, isNotFound } from "../../kube/index.ts";
 import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
 import { compileCel, inParallel, oneLine, parseDuration } from "../../lib/index.ts";
 import type { CelTest, Clock, Logger, Scope, Timer } from "../../lib/index.ts";
@@ -189,14 +189,16 @@ export class FollowedReleases {
     return new Healing({
       kinds: this.#kinds,
       clock,
-      exists: async (resource, { namespace, name }) => {
-        try {
-          await getMetadata(client, { resource, namespace, name }, { timeoutMs: ANSWER_MS });
-          return true;
-        } catch (error) {
-          if (isNotFound(error)) return false;
-          throw error;
-        }
+      exists: async (resource, object) => {
+        const read = this.#kinds.needsWhole(object) ? get : getMetadata;
+        const { namespace, name } = object;
+        const found = await read(client, { resource, namespace, name }, { timeoutMs: ANSWER_MS }).catch(
+          (error: unknown) => {
+            if (!isNotFound(error)) throw error;
+          },
+        );
+        this.#kinds.answered(object, found ?? undefined);
+        return found !== undefined;
       },
       mayReport: (module) => this.#isSettled(module),
       onAbsent: (module, absent) => this.#takeAbsent(module, absent),

@@ -1,13 +1,14 @@
 /** Watches the kinds of objects that releases contain. */
 
 import type { CelTest, Clock, Logger, Timer } from "../../lib/index.ts";
+import type { JsonObject } from "../../model/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { handsOf } from "../../drift/index.ts";
 import type { Hands } from "../../drift/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
 import { findingOf, hasStatus, NOT_FOUND, unwatched } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
-import { apiVersionOf, objectKey } from "../../kube/index.ts";
+import { objectKey } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 
 /** An object that a release is made of. */
@@ -79,6 +80,8 @@ interface KindWatch {
   /** Modules with objects of this kind. */
   readonly users: Set<string>;
   readonly present: Map<string, Seen>;
+  /** Of objects that the watch does not have, although the server does. */
+  readonly asked: Map<string, Finding>;
   synced: boolean;
   resource: Resource | undefined;
   subscription: Subscription | undefined;
@@ -134,8 +137,8 @@ export class KindWatches {
   finding(object: ReleaseObject): Finding | undefined {
     const watch = this.#watches.get(kindKey(object));
     if (watch === undefined) return undefined;
-    const found = seenOf(watch, object);
-    if (found !== undefined) return found.finding;
+    const found = seenOf(watch, object)?.finding ?? watch.asked.get(keyIn(watch, object));
+    if (found !== undefined) return found;
     if (watch.trouble !== undefined) return unwatched(watch.trouble);
     return watch.synced ? NOT_FOUND : undefined;
   }
@@ -144,6 +147,23 @@ export class KindWatches {
   hands(object: ReleaseObject): Hands | undefined {
     const watch = this.#watches.get(kindKey(object));
     return watch && seenOf(watch, object)?.hands;
+  }
+
+  /** Whether the whole object is needed to judge it. */
+  needsWhole(object: ReleaseObject): boolean {
+    return object.check !== undefined || hasStatus(object.apiVersion, object.kind);
+  }
+
+  /** What the server answered when it was asked for an object; undefined where it is not there. */
+  answered(object: ReleaseObject, found: JsonObject | undefined): void {
+    const watch = this.#watches.get(kindKey(object));
+    if (watch === undefined) return;
+    const key = keyIn(watch, object);
+    const before = watch.asked.get(key);
+    if (found === undefined) watch.asked.delete(key);
+    else
+      watch.asked.set(key, findingOf(found, { now: this.#options.clock.now(), before, check: watch.check }));
+    this.#judged(watch, object.name);
   }
 
   /** The object with the namespace that it has: none where its kind is cluster-wide. */
@@ -172,6 +192,7 @@ export class KindWatches {
       check: object.check?.test,
       users: new Set(),
       present: new Map(),
+      asked: new Map(),
       synced: false,
       resource: undefined,
       subscription: undefined,
@@ -202,7 +223,7 @@ export class KindWatches {
 
   #subscribe(object: ReleaseObject, watch: KindWatch, resource: Resource): void {
     const namespace = resource.namespaced ? object.namespace : undefined;
-    const metadataOnly = watch.check === undefined && !hasStatus(apiVersionOf(resource), resource.kind);
+    const metadataOnly = !this.needsWhole(object);
     watch.subscription = this.#options.hub.subscribe(
       { resource, namespace, labelSelector: MADE_BY_HELM, metadataOnly, keepManagedFields: true },
       {
@@ -220,6 +241,7 @@ export class KindWatches {
         },
         deleted: (each) => {
           watch.present.delete(objectKey(each));
+          watch.asked.delete(objectKey(each));
           this.#tell(watch, each.metadata.name);
         },
         trouble: (error) => {
@@ -237,6 +259,7 @@ export class KindWatches {
     const now = this.#options.clock.now();
     const finding = findingOf(object, { now, before: before?.finding, check: watch.check });
     watch.present.set(key, { finding, hands: handsOf(object) });
+    watch.asked.delete(key);
     return before === undefined || !isSame(before.finding, finding);
   }
 
@@ -274,9 +297,13 @@ export class KindWatches {
   }
 }
 
-function seenOf({ resource, present }: KindWatch, object: ReleaseObject): Seen | undefined {
-  const namespace = resource?.namespaced === false ? "" : object.namespace;
-  return present.get(`${namespace}/${object.name}`);
+function seenOf(watch: KindWatch, object: ReleaseObject): Seen | undefined {
+  return watch.present.get(keyIn(watch, object));
+}
+
+/** As `objectKey` has it. */
+function keyIn({ resource }: KindWatch, { namespace, name }: ReleaseObject): string {
+  return `${resource?.namespaced === false ? "" : namespace}/${name}`;
 }
 
 function isSame(before: Finding, now: Finding): boolean {
