@@ -164,6 +164,16 @@ it("lint --rbac asks for the right to bind roles that the chart does not bring",
   expect(rules).toContainEqual({ apiGroups: [group], resources: ["clusterroles"], verbs: ["escalate"] });
 });
 
+it("lint --rbac asks to watch the Pods of workloads", async () => {
+  const verbs = ["get", "list", "watch"];
+  const rulesFor = async (template: string): Promise<unknown> => {
+    module(template);
+    return (parseYaml((await lint("--rbac")).text, "stdout").value as { rules: unknown }).rules;
+  };
+  expect(await rulesFor(DEPLOYMENT)).toContainEqual({ apiGroups: [""], resources: ["pods"], verbs });
+  expect(await rulesFor(MAP)).not.toContainEqual({ apiGroups: [""], resources: ["pods"], verbs });
+});
+
 it("lint --rbac takes groups and plurals from the CRDs of sub-charts, and asks for the right to create them", async () => {
   const names = "spec: {group: example.org, names: {kind: Goose, plural: geese}}";
   module("apiVersion: example.org/v1\nkind: Goose\nmetadata: {name: one}\n", {

@@ -102,6 +102,11 @@ const WORKLOADS = new Set([
   "batch/Job",
 ]);
 
+/** Whether objects of that kind make Pods, which tell why they are not well. */
+export function makesPods(apiVersion: string, kind: string): boolean {
+  return WORKLOADS.has(groupKind(apiVersion, kind));
+}
+
 /** The selector of a workload, which the server has checked. */
 function podsOf(object: JsonObject): LabelSelector | undefined {
   const selector = objectOf(object["spec"])["selector"];

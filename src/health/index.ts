@@ -1,5 +1,5 @@
 export { judgeObject } from "./judge.ts";
-export { findingOf, unwatched, NOT_FOUND } from "./finding.ts";
+export { findingOf, makesPods, NOT_FOUND, unwatched } from "./finding.ts";
 export type { Finding } from "./finding.ts";
 export { hasStatus } from "./kinds.ts";
 export { podTrouble } from "./pod-trouble.ts";

@@ -1,5 +1,6 @@
 /** The rules that `lint --rbac` prints. */
 
+import { makesPods } from "../health/index.ts";
 import { bodiesOf, documentsOf } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -120,6 +121,7 @@ function addObject(needs: Needs, object: JsonObject): void {
   const { apiVersion, kind } = object;
   if (typeof apiVersion !== "string" || typeof kind !== "string") return;
   needs.add(apiVersion, kind, MANAGED);
+  if (makesPods(apiVersion, kind)) needs.add("v1", "Pod", WATCHED);
   if (!isRbac(object) || !kind.endsWith("Role")) return;
   const rules = object["rules"];
   if (Array.isArray(rules)) for (const rule of rules) needs.grant(rule);
