@@ -172,9 +172,11 @@ test("with --ready=healthy a module is Ready once its Pods are, and what require
       `web is ${state}`,
     );
   await ready("Progressing", "Unknown", `Not healthy yet: ${title}: 0 of 3 replicas available`);
-  const waits = await status("after");
-  expect(ofReady(waits)).toMatchObject({ state: "Pending", status: "Unknown" });
-  expect(ofReady(waits).message).toContain("waits for web, which is not healthy");
+  await eventually(async () => {
+    const { state, conditions = [] } = await status("after");
+    const reason = conditions.find(({ type }) => type === "Ready")?.reason;
+    expect([state, reason]).toEqual(["Pending", "DependencyNotReady"]);
+  }, "after waits for it");
 
   await run(1, 3);
   await ready("Ready", "True", "Release web.v1 is in place");
