@@ -49,6 +49,8 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
     found: [] as string[],
     busy: false,
     failure: undefined as Error | undefined,
+    /** Of repairs. */
+    refusal: undefined as Error | undefined,
     gate: undefined as Promise<void> | undefined,
     most: 0,
   };
@@ -68,6 +70,7 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
       isShared: false,
       hands: handsOf(object),
       repair: () => {
+        if (seen.refusal !== undefined) return Promise.reject(seen.refusal);
         seen.repairs.push(clock.now());
         fields.delete(name);
         write(name, [HELMS], false);
@@ -264,6 +267,18 @@ test("what the server refuses is asked again when it changes", async () => {
   await write("a", [HELMS]);
   await clock.advance(HOUR);
   expect(seen.looks).toEqual(["a", "a"]);
+});
+
+test("what is put back at once is told by its Event alone, and as drift where the server refuses that", async () => {
+  const { seen, begin, write, fields } = driftLab("repair");
+  await begin(["a"]);
+  fields.set("a", [field("data.a")]);
+  await write("a", EDITED);
+  expect([seen.told, seen.found]).toEqual([[], ["ConfigMap ns/a true"]]);
+  seen.refusal = new ApiError({ status: 403, reason: "Forbidden", message: "no" });
+  fields.set("a", [field("data.a")]);
+  await write("a", EDITED);
+  expect(seen.told).toEqual(["one 1: ConfigMap ns/a"]);
 });
 
 test("an object that is written while it is put back is looked at again, and the log says nothing", async () => {

@@ -223,8 +223,6 @@ export class ReleaseDrift {
 
   async #repair({ module, release, key }: Place, known: Known, found: Inspection): Promise<void> {
     known.repairs.note(this.#options.clock.now());
-    // Where it fails the drift is told.
-    this.#tell(module, release);
     known.hands = await found.repair();
     known.fields = [];
     this.#tell(module, release);
@@ -244,6 +242,8 @@ export class ReleaseDrift {
       return;
     }
     known.looks.failed(clock.now());
+    // What could not be put back has drifted.
+    this.#tell(module, release);
     const isRefused = error instanceof ApiError && error.status < 500 && error.status !== 429;
     if (!isRefused) release.due.add(key);
     if (known.isFailing) return;
