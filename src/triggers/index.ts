@@ -4,5 +4,6 @@ export * from "./releases/healing.ts";
 export { REQUESTED_AT, Requests } from "./requests.ts";
 export { overlayInForce } from "./config/overlay-move.ts";
 export { ReleaseDrift } from "./releases/release-drift.ts";
-export { KindWatches, type ReleaseObject } from "./releases/kind-watches.ts";
+export { KindWatches } from "./releases/kind-watches.ts";
+export type { ReleaseObject } from "./releases/release-object.ts";
 export { RequiredObjects } from "./required/required-objects.ts";

@@ -7,8 +7,9 @@ import type { RecordedObjects } from "../../helm/index.ts";
 import { isLater } from "../../kube/index.ts";
 import type { Timer } from "../../lib/index.ts";
 import type { DriftIgnore } from "../../model/index.ts";
-import { titleOf } from "./kind-watches.ts";
-import type { KindWatches, ReleaseObject } from "./kind-watches.ts";
+import type { KindWatches } from "./kind-watches.ts";
+import { titleOf } from "./release-object.ts";
+import type { ReleaseObject } from "./release-object.ts";
 import { Pace } from "./pace.ts";
 
 /** An object that changes all the time is looked at this often. */

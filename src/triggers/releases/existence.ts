@@ -3,7 +3,7 @@
 import { inParallel, TokenBucket } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { Resource } from "../../kube/index.ts";
-import type { ReleaseObject, Suspect } from "./kind-watches.ts";
+import type { ReleaseObject, Suspect } from "./release-object.ts";
 
 /** Reads per second over time and at once, all releases together. */
 const READS = { qps: 20, burst: 100 };

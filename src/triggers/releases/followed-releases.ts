@@ -12,7 +12,7 @@ import type { DriftMode } from "../../values/index.ts";
 import { Healing } from "./healing.ts";
 import type { AbsentObject } from "./healing.ts";
 import { KindWatches } from "./kind-watches.ts";
-import type { ReleaseObject } from "./kind-watches.ts";
+import type { ReleaseObject } from "./release-object.ts";
 import { ReleaseDrift } from "./release-drift.ts";
 import type { DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";

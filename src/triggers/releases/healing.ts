@@ -4,8 +4,9 @@ import { nameOf } from "../../helm/index.ts";
 import type { Timer } from "../../lib/index.ts";
 import { ExistenceCheck } from "./existence.ts";
 import type { Answers, ExistenceOptions } from "./existence.ts";
-import { keyOf, kindKey } from "./kind-watches.ts";
-import type { KindWatches, ReleaseObject, Suspect } from "./kind-watches.ts";
+import type { KindWatches } from "./kind-watches.ts";
+import { keyOf, kindKey } from "./release-object.ts";
+import type { ReleaseObject, Suspect } from "./release-object.ts";
 
 export interface HealingOptions extends ExistenceOptions {
   readonly kinds: KindWatches;

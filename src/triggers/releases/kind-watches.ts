@@ -5,44 +5,13 @@ import type { JsonObject } from "../../model/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { handsOf } from "../../drift/index.ts";
 import type { Hands } from "../../drift/index.ts";
-import type { ObjectRef } from "../../helm/index.ts";
 import { findingOf, hasStatus, NOT_FOUND, unwatched } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
 import { objectKey } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
-
-/** An object that a release is made of. */
-export interface ReleaseObject {
-  readonly apiVersion: string;
-  readonly kind: string;
-  /** Its namespace; ignored for cluster-wide objects. */
-  readonly namespace: string;
-  readonly name: string;
-  /** What tells that it is as it should be, instead of its status: an expression. */
-  readonly check?: { readonly cel: string; readonly test: CelTest } | undefined;
-}
-
-/** An object that may be gone. */
-export interface Suspect {
-  readonly object: ReleaseObject;
-  readonly resource: Resource;
-  /** Its kind cannot be watched: only an answer of the server shows whether it exists. */
-  readonly unwatched: boolean;
-}
-
-/** What the objects of one watch have in common. */
-export function kindKey({ apiVersion, kind, namespace, check }: ReleaseObject): string {
-  return `${apiVersion}/${kind}/${namespace}${check === undefined ? "" : ` ${check.cel}`}`;
-}
-
-export function keyOf(object: ReleaseObject): string {
-  return `${kindKey(object)}/${object.name}`;
-}
-
-/** For people: `Deployment kube-system/web`, or `ClusterRole web`. */
-export function titleOf({ kind, namespace, name }: Omit<ObjectRef, "apiVersion">): string {
-  return `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
-}
+import type { ObjectRef } from "../../helm/index.ts";
+import { kindKey } from "./release-object.ts";
+import type { ReleaseObject } from "./release-object.ts";
 
 export interface KindWatchesOptions {
   readonly hub: WatchHub;

@@ -19,8 +19,9 @@ import {
   noteLook,
 } from "./drift-notes.ts";
 import type { FollowedDrift, Known } from "./drift-notes.ts";
-import { keyOf } from "./kind-watches.ts";
-import type { KindWatches, ReleaseObject } from "./kind-watches.ts";
+import type { KindWatches } from "./kind-watches.ts";
+import { keyOf } from "./release-object.ts";
+import type { ReleaseObject } from "./release-object.ts";
 
 /** What is to be done about a release that others change. */
 export interface DriftPolicy {

@@ -6,8 +6,9 @@ import { nameOf } from "../../helm/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
-import { keyOf, titleOf } from "./kind-watches.ts";
-import type { KindWatches, ReleaseObject } from "./kind-watches.ts";
+import type { KindWatches } from "./kind-watches.ts";
+import { keyOf, titleOf } from "./release-object.ts";
+import type { ReleaseObject } from "./release-object.ts";
 import { PodWatches } from "./pod-watches.ts";
 
 interface ReleaseHealthOptions {
