@@ -113,6 +113,11 @@ const ROWS = {
     "health-timeout=5m",
     "how long objects of a release may be under way before it is not healthy",
   ),
+  onFailure: row(
+    choice(["retry", "rollback"]),
+    "on-failure=retry",
+    "what becomes of an upgrade that fails: it is tried again, or after some tries the release goes back to what was good",
+  ),
   moduleQueues: row(
     choice(["main", "own"]),
     "module-queues=main",

@@ -3,6 +3,7 @@
 import type { Module } from "../model/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
 import { LABELS } from "./release/labels.ts";
+import type { Refusal } from "./rollback/memory.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 
 /** Why a run of the module leaves helm alone; undefined when it goes by `decide`. */
@@ -22,7 +23,9 @@ export type ReleaseDecision =
   /** Mark the record failed, then upgrade. */
   | { readonly act: "recover"; readonly why: string }
   /** Render first; an equal manifest is only labelled. */
-  | { readonly act: "compare"; readonly why: string };
+  | { readonly act: "compare"; readonly why: string }
+  /** Go back to the good revision, or stay there where that is done. */
+  | { readonly act: "rollback" | "stay"; readonly why: string; readonly refusal: Refusal };
 
 /** Everything that the decision depends on. */
 export interface DecisionInput {
@@ -32,6 +35,8 @@ export interface DecisionInput {
   readonly managedBy: string;
   /** Templates look things up in the cluster. */
   readonly lookup: boolean;
+  /** These inputs are not to be tried. */
+  readonly refusal?: Refusal | undefined;
 }
 
 /**
@@ -43,6 +48,8 @@ export interface DecisionInput {
  * | the release is somebody else's (`ownership/adopt.ts`)          | the run fails, and a person is needed             |
  * | there is no release, or it was uninstalled                     | helm upgrade --install                            |
  * | pending, or being uninstalled: a helm died at it               | marked as failed, then helm upgrade               |
+ * | the inputs were rejected, and the release did not go back yet  | helm rollback                                     |
+ * | the same, and it did                                           | it stays; absent objects are put back             |
  * | not deployed: failed, superseded …                             | helm upgrade                                      |
  * | no label of this operator; inputs changed; templates look things up | rendered; helm upgrade if the manifest differs, else labels |
  * | the same inputs, objects are absent                            | put back without helm (`restore.ts`)              |
@@ -57,6 +64,9 @@ export function decide(input: DecisionInput): ReleaseDecision {
   const { status, labels } = release;
   if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
   if (isUnfinished(status)) return { act: "recover", why: `the release is ${status}` };
+  const { refusal } = input;
+  if (refusal !== undefined)
+    return { act: refusal.isOver ? "stay" : "rollback", why: "these inputs were rejected", refusal };
   if (status !== "deployed") return { act: "upgrade", why: `the release is ${status}` };
   if (labels[LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };

@@ -5,7 +5,7 @@ import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import { withHookWatch } from "./binary/hook-watch.ts";
 import { isUnfinished, type ReleaseDecision } from "./decide.ts";
-import { examine, labelsOf, type Reconciler, type Reconciliation } from "./examine.ts";
+import { decisionOn, examine, labelsOf, type Reconciler, type Reconciliation } from "./examine.ts";
 import type { Rendered } from "./manifest/manifest.ts";
 import { spareInUpgrade } from "./ownership/spare.ts";
 import { isTaken, keepExisting, takeOver } from "./ownership/others-objects.ts";
@@ -15,8 +15,11 @@ import type { ReleaseMeta } from "./release/revisions.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./release/releases.ts";
 import { isSame, withCall } from "./rendering.ts";
 import { restoreObjects } from "./restore.ts";
+import type { Refusal } from "./rollback/memory.ts";
+import { countFailure, describeRefusal, markGood, nextOf, rollBack } from "./rollback/roll-back.ts";
 
-type Result = Pick<ReleaseOutcome, "action" | "recovered">;
+type Result = Omit<ReleaseOutcome, "release">;
+type Done = Omit<Result, "recovered">;
 
 /**
  * Compares, and does as little as possible: nothing for equal inputs, new labels for an equal manifest, else an
@@ -43,12 +46,33 @@ async function act(
       return { action: "unchanged", recovered: false };
     case "install":
     case "upgrade":
-      return { action: await upgrade(reconciliation, release), recovered: false };
+      return { ...(await upgrade(reconciliation, release)), recovered: false };
     case "recover":
-      return { action: await upgrade(reconciliation, await recover(reconciliation)), recovered: true };
+      return { ...(await recovered(reconciliation, await recover(reconciliation))), recovered: true };
     case "compare":
-      return { action: await compare(reconciliation, release), recovered: false };
+      return { ...(await compare(reconciliation, release)), recovered: false };
+    case "stay":
+      return { ...(await stay(reconciliation, decision.refusal)), recovered: false };
+    case "rollback":
+      return { ...(await goBack(reconciliation, decision.refusal)), recovered: false };
   }
+}
+
+/** A rollback that was interrupted is done anew. */
+function recovered(reconciliation: Reconciliation, release: ReleaseMeta | undefined): Promise<Done> {
+  const decision = decisionOn(reconciliation, release);
+  return decision.act === "rollback"
+    ? goBack(reconciliation, decision.refusal)
+    : upgrade(reconciliation, release);
+}
+
+async function stay(reconciliation: Reconciliation, refusal: Refusal): Promise<Done> {
+  return { action: "unchanged", refused: await describeRefusal(reconciliation, refusal) };
+}
+
+async function goBack(reconciliation: Reconciliation, refusal: Refusal): Promise<Done> {
+  await rollBack(reconciliation, refusal);
+  return { action: "rolledBack", refused: await describeRefusal(reconciliation, refusal) };
 }
 
 /** Ends what an earlier operator process left running, then marks the record failed, so that helm can go on. */
@@ -63,14 +87,11 @@ async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta 
   return store.get(module.name);
 }
 
-async function compare(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta | undefined,
-): Promise<Result["action"]> {
+async function compare(reconciliation: Reconciliation, release: ReleaseMeta | undefined): Promise<Done> {
   if (release === undefined) return upgrade(reconciliation, release);
   const rendered = await reconciliation.tools.render(reconciliation, release);
   if (await isSame(reconciliation.tools, release, rendered))
-    return relabel(reconciliation, release, rendered.checksum);
+    return { action: await relabel(reconciliation, release, rendered.checksum) };
   return upgrade(reconciliation, release, rendered);
 }
 
@@ -99,16 +120,24 @@ function upgrade(
   reconciliation: Reconciliation,
   release: ReleaseMeta | undefined,
   rendered?: Rendered,
-): Promise<Result["action"]> {
+): Promise<Done> {
   return withCall(reconciliation, release, async (call) => {
     tellAdoption(reconciliation);
-    const labels = labelsOf(reconciliation, rendered?.checksum, release === undefined);
-    await watched(reconciliation, () => install(reconciliation, { ...call, labels }, rendered));
+    await markGood(reconciliation);
+    const { historyMax, labels } = nextOf(reconciliation);
+    const all = { ...labels, ...labelsOf(reconciliation, rendered?.checksum, release === undefined) };
+    try {
+      await watched(reconciliation, () =>
+        install(reconciliation, { ...call, labels: all, historyMax }, rendered),
+      );
+    } catch (error) {
+      return goBack(reconciliation, await countFailure(reconciliation, release, error));
+    }
     const { store, oweLabel } = reconciliation.tools;
     const { name } = reconciliation.request.module;
     await store.learn(name, (release?.revision ?? 0) + 1);
     if (rendered === undefined) oweLabel(name);
-    return release === undefined || release.status === "uninstalled" ? "installed" : "upgraded";
+    return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
   });
 }
 

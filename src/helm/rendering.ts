@@ -79,6 +79,8 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   const { reconciliation, release, decision } = await examine(tools, request);
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { act, why } = decision;
+  if (act === "stay") return { action: "unchanged", why };
+  if (act === "rollback") return { action: "upgrade", why: `${why}; the release goes back` };
   const rendered = await renderNow(reconciliation, release);
   if (act !== "compare" || release === undefined)
     return { action: act === "install" ? "install" : "upgrade", why };

@@ -22,6 +22,7 @@ export const ACTIVATIONS: Readonly<Record<Exclude<Cause["kind"], "hook">, Labels
   values: OTHER,
   "first-run": OTHER,
   required: OTHER,
+  unhealthy: OTHER,
   disabled: OTHER,
 };
 

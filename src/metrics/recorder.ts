@@ -43,6 +43,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     discoveryFailed: () => metrics.add("discoverErrors", {}),
     released(module, outcome) {
       announceRelease(announce, module, outcome);
+      if (outcome?.action === "rolledBack") metrics.add("rollbacks", { module });
       if (outcome?.recovered === true)
         metrics.add("helmFallback", { module, operation: "upgrade", error_type: "pending" });
     },
@@ -96,15 +97,16 @@ const REASONS: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> 
   installed: "ReleaseInstalled",
   upgraded: "ReleaseUpgraded",
   restored: "Healed",
+  rolledBack: "RolledBack",
 };
 
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {
   if (outcome === undefined) return;
-  const { action, release, recovered } = outcome;
+  const { action, release, recovered, refused } = outcome;
   const note = `release ${release?.name ?? module}, revision ${release?.revision ?? 0}`;
   const reason = REASONS[action];
   if (recovered) announce({ module, reason: "PendingReleaseRecovered", note });
-  if (reason !== undefined) announce({ module, reason, note });
+  if (reason !== undefined) announce({ module, reason, note: refused ?? note });
 }
 
 /** Tells why the ConfigMap cannot be used. */

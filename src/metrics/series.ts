@@ -79,6 +79,7 @@ export const SERIES = {
     ["module"],
     "Runs because of a release in a wrong status",
   ),
+  rollbacks: counter("module_rollbacks_total", ["module"], "Releases that went back to what was good"),
   absent: counter(
     "modules_absent_resources_total",
     ["module", "resource"],

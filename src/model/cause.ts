@@ -25,6 +25,7 @@ const WORDS = {
   "first-run": "first run",
   /** Of a run that waited for it. */
   required: "what it requires is there",
+  unhealthy: "release is not healthy",
   disabled: "disabled",
 } as const;
 

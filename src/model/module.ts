@@ -45,6 +45,10 @@ export interface ModuleTerms {
   readonly helm?: HelmTerms | undefined;
   readonly health?: HealthTerms | undefined;
   readonly drift?: DriftTerms | undefined;
+  /** What becomes of an upgrade that fails, in place of `--on-failure`. */
+  readonly onFailure?: OnFailure | undefined;
+  /** How often an upgrade may fail before it is rolled back; 3 where it is left out. */
+  readonly retries?: number | undefined;
 }
 
 /** What is no drift of one module's objects, beside what never is. */
@@ -59,6 +63,9 @@ export interface DriftIgnore {
   /** JSON pointers; what lies below is meant too, and the empty one means all. */
   readonly paths: readonly string[];
 }
+
+/** An upgrade that fails is tried again, or after some tries the release goes back to what was good. */
+export type OnFailure = "retry" | "rollback";
 
 /** How helm works for one module, where it is not as the settings say. */
 export interface HelmTerms {

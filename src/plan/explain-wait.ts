@@ -151,6 +151,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     module.suspended && "suspended: helm is left alone, hooks go on",
     ...describeActivity(module),
     retry !== undefined && `failed ${times(retry.failures)} (${retry.reason}): ${retry.message}`,
+    module.refused,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
     module.ailing?.message,
     ...module.troubles,

@@ -57,6 +57,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | merged global values or flags, by a hook                           | reload, after the one under way  | back  |
  * | merged values of a module, by a hook                               | run of it                        | back, after its afterHelm front |
  * | objects of its release, or the release itself, by hand             | run of it, unless suspended      | back  |
+ * | its release is not healthy in time, and is to be rolled back       | run of it, once, unless suspended | back |
  * | a first run was interrupted                                        | run of it, unless a reload does  | back  |
  * | a run was passed over, and what the module requires is there       | run of it                        | front |
  * | the same, and something is not there                               | nothing                          |       |
@@ -193,8 +194,9 @@ function editOwed(module: ModuleView): Cause | undefined {
   return valuesDigest === handled.values ? undefined : (cause ?? { kind: "values" });
 }
 
-function repairOwed({ suspended, absent, releaseMoved, release }: ModuleView): Cause | undefined {
+function repairOwed({ suspended, goesBack, absent, releaseMoved, release }: ModuleView): Cause | undefined {
   if (suspended) return undefined;
+  if (goesBack) return { kind: "unhealthy" };
   const [object] = absent;
   if (object !== undefined) return { kind: "absent", object };
   return releaseMoved ? { kind: "release", status: release?.status ?? "gone" } : undefined;

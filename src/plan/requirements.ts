@@ -139,8 +139,8 @@ function neverCame({ suspended, release, module }: ModuleView): boolean {
 
 /** Whether all that was asked of a module is done, and still there. */
 function isDone(module: ModuleView): boolean {
-  const { phase, activity, retry, heldSince, handled } = module;
-  if (phase !== "ready" || activity !== "none" || (retry ?? heldSince) !== undefined) return false;
+  const { phase, activity, retry, heldSince, refused, handled } = module;
+  if (phase !== "ready" || activity !== "none" || (retry ?? heldSince ?? refused) !== undefined) return false;
   return handled.config === module.configDigest && handled.token === module.requestedToken && isWhole(module);
 }
 

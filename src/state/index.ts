@@ -9,6 +9,7 @@ export {
   completed,
   failed,
   passedOver,
+  rolledBack,
   succeeded,
   withTurn,
   withValuesOfNow,

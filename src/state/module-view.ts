@@ -1,7 +1,7 @@
 /** The read-only views of modules that the rest of the program uses. */
 
 import { digest } from "../lib/index.ts";
-import { GLOBAL } from "../model/index.ts";
+import { GLOBAL, type OnFailure } from "../model/index.ts";
 import { ailingOf, knownHealth, problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ValuesView } from "./values/values-store.ts";
@@ -10,8 +10,14 @@ import type { ModuleView } from "./view.ts";
 /** What Ready of a module takes: that its release is applied, or that it is healthy, too. */
 export type ReadyMeans = "applied" | "healthy";
 
+/** What holds for all modules, unless they say otherwise. */
+export interface Terms {
+  readonly ready: ReadyMeans;
+  readonly onFailure: OnFailure;
+}
+
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
-export function moduleView(record: ModuleRecord, values: ValuesView, ready: ReadyMeans): ModuleView {
+export function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
   const { release, absent, drift, unread, troubles, requestedToken } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
@@ -33,7 +39,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView, ready: Read
     ...values.settings(module),
     problem: problemOf(record),
     releaseMoved: releaseMoved(record),
-    ailing: ready === "healthy" ? ailingOf(record) : undefined,
+    ...ailments(record, terms),
     sectionDigest: values.digests.section(module),
     givenDigest: values.digests.given(module),
     configDigest: values.digests.config(module),
@@ -48,6 +54,17 @@ export function moduleView(record: ModuleRecord, values: ValuesView, ready: Read
       return new Set([...global.secretPaths, ...own.secretPaths]);
     },
   };
+}
+
+function ailments(
+  record: ModuleRecord,
+  { ready, onFailure }: Terms,
+): Pick<ModuleView, "ailing" | "goesBack"> {
+  const ailing = ready === "healthy" ? ailingOf(record) : undefined;
+  const { module, run, release } = record;
+  const rollsBack = (module.onFailure ?? onFailure) === "rollback";
+  const goesBack = rollsBack && ailing?.status === "False" && run.foundUnhealthy !== release?.revision;
+  return { ailing, goesBack };
 }
 
 /**

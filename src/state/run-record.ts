@@ -82,6 +82,10 @@ export interface RunRecord {
   readonly heldSince: number | undefined;
   /** Until its run has ended or failed once. */
   readonly turn: Turn | undefined;
+  /** Its release went back to what was good before: what failed, and what is in force. */
+  readonly refused: string | undefined;
+  /** Revision of its release that was not healthy in time when a run came to it. */
+  readonly foundUnhealthy: number | undefined;
 }
 
 /** After this many runs or reloads in a row that their own last hooks caused, they back off. */
@@ -100,6 +104,8 @@ export const NEVER_RAN: RunRecord = {
   leftRevision: undefined,
   heldSince: undefined,
   turn: undefined,
+  refused: undefined,
+  foundUnhealthy: undefined,
 };
 
 /** A first run is owed: after a removal, and when the module becomes enabled again. */
@@ -168,9 +174,16 @@ export function succeeded(run: RunRecord, now: number): RunRecord {
     ...run,
     activity: "none",
     retry: undefined,
+    refused: undefined,
     turn: turnTaken(run),
     lastRun: run.lastRun && { ...run.lastRun, ...end },
   };
+}
+
+/** All that may be done is done, but what the module is made from is not in force: `why` says what is. */
+export function rolledBack(run: RunRecord, why: string, now: number): RunRecord {
+  const end = { finishedAt: now, result: "Failed", message: why, hook: undefined } as const;
+  return { ...succeeded(run, now), refused: why, lastRun: run.lastRun && { ...run.lastRun, ...end } };
 }
 
 /** A failure: what is tried again and why, and the same in one line. */
@@ -184,6 +197,7 @@ export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: numb
     ...run,
     activity: run.activity === "deleting" ? "deleting" : "none",
     retry,
+    refused: undefined,
     turn: turnTaken(run),
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,

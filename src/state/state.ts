@@ -3,13 +3,13 @@
 import { digest } from "../lib/index.ts";
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
-import type { Cause, Hook, Problem, Tree } from "../model/index.ts";
+import type { Cause, Hook, OnFailure, Problem, Tree } from "../model/index.ts";
 import { describeUnknownKeys } from "../values/index.ts";
 import type { JudgedPatches, ParsedConfig, PatchOperation } from "../values/index.ts";
 import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
 import type { Enablement, ModuleRecord } from "./module-record.ts";
 import { KeptViews, moduleView } from "./module-view.ts";
-import type { ReadyMeans } from "./module-view.ts";
+import type { ReadyMeans, Terms } from "./module-view.ts";
 import { configSeen, covering, reloadBegun, reloadEnded, reloadFollowing } from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { following, nothingToRun } from "./run-record.ts";
@@ -24,6 +24,7 @@ interface StateOptions {
   readonly clock: Clock;
   readonly secrets?: KnownSecrets;
   readonly ready?: ReadyMeans;
+  readonly onFailure?: OnFailure;
 }
 
 /**
@@ -44,12 +45,12 @@ export class State {
   #notified = false;
   #view: View | undefined;
   readonly #modules = new KeptViews();
-  readonly #ready: ReadyMeans;
+  readonly #terms: Terms;
 
-  constructor({ clock, secrets, ready = "applied" }: StateOptions) {
+  constructor({ clock, secrets, ready = "applied", onFailure = "retry" }: StateOptions) {
     this.#values = new ValuesStore(secrets);
     this.#clock = clock;
-    this.#ready = ready;
+    this.#terms = { ready, onFailure };
   }
 
   onChange(listener: () => void): void {
@@ -294,7 +295,7 @@ export class State {
     const names = this.#tree.modules.map(({ name }) => name);
     const modules = this.#modules.of(names, (name) => {
       const record = this.#records.get(name);
-      return record && moduleView(record, this.#values, this.#ready);
+      return record && moduleView(record, this.#values, this.#terms);
     });
     return {
       ...this.#operator,

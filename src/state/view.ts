@@ -77,6 +77,8 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly releaseMoved: boolean;
   /** Where Ready takes health: why its release is not known to be healthy. */
   readonly ailing: HealthVerdict | undefined;
+  /** Its release is not healthy in time, and a run is to go back to what was good. */
+  readonly goesBack: boolean;
 }
 
 /** What a view shows of a record as it is. */

@@ -17,6 +17,7 @@ import { API_VERSION } from "./models/kinds.ts";
 export const EVENT_REASONS = {
   ReleaseInstalled: { type: "Normal", action: "Install" },
   ReleaseUpgraded: { type: "Normal", action: "Upgrade" },
+  RolledBack: { type: "Warning", action: "Rollback" },
   ReleaseRemoved: { type: "Normal", action: "Uninstall" },
   ReleaseAdopted: { type: "Normal", action: "Adopt" },
   ObjectsTakenOver: { type: "Warning", action: "Adopt" },

@@ -70,7 +70,7 @@ export class Rooms {
     reportChildren(failures);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
-    this.state = new State({ clock, secrets, ready: settings.ready });
+    this.state = new State({ clock, secrets, ready: settings.ready, onFailure: settings.onFailure });
     this.state.record({ moduleQueues: settings.moduleQueues });
     const tellHolds = holdTeller(this.#told);
     this.state.onChange(() => {
@@ -106,6 +106,7 @@ export class Rooms {
 
   /** From now on the objects of releases are watched. */
   follow(): void {
+    const tellHealth = healthTeller(this.#told);
     this.#followed = new FollowedReleases({
       ...this.#base,
       state: this.state,
@@ -114,7 +115,11 @@ export class Rooms {
       healthTimeoutMs: this.#base.settings.healthTimeoutMs,
       drift: this.#base.settings.drift,
       onDrift: driftTeller(this.#told),
-      onHealth: healthTeller(this.#told),
+      onHealth: (module, health) => {
+        tellHealth(module, health);
+        const record = this.state.module(module);
+        if (record !== undefined) void this.releases.noteHealth(record.module, record.health);
+      },
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });
   }

@@ -18,6 +18,7 @@ const NAMED_ONLY = new Set([
   "kubectl wait --for=condition=Ready",
   "kubectl describe",
   "helm upgrade",
+  "helm rollback",
   "helm uninstall",
   "addon-operator <command>",
 ]);

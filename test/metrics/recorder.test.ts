@@ -49,6 +49,18 @@ test("an Event tells who switched a module, in a sentence", () => {
   ]);
 });
 
+test("a rollback is an Event that says what failed and what is in force, and is counted", () => {
+  const outcome = { release: undefined, recovered: false, refused: "chart 2 failed" } as const;
+  const metrics = new Metrics("");
+  const state = { view: { modules: new Map() } } as never;
+  const events: OperatorEvent[] = [];
+  const announce = (each: OperatorEvent): void => void events.push(each);
+  const recorder = makeRecorder({ metrics, announce, logger: silentLogger, state });
+  recorder.released("web", { ...outcome, action: "rolledBack" });
+  recorder.released("web", { ...outcome, action: "unchanged" });
+  expect(events).toEqual([{ module: "web", reason: "RolledBack", note: "chart 2 failed" }]);
+});
+
 test("objects that a module took over are an Event, with the releases they came from", () => {
   const events: OperatorEvent[] = [];
   const announce = (each: OperatorEvent): void => void events.push(each);

@@ -166,7 +166,7 @@ describe("module.yaml is refused with", () => {
     [
       "an unknown key",
       "charts: {path: chart}\n",
-      `charts: is no key of module.yaml (${known} chart, requires, helm, health, drift, after)`,
+      `charts: is no key of module.yaml (${known} chart, requires, helm, health, drift, onFailure, retries, after)`,
     ],
     [
       "an unknown key below",

@@ -116,6 +116,19 @@ export const rows: readonly Row[] = [
     ...fails,
     reason: "HelmFailed",
   },
+  {
+    name: "rolled back",
+    view: { refused: "Rolled back to chart 1", absent: ["n/Service/s"] },
+    ...broken,
+    state: "RolledBack",
+    reason: "RolledBack",
+  },
+  {
+    name: "rolled back, an edit waits",
+    view: { refused: "m", configDigest: "v1-c2" },
+    ...waits,
+    reason: "Pending",
+  },
   { name: "broken", view: { problem }, ...broken },
   {
     name: "broken although running",

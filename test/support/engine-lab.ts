@@ -84,6 +84,7 @@ export interface ModuleSpec {
   /** What its `module.yaml` says. */
   readonly requires?: Module["requires"];
   readonly after?: readonly string[];
+  readonly onFailure?: Module["onFailure"];
   /** Of its chart. */
   readonly version?: string;
   /** Files of it that are missing for the first time. */
@@ -135,6 +136,10 @@ export class EngineLab {
   data: Record<string, string> = {};
   /** Set to make helm fail with this message. */
   helmFails: ((module: string) => string | undefined) | undefined;
+  /** What helm was told beside the values, run by run. */
+  readonly askedOfHelm: string[] = [];
+  /** Set to have what a module is made from rejected, for this reason. */
+  refuses: ((module: string) => string | undefined) | undefined;
   helmTakes = 0;
   /** What the API server says of its version; it does not answer while this is undefined. */
   serverVersion: string | undefined = "v1.31.2";
@@ -179,6 +184,7 @@ export class EngineLab {
     globalValues?: JsonObject;
     /** `--delete-brake`. */
     brake?: string;
+    ready?: "applied" | "healthy";
     /** `--module-queues`. */
     moduleQueues?: ModuleQueues;
     /** `--parallel-modules`. */
@@ -190,7 +196,7 @@ export class EngineLab {
     this.#modules = [...(world.modules ?? [])];
     this.#globalHooks = world.globalHooks ?? [];
     this.data = { ...world.config };
-    this.state = new State({ clock: this.clock });
+    this.state = new State({ clock: this.clock, ready: world.ready ?? "applied" });
     this.state.record({ moduleQueues: this.moduleQueues });
     this.state.onChange(() => this.engine.look());
     this.queues = new Queues<Task>({
@@ -515,9 +521,10 @@ export class EngineLab {
         disable: (hook) => void this.schedules.delete(hook.id),
       },
       releases: {
-        reconcile: async ({ module, values, absent = [], signal, onWait }) => {
+        reconcile: async ({ module, values, absent = [], isAsked, ailing, signal, onWait }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
+          this.askedOfHelm.push(isAsked === true ? "asked" : ailing === "False" ? "unhealthy" : "");
           if (state.module(module.name)?.enabled !== true)
             this.broken.push(`helm of disabled ${module.name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
@@ -530,6 +537,14 @@ export class EngineLab {
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
           if (absent.length > 0) this.restores?.(absent);
+          const refused = this.refuses?.(module.name);
+          if (refused !== undefined)
+            return {
+              action: "rolledBack",
+              refused,
+              release: this.releases.get(module.name),
+              recovered: false,
+            };
           return this.#upgrade(module.name, values);
         },
         announce: (modules) =>
@@ -719,6 +734,7 @@ function moduleOf(spec: ModuleSpec): Module {
     chartVersion: spec.version ?? "1",
     requires: spec.requires,
     after: spec.after,
+    onFailure: spec.onFailure,
     enabledScript: spec.script === undefined ? undefined : "enabled",
     hookFiles: (spec.hooks ?? []).map((hook) => fileOf({ ...hook, module: spec.name })),
     crdFiles: spec.crds ?? [],

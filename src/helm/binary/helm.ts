@@ -21,7 +21,7 @@ export interface HelmRecorder {
   reconciled(release: string, seconds: number): void;
 }
 
-type HelmOperation = "template" | "check-upgrade" | "upgrade" | "uninstall";
+type HelmOperation = "template" | "check-upgrade" | "upgrade" | "rollback" | "uninstall";
 
 export interface HelmOptions {
   /** A path, or a name on PATH (`--helm-bin`). */
@@ -67,6 +67,8 @@ export interface UpgradeCall extends ChartCall {
   readonly takeOwnership?: boolean;
   /** How the last revision was applied; undefined when there is none. */
   readonly applyMethod: "csa" | "ssa" | undefined;
+  /** In place of `--helm-history-max`. */
+  readonly historyMax?: number | undefined;
   /**
    * Values that helm reads from its standard input before the values file: it starts, and changes nothing until
    * they come. If they never come, helm finds no values file and fails.
@@ -165,6 +167,14 @@ export class Helm {
     await this.#run("upgrade", args, call);
   }
 
+  /** `helm rollback` to a revision. */
+  async rollback(
+    call: ReleaseCall & Pick<UpgradeCall, "applyMethod" | "historyMax"> & { readonly revision: number },
+  ): Promise<void> {
+    const args = [call.release, String(call.revision), ...(await this.#applyArgs(call))];
+    await this.#run("rollback", args, call);
+  }
+
   /** `helm uninstall --keep-history`. */
   async uninstall(call: ReleaseCall): Promise<void> {
     const args = [call.release, "--keep-history", ...this.#timeout(call)];
@@ -192,12 +202,17 @@ export class Helm {
   }
 
   async #upgradeArgs(call: UpgradeCall): Promise<string[]> {
-    const { validate, historyMax } = this.#options;
+    const { validate } = this.#options;
     const gate = call.gate === undefined ? [] : ["-f", "-"];
     const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
     if (call.takeOwnership === true) args.push("--take-ownership");
-    args.push("--history-max", String(historyMax), ...this.#timeout(call));
     if (!validate) args.push("--disable-openapi-validation");
+    return [...args, ...(await this.#applyArgs(call))];
+  }
+
+  async #applyArgs(call: ReleaseCall & Pick<UpgradeCall, "applyMethod" | "historyMax">): Promise<string[]> {
+    const { historyMax } = this.#options;
+    const args = ["--history-max", String(call.historyMax ?? historyMax), ...this.#timeout(call)];
     // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
     const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
@@ -284,5 +299,5 @@ function outcome(result: RunResult): JsonObject {
 
 function operationOf(verb: string, args: readonly string[]): HelmOperation | undefined {
   if (verb === "upgrade") return args.includes("--dry-run=server") ? "check-upgrade" : "upgrade";
-  return verb === "template" || verb === "uninstall" ? verb : undefined;
+  return verb === "template" || verb === "rollback" || verb === "uninstall" ? verb : undefined;
 }

@@ -7,6 +7,14 @@ export const LABELS = {
   managedBy: "addon-operator.io/managed-by",
   inputs: "addon-operator.io/inputs",
   manifest: "addon-operator.io/manifest",
+  /** `true` on a revision that a failed upgrade goes back to. */
+  good: "addon-operator.io/good",
+  /** Digest of what people say of a release: its chart, and the values without what hooks change. */
+  given: "addon-operator.io/given",
+  /** How many upgrades in a row have failed with what is given. */
+  tries: "addon-operator.io/tries",
+  /** `failed` or `unhealthy` on a revision that is rolled back: its inputs are not tried again. */
+  rejected: "addon-operator.io/rejected",
 } as const;
 
 /** Release labels that only the Go operator writes. */

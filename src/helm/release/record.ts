@@ -36,6 +36,8 @@ export interface ReleaseRecord {
   /** When this revision was deployed, in ms since the epoch. */
   readonly lastDeployed: number | undefined;
   readonly applyMethod: "csa" | "ssa";
+  /** What helm says became of it: its error where it failed. */
+  readonly description: string | undefined;
 }
 
 /** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
@@ -49,6 +51,7 @@ export async function decodeRelease(data: string): Promise<ReleaseRecord> {
     chartVersion: textOf(chart["version"]),
     lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
     applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
+    description: textOf(objectOf(json["info"])["description"]),
   };
 }
 

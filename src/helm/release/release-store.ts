@@ -154,10 +154,10 @@ export class ReleaseStore {
     this.#revisions.assume(meta, assumed);
   }
 
-  /** Sets labels of a revision's Secret; helm's own stay. */
+  /** Sets labels of a revision's Secret, and removes those that are null; helm's own stay. */
   async label(
     meta: ReleaseMeta,
-    labels: Readonly<Record<string, string>>,
+    labels: Readonly<Record<string, string | null>>,
     signal?: AbortSignal,
   ): Promise<void> {
     await this.#patch(meta, { metadata: { labels } }, signal);

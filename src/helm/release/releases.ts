@@ -1,7 +1,8 @@
 /** The releases of the modules: reconciled, removed, shown. */
 
 import type { Discovery, KubeClient } from "../../kube/index.ts";
-import type { Module } from "../../model/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { Module, OnFailure } from "../../model/index.ts";
 import { Ahead, type UpcomingModule } from "../ahead/ahead.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
@@ -15,6 +16,7 @@ import { spareInRemoval } from "../ownership/spare.ts";
 import { liveDiff } from "../live-diff.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
 import { RecordedObjects } from "../recorded-objects.ts";
+import { GOOD, markable, retriesOf } from "../rollback/memory.ts";
 import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
 import { LateLabels } from "./late-labels.ts";
 import { ObservedReleases, type ObservedOptions, type Release } from "./observed-releases.ts";
@@ -22,7 +24,9 @@ import { ObservedReleases, type ObservedOptions, type Release } from "./observed
 /** The outcome of a helm step. */
 export interface ReleaseOutcome {
   /** `restored`: the release was right, and missing objects were put back. */
-  readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded";
+  readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
+  /** Why these inputs are not in force, and what is; undefined where they are. */
+  readonly refused?: string | undefined;
   readonly release: Release | undefined;
   /** A release that a dead helm had left unfinished was recovered first. */
   readonly recovered: boolean;
@@ -30,14 +34,23 @@ export interface ReleaseOutcome {
 
 /** What a module's release is made from. */
 export interface HelmInput {
-  readonly module: Pick<Module, "name" | "valuesKey" | "chartDir" | "chart" | "helm">;
+  readonly module: Pick<
+    Module,
+    "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
+  >;
   /** JSON with `global` and the module's section. */
   readonly values: string;
+  /** Digest of what people say of them: without what hooks change. */
+  readonly given?: () => string;
 }
 
 export interface ReconcileRequest extends HelmInput {
   /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
   readonly absent?: readonly string[];
+  /** A person asks for the run: what was rejected is tried again. */
+  readonly isAsked?: boolean;
+  /** Where health counts: the release is not healthy yet, or in time; then it is rejected, unless it was good before. */
+  readonly ailing?: "Unknown" | "False" | "True" | undefined;
   readonly signal: AbortSignal;
   /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
   readonly onWait?: OnWait;
@@ -46,6 +59,8 @@ export interface ReconcileRequest extends HelmInput {
 export interface ReleasesOptions extends HelmOptions, ObservedOptions {
   readonly client: KubeClient;
   readonly discovery: Pick<Discovery, "resolve">;
+  /** `--on-failure`. */
+  readonly onFailure?: OnFailure;
   /** Called when CRDs were applied. */
   readonly onCrds?: () => void;
 }
@@ -67,6 +82,7 @@ export class Releases extends ObservedReleases {
     this.#capabilities = capabilitiesOf(client, clock);
     this.#reconciler = {
       ...options,
+      onFailure: options.onFailure ?? "retry",
       store: this.store,
       helm: this.helm,
       charts: new ChartReader(clock),
@@ -94,8 +110,8 @@ export class Releases extends ObservedReleases {
     const { name } = request.module;
     const from = clock.monotonic();
     try {
-      const { action, recovered } = await reconcileRelease(this.#reconciler, request);
-      return { action, recovered, release: this.get(name) };
+      const result = await reconcileRelease(this.#reconciler, request);
+      return { ...result, release: this.get(name) };
     } finally {
       recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
     }
@@ -116,6 +132,24 @@ export class Releases extends ObservedReleases {
     if (meta === undefined || meta.status === "uninstalled") return undefined;
     const { manifest } = await this.store.record(meta, signal);
     return new RecordedObjects(this.#reconciler, name, manifest);
+  }
+
+  /** A revision that is healthy is one that a failed upgrade goes back to. Never throws. */
+  async noteHealth(
+    module: HelmInput["module"],
+    health: { readonly status: string; readonly revision: number | undefined } | undefined,
+  ): Promise<void> {
+    const { logger, onFailure = "retry" } = this.#options;
+    const meta = markable(this.store.revisions(module.name));
+    if (health?.status !== "True" || meta?.revision !== health.revision) return;
+    if (meta === undefined || this.owner(module.name) !== "ours") return;
+    if (retriesOf(module, onFailure) === undefined) return;
+    try {
+      await this.store.label(meta, { ...meta.assumed, ...GOOD });
+    } catch (error) {
+      // The next upgrade marks it, if it is healthy then.
+      logger.debug("A healthy release was not marked", { release: module.name, error: oneLine(error) });
+    }
   }
 
   /** Writes the labels that nobody waits for now; resolves when that is done. */

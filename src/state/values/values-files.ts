@@ -1,6 +1,7 @@
 /** The values files that hooks, scripts and helm get. */
 
 import type { HelmInput } from "../../helm/index.ts";
+import { digest, digestJson } from "../../lib/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
 import { helmValues } from "../../values/index.ts";
@@ -33,7 +34,13 @@ export function valuesFiles(
 
 /** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */
 export function helmInput(values: ValuesView, module: Module): HelmInput {
-  return { module, values: helmText(values, module) };
+  return { module, values: helmText(values, module), given: () => givenTo(values, module) };
+}
+
+/** Digest of what ConfigMap and files say: of the merged values without what hooks change. */
+function givenTo({ digests }: ValuesView, module: Module): string {
+  const { common, own } = module;
+  return digest(digests.given(module), digestJson([common.section ?? null, own.section ?? null]));
 }
 
 function helmText(values: ValuesView, module: Module): string {

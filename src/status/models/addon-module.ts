@@ -24,6 +24,7 @@ export interface IAddonModule {
       | "Progressing"
       | "Unhealthy"
       | "Retrying"
+      | "RolledBack"
       | "Invalid"
       | "Disabled"
       | "Deleting"

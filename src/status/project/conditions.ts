@@ -15,6 +15,7 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Unhealthy: "False",
   Retrying: "False",
   Invalid: "False",
+  RolledBack: "False",
   Disabled: "True",
   Deleting: "Unknown",
   Suspended: "True",
@@ -33,7 +34,7 @@ export function progress(judged: Verdict): Aspect[] {
   const { state, reason } = judged;
   const message = line(judged.message);
   const aspects: Aspect[] = [{ type: "Ready", status: readyOf(judged), reason, message }];
-  if (state === "Invalid") {
+  if (state === "Invalid" || state === "RolledBack") {
     aspects.push({ type: "Stalled", status: "True", reason, message });
   } else if (state === "Retrying") {
     aspects.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });

@@ -111,7 +111,7 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
   if (failing.length > 0) return about("Retrying", failing, verdicts);
   const busy = [...verdicts].filter(([, verdict]) => isBusy(verdict)).map(([name]) => name);
   if (busy.length > 0) return about("Running", busy, verdicts);
-  const broken = by("Invalid").filter((name) => view.modules.get(name)?.enabled === true);
+  const broken = by("Invalid", "RolledBack").filter((name) => view.modules.get(name)?.enabled === true);
   if (broken.length > 0) return about("Invalid", broken, verdicts);
   if (view.brake?.confirmed === false)
     return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake) };
@@ -165,7 +165,7 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
     progressing: of(...UNDER_WAY),
     retrying: of("Retrying"),
     unhealthy: of("Unhealthy"),
-    invalid: of("Invalid"),
+    invalid: of("Invalid", "RolledBack"),
     disabled: of("Disabled"),
     blocked: all.filter(({ state, reason }) => state === "Pending" && reason.startsWith("Dependency")).length,
     suspended: [...view.modules.values()].filter((module) => module.suspended).length,

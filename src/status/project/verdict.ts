@@ -125,6 +125,9 @@ const ailing: Rule = ({ ailing: why }) => {
   return { state: "Progressing", reason: "Progressing", message: `Not healthy yet: ${why.message}` };
 };
 
+const rolledBack: Rule = ({ refused }) =>
+  refused === undefined ? undefined : { state: "RolledBack", reason: "RolledBack", message: refused };
+
 /** Only a person can repair a record that cannot be read, or delete it: then the release is installed anew. */
 const unread: Rule = ({ unread: why, release }) =>
   why === undefined || release === undefined
@@ -134,7 +137,8 @@ const unread: Rule = ({ unread: why, release }) =>
 /** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle, what ails. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended, unread, drifted, ailing,
+  invalid, deleting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended,
+  rolledBack, unread, drifted, ailing,
 ];
 
 function ready(view: ModuleView): Verdict {

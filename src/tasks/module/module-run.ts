@@ -4,7 +4,16 @@ import type { OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { Cause, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
-import { atStep, begun, broken, completed, failed, succeeded, withValuesOfNow } from "../../state/index.ts";
+import {
+  atStep,
+  begun,
+  broken,
+  completed,
+  failed,
+  rolledBack,
+  succeeded,
+  withValuesOfNow,
+} from "../../state/index.ts";
 import type { Enablement, ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
 import { executeHook, failureText, lifecycleHooks } from "../hook/execute-hook.ts";
 import type { Ports } from "../ports.ts";
@@ -24,6 +33,8 @@ export class ModuleRun {
   readonly queue: string;
   /** The module as it is now. */
   readonly record: Readonly<ModuleRecord>;
+  /** A person asked for it, and no run was begun for that before. */
+  readonly isAsked: boolean;
   /** The only run of a module that is off is its removal. */
   readonly #isFor: "on" | "off";
   readonly #failures: number;
@@ -40,6 +51,8 @@ export class ModuleRun {
     this.#failures = context.failures;
     this.#startedAt = ports.clock.now();
     const basis = ports.state.basisOf(record);
+    const { requestedToken: token, run: before } = record;
+    this.isAsked = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
     const attempts = context.failures + 1;
     this.#update((run) => begun(run, { activity, trigger, startedAt: this.#startedAt, attempts, basis }));
   }
@@ -84,6 +97,11 @@ export class ModuleRun {
 
   succeed(): void {
     this.#update((run) => succeeded(run, this.ports.clock.now()));
+  }
+
+  /** Ends with the release as it was before what failed; `why` tells of both. */
+  rollBack(why: string): void {
+    this.#update((run) => rolledBack(run, why, this.ports.clock.now()));
   }
 
   /** Ends with a failure that is tried again; returns it in words. */

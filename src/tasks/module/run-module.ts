@@ -43,8 +43,7 @@ export async function runModule(
   const activity = task.cause.kind === "absent" ? "healing" : "running";
   const run = new ModuleRun(ports, { record, activity, trigger: task.cause }, context);
   try {
-    await steps(run);
-    succeed(run, task);
+    end(run, task, await steps(run));
     return { kind: "done" };
   } catch (error) {
     if (context.signal.aborted || !isOn(ports, run.name)) return cancelled(run, task);
@@ -66,17 +65,21 @@ function isPassedOver({ state, clock, logger }: Ports, module: ModuleView): bool
   return true;
 }
 
-async function steps(run: ModuleRun): Promise<void> {
+/** Returns why the release is not what was asked for, where it went back to what was good. */
+async function steps(run: ModuleRun): Promise<string | undefined> {
   const { ports, name, record } = run;
   if (record.run.phase !== "ready") await firstRun(run);
   await activateHooks(run);
   await run.hooks("beforeHelm");
   run.takeValues();
   const outcome = await helmStep(run);
-  await run.hooks("afterHelm");
+  const refused = outcome?.refused;
+  if (refused === undefined) await run.hooks("afterHelm");
   run.complete();
   ports.recorder.released(name, outcome);
+  if (refused !== undefined) return refused;
   if (record.run.rounds >= MAX_ROUNDS) throw new UnstableValues("afterHelm hooks change values at every run");
+  return undefined;
 }
 
 /** The first run since the module became enabled. */
@@ -106,7 +109,11 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   checkComplete(run);
   const { values } = ports.state;
   if (withoutHelm(module, values.settings(module)) !== undefined) return undefined;
-  const request = { ...helmInput(values, module), absent, signal, onWait: run.onWait };
+  const { isAsked, onWait } = run;
+  const ailing = ports.state.view.modules.get(name)?.ailing?.status;
+  if (ailing === "False")
+    ports.state.updateRun(name, (before) => ({ ...before, foundUnhealthy: run.record.release?.revision }));
+  const request = { ...helmInput(values, module), absent, isAsked, ailing, signal, onWait };
   const outcome = await ports.releases.reconcile(request).catch((error: unknown) => {
     // What was restored is not restored again at the next try.
     if (error instanceof RestoreError)
@@ -131,6 +138,19 @@ function checkComplete(run: ModuleRun): void {
       throw new IncompleteValues(values.describe(key, violations));
     }
   }
+}
+
+function end(run: ModuleRun, task: RunModuleTask, refused: string | undefined): void {
+  if (refused === undefined) succeed(run, task);
+  else rollBack(run, refused);
+}
+
+/** It is not tried again by itself: what it was made from has to change, or somebody has to ask. */
+function rollBack(run: ModuleRun, why: string): void {
+  const { ports, name, ms } = run;
+  run.rollBack(why);
+  ports.recorder.moduleRun(name, ms / 1000, true);
+  ports.logger.warn("Module stays rolled back", { module: name, why });
 }
 
 function succeed(run: ModuleRun, { cause }: RunModuleTask): void {

@@ -1,0 +1,132 @@
+import { describe, expect, it } from "vitest";
+
+import { explainModule } from "../../src/plan/index.ts";
+import { EngineLab } from "../support/engine-lab.ts";
+import type { ModuleSpec } from "../support/engine-lab.ts";
+
+// docs/LIFECYCLE.md, "Rollback".
+
+const module = (section = { a: 1 }): ModuleSpec => ({
+  name: "m",
+  enabled: true,
+  section,
+  hooks: [{ name: "h", lifecycle: { beforeHelm: 1, afterHelm: 1 } }],
+});
+
+/** A module whose values of now are rejected, and what helm is asked from then on. */
+async function rolledBack(world: ConstructorParameters<typeof EngineLab>[0] = {}): Promise<EngineLab> {
+  const lab = new EngineLab({ modules: [module()], ...world });
+  await lab.start();
+  lab.refuses = (name) => (name === "m" ? "chart 2 failed" : undefined);
+  lab.edit({ m: "a: 2" });
+  await lab.run();
+  lab.log.length = 0;
+  lab.askedOfHelm.length = 0;
+  return lab;
+}
+
+const view = (lab: EngineLab) => lab.state.view.modules.get("m");
+
+describe("a module that was rolled back", () => {
+  it("rests: it is not tried again, and afterHelm did not run", async () => {
+    const lab = new EngineLab({ modules: [module()] });
+    await lab.start();
+    lab.refuses = () => "chart 2 failed";
+    lab.log.length = 0;
+    lab.askedOfHelm.length = 0;
+    lab.edit({ m: "a: 2" });
+    await lab.run(3_600_000);
+    expect(lab.log).toEqual(["hook m/h: beforeHelm", "helm m"]);
+    expect(view(lab)).toMatchObject({ refused: "chart 2 failed", phase: "ready", retry: undefined });
+    expect(view(lab)?.lastRun).toMatchObject({ result: "Failed", message: "chart 2 failed" });
+    expect(lab.quiet).toBe(true);
+    const { view: all, values } = lab.state;
+    expect(values.merged("m").values).toEqual({ a: 2 });
+    expect(explainModule(all.modules.get("m")!, { view: all, queues: lab.queues.views() })).toContain(
+      "chart 2 failed",
+    );
+  });
+
+  it("rests after a restart as well, although its first run was refused", async () => {
+    const lab = new EngineLab({ modules: [module()] });
+    lab.refuses = () => "chart 2 failed";
+    await lab.start();
+    await lab.run(3_600_000);
+    expect(lab.linesOf("helm m")).toHaveLength(1);
+    expect(view(lab)).toMatchObject({ refused: "chart 2 failed", phase: "ready" });
+  });
+
+  it("is tried at once after an edit", async () => {
+    const lab = await rolledBack();
+    lab.refuses = undefined;
+    lab.edit({ m: "a: 3" });
+    await lab.run();
+    expect(lab.log).toEqual(["hook m/h: beforeHelm", "helm m", "release m v2", "hook m/h: afterHelm"]);
+    expect(view(lab)?.refused).toBeUndefined();
+  });
+
+  it("is tried when that is asked for, once for each request", async () => {
+    const lab = await rolledBack();
+    lab.state.update("m", (record) => void (record.requestedToken = "t1"));
+    await lab.run();
+    expect(lab.askedOfHelm).toEqual(["asked"]);
+    expect(view(lab)?.handled.token).toBe("t1");
+    lab.edit({ m: "a: 4" });
+    await lab.run();
+    expect(lab.askedOfHelm).toEqual(["asked", ""]);
+  });
+
+  it("is not Ready for those that require it", async () => {
+    const after: ModuleSpec = { name: "n", order: 2, enabled: true, requires: { modules: { m: "*" } } };
+    const lab = new EngineLab({ modules: [module(), after] });
+    lab.refuses = (name) => (name === "m" ? "chart 2 failed" : undefined);
+    await lab.start();
+    expect(lab.linesOf("helm n")).toEqual([]);
+  });
+
+  it("brings back missing objects of what is in force", async () => {
+    const lab = await rolledBack();
+    const restored: (readonly string[])[] = [];
+    lab.restores = (absent) => void restored.push(absent);
+    lab.state.update("m", (record) => void (record.absent = ["ns/Service/m"]));
+    await lab.run();
+    expect(restored).toEqual([["ns/Service/m"]]);
+    expect(view(lab)).toMatchObject({ refused: "chart 2 failed", absent: [] });
+  });
+
+  it("is left alone by helm while it is suspended", async () => {
+    const lab = await rolledBack();
+    lab.edit({ mMaintenance: "NoResourceReconciliation" });
+    await lab.run();
+    expect(lab.linesOf("helm m")).toEqual([]);
+  });
+
+  it("is removed when it is switched off, and begins anew when it is on again", async () => {
+    const lab = await rolledBack();
+    lab.edit({ mEnabled: "false" });
+    await lab.run();
+    expect(lab.log).toContain("uninstall m");
+    expect(view(lab)?.refused).toBeUndefined();
+  });
+});
+
+it("a release that is not healthy in time makes one run for each revision", async () => {
+  const lab = new EngineLab({ modules: [{ ...module(), onFailure: "rollback" }], ready: "healthy" });
+  await lab.start();
+  lab.log.length = 0;
+  lab.askedOfHelm.length = 0;
+  const revision = view(lab)?.release?.revision;
+  const counts = { total: 1, current: 0, inProgress: 0, failed: 1, terminating: 0, unknown: 0 };
+  const health = {
+    status: "False",
+    reason: "Unhealthy",
+    message: "m",
+    counts,
+    ailments: [],
+    revision,
+  } as const;
+  lab.state.update("m", (record) => void (record.health = health));
+  await lab.run(3_600_000);
+  expect(lab.askedOfHelm).toEqual(["unhealthy"]);
+  expect(view(lab)?.lastRun?.trigger).toEqual({ kind: "unhealthy" });
+});

@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+
+import { decide, LABELS } from "../../src/helm/index.ts";
+import { historyMax, lastGood, nextLabels, refusalOf, triesOf } from "../../src/helm/rollback/memory.ts";
+import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
+
+// docs/LIFECYCLE.md, "Rollback".
+
+type Words = "good" | "failed" | "unhealthy" | `tries ${number}`;
+
+/** A revision: status, inputs (capital letters are what people give), and what else its labels say. */
+function rev(at: string, inputs: string, ...words: Words[]): ReleaseMeta {
+  const [revision = "", status = ""] = at.split(" ");
+  const labels: Record<string, string> = {
+    [LABELS.managedBy]: "us",
+    [LABELS.inputs]: inputs,
+    [LABELS.given]: inputs.slice(0, 1),
+  };
+  for (const word of words) {
+    if (word === "good") labels[LABELS.good] = "true";
+    else if (word.startsWith("tries")) labels[LABELS.tries] = word.slice(6);
+    else labels[LABELS.rejected] = word;
+  }
+  const secret = `m.v${revision}`;
+  return { name: "m", revision: Number(revision), status, labels, secret, uid: secret, resourceVersion: "1" };
+}
+
+const good = rev("1 deployed", "G", "good");
+const old = rev("1 superseded", "G", "good");
+const rejected = rev("4 superseded", "X", "failed", "tries 3");
+const back = rev("5 deployed", "G", "good");
+
+type Case = [name: string, wanted: string, newestFirst: ReleaseMeta[]];
+
+test.each<Case>([
+  ["failed twice", "X: upgrade", [rev("3 failed", "X", "tries 2"), good]],
+  ["rejected and not gone back yet", "X: rollback to 1", [rev("4 failed", "X", "failed", "tries 3"), good]],
+  ["the same, and people changed something", "Y: upgrade", [rev("4 failed", "X", "failed", "tries 3"), good]],
+  ["gone back", "X: stay", [back, rejected, old]],
+  ["gone back, the good one is wanted", "G: nothing", [back, rejected, old]],
+  ["gone back, people changed something", "Y: compare", [back, rejected, old]],
+  ["gone back, hooks changed something", "X2: compare", [back, rejected, old]],
+  ["as many of those failed", "X2: stay", [back, rev("4 superseded", "X9", "failed", "tries 6"), old]],
+  [
+    "the way back was interrupted",
+    "X: rollback to 1",
+    [rev("5 failed", "G", "good"), rev("4 superseded", "X", "failed", "tries 3"), good],
+  ],
+  ["not healthy in time", "X: rollback to 1", [rev("4 deployed", "X", "unhealthy", "tries 3"), old]],
+  ["nothing is good", "X: upgrade", [rev("4 failed", "X", "failed", "tries 3"), rev("1 superseded", "G")]],
+  ["other inputs were good since", "X: compare", [rev("6 deployed", "Y", "good"), back, rejected, old]],
+])("%s", (_, wanted, revisions) => {
+  const [inputs = "", act] = wanted.split(": ");
+  const refusal = refusalOf(revisions, inputs, { given: inputs.slice(0, 1), retries: 3 });
+  const decision = decide({ release: revisions[0], inputs, managedBy: "us", lookup: false, refusal });
+  const to = decision.act === "rollback" ? ` to ${decision.refusal.good.revision}` : "";
+  expect(decision.act + to).toBe(act);
+});
+
+describe("the memory", () => {
+  test("counts failures in a row with what people give, and those of hooks' values on", () => {
+    expect(triesOf([rev("3 failed", "X", "tries 2"), good], "X")).toBe(2);
+    expect(triesOf([back, rejected, old], "X")).toBe(3);
+    expect(triesOf([rev("3 failed", "X", "tries 2"), good], "Y")).toBe(0);
+    expect(triesOf([rev("3 deployed", "X", "tries 2"), old], "X")).toBe(0);
+    expect(triesOf([], "X")).toBe(0);
+  });
+
+  test("takes no revision for good that failed, whatever its labels say", () => {
+    expect(lastGood([rev("5 failed", "G", "good"), rejected, old])?.revision).toBe(1);
+    expect(lastGood([rev("2 superseded", "Y")])).toBeUndefined();
+  });
+
+  test("hands nothing on to the next revision but the count", () => {
+    const none = { [LABELS.good]: "null", [LABELS.given]: "null" };
+    expect(nextLabels(back, 0)).toEqual(none);
+    expect(nextLabels(back, 3)).toEqual({ ...none, [LABELS.tries]: "3" });
+    expect(nextLabels(rejected, 0)).toMatchObject({ [LABELS.rejected]: "null", [LABELS.tries]: "null" });
+    expect(nextLabels({ ...back, labels: {} }, 0)).toEqual({});
+  });
+
+  test("keeps as much history as reaches back to the good revision, and no more than 50", () => {
+    expect(historyMax(10, [back, rejected, old])).toBe(10);
+    expect(historyMax(1, [good])).toBe(3);
+    expect(historyMax(3, [rev("9 failed", "X"), old])).toBe(11);
+    expect(historyMax(3, [rev("900 failed", "X"), old])).toBe(50);
+    expect(historyMax(0, [rev("900 failed", "X"), old])).toBe(0);
+  });
+});

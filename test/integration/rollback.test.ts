@@ -1,0 +1,301 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+
+import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
+import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
+import type { ReconcileRequest } from "../../src/helm/release/releases.ts";
+import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
+import type { KubeClient } from "../../src/kube/index.ts";
+import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
+import { hookLab } from "../support/hook-files.ts";
+import { startOperator } from "../support/operator.ts";
+
+let namespace: string;
+let root: string;
+let client: KubeClient;
+let hub: WatchHub;
+let releases: Releases;
+
+async function put(rel: string, text: string): Promise<void> {
+  const path = join(root, rel);
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+}
+
+/** A chart of that version; the server refuses its Service. */
+async function putChart(version: string, isRefused: boolean): Promise<void> {
+  const type = isRefused ? "Unheard" : "ClusterIP";
+  await put("m/Chart.yaml", `apiVersion: v2\nname: m\nversion: ${version}\n`);
+  await put(
+    "m/templates/all.yaml",
+    `apiVersion: v1
+kind: ConfigMap
+metadata: {name: m}
+data: {version: "${version}", a: "{{ .Values.m.a }}", b: "{{ .Values.m.b }}"}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: m}
+spec: {type: ${type}, ports: [{port: 80}]}
+`,
+  );
+}
+
+type Change = Partial<ReconcileRequest> & { readonly a?: number; readonly b?: number };
+
+function requestOf({ a = 1, b = 1, module, ...change }: Change): ReconcileRequest {
+  const own = { name: "m", valuesKey: "m", chartDir: join(root, "m"), chart: "own", ...module } as const;
+  return {
+    module: { onFailure: "rollback", ...own },
+    values: JSON.stringify({ global: {}, m: { a, b } }),
+    given: () => String(a),
+    signal: AbortSignal.timeout(50_000),
+    ...change,
+  };
+}
+
+async function reconcile(change: Change = {}): Promise<ReleaseOutcome> {
+  const outcome = await releases.reconcile(requestOf(change));
+  await releases.flushLabels();
+  return outcome;
+}
+
+/** What came of a run, in words: the outcome, or the first words of the error. */
+async function told(change: Change = {}): Promise<string> {
+  const outcome = await reconcile(change).catch((error: unknown) => String(error));
+  return typeof outcome === "string" ? "failed" : outcome.action;
+}
+
+const data = (): Promise<string> =>
+  cluster().kubectl(["get", "cm", "m", "-n", namespace, "-o", "jsonpath={.data}"]);
+
+/** Revisions of the release, oldest first. */
+const history = (): string[] =>
+  releases.store
+    .revisions("m")
+    .map(({ revision, status }) => `${revision} ${status}`)
+    .reverse();
+
+describe.each(["helm", "helm3"] as const)("rollback with %s", (which) => {
+  beforeEach(async () => {
+    namespace = await makeNamespace("rollback");
+    root = await mkdtemp(join(tmpdir(), "rollback-"));
+    const logger = silentLogger;
+    client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
+    hub = new WatchHub({ client, clock: systemClock, logger });
+    await start();
+  });
+
+  afterEach(async () => {
+    releases.close();
+    hub.close();
+    await client.close();
+    await deleteNamespace(namespace);
+    await rm(root, { recursive: true, force: true });
+  });
+
+  async function start(change: Partial<ReleasesOptions> = {}): Promise<void> {
+    releases = new Releases({
+      client,
+      discovery: new Discovery(client),
+      hub,
+      namespace,
+      bin: cluster().bin[which],
+      managedBy: managedByDigest(namespace, "addon-operator"),
+      timeoutMs: 60_000,
+      historyMax: 10,
+      validate: false,
+      tmpDir: join(root, "tmp"),
+      env: { PATH: process.env["PATH"] ?? "" },
+      kubeConfig: cluster().kubeconfig,
+      logger: silentLogger,
+      clock: systemClock,
+      purge: "owned",
+      adopt: "all",
+      ...change,
+    });
+    await releases.ready();
+  }
+
+  async function restart(change: Partial<ReleasesOptions> = {}): Promise<void> {
+    releases.close();
+    await start(change);
+  }
+
+  test("an upgrade that fails three times goes back once, and is not tried again, also after a restart", async () => {
+    await putChart("1.0.0", false);
+    expect(await told()).toBe("installed");
+    const before = await data();
+    await putChart("2.0.0", true);
+    expect([await told(), await told()]).toEqual(["failed", "failed"]);
+    const outcome = await reconcile();
+    expect(outcome.action).toBe("rolledBack");
+    expect(outcome.refused).toMatch(
+      /^Rolled back to chart 1\.0\.0 \(revision 5\): chart 2\.0\.0, revision 4, failed: .*Unheard/,
+    );
+    expect(await data()).toBe(before);
+    expect(history().at(-1)).toBe("5 deployed");
+    expect(await reconcile()).toMatchObject({ action: "unchanged", refused: outcome.refused });
+    await restart();
+    expect(await reconcile()).toMatchObject({ action: "unchanged", refused: outcome.refused });
+    expect(history().at(-1)).toBe("5 deployed");
+    await putChart("2.0.1", false);
+    expect(await reconcile()).toMatchObject({ action: "upgraded" });
+    expect((await reconcile()).refused).toBeUndefined();
+    expect(await data()).toContain("2.0.1");
+    const { labels = {} } = releases.store.get("m") ?? {};
+    expect(Object.keys(labels)).not.toContain(LABELS.rejected);
+    expect(Object.keys(labels)).not.toContain(LABELS.tries);
+  });
+
+  test("a person's request tries what was rejected again, and counts from one", async () => {
+    await putChart("1.0.0", false);
+    await told();
+    await putChart("2.0.0", true);
+    const module = { ...requestOf({}).module, retries: 2 };
+    expect([await told({ module }), await told({ module })]).toEqual(["failed", "rolledBack"]);
+    expect(await told({ module, isAsked: true })).toBe("failed");
+    expect([await told({ module }), await told({ module })]).toEqual(["rolledBack", "unchanged"]);
+  });
+
+  test("what hooks change is tried as often again, then no more; what people change is tried at once", async () => {
+    await putChart("1.0.0", false);
+    await told();
+    await putChart("2.0.0", true);
+    const module = { ...requestOf({}).module, retries: 2 };
+    expect([await told({ module }), await told({ module })]).toEqual(["failed", "rolledBack"]);
+    expect(await told({ module, b: 2 })).toBe("rolledBack");
+    expect(await told({ module, b: 3 })).toBe("rolledBack");
+    expect(await told({ module, b: 4 })).toBe("unchanged");
+    expect(history().at(-1)).toBe("8 deployed");
+    expect(await told({ module, a: 2, b: 4 })).toBe("failed");
+  });
+
+  test("the first installation that fails has nothing to go back to, and is tried again", async () => {
+    await putChart("1.0.0", true);
+    const module = { ...requestOf({}).module, retries: 1 };
+    await expect(reconcile({ module })).rejects.toThrow("there is no good revision to go back to");
+    await expect(reconcile({ module })).rejects.toThrow("there is no good revision to go back to");
+    await putChart("1.0.1", false);
+    expect(await told({ module })).toMatch(/installed|upgraded/);
+  });
+
+  test("a rollback that was interrupted is done anew, with as few revisions as helm may keep", async () => {
+    await restart({ historyMax: 1 });
+    await putChart("1.0.0", false);
+    await told();
+    const before = await data();
+    await putChart("2.0.0", true);
+    const { helm } = releases;
+    const module = { ...requestOf({}).module, retries: 2 };
+    await told({ module });
+    // helm is killed before it begins, after the rejection was written.
+    helm.rollback = () => Promise.reject(new Error("killed"));
+    expect(await told({ module })).toBe("failed");
+    await restart({ historyMax: 1 });
+    expect(await told({ module })).toBe("rolledBack");
+    expect(await data()).toBe(before);
+    expect(await told({ module })).toBe("unchanged");
+    // It is killed at the end: its revision has the labels of the good one.
+    const newest = releases.store.get("m")!;
+    await releases.store.label(newest, { status: "pending-rollback" });
+    await restart({ historyMax: 1 });
+    expect(await reconcile({ module })).toMatchObject({ action: "rolledBack", recovered: true });
+    expect(await told({ module })).toBe("unchanged");
+    expect(await data()).toBe(before);
+  });
+
+  test("a template that fails changes nothing and does not count", async () => {
+    await putChart("1.0.0", false);
+    await told();
+    await put("m/templates/broken.yaml", '{{ fail "no" }}');
+    for (let turn = 0; turn < 4; turn++) expect(await told()).toBe("failed");
+    expect(history()).toEqual(["1 deployed"]);
+  });
+
+  test("without the policy nothing is counted, marked or rolled back", async () => {
+    const module = { ...requestOf({}).module, onFailure: "retry" } as const;
+    await putChart("1.0.0", false);
+    await told({ module });
+    await putChart("2.0.0", true);
+    for (let turn = 0; turn < 4; turn++) expect(await told({ module })).toBe("failed");
+    const names = releases.store.revisions("m").flatMap(({ labels }) => Object.keys(labels));
+    const ours = [LABELS.good, LABELS.given, LABELS.tries, LABELS.rejected];
+    expect(names.filter((name) => ours.some((each) => each === name))).toEqual([]);
+  });
+
+  test("what is not healthy in time goes back once it is known to be new; what was healthy before stays", async () => {
+    await putChart("1.0.0", false);
+    await told();
+    await putChart("2.0.0", false);
+    expect(await told({ ailing: "False" })).toBe("upgraded");
+    // The first version was not healthy when it was left: there is nothing to go back to.
+    expect(await told({ ailing: "False" })).toBe("unchanged");
+    await releases.noteHealth(requestOf({}).module, { status: "True", revision: 2 });
+    await putChart("3.0.0", false);
+    expect(await told()).toBe("upgraded");
+    const outcome = await reconcile({ ailing: "False" });
+    expect(outcome).toMatchObject({
+      action: "rolledBack",
+      refused: expect.stringMatching(/not healthy in time$/),
+    });
+    expect(await data()).toContain("2.0.0");
+    expect(await told({ ailing: "False" })).toBe("unchanged");
+  });
+});
+
+test("the AddonModule says what was rolled back and what is in force, until what people give is mended", async () => {
+  const own = await freshNamespace("rolled-back");
+  const lab = hookLab("rolled-back");
+  onTestFinished(() => rm(lab.dir, { recursive: true, force: true }));
+  lab.file("modules/values.yaml", "webEnabled: true\nweb: {type: ClusterIP}\n");
+  lab.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
+  lab.file("modules/010-web/module.yaml", "onFailure: rollback\nretries: 2\n");
+  lab.file(
+    "modules/010-web/templates/all.yaml",
+    "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: {{ .Values.web.type }}, ports: [{port: 80}]}\n",
+  );
+  const kubectl = (...args: string[]): Promise<string> => cluster().kubectl([...args, "-n", own]);
+  await kubectl("create", "configmap", "addon-operator");
+  const operator = await startOperator({
+    namespace: own,
+    modulesDir: lab.modulesDir,
+    helm: cluster().bin.helm,
+  });
+  await operator.waitReady();
+  const says = (state: string, words: RegExp): Promise<void> =>
+    eventually(async () => {
+      const told = "jsonpath={.status.state}/{.status.conditions[*].type}: {.status.conditions[0].message}";
+      const text = await kubectl("get", "addonmodule", "web", "-o", told);
+      expect(text.startsWith(`${state}/`)).toBe(true);
+      expect(text).toMatch(words);
+    }, `web is ${state}`);
+  const configure = (type: string): Promise<string> =>
+    kubectl(
+      "patch",
+      "configmap",
+      "addon-operator",
+      "--type=merge",
+      "-p",
+      JSON.stringify({ data: { web: `type: ${type}` } }),
+    );
+  await configure("Unheard");
+  const refused =
+    /Ready Stalled.*: Rolled back to chart 1\.2\.3 \(revision 4\): chart 1\.2\.3, revision 3, failed: .*Unheard/;
+  await says("RolledBack", refused);
+  expect(await kubectl("get", "service", "web", "-o", "jsonpath={.spec.type}")).toBe("ClusterIP");
+  await eventually(
+    async () =>
+      expect(await kubectl("get", "events", "-o", "jsonpath={.items[*].reason}")).toContain("RolledBack"),
+    "the Event",
+  );
+  await operator.kill9();
+  const next = await startOperator({ namespace: own, modulesDir: lab.modulesDir, helm: cluster().bin.helm });
+  await next.waitReady();
+  await says("RolledBack", refused);
+  await configure("NodePort");
+  await says("Ready", /web\.v5 is in place/);
+});
