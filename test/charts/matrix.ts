@@ -88,6 +88,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       helmTimeout: "5m",
       helmHistoryMax: 3,
       moduleQueues: "own",
+      drift: "repair",
       purge: "off",
       statusValues: "none",
       shutdownTimeout: "1m",
