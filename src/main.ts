@@ -1,7 +1,5 @@
 /** The entry point and the command line: chooses the sub-command, runs it, and turns its outcome into an exit code. */
 
-import { writeSync } from "node:fs";
-
 import { UsageError, parseSettings } from "./config.ts";
 import {
   CLI_FLAGS,
@@ -16,7 +14,7 @@ import {
 } from "./debug/index.ts";
 import type { Call } from "./debug/index.ts";
 import { environment, type Environment } from "./environment.ts";
-import { createLogger, logSink, sleep, systemClock } from "./lib/index.ts";
+import { createLogger, logSink, sleep, systemClock, writeAll } from "./lib/index.ts";
 import { ProblemError } from "./model/index.ts";
 import { usage } from "./usage.ts";
 import { VERSION } from "./version.ts";
@@ -120,7 +118,7 @@ async function debug(args: readonly string[], env: Environment): Promise<number>
 }
 
 function show({ status, body }: { status: number; body: string }): number {
-  writeSync(status < 400 ? 1 : 2, body);
+  writeAll(status < 400 ? 1 : 2, body);
   return status < 400 ? 0 : REFUSED;
 }
 
@@ -161,7 +159,7 @@ async function watch(places: readonly string[], call: Call): Promise<number> {
 }
 
 function print(text: string): number {
-  writeSync(1, text);
+  writeAll(1, text);
   return 0;
 }
 
@@ -169,7 +167,7 @@ try {
   process.exitCode = await main(process.argv.slice(2), environment());
 } catch (error) {
   process.exitCode = codeOf(error);
-  writeSync(2, `${(error as Error).message}\n`);
+  writeAll(2, `${(error as Error).message}\n`);
 }
 
 /**

@@ -66,7 +66,7 @@ function wantedIn(args: readonly string[]): Wanted {
   if (condition !== "ready" && condition !== "healthy")
     throw new CliError(`--for: "${condition}" is not accepted; use ready or healthy`);
   const timeoutMs = timeout === undefined ? TIMEOUT_MS : parseDuration(timeout);
-  if (timeoutMs === undefined)
+  if (timeoutMs === undefined || timeoutMs < 0)
     throw new CliError(`--timeout: "${timeout}" is not accepted; use a duration such as 90s or 5m`);
   return { module, condition, timeoutMs };
 }

@@ -1,6 +1,7 @@
 /** What is kept of an object of a release: its judgement, not the object. */
 
 import type { CelTest } from "../lib/index.ts";
+import { plainLine } from "../lib/index.ts";
 import { conditionOf, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, LabelSelector } from "../model/index.ts";
 import { intAt, textAt } from "./fields.ts";
@@ -31,9 +32,13 @@ interface Look {
   readonly check?: CelTest | undefined;
 }
 
+const MOST_SAID = 500;
+
 /** What is found of an object. */
 export function findingOf(object: JsonObject, { now, before, check }: Look): Finding {
-  const judged = leftAlone(object) ?? checked(object, now, check);
+  const { status, reason, message } = leftAlone(object) ?? checked(object, now, check);
+  // What objects say of themselves may be long, and meant for a terminal.
+  const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
   const generation = intAt(object, "metadata.generation", 0) || undefined;
   if (judged.status === "Current")
     return { ...judged, generation, settled: generation, since: now, isLost: false, pods: undefined };

@@ -11,6 +11,11 @@ export function oneLine(thrown: unknown, limit = 500): string {
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 
+/** The same of what others say, without the characters that a terminal obeys. */
+export function plainLine(text: string, limit = 500): string {
+  return oneLine(text.slice(0, 4 * limit).replaceAll(/[\p{Cc}\p{Cf}]+/gu, " "), limit);
+}
+
 /** The same; of a long message the beginning and the end: API servers print a value that they refuse before they say why. */
 export function bothEnds(thrown: unknown, limit = 500): string {
   const text = oneLine(thrown, Infinity);

@@ -24,5 +24,6 @@ export * from "./scope.ts";
 export * from "./share-answer.ts";
 export { type RateLimit, TokenBucket } from "./time/token-bucket.ts";
 export * from "./expressions/versions.ts";
+export { writeAll } from "./write-all.ts";
 export * from "./yaml/yaml.ts";
 export { lineOf } from "./yaml/yaml-keys.ts";

@@ -126,9 +126,13 @@ function unmetObject(object: RequiredObject, { objects }: View): Unmet | undefin
   return found.message === undefined ? undefined : { ...unmet, message: found.message, isLost: true };
 }
 
-/** The version that is in place; before the first installation, the one that comes. */
-function versionOf({ release, module }: ModuleView): string | undefined {
-  return release?.chartVersion ?? module.chartVersion;
+/**
+ * The version that is in place: of the chart that ran last, since a new version that changes no object makes no new
+ * revision; before a run the release's, and before the first installation the one that comes.
+ */
+function versionOf({ phase, handled, release, module }: ModuleView): string | undefined {
+  const ran = phase === "ready" ? handled.version : undefined;
+  return ran ?? release?.chartVersion ?? module.chartVersion;
 }
 
 /** Whether it was suspended before its first installation: its run ends well without helm. */

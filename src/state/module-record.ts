@@ -96,6 +96,7 @@ export function runBasis({ module, requestedToken }: ModuleRecord, values: Value
     config: values.digests.config(module),
     values: values.merged(module.valuesKey).digest,
     token: requestedToken,
+    version: module.chartVersion,
   };
 }
 

@@ -50,6 +50,8 @@ export interface RunBasis {
   readonly values: string;
   /** The last request for a run. */
   readonly token: string | undefined;
+  /** The version of its chart. */
+  readonly version: string | undefined;
 }
 
 /** The part of it that comes from the ConfigMap. */

@@ -20,6 +20,9 @@ describe("an expression over an object", () => {
     ["object.data", false, "gives neither true nor false"],
     // What an error says of the object itself is not told.
     ["int(object.data['tls.crt']) > 0", false, "fails: it does not fit the object"],
+    ["object.data[object.data['tls.crt']] == ''", false, "fails: it does not fit the object"],
+    ["{'a': 1}[object.data['tls.crt']] == 1", false, "fails: it does not fit the object"],
+    ["object['none'] == 1", false, "fails: No such key: none"],
   ])("%s", async (text, isMet, why) => {
     const test = await compileCel(text);
     expect(test(SECRET)).toEqual(why === undefined ? { isMet } : { isMet, why });
@@ -41,7 +44,25 @@ describe("an expression over an object", () => {
     expect((await compileCel(turns))({ l: list })).toEqual({ isMet: false, why: "takes too long" });
     const pattern = await compileCel("object.t.matches('^(x+)+$')");
     expect(pattern({ t: `${"x".repeat(60)}y` })).toEqual({ isMet: false, why: "takes too long" });
-    // And the next one is evaluated as ever.
+    // And another one is evaluated as ever.
     expect(pattern({ t: "xx" })).toEqual({ isMet: true });
+  });
+
+  it("that is slow is not evaluated again and again: all slow ones together get a part of the time", async () => {
+    let reads = 0;
+    const object = {
+      get t() {
+        reads += 1;
+        return `${"x".repeat(60)}y`;
+      },
+    };
+    const slow = await compileCel("object.t.matches('^(x+)+$')");
+    const other = await compileCel("object.t.matches('^(y+)+$')");
+    const calls = Array.from({ length: 40 }, () => slow(object));
+    expect(calls.every(({ why }) => why === "takes too long")).toBe(true);
+    expect(reads).toBeLessThan(30);
+    // One that is not slow is not held up.
+    expect(other({ t: "y" })).toEqual({ isMet: true });
+    expect(other({ t: "y" })).toEqual({ isMet: true });
   });
 });

@@ -27,6 +27,12 @@ describe("what a module requires of another one", () => {
       "Missing: is 2.1.0, not <2",
       "<2",
     ],
+    [
+      "ran with another version, which changed no object",
+      { release: release("b", { chartVersion: "1.0.0" }), handled: basis({ version: "2.1.0" }) },
+      undefined,
+      ">=2",
+    ],
     ["is no module", undefined, "Missing: is no module"],
     ["is off", { enabled: false }, "Disabled: is off"],
     ["is off, and a person is needed", { enabled: false, problem }, "Disabled: is off and needs a person"],

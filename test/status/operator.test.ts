@@ -23,6 +23,10 @@ const failing = moduleView("c", {
 const broken = moduleView("d", { problem: { file: "d/values.yaml", message: "bad" } });
 const ailing = (status: "Unknown" | "False") =>
   moduleView("i", { ailing: { status, reason: "Progressing", message: "Deployment n/web: is not there" } });
+const blocked = (() => {
+  const view = moduleView("w", { heldSince: T0 });
+  return { ...view, module: { ...view.module, requires: { modules: { none: "*" } } } };
+})();
 const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition, problems: [{ file: "ConfigMap c", message: `is ${condition}` }] },
 });
@@ -33,6 +37,18 @@ const brake = (confirmed: boolean) => () => ({
 const up = { state: "Ready", ready: "True", reason: "Ready", kstatus: "Current" } as const;
 const busy = { state: "Running", ready: "Unknown", reason: "Progressing", kstatus: "InProgress" } as const;
 const down = { state: "Retrying", ready: "False", reason: "ModulesFailing", kstatus: "InProgress" } as const;
+const waits = {
+  state: "Pending",
+  ready: "Unknown",
+  reason: "ModulesBlocked",
+  kstatus: "InProgress",
+} as const;
+const ill = {
+  state: "Unhealthy",
+  ready: "False",
+  reason: "ModulesUnhealthy",
+  kstatus: "InProgress",
+} as const;
 const bad = { state: "Invalid", ready: "False", kstatus: "Failed" } as const;
 
 const rows: readonly Row[] = [
@@ -64,16 +80,20 @@ const rows: readonly Row[] = [
   {
     name: "a module is not healthy",
     modules: [good, ailing("False")],
-    state: "Unhealthy",
-    ready: "False",
-    reason: "ModulesUnhealthy",
-    kstatus: "InProgress",
+    ...ill,
   },
   {
     name: "a module is not healthy, another needs a person",
     modules: [broken, ailing("False")],
     ...bad,
     reason: "ModulesInvalid",
+  },
+  { name: "a module waits for what it requires", modules: [good, blocked], ...waits },
+  { name: "a module waits, another is not healthy", modules: [ailing("False"), blocked], ...ill },
+  {
+    name: "a module waits, another runs",
+    modules: [good, blocked, moduleView("r", { activity: "running", lastRun: underWay(T0 - 5000) })],
+    ...busy,
   },
   { name: "a broken module that is off", modules: [good, { ...broken, enabled: false }], ...up },
   { name: "a removal is held", modules: [good, off], view: brake(false), ...bad, reason: "RemovalHeld" },

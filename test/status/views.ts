@@ -55,7 +55,8 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
 
 /** What a run took into account: everything as it is. */
 export function basis(change: Partial<RunBasis> = {}): RunBasis {
-  return { section: "v1-s1", given: "v1-g1", config: "v1-c1", values: "v1-v1", token: undefined, ...change };
+  const [token, version] = [undefined, undefined];
+  return { section: "v1-s1", given: "v1-g1", config: "v1-c1", values: "v1-v1", token, version, ...change };
 }
 
 /** A run that ended well, two seconds long, just before the tests begin. */

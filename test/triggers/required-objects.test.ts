@@ -132,6 +132,28 @@ describe("objects that modules require", () => {
     expect(told()).toBe("met");
   });
 
+  it("with an expression that took too long are looked at again after a minute", async () => {
+    const wanted = { ...CA, cel: "object.data.t.matches('^(x+)+$')" };
+    const { turn, open, told, clock } = lab(wanted);
+    await turn("a", true);
+    await vi.waitFor(() => expect(open).toHaveLength(1));
+    let text = `${"x".repeat(60)}y`;
+    const data = {
+      get t() {
+        return text;
+      },
+    };
+    const { consumer } = open[0] as Open;
+    void consumer.object(secret({ data }));
+    void consumer.synced("1");
+    expect(told(wanted)).toBe("has an expression that takes too long");
+    text = "xx";
+    await clock.advance(59_999);
+    expect(told(wanted)).toBe("has an expression that takes too long");
+    await clock.advance(1);
+    expect(told(wanted)).toBe("met");
+  });
+
   it("of a kind that is not there yet are told, and found when it comes", async () => {
     const { turn, known, open, told, clock, asked } = lab(CA);
     known.clear();

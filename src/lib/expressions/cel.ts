@@ -5,16 +5,27 @@ import { createContext, Script, type Context } from "node:vm";
 import type { Environment } from "@marcbachmann/cel-js";
 
 import { oneLine } from "../error-text.ts";
+import { systemClock } from "../time/clock.ts";
 
 /** Whether an object meets an expression; else why not, in words that tell nothing of the object. */
 export type CelTest = (object: unknown) => { readonly isMet: boolean; readonly why?: string };
+
+/** What is said of an expression that takes too long, alone or with all others: it is worth another look. */
+export const TOO_LONG = { isMet: false, why: "takes too long" } as const;
 
 /** An expression runs no longer than this, whatever the object holds. */
 const LONGEST_MS = 100;
 const LIMITS = { maxAstNodes: 1000, maxDepth: 50, maxListElements: 100, maxMapEntries: 100 };
 
-/** Errors that name keys and types only, not what an object holds. */
-const TELLING = /^(No such key|no such overload)\b[^\n]*/;
+/** All slow expressions together get this part of the time, with so many milliseconds in reserve. */
+const SHARE = 0.1;
+const RESERVE_MS = 1000;
+/** What takes less than this is not slow. */
+const SLOW_MS = 5;
+
+/** Types only, not what an object holds. */
+const OVERLOAD = /^no such overload\b[^\n]*/;
+const KEY = /^No such key: ([\w.-]{1,100})(?:\n|$)/;
 
 let loaded: Promise<Environment> | undefined;
 
@@ -35,8 +46,32 @@ export async function compileCel(text: string): Promise<CelTest> {
   const { type, error } = evaluate.check();
   if (error !== undefined) throw new Error(firstLine(error));
   if (type !== "bool" && type !== "dyn") throw new Error(`is no condition: it gives a ${String(type)}`);
-  return (object) => judge(() => evaluate({ object }));
+  let lastMs = 0;
+  return (object) => {
+    if (lastMs > SLOW_MS && !budget.allows()) return TOO_LONG;
+    const from = systemClock.monotonic();
+    const answer = judge(() => evaluate({ object }), text);
+    lastMs = systemClock.monotonic() - from;
+    if (lastMs > SLOW_MS) budget.spend(lastMs);
+    return answer;
+  };
 }
+
+/** Says no to slow expressions, until time has passed; so they never keep the operator from its other work. */
+const budget = {
+  left: RESERVE_MS,
+  at: 0,
+  allows(): boolean {
+    const now = systemClock.monotonic();
+    this.left = Math.min(RESERVE_MS, this.left + (now - this.at) * SHARE);
+    this.at = now;
+    return this.left > 0;
+  },
+  spend(ms: number): void {
+    this.allows();
+    this.left -= ms;
+  },
+};
 
 function compiled<T>(parse: () => T): T {
   try {
@@ -50,16 +85,27 @@ function firstLine(error: unknown): string {
   return oneLine(error instanceof Error ? (error.message.split("\n")[0] ?? "") : error);
 }
 
-function judge(evaluate: () => unknown): ReturnType<CelTest> {
+function judge(evaluate: () => unknown, text: string): ReturnType<CelTest> {
   try {
     const answer = timed(evaluate);
     if (typeof answer === "boolean") return { isMet: answer };
     return { isMet: false, why: "gives neither true nor false" };
   } catch (error) {
     const { code, message = "" } = error as { code?: unknown; message?: string };
-    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return { isMet: false, why: "takes too long" };
-    return { isMet: false, why: `fails: ${TELLING.exec(message)?.[0] ?? "it does not fit the object"}` };
+    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return TOO_LONG;
+    return { isMet: false, why: `fails: ${told(message, text)}` };
   }
+}
+
+/** A key is named only where the expression names it: another one comes from the object, which may be a Secret. */
+function told(message: string, text: string): string {
+  const key = KEY.exec(message)?.[1];
+  if (key !== undefined && namesIn(text).has(key)) return `No such key: ${key}`;
+  return OVERLOAD.exec(message)?.[0] ?? "it does not fit the object";
+}
+
+function namesIn(text: string): ReadonlySet<string> {
+  return new Set(text.match(/[\w.-]+/g)?.flatMap((word) => [word, ...word.split(".")]));
 }
 
 const CALL = new Script("evaluate()");

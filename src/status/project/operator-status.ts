@@ -109,7 +109,9 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
     [...verdicts].filter(([, verdict]) => states.includes(verdict.state)).map(([name]) => name);
   const failing = by("Retrying");
   if (failing.length > 0) return about("Retrying", failing, verdicts);
-  const busy = [...verdicts].filter(([, verdict]) => isBusy(verdict)).map(([name]) => name);
+  const busy = [...verdicts]
+    .filter(([, verdict]) => isBusy(verdict) && !isBlocked(verdict))
+    .map(([name]) => name);
   if (busy.length > 0) return about("Running", busy, verdicts);
   const broken = by("Invalid", "RolledBack").filter((name) => view.modules.get(name)?.enabled === true);
   if (broken.length > 0) return about("Invalid", broken, verdicts);
@@ -117,6 +119,8 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
     return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake) };
   const ailing = by("Unhealthy");
   if (ailing.length > 0) return about("Unhealthy", ailing, verdicts);
+  const blocked = [...verdicts].filter(([, verdict]) => isBlocked(verdict)).map(([name]) => name);
+  if (blocked.length > 0) return about("Pending", blocked, verdicts);
   const unready = view.enabledModules.filter((name) => !isReady(verdicts.get(name)));
   if (unready.length > 0) return { ...about("Invalid", unready, verdicts), reason: "ModulesNotReady" };
   return {
@@ -131,6 +135,11 @@ function isBusy(verdict: Verdict): boolean {
   return UNDER_WAY.has(verdict.state) && readyOf(verdict) !== "True";
 }
 
+/** It waits for what it requires: nobody works on it. */
+function isBlocked({ state, reason }: Verdict): boolean {
+  return state === "Pending" && reason.startsWith("Dependency");
+}
+
 function isReady(verdict: Verdict | undefined): boolean {
   return verdict !== undefined && readyOf(verdict) === "True";
 }
@@ -138,6 +147,7 @@ function isReady(verdict: Verdict | undefined): boolean {
 const ABOUT = {
   Retrying: { reason: "ModulesFailing", text: "failed and is retried" },
   Running: { reason: "Progressing", text: "is being worked on" },
+  Pending: { reason: "ModulesBlocked", text: "waits for what it requires" },
   Invalid: { reason: "ModulesInvalid", text: "needs a person" },
   Unhealthy: { reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
@@ -167,7 +177,7 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
     unhealthy: of("Unhealthy"),
     invalid: of("Invalid", "RolledBack"),
     disabled: of("Disabled"),
-    blocked: all.filter(({ state, reason }) => state === "Pending" && reason.startsWith("Dependency")).length,
+    blocked: all.filter(isBlocked).length,
     suspended: [...view.modules.values()].filter((module) => module.suspended).length,
   };
 }

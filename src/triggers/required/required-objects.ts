@@ -2,7 +2,7 @@
 
 import { KindFinder } from "../../bindings/index.ts";
 import type { Discovery, Resource, Subscription, WatchedObject, WatchHub } from "../../kube/index.ts";
-import { compileCel } from "../../lib/index.ts";
+import { compileCel, TOO_LONG } from "../../lib/index.ts";
 import type { CelTest, Clock, Timer } from "../../lib/index.ts";
 import { requiredKey } from "../../model/index.ts";
 import type { RequiredObject, Tree } from "../../model/index.ts";
@@ -20,6 +20,8 @@ interface RequiredObjectsOptions {
 
 /** An object that changes more often is looked at this often. */
 const LOOK_EVERY_MS = 1000;
+/** An expression that took too long is tried again, though nothing may have changed. */
+const AGAIN_MS = 60_000;
 
 /** An object that is followed. */
 interface Followed {
@@ -134,14 +136,19 @@ export class RequiredObjects {
     const { clock } = this.#options;
     const waitMs = followed.lookedAt + LOOK_EVERY_MS - clock.monotonic();
     if (followed.lookedAt > 0 && waitMs > 0) {
-      followed.timer = clock.setTimer(waitMs, () => {
-        followed.timer = undefined;
-        this.#look(key, followed);
-      });
-      return;
+      return this.#lookIn(waitMs, key, followed);
     }
     followed.lookedAt = clock.monotonic();
-    this.#note(key, judgeObject(followed.object, followed.current, followed.test));
+    const message = judgeObject(followed.object, followed.current, followed.test);
+    this.#note(key, message);
+    if (message?.endsWith(TOO_LONG.why) === true) this.#lookIn(AGAIN_MS, key, followed);
+  }
+
+  #lookIn(ms: number, key: string, followed: Followed): void {
+    followed.timer = this.#options.clock.setTimer(ms, () => {
+      followed.timer = undefined;
+      this.#look(key, followed);
+    });
   }
 
   /** Records what is wrong with an object; undefined where nothing is. */
