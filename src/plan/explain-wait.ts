@@ -37,7 +37,8 @@ function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task
   );
   const lineWith = (match: (task: Task) => boolean): (typeof lines)[number] | undefined =>
     lines.find((tasks) => tasks.some(({ task }) => match(task)));
-  const covered = view.reload.phase === "idle" || module.phase !== "ready";
+  const isAhead = module.awaitsCrds && module.turn !== undefined;
+  const covered = view.reload.phase === "idle" || module.phase !== "ready" || isAhead;
   const line = lineWith((task) => isOf(module, task)) ?? (covered ? lineWith(isReload) : undefined);
   const head = line?.[0];
   if (head === undefined) return undefined;

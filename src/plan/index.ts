@@ -28,7 +28,7 @@ export {
   type Offer,
   type Plan,
 } from "./owed.ts";
-export { mayRun } from "./may-run.ts";
+export { mayBegin, mayRun } from "./may-run.ts";
 export { turnsLeft } from "./turns.ts";
 export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
 export { requiredBy } from "./dependents.ts";

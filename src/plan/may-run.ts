@@ -13,3 +13,8 @@ export function mayRun({
 }: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
   return enabled && problem === undefined && module.gone === undefined;
 }
+
+/** Whether its next run may begin, if there is one: not before the CRDs of its files, which a reload sees to. */
+export function mayBegin(module: ModuleView): boolean {
+  return mayRun(module) && !module.awaitsCrds;
+}

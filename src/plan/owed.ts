@@ -7,7 +7,7 @@ import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
-import { mayRun } from "./may-run.ts";
+import { mayBegin } from "./may-run.ts";
 import { waitOf } from "./requirements.ts";
 import { turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
 
@@ -64,6 +64,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | something was missing in the directories                           | reload                           | back  |
  * | a file in the directories                                          | nothing: the next reload reads it |      |
  * | its turn in a reload (`turnsDue`), in a queue of its own           | run of it                        | back  |
+ * | anything of this, and CRDs of the module are still to be applied   | nothing: the reload does that first |
  * | anything of this, and all turns are still ahead                    | nothing                          |       |
  * | all turns are over                                                 | the rest of the reload           | back  |
  */
@@ -180,7 +181,7 @@ function missed({ secondLook }: View): Cause | undefined {
 
 /** Why a module run is owed now; undefined when none is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
-  if (!mayRun(module)) return undefined;
+  if (!mayBegin(module)) return undefined;
   if (module.heldSince !== undefined) return waitOf(module, view) === undefined ? REQUIRED : undefined;
   if (module.phase === "ready") return editOwed(module) ?? repairOwed(module);
   // During a reload, the reload sees to it.

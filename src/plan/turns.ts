@@ -2,7 +2,7 @@
 
 import type { Cause } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { mayRun } from "./may-run.ts";
+import { mayBegin, mayRun } from "./may-run.ts";
 import { waitOf } from "./requirements.ts";
 
 /** A module that the reload has still to run, with the reason for the reload. */
@@ -10,6 +10,11 @@ type Open = ModuleView & { readonly turn: NonNullable<ModuleView["turn"]> };
 
 function isOpen(module: ModuleView): module is Open {
   return module.turn !== undefined && mayRun(module);
+}
+
+/** Whether first runs of larger numbers wait for it: not while it waits itself, for what it requires or its CRDs. */
+function holdsUp(module: ModuleView, view: View): boolean {
+  return isOpen(module) && mayBegin(module) && waitOf(module, view) === undefined;
 }
 
 /**
@@ -20,17 +25,20 @@ function isOpen(module: ModuleView): module is Open {
  * | --------------------------------------------------------------- | --------------------- |
  * | removals of the reload are under way, and none has failed       | not yet               |
  * | its run is under way                                            | no second time        |
+ * | its CRDs are still to be applied                                | not yet               |
  * | it has run before                                               | at once               |
  * | first run, and it requires something                            | at once: what it requires is looked at then |
  * | first run, and the turns of all smaller numbers are over        | at once, side by side |
- * | first run, and one of a smaller number waits for what it requires | the same: it holds up nobody |
+ * | first run, and one of a smaller number waits for what it requires, or for its CRDs | the same: it holds up nobody |
  * | first run, and another one of a smaller number has its turn     | not yet               |
  */
 export function turnsDue(view: View): ReadonlyMap<string, Cause> {
   if (!turnsMayBegin(view)) return new Map();
   const open = [...view.modules.values()].filter(isOpen);
-  const number = Math.min(...open.filter((each) => waitOf(each, view) === undefined).map(orderOf));
-  const due = open.filter((each) => !each.turn.begun && (isFree(each) || orderOf(each) <= number));
+  const number = Math.min(...open.filter((each) => holdsUp(each, view)).map(orderOf));
+  const due = open.filter(
+    (each) => !each.turn.begun && mayBegin(each) && (isFree(each) || orderOf(each) <= number),
+  );
   return new Map(due.map(({ name, turn }) => [name, turn.cause]));
 }
 
@@ -56,7 +64,7 @@ function orderOf({ module }: ModuleView): number {
 /** Modules whose turn keeps a module from its first run. */
 export function turnsBefore({ module }: ModuleView, view: View): string[] {
   const before = [...view.modules.values()].filter(
-    (each) => isOpen(each) && orderOf(each) < module.order && waitOf(each, view) === undefined,
+    (each) => orderOf(each) < module.order && holdsUp(each, view),
   );
   return before.map(({ name }) => name);
 }

@@ -28,6 +28,8 @@ export interface ModuleRecord {
   hooks: readonly Hook[];
   /** The module as it was when its hooks and schemas were last loaded. */
   loaded: Module | undefined;
+  /** The module as it was when its CRDs were last applied. */
+  withCrds: Module | undefined;
   /** Set when hooks could not be configured or schemas not compiled. */
   loadProblem: Problem | undefined;
   /** Set by discovery: protected but disabled, a foreign release, values refused. */
@@ -67,6 +69,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     module,
     hooks: [],
     loaded: undefined,
+    withCrds: undefined,
     loadProblem: undefined,
     decisionProblem: undefined,
     enabled: false,
@@ -124,6 +127,11 @@ export function applyDecision(record: ModuleRecord, decision: Enablement): void 
 /** The problem of files, hooks or schemas that cannot be used. */
 export function brokenFiles(record: Readonly<ModuleRecord>): boolean {
   return record.module.problem !== undefined || record.loadProblem !== undefined;
+}
+
+/** Whether the CRDs of its files as they were last read are still to be applied: no run of it begins before. */
+export function awaitsCrds({ module, withCrds }: Readonly<ModuleRecord>): boolean {
+  return module.crdFiles.length > 0 && module !== withCrds;
 }
 
 /** The problem that a person has to solve: broken files, or a decision that cannot be carried out. */

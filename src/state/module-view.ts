@@ -2,7 +2,7 @@
 
 import { digest } from "../lib/index.ts";
 import { GLOBAL, type OnFailure } from "../model/index.ts";
-import { ailingOf, knownHealth, problemOf, releaseMoved } from "./module-record.ts";
+import { ailingOf, awaitsCrds, knownHealth, problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ValuesView } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
@@ -38,6 +38,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView, terms: Term
     requestedToken,
     ...values.settings(module),
     problem: problemOf(record),
+    awaitsCrds: awaitsCrds(record),
     releaseMoved: releaseMoved(record),
     ...ailments(record, terms),
     sectionDigest: values.digests.section(module),

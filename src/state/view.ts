@@ -59,6 +59,8 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly name: string;
   /** Set when a person is needed: the state is Invalid. */
   readonly problem: Problem | undefined;
+  /** Its CRDs are to be applied before its next run. */
+  readonly awaitsCrds: boolean;
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
   readonly configDigest: string;
   /** Digest of what the ConfigMap gives its runs: its section and that of globals. */

@@ -214,6 +214,30 @@ describe("modules with queues of their own", () => {
     expect(lab.linesOf("hook g: afterAll")).toHaveLength(1);
   });
 
+  it.each(["main", "own"] as const)("in %s no run begins before the CRDs of its files", async (queues) => {
+    const old = { name: "old", enabled: true, order: 1, crds: ["old.yaml"] };
+    const fresh = { name: "fresh", enabled: true, order: 2, crds: ["refused.yaml"] };
+    const lab = own([old, { name: "web", enabled: true }], { moduleQueues: queues });
+    await lab.start();
+    lab.setModules([{ ...old, crds: ["refused.yaml"], version: "2" }, fresh, ...many(2)]);
+    lab.state.recordRequest(undefined, "look");
+    await lab.run(1000);
+    lab.edit({ old: "{ x: 1 }" });
+    await lab.run(10_000);
+    expect([lab.linesOf("helm old").length, lab.linesOf("helm fresh").length]).toEqual([1, 0]);
+    expect(lab.releases.has("m0")).toBe(queues === "own");
+    lab.setModules([
+      { ...old, crds: ["broken.yaml"], version: "3" },
+      { ...fresh, crds: ["new.yaml"] },
+    ]);
+    lab.edit({ global: "{ x: 1 }" });
+    await lab.run(40_000);
+    lab.edit({ old: "{ x: 2 }" });
+    await lab.run(10_000);
+    expect([lab.linesOf("helm old").length, lab.releases.has("fresh")]).toEqual([1, true]);
+    expect([lab.state.view.modules.get("old")?.problem?.message, lab.describe()]).toEqual(["no CRD", []]);
+  });
+
   it("hooks that name no queue run in their module's, one after the other with its runs", async () => {
     const hook: HookSpec = { name: "h", schedules: [{}], act: () => ({ takes: 5000 }) };
     const lab = own([

@@ -16,6 +16,7 @@ function moduleOf(name: string): Module {
     common: none,
     own: none,
     schemas: {},
+    crdFiles: [],
     problem: undefined,
   } as unknown as Module;
 }

@@ -15,6 +15,7 @@ const WEB = {
   common: { file: "values.yaml", section: undefined, enabled: undefined },
   own: { file: "web/values.yaml", section: { a: 1 }, enabled: true },
   schemas: {},
+  crdFiles: [],
 };
 
 test("the next try of a failed run is shown as soon as its queue knows it, and not while it is tried", () => {

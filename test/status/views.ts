@@ -48,6 +48,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     leftRevision: 3,
     heldSince: undefined,
     turn: undefined,
+    awaitsCrds: false,
     releaseMoved: false,
     ...change,
   };

@@ -52,7 +52,8 @@ function lab(...required: readonly RequiredObject[]) {
   const modules = required.map((object, place) => {
     const name = "abc"[place] ?? "";
     const none = { file: "", section: undefined, enabled: undefined };
-    return { name, valuesKey: name, requires: { objects: [object] }, common: none, own: none, schemas: {} };
+    const layers = { common: none, own: none, schemas: {} };
+    return { name, valuesKey: name, requires: { objects: [object] }, crdFiles: [], ...layers };
   });
   state.recordTree({ ...NO_TREE, modules: modules as unknown as Module[] });
   state.onChange(() => objects.look());

@@ -5,7 +5,7 @@ import type { ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, describeCause } from "../../model/index.ts";
 import type { Hook, RunModuleTask, Task } from "../../model/index.ts";
-import { mayRun, waitOf } from "../../plan/index.ts";
+import { mayBegin, waitOf } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, helmInput, invalidValues, passedOver } from "../../state/index.ts";
 import type { ModuleView, RetryReason } from "../../state/index.ts";
@@ -31,7 +31,7 @@ export async function runModule(
 ): Promise<Outcome<Task>> {
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
-  if (record === undefined || view === undefined || !mayRun(view)) return { kind: "done" };
+  if (record === undefined || view === undefined || !mayBegin(view)) return { kind: "done" };
   const problem = invalidValues(ports.state.values, record.module);
   if (problem !== undefined) {
     // An edit removed a required value, or a file was changed: treated as if discovery had found it.

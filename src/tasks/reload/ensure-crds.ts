@@ -30,6 +30,7 @@ async function ensureOf(ports: Ports, name: string): Promise<void> {
     const { module, confirmedCrds } = record;
     const values = (): string => helmInput(ports.state.values, module).values;
     await ports.releases.ensureCrds(crdsInForce(module, values), confirmedCrds);
+    ports.state.update(name, (applied) => void (applied.withCrds = module));
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
