@@ -25,7 +25,7 @@ export class Engine {
     if (this.#stopped) return;
     const planned = plan(this.#state.view);
     if (planned.restart !== undefined) return this.#restart(planned.restart);
-    for (const offer of planned.offers) this.#offer(offer);
+    for (const offer of planned.offers) this.#offer(offer, planned.offers);
     this.#hurry(planned);
   }
 
@@ -35,9 +35,12 @@ export class Engine {
   }
 
   /** A change of configuration moves waiting tasks to the front; all other tasks fold into the ones that wait. */
-  #offer({ queue, task, place }: Offer): void {
+  #offer({ queue, task, place }: Offer, all: readonly Offer[] = []): void {
     if (place === "front" && task.key === RELOAD_KEY) {
-      this.#queues.remove((waiting) => waiting.key === RELOAD_KEY || isRunAside(waiting));
+      // A run that goes before the reload stays where it is, with its back-off.
+      const stay = new Set(all.map((each) => each.task.key).filter((key) => key !== RELOAD_KEY));
+      const left = (waiting: Task): boolean => waiting.key === RELOAD_KEY || isRunAside(waiting);
+      this.#queues.remove((waiting) => left(waiting) && !stay.has(waiting.key));
     }
     this.#queues.offer(queue, task, place);
   }

@@ -65,7 +65,8 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | a file in the directories                                          | nothing: the next reload reads it |      |
  * | its turn in a reload (`turnsDue`), in a queue of its own           | run of it                        | back  |
  * | anything of this, and CRDs of the module are still to be applied   | nothing: the reload does that first |
- * | anything of this, and all turns are still ahead                    | nothing                          |       |
+ * | edit or request of one module alone, in a queue of its own, while it stays on | run of it, whatever reload is on its way | front |
+ * | anything else of this, and all turns are still ahead               | nothing                          |       |
  * | all turns are over                                                 | the rest of the reload           | back  |
  */
 export function plan(view: View): Plan {
@@ -74,11 +75,20 @@ export function plan(view: View): Plan {
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
-  return { offers: withReload(runsOwed(view), view), restart, hurry: hurried(view) };
+  return { offers: allOwed(view), restart, hurry: hurried(view) };
+}
+
+/** The runs that are owed, and what is owed of a reload. */
+function allOwed(view: View): readonly Offer[] {
+  const { phase, cause = GLOBALS } = view.reload;
+  const reload = phase === "idle" ? reloadOwed(view) : undefined;
+  if (reload !== undefined) return besides(reload, view);
+  const runs = turnsAreAhead(view) ? runsOwed(view).filter((run) => goesBefore(run, view)) : runsOwed(view);
+  if (phase !== "turns" || turnsLeft(view) > 0 || isFollowed(runs, view)) return runs;
+  return [...runs, { ...reloadTask(cause), place: "back" }];
 }
 
 function runsOwed(view: View): Offer[] {
-  if (turnsAreAhead(view)) return [];
   const turns = turnsDue(view);
   return [...view.modules.values()].flatMap((module) => {
     const cause = turns.get(module.name) ?? runOwed(module, view);
@@ -86,13 +96,25 @@ function runsOwed(view: View): Offer[] {
   });
 }
 
-/** The runs that are owed, and what is owed of a reload. */
-function withReload(runs: readonly Offer[], view: View): readonly Offer[] {
-  const { phase, cause = GLOBALS } = view.reload;
-  const reload = phase === "idle" ? reloadOwed(view) : undefined;
-  if (reload !== undefined) return besides(reload, runs);
-  if (phase !== "turns" || turnsLeft(view) > 0 || isFollowed(runs, view)) return runs;
-  return [...runs, { ...reloadTask(cause), place: "back" }];
+/**
+ * Leaves module runs to the coming reload: when it is at the front, all that may not go before it (the same edit may
+ * disable modules), otherwise those that can wait.
+ */
+function besides(reload: Cause, view: View): Offer[] {
+  const runs = runsOwed(view);
+  if (placeOf(reload) === "front")
+    return [reloadTask(reload), ...runs.filter((run) => goesBefore(run, view))];
+  return [...runs.filter((run) => run.place === "front"), reloadTask(reload)];
+}
+
+/**
+ * Whether a run waits for no reload that is on its way: it is in a queue of its own, and what a person asks of that
+ * module alone, which is on, has run and stays on. Removals of that reload, or of one before, may take long.
+ */
+function goesBefore({ task }: Offer, { modules }: View): boolean {
+  const module = modules.get(moduleOf(task) ?? "");
+  if (task.slot !== "urgent" || module === undefined) return false;
+  return module.phase === "ready" && module.flag && module.sectionDigest !== module.withReload;
 }
 
 /** Whether more runs belong to a reload before its end, those at the front: of modules that have not failed. */
@@ -222,15 +244,6 @@ function isOvertaken(module: ModuleView): boolean {
 function isOutdated({ enabled, activity, retry, attempted, sectionDigest }: ModuleView): boolean {
   const isAtWork = activity !== "none" || retry !== undefined;
   return enabled && isAtWork && attempted !== undefined && attempted.section !== sectionDigest;
-}
-
-/**
- * Leaves module runs to the coming reload: all of them when the ConfigMap asks for it (the same edit may disable
- * modules), otherwise those that can wait.
- */
-function besides(reload: Cause, runs: readonly Offer[]): Offer[] {
-  if (placeOf(reload) === "front") return [reloadTask(reload)];
-  return [...runs.filter((run) => run.place === "front"), reloadTask(reload)];
 }
 
 /** The reload task. */

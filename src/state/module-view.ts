@@ -38,6 +38,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView, terms: Term
     requestedToken,
     ...values.settings(module),
     problem: problemOf(record),
+    flag: values.flag(module).enabled,
     awaitsCrds: awaitsCrds(record),
     releaseMoved: releaseMoved(record),
     ...ailments(record, terms),

@@ -82,6 +82,8 @@ export interface RunRecord {
   readonly leftRevision: number | undefined;
   /** Its turn came, but not what it requires: since when its run waits, in ms since the epoch. */
   readonly heldSince: number | undefined;
+  /** Digest of its section, where that was edited together with what a reload is for: the reload's run takes it along. */
+  readonly withReload: string | undefined;
   /** Until its run has ended or failed once. */
   readonly turn: Turn | undefined;
   /** Its release went back to what was good before: what failed, and what is in force. */
@@ -105,6 +107,7 @@ export const NEVER_RAN: RunRecord = {
   rounds: 0,
   leftRevision: undefined,
   heldSince: undefined,
+  withReload: undefined,
   turn: undefined,
   refused: undefined,
   foundUnhealthy: undefined,
@@ -142,6 +145,7 @@ export function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): 
     activity,
     attempted: basis,
     heldSince: undefined,
+    withReload: undefined,
     turn: run.turn && { ...run.turn, begun: true },
     lastRun: { ...begin, ...blank },
   };

@@ -173,6 +173,8 @@ export class State {
     for (const [name, record] of this.#records) {
       if (after.sections.get(name) === before.sections.get(name)) continue;
       this.#recordCause(name, cause);
+      const withReload = reloads ? after.sections.get(name) : undefined;
+      this.updateRun(name, (run) => ({ ...run, withReload }));
       if (record.decided && !record.enabled && !reloads) this.#handle(record);
     }
   }

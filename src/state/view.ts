@@ -59,6 +59,8 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly name: string;
   /** Set when a person is needed: the state is Invalid. */
   readonly problem: Problem | undefined;
+  /** Its flag as it is now; whether it is on, the last discovery has decided. */
+  readonly flag: boolean;
   /** Its CRDs are to be applied before its next run. */
   readonly awaitsCrds: boolean;
   /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */

@@ -238,6 +238,40 @@ describe("modules with queues of their own", () => {
     expect([lab.state.view.modules.get("old")?.problem?.message, lab.describe()]).toEqual(["no CRD", []]);
   });
 
+  it("an edit is applied while a removal takes long, whatever reload comes next", async () => {
+    const hangs: HookSpec = {
+      name: "h",
+      lifecycle: { beforeDeleteHelm: 1 },
+      act: () => ({ takes: 600_000 }),
+    };
+    const lab = own([{ name: "x", enabled: true, hooks: [hangs] }, ...many(4)]);
+    const at = helmAt(lab);
+    const edited = async (change: Record<string, string>): Promise<string[]> => {
+      const from = Object.entries(at()).map(([name, runs]) => `${name} ${runs.length}`);
+      lab.edit(change);
+      await lab.run(1000);
+      const now = Object.entries(at()).map(([name, runs]) => `${name} ${runs.length}`);
+      return now.filter((each) => !from.includes(each)).map((each) => each.split(" ")[0] ?? "");
+    };
+    const before = lab.helmFails;
+    await lab.start();
+    expect(await edited({ xEnabled: "false", m2: "{ x: 1 }" })).toEqual([]);
+    expect(await edited({ m2: "{ x: 2 }" })).toEqual(["m2"]);
+    expect(await edited({ m3Enabled: "false", m2: "{ x: 3 }" })).toEqual([]);
+    expect(await edited({ m0: "{ x: 1 }", m3: "{ x: 1 }" })).toEqual(["m0"]);
+    expect(await edited({ xEnabled: "true", m3Enabled: "true" })).toEqual(["m3"]);
+    lab.helmFails = (name) => (name === "m2" ? "no" : before?.(name));
+    await edited({ m2: "{ x: 4 }" });
+    // It keeps its back-off, although the reload waits.
+    expect(lab.linesOf("helm m2 fails")).toHaveLength(1);
+    lab.helmFails = before;
+    await lab.run(10_000);
+    expect(at()["m2"]).toEqual([0, 1, 10]);
+    expect(lab.describe()).toContain("main: delete-module x");
+    await lab.run(700_000);
+    expect([lab.releases.size, lab.broken, lab.describe()]).toEqual([5, [], []]);
+  });
+
   it("hooks that name no queue run in their module's, one after the other with its runs", async () => {
     const hook: HookSpec = { name: "h", schedules: [{}], act: () => ({ takes: 5000 }) };
     const lab = own([

@@ -118,13 +118,31 @@ describe("whose turn it is, where each module has a queue of its own", () => {
   );
 
   it.each(["beforeAll", "discovery", "modules"] as const)(
-    "an edit waits for its turn while a reload is in %s, unless that is held up",
+    "an edit that came with a flag waits for its turn while a reload is in %s, unless that is held up",
     (phase) => {
-      const view = during([moduleView("a", { sectionDigest: "s2" })], phase);
+      const view = during([moduleView("a", { sectionDigest: "s2", withReload: "s2" })], phase);
       const heldUp = { ...view, reload: { ...view.reload, heldUp: true } };
       expect([told(view), told(heldUp)]).toEqual([[], ["module/a: a: ConfigMap section changed"]]);
     },
   );
+
+  it.each<readonly [string, Partial<ModuleView>, boolean]>([
+    ["edited by itself", {}, true],
+    ["requested", { sectionDigest: "v1-s1", requestedToken: "now" }, true],
+    ["edited with a flag", { withReload: "s2" }, false],
+    ["edited since", { withReload: "s1" }, true],
+    ["about to be switched off", { flag: false }, false],
+    ["not run yet", { phase: "new" }, false],
+    ["whose CRDs are to be applied", { awaitsCrds: true }, false],
+    ["whose values a hook changed", { sectionDigest: "v1-s1", valuesDigest: "v2" }, false],
+  ])("a module %s, while a reload is on its way, in a queue of its own: %#", (_what, change, runs) => {
+    const view = during([moduleView("a", { sectionDigest: "s2", ...change })], "discovery");
+    const waiting = { ...view, coverage: { ...COVERED, globalConfig: "c2" } };
+    const idle = { ...waiting, reload: { ...view.reload, phase: "idle" as const } };
+    const ran = (each: View): boolean => told(each).some((line) => line.startsWith("module/a"));
+    expect([ran(view), ran(idle)]).toEqual([runs, runs]);
+    expect(ran({ ...idle, moduleQueues: "main" })).toBe(false);
+  });
 
   it("removals that fail let all turns begin", () => {
     const view = during([first("a"), first("b")], "modules");
