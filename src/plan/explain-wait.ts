@@ -137,7 +137,9 @@ function describeChain(module: ModuleView, at: Moment): string[] {
     const found = name === undefined ? undefined : at.view.modules.get(name);
     if (found === undefined || found === module || chain.has(found.name)) return [...chain.values()];
     const facts = found.enabled ? factsOf(found, at) : [enabledText(found)];
-    chain.set(found.name, `${found.name}: ${facts.join("; ") || "its run has not ended"}`);
+    // All is well with it, e.g. it is of another version than is required: that was said already.
+    if (facts.length === 0) return [...chain.values()];
+    chain.set(found.name, `${found.name}: ${facts.join("; ")}`);
     next = found;
   }
 }

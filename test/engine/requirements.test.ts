@@ -45,6 +45,13 @@ describe("a module that requires another one", () => {
     expect(lab.broken).toEqual([]);
   });
 
+  it("of another version says so once, and nothing of that one, which is Ready", async () => {
+    const newer = { requires: { modules: { b: ">=2" } } };
+    const lab = await started(spec("a", 1, newer), spec("b", 2, { version: "1" }));
+    const since = new Date(lab.clock.now()).toISOString().slice(0, 19);
+    expect(why(lab, "a").slice(1)).toEqual([`waits for b, which is 1, not >=2 (since ${since}Z)`]);
+  });
+
   it("waits while that one fails, lets the others go on, and says for whom and since when", async () => {
     const lab = new EngineLab({ modules: [spec("a", 1, requires("b")), spec("b", 2), spec("c", 3)] });
     lab.helmFails = (name) => (name === "b" ? "no quota" : undefined);
