@@ -118,7 +118,7 @@ export class Rooms {
       onHealth: (module, health) => {
         tellHealth(module, health);
         const record = this.state.module(module);
-        if (record !== undefined) void this.releases.noteHealth(record.module, record.health);
+        if (record !== undefined) this.releases.noteHealth(record.module, record.health);
       },
       onAbsent: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });

@@ -234,7 +234,7 @@ describe.each(["helm", "helm3"] as const)("rollback with %s", (which) => {
     expect(await told({ ailing: "False" })).toBe("upgraded");
     // The first version was not healthy when it was left: there is nothing to go back to.
     expect(await told({ ailing: "False" })).toBe("unchanged");
-    await releases.noteHealth(requestOf({}).module, { status: "True", revision: 2 });
+    await releases.markHealthy(requestOf({}).module, { status: "True", revision: 2 });
     await putChart("3.0.0", false);
     expect(await told()).toBe("upgraded");
     const outcome = await reconcile({ ailing: "False" });

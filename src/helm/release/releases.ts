@@ -17,6 +17,7 @@ import { liveDiff } from "../live-diff.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
 import { RecordedObjects } from "../recorded-objects.ts";
 import { GOOD, markable, retriesOf } from "../rollback/memory.ts";
+import { Proofs } from "../rollback/proof.ts";
 import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
 import { LateLabels } from "./late-labels.ts";
 import { ObservedReleases, type ObservedOptions, type Release } from "./observed-releases.ts";
@@ -65,12 +66,19 @@ export interface ReleasesOptions extends HelmOptions, ObservedOptions {
   readonly onCrds?: () => void;
 }
 
+/** What is told of the health of a revision. */
+interface ToldHealth {
+  readonly status: string;
+  readonly revision: number | undefined;
+}
+
 /** The releases of the modules: brought to their values, removed, shown. */
 export class Releases extends ObservedReleases {
   readonly helm: Helm;
   readonly #options: ReleasesOptions;
   readonly #reconciler: Reconciler;
   readonly #lateLabels: LateLabels;
+  readonly #proofs: Proofs;
   readonly #ahead: Ahead;
   readonly #capabilities: ReturnType<typeof capabilitiesOf>;
 
@@ -96,6 +104,7 @@ export class Releases extends ObservedReleases {
       upgradeInstall: (call) => this.#ahead.upgradeInstall(call),
     };
     this.#ahead = new Ahead(this.#reconciler);
+    this.#proofs = new Proofs(clock);
     this.#lateLabels = new LateLabels(clock, (release) => writeLabels(this.#reconciler, release));
   }
 
@@ -134,11 +143,13 @@ export class Releases extends ObservedReleases {
     return new RecordedObjects(this.#reconciler, name, manifest);
   }
 
-  /** A revision that is healthy is one that a failed upgrade goes back to. Never throws. */
-  async noteHealth(
-    module: HelmInput["module"],
-    health: { readonly status: string; readonly revision: number | undefined } | undefined,
-  ): Promise<void> {
+  /** A revision that stays healthy for a minute is one that a failed upgrade goes back to. */
+  noteHealth(module: HelmInput["module"], health: ToldHealth | undefined): void {
+    this.#proofs.look(module.name, health?.status === "True", () => void this.markHealthy(module, health));
+  }
+
+  /** The same without waiting. Never throws. */
+  async markHealthy(module: HelmInput["module"], health: ToldHealth | undefined): Promise<void> {
     const { logger, onFailure = "retry" } = this.#options;
     const meta = markable(this.store.revisions(module.name));
     if (health?.status !== "True" || meta?.revision !== health.revision) return;
@@ -214,6 +225,7 @@ export class Releases extends ObservedReleases {
 
   close(): void {
     this.#ahead.stop();
+    this.#proofs.close();
     this.#lateLabels.close();
     this.store.close();
   }
