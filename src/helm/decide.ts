@@ -47,11 +47,11 @@ export interface DecisionInput {
  * | the module is suspended, or has no chart (`withoutHelm`)       | nothing                                           |
  * | the release is somebody else's (`ownership/adopt.ts`)          | the run fails, and a person is needed             |
  * | there is no release, or it was uninstalled                     | helm upgrade --install                            |
- * | pending, or being uninstalled: a helm died at it               | marked as failed, then helm upgrade               |
+ * | pending, or being uninstalled: a helm died at it               | marked as failed, then as one that failed         |
  * | the inputs were rejected, and the release did not go back yet  | helm rollback                                     |
  * | the same, and it did                                           | it stays; absent objects are put back             |
  * | not deployed: failed, superseded …                             | helm upgrade                                      |
- * | no label of this operator; inputs changed; templates look things up | rendered; helm upgrade if the manifest differs, else labels |
+ * | no label of this operator; inputs changed; templates look things up | rendered; helm upgrade if the manifest differs, else labels, and absent objects are put back |
  * | the same inputs, objects are absent                            | put back without helm (`restore.ts`)              |
  * | the same inputs                                                | nothing                                           |
  *

@@ -37,7 +37,10 @@ export interface StaticValues {
  */
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
-/** What `module.yaml` says of a module beside its chart; how it is used is told there (docs/MODULES.md, "module.yaml"). */
+/**
+ * What `module.yaml` says of a module beside its chart (docs/MODULES.md, "module.yaml"). A new key is a line here and in
+ * `modules/module.schema.json`: `Module` has every one of them.
+ */
 export interface ModuleTerms {
   readonly requires?: Requires | undefined;
   /** Modules that run before this one where they are on. */

@@ -51,7 +51,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | request to a module: any other                                     | run of it                        | front |
  * | a removal is confirmed                                             | reload (a held up one anew)      | front |
  * | ConfigMap: `global`, a flag, what keeps the release of one that may be off | reload (one under way anew) | front |
- * | ConfigMap: section, maintenance, protection of a module            | run of it                        | front |
+ * | ConfigMap: section or any setting of a module                      | run of it                        | front |
  * | the same: in need of a person                                      | reload                           | front |
  * | the same: off                                                      | nothing                          |       |
  * | merged global values or flags, by a hook                           | reload, after the one under way  | back  |

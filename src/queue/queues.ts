@@ -29,11 +29,14 @@ interface Run<T extends QueueTask> {
 }
 
 /**
- * Named FIFO queues with one worker each. A head that failed is tried again after 5, 6, 7, 9, 13, 21, 30, 30 … s and a
- * jitter below 1 s (`retryDelay` with the bounds `--retry-delay-min` and `--retry-delay-max`), or after the delay that its
- * outcome asks for: a reload's reading, Synchronization of global hooks and discovery ask for the least each time; hooks,
- * runs, CRDs and removals for nothing. An edit of what it works on ends its back-off (`hurry`). It blocks its own queue and no other; only what came to the front meanwhile goes before
- * it (`Lane.yieldHead`). Nothing polls: a worker wakes up when a task is offered, a run ends or a delay is over.
+ * Named FIFO queues with one worker each. A head that failed is tried again after 5, 6, 7, 9, 13, 21, 30, 30 … s, with a
+ * jitter below 1 s in between (`retryDelay` with the bounds `--retry-delay-min` and `--retry-delay-max`), or after the
+ * delay that its outcome asks for: a reload asks for the least each time for its reading, its Synchronization of global
+ * hooks and its discovery; nothing else asks. An edit of what it works on ends its back-off (`hurry`). It blocks its own
+ * queue and no other; only what came to the front meanwhile goes before it (`Lane.yieldHead`). What waits for a task in
+ * another queue is a run of a module, for a Synchronization (`tasks/hook/synchronize.ts`), and with queues of their own
+ * first runs, for each other (`plan/turns.ts`). Nothing polls: a worker wakes up when a task is offered, a run ends or a
+ * delay is over.
  */
 export class Queues<T extends QueueTask> {
   readonly #options: QueuesOptions<T>;

@@ -176,3 +176,17 @@ describe("why a module is on or off", () => {
     expect(enabledText(moduleView("m", change))).toBe(text);
   });
 });
+
+describe("a healing", () => {
+  const ailing = (status: "False" | "Unknown") => ({ status, reason: "Unhealthy", message: "no Pods" });
+  it.each<[string, Partial<ModuleView>, string]>([
+    ["of a module that is well", {}, "True"],
+    ["after a failure", { retry: RETRY }, "False"],
+    ["of a release that was rolled back", { refused: "Rolled back to chart 1.0.0" }, "False"],
+    ["of a release that is not healthy", { ailing: ailing("False") }, "False"],
+    ["of a release that may become healthy", { ailing: ailing("Unknown") }, "Unknown"],
+  ])("%s leaves Ready as it was", (_what, change, ready) => {
+    const view = moduleView("m", { activity: "healing", absent: ["n/Service/a"], ...change });
+    expect(judge(view, { now: T0 }).ready).toBe(ready);
+  });
+});

@@ -33,8 +33,9 @@ interface LeaseSettings {
 
 /**
  * The Lease that guards against a second operator on the same ConfigMap, and what it means to hold it. Only while it is
- * held, by this process's own clock, does the client write and may hooks and helm be started. Once it is lost, what runs
- * is ended (`onLost`), and `biteMs` later the watchdog, which needs no event loop, kills what is left, this process too.
+ * held, by this process's own clock, does the client write; before, hooks are started for their `--config` alone. Once it
+ * is lost, nothing is started any more, what runs is ended (`onLost`), and `biteMs` later the watchdog, which needs no
+ * event loop, kills what is left, this process too.
  */
 export class Leadership {
   readonly #options: LeadershipOptions;

@@ -9,7 +9,7 @@ const JITTER_MS = 1000;
 
 /**
  * Delay before the next try after `failures` failures in a row (1 = the first): with bounds 5 s and 30 s it is 5,
- * 6, 7, 9, 13, 21, 30, 30 … s plus a jitter below 1 s. `random` is in [0, 1). Growth and jitter shrink with a
+ * 6, 7, 9, 13, 21, 30, 30 … s plus a jitter below 1 s, but for the first and up to the bound. `random` is in [0, 1). Growth and jitter shrink with a
  * minimum below 5 s.
  */
 export function retryDelay(failures: number, bounds: RetryBounds, random: number): number {

@@ -63,14 +63,14 @@ const deleting: Rule = (view) => {
   return { state: "Deleting", reason: "Deleting", message };
 };
 
-/** A healing shows at once and leaves Ready as it is: only the missing objects are in doubt, or a failed one before. */
+/** A healing shows at once and takes nothing from Ready: it is False, or unknown, only for what was so without it. */
 const healing: Rule = (view) => {
   if (view.activity !== "healing") return undefined;
   return {
     state: "Running",
     reason: "Healing",
     message: withWait(`Bringing back ${absentText(view)}`, view),
-    ready: view.retry === undefined ? "True" : "False",
+    ready: view.retry === undefined && view.refused === undefined ? (view.ailing?.status ?? "True") : "False",
   };
 };
 
