@@ -32,6 +32,7 @@ export type { Inspection, RecordedObjects } from "./recorded-objects.ts";
 export { LARGEST_RECORD, recordSize } from "./release/record-size.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
+export { retriesOf } from "./rollback/memory.ts";
 export { Releases } from "./release/releases.ts";
 export type { HelmInput, ReleaseOutcome, ReleasesOptions } from "./release/releases.ts";
 export type { Release } from "./release/observed-releases.ts";

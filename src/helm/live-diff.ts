@@ -1,15 +1,14 @@
 /** How objects in the cluster differ from what a run would make of them now (docs/DEBUG.md). */
 
-import { HELM } from "../drift/index.ts";
-import { applyPatch, get, isNotFound } from "../kube/index.ts";
+import { applyPatch, get, ignoreNotFound } from "../kube/index.ts";
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
 import { examine, type Reconciler } from "./examine.ts";
 import { diffOf } from "./manifest/manifest-diff.ts";
-import { documentsOf, keyIn, lastingBodies, refOf, type ObjectRef } from "./manifest/manifest.ts";
+import { documentsOf, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
 import type { ReconcileRequest } from "./release/releases.ts";
-import { renderRelease } from "./rendering.ts";
-import { marked } from "./restore.ts";
+import { manifestsNow } from "./rendering.ts";
+import { AS_HELM, marked } from "./restore.ts";
 
 /** Objects asked for at the same time. */
 const AT_ONCE = 4;
@@ -29,8 +28,8 @@ interface Pair {
  * somebody else has changed, since it is rendered as before. Helm hooks are left out. Throws as `reconcile`.
  */
 export async function liveDiff(tools: Reconciler, request: ReconcileRequest): Promise<string> {
-  const { release } = await examine(tools, request);
-  const rendered = await renderRelease(tools, request);
+  const { reconciliation, release } = await examine(tools, request);
+  const rendered = await manifestsNow(reconciliation, release);
   const [stored = ""] = release === undefined ? [] : await tools.store.manifests(release, request.signal);
   const found = new Map<string, string>();
   await inParallel(AT_ONCE, pairsOf(tools.namespace, [stored], rendered), async (pair) => {
@@ -46,17 +45,13 @@ export async function liveDiff(tools: Reconciler, request: ReconcileRequest): Pr
 }
 
 function pairsOf(own: string, stored: readonly string[], rendered: readonly string[]): Pair[] {
-  const [old, now] = [stored, rendered].map((manifests) => {
-    const bodies = lastingBodies(manifests.flatMap(documentsOf));
-    return new Map(
-      bodies.flatMap((body) => refOf(body).map((ref) => [keyIn(own, ref), { ref, body }] as const)),
-    );
-  });
-  const all = new Map([...(old ?? []), ...(now ?? [])]);
+  const old = lastingByKey(stored.flatMap(documentsOf), own);
+  const now = lastingByKey(rendered.flatMap(documentsOf), own);
+  const all = new Map([...old, ...now]);
   return [...all].map(([key, { ref }]) => ({
     ref,
-    stored: old?.get(key)?.body,
-    wanted: now?.get(key)?.body,
+    stored: old.get(key)?.body,
+    wanted: now.get(key)?.body,
   }));
 }
 
@@ -71,22 +66,11 @@ async function differenceOf(
   const resource = await discovery.resolve(kind, apiVersion);
   if (resource === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
   const target = { resource, namespace, name };
-  const live = await get(client, target, { signal }).catch((error: unknown) => {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  });
+  const live = await get(client, target, { signal }).catch(ignoreNotFound);
   if (wanted === undefined) return live === undefined ? "" : `is removed\n${diffOf(plain(live), undefined)}`;
   const body = marked(wanted, module.name, tools.namespace);
   if (live === undefined) return `is created\n${diffOf(undefined, body)}`;
-  const call = {
-    body,
-    signal,
-    dryRun: true,
-    force: true,
-    fieldManager: HELM,
-    fieldValidation: "Ignore",
-  } as const;
-  const after = await applyPatch(client, target, call);
+  const after = await applyPatch(client, target, { ...AS_HELM, body, signal, dryRun: true, force: true });
   if (sameJson(plain(live), plain(after))) return "";
   const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
   return `${what}\n${diffOf(plain(live), plain(after))}`;

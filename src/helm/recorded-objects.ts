@@ -1,13 +1,13 @@
 /** Compares objects with what the record of their release says of them, and puts back what others changed. */
 
-import { compare, handsOf, HELM, without } from "../drift/index.ts";
+import { compare, handsOf, without } from "../drift/index.ts";
 import type { Comparison, Hands } from "../drift/index.ts";
 import { applyPatch, get, ignoreNotFound } from "../kube/index.ts";
 import type { Target } from "../kube/index.ts";
 import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../model/index.ts";
-import { documentsOf, keyIn, lastingBodies, refOf, type ObjectRef } from "./manifest/manifest.ts";
+import { documentsOf, keyIn, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
 import { ownerOf, type LookTools } from "./ownership/outliving.ts";
-import { marked } from "./restore.ts";
+import { AS_HELM, marked } from "./restore.ts";
 
 /** What was found of an object. */
 export interface Inspection extends Comparison {
@@ -24,15 +24,12 @@ const ANSWER_MS = 10_000;
 export class RecordedObjects {
   readonly #tools: LookTools;
   readonly #release: string;
-  readonly #bodies: ReadonlyMap<string, JsonObject>;
+  readonly #recorded: ReturnType<typeof lastingByKey>;
 
   constructor(tools: LookTools, release: string, manifest: string) {
     this.#tools = tools;
     this.#release = release;
-    const keyed = lastingBodies(documentsOf(manifest)).flatMap((body) =>
-      refOf(body).map((ref) => [keyIn(tools.namespace, ref), body] as const),
-    );
-    this.#bodies = new Map(keyed);
+    this.#recorded = lastingByKey(documentsOf(manifest), tools.namespace);
   }
 
   /**
@@ -45,14 +42,14 @@ export class RecordedObjects {
   ): Promise<Inspection | undefined> {
     const { client, namespace } = this.#tools;
     const target = await this.#target(object);
-    const body = this.#bodies.get(keyIn(namespace, object));
+    const body = this.#recorded.get(keyIn(namespace, object))?.body;
     if (target === undefined || body === undefined) return undefined;
     const call = { signal, timeoutMs: ANSWER_MS };
     const live = await get(client, target, call).catch(ignoreNotFound);
     if (live === undefined || !this.#isOurs(live)) return undefined;
     const recorded = this.#prepared(body, live);
     const apply = (wanted: JsonObject, dryRun: boolean): Promise<JsonObject> =>
-      applyPatch(client, target, { ...call, ...APPLY, body: wanted, dryRun });
+      applyPatch(client, target, { ...call, ...AS_HELM, force: true, body: wanted, dryRun });
     const comparison = compare(live, await apply(withData(recorded), true), ignore);
     const { ignored } = comparison;
     const kept = ignored.length === 0 ? recorded : without(withData(recorded), ignored);
@@ -84,9 +81,6 @@ export class RecordedObjects {
 function withMeta(body: JsonObject, more: JsonObject): JsonObject {
   return { ...body, metadata: { ...objectOf(body["metadata"]), ...more } };
 }
-
-/** The server has accepted the content of the chart before. */
-const APPLY = { fieldManager: HELM, force: true, fieldValidation: "Ignore" } as const;
 
 /** The texts of a Secret as the server keeps them. */
 function withData(body: JsonObject): JsonObject {

@@ -15,7 +15,15 @@ export async function renderNow(
   reconciliation: Reconciliation,
   release: ReleaseMeta | undefined,
 ): Promise<Rendered> {
-  return renderedFrom(await withCall(reconciliation, release, (call) => manifestsOf(reconciliation, call)));
+  return renderedFrom(await manifestsNow(reconciliation, release));
+}
+
+/** The same as texts: manifest and helm hooks. */
+export function manifestsNow(
+  reconciliation: Reconciliation,
+  release: ReleaseMeta | undefined,
+): Promise<string[]> {
+  return withCall(reconciliation, release, (call) => manifestsOf(reconciliation, call));
 }
 
 /** Manifest and hooks; with the server's data only where templates use it, since that takes twice as long. */
@@ -92,7 +100,7 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
 /** Manifest and helm hooks as a run would render them now. Throws the same errors. */
 export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
   const { reconciliation, release } = await examine(tools, request);
-  return withCall(reconciliation, release, (call) => manifestsOf(reconciliation, call));
+  return manifestsNow(reconciliation, release);
 }
 
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */

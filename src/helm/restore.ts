@@ -17,6 +17,9 @@ interface RestoreRequest {
   readonly signal: AbortSignal;
 }
 
+/** How objects are written as helm does it; the server has accepted the content of the chart before. */
+export const AS_HELM = { fieldManager: HELM, fieldValidation: "Ignore" } as const;
+
 const AT_ONCE = 4;
 /** After this many refusals of one kind (by a webhook, a quota) the others would be refused too. */
 const MOST_REFUSED = 3;
@@ -85,8 +88,7 @@ async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Pu
   const { apiVersion, kind, name, namespace = tools.namespace } = ref;
   const resource = await discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the server knows no ${kind} of ${apiVersion}`);
-  // The server has accepted the content of the chart before.
-  const call = { body, signal, fieldManager: HELM, fieldValidation: "Ignore" } as const;
+  const call = { ...AS_HELM, body, signal };
   if (applyMethod === "ssa") {
     await applyPatch(client, { resource, namespace, name }, { ...call, force: true });
     return;

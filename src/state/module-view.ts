@@ -1,6 +1,7 @@
 /** The read-only views of modules that the rest of the program uses. */
 
 import { digest } from "../lib/index.ts";
+import { retriesOf } from "../helm/index.ts";
 import { GLOBAL, type OnFailure } from "../model/index.ts";
 import { ailingOf, awaitsCrds, knownHealth, problemOf, releaseMoved } from "./module-record.ts";
 import type { ModuleRecord } from "./module-record.ts";
@@ -64,7 +65,7 @@ function ailments(
 ): Pick<ModuleView, "ailing" | "goesBack"> {
   const ailing = ready === "healthy" ? ailingOf(record) : undefined;
   const { module, run, release } = record;
-  const rollsBack = (module.onFailure ?? onFailure) === "rollback";
+  const rollsBack = retriesOf(module, onFailure) !== undefined;
   const goesBack = rollsBack && ailing?.status === "False" && run.foundUnhealthy !== release?.revision;
   return { ailing, goesBack };
 }

@@ -64,6 +64,17 @@ export function lastingBodies(documents: readonly Json[]): JsonObject[] {
   return bodiesOf(documents).filter((object) => !isPassing(object));
 }
 
+/** The same by `keyIn`. */
+export function lastingByKey(
+  documents: readonly Json[],
+  namespace: string,
+): Map<string, { readonly ref: ObjectRef; readonly body: JsonObject }> {
+  const keyed = lastingBodies(documents).flatMap((body) =>
+    refOf(body).map((ref) => [keyIn(namespace, ref), { ref, body }] as const),
+  );
+  return new Map(keyed);
+}
+
 /** All objects of a manifest. */
 export function objectsOf(documents: readonly Json[]): ObjectRef[] {
   return bodiesOf(documents).flatMap(refOf);

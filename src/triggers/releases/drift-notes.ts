@@ -16,6 +16,8 @@ import { Pace } from "./pace.ts";
 const LOOK_EVERY_MS = 10_000;
 /** An object that somebody else keeps changing is put back this often. */
 const REPAIR_EVERY_MS = 600_000;
+/** Either is done this often in a row before that. */
+const AT_ONCE = 10;
 
 /** What is known of an object. */
 export interface Known {
@@ -109,8 +111,8 @@ export function newKnown(hands: Hands): Known {
     fields: [],
     isContested: false,
     isFailing: false,
-    looks: new Pace(LOOK_EVERY_MS),
-    repairs: new Pace(REPAIR_EVERY_MS),
+    looks: new Pace(LOOK_EVERY_MS, AT_ONCE),
+    repairs: new Pace(REPAIR_EVERY_MS, AT_ONCE),
   };
 }
 

@@ -4,6 +4,7 @@ import { nameOf } from "../../helm/index.ts";
 import type { Timer } from "../../lib/index.ts";
 import { ExistenceCheck } from "./existence.ts";
 import type { Answers, ExistenceOptions } from "./existence.ts";
+import { Pace } from "./pace.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import { keyOf, kindKey } from "./release-object.ts";
 import type { ReleaseObject, Suspect } from "./release-object.ts";
@@ -34,10 +35,10 @@ const POLL_MS = 60_000;
 
 /** What is known of a release's objects. The maps have no more keys than the release has objects. */
 interface Followed {
-  readonly backoff: Backoff;
+  readonly backoff: Pace;
   objects: ReadonlyMap<string, ReleaseObject>;
   kinds: ReadonlySet<string>;
-  readonly backoffs: Map<string, Backoff>;
+  readonly backoffs: Map<string, Pace>;
   /** Not to be asked for again before that time. */
   readonly spared: Map<string, number>;
   /** Objects that are known to have been there. */
@@ -163,7 +164,7 @@ export class Healing {
 
 function newFollowed(): Followed {
   return {
-    backoff: new Backoff(LONGEST_RELEASE_MS),
+    backoff: new Pace(LONGEST_RELEASE_MS),
     objects: new Map(),
     kinds: new Set(),
     backoffs: new Map(),
@@ -190,43 +191,10 @@ function dueAt(release: Followed, key: string): number {
 function noteBackoffs(release: Followed, absent: readonly Suspect[], now: number): void {
   const backoffs = absent.map(({ object }) => {
     const key = keyOf(object);
-    const backoff = release.backoffs.get(key) ?? new Backoff(LONGEST_MS);
+    const backoff = release.backoffs.get(key) ?? new Pace(LONGEST_MS);
     release.backoffs.set(key, backoff);
     return backoff;
   });
   if (backoffs.some((backoff) => backoff.isRepeated(now))) release.backoff.note(now);
   for (const backoff of backoffs) backoff.note(now);
-}
-
-const FIRST_MS = 1000;
-
-/**
- * Reacts less and less often to what keeps happening, from every second to the longest interval; starts over after
- * a calm time.
- */
-class Backoff {
-  readonly #longestMs: number;
-  #count = 0;
-  #lastAt = -Infinity;
-
-  constructor(longestMs: number) {
-    this.#longestMs = longestMs;
-  }
-
-  /** Before this time it is too early for a reaction. */
-  get dueAt(): number {
-    if (this.#count === 0) return -Infinity;
-    return this.#lastAt + Math.min(FIRST_MS * 2 ** (this.#count - 1), this.#longestMs);
-  }
-
-  /** True when there was a reaction before, and not long ago. */
-  isRepeated(now: number): boolean {
-    return now - this.#lastAt <= 2 * this.#longestMs;
-  }
-
-  /** Notes a reaction. */
-  note(now: number): void {
-    this.#count = this.isRepeated(now) ? this.#count + 1 : 1;
-    this.#lastAt = now;
-  }
 }
