@@ -19,6 +19,7 @@ COPY tsconfig.json ./
 COPY scripts ./scripts
 COPY crds ./crds
 COPY shell ./shell
+COPY page ./page
 COPY src ./src
 RUN npm run build
 # The bundle's native part is that of this machine; another target gets its own.
@@ -62,6 +63,7 @@ COPY shell/shell_lib.sh /shell_lib.sh
 COPY shell/frameworks /frameworks
 COPY --from=bundle /src/dist /opt/addon-operator
 RUN ln -s /opt/addon-operator/main.js /usr/local/bin/addon-operator \
+  && ln -s /opt/addon-operator/kubectl-addon.js /usr/local/bin/kubectl-addon \
   && mkdir /modules /global-hooks
 # helm keeps caches below HOME; the root file system may be read-only, /tmp is writable.
 ENV HOME=/tmp SHELL_LIB_PATH=/shell_lib.sh JQ_PATH=/usr/bin/jq NODE_COMPILE_CACHE=/tmp/node-compile-cache

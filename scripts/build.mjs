@@ -5,6 +5,26 @@ import { join } from "node:path";
 import { slim } from "./build/slim.mjs";
 import { root } from "./setup/versions.mjs";
 
+/** The page of the operator (docs/UI.md) in `to`: one script, one style sheet, and the frame that names them. */
+export async function bundlePage(to = join(dist, "page")) {
+  const from = join(root, "page");
+  const { metafile } = await build({
+    entryPoints: { page: join(from, "main.tsx"), style: join(from, "page.css") },
+    entryNames: "page",
+    outdir: to,
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: ["chrome123", "firefox120", "safari17.5"],
+    charset: "ascii",
+    legalComments: "none",
+    metafile: true,
+    logLevel: "warning",
+  });
+  cpSync(join(from, "index.html"), join(to, "index.html"));
+  return Object.values(metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
+}
+
 /** Directories of the repository that go beside the bundle. */
 const copied = ["crds", "shell"];
 
@@ -24,6 +44,12 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 node=$here/../node_modules/.bin/node
 [ -x "$node" ] || node=node
 exec "$node" "$here/main.js" "$@"
+`;
+
+/** `kubectl addon …`: kubectl looks for this name on the PATH. */
+const PLUGIN = `#!/usr/bin/env node
+process.argv.splice(2, 0, "addon");
+await import("./main.js");
 `;
 
 const dist = join(root, "dist");
@@ -58,8 +84,10 @@ export async function bundle() {
     cpSync(join(root, name), join(dist, name), { recursive: true });
   copyNative();
   writeFileSync(join(dist, "addon-operator"), LAUNCHER, { mode: 0o755 });
+  writeFileSync(join(dist, "kubectl-addon.js"), PLUGIN, { mode: 0o755 });
   writeFileSync(join(dist, "package.json"), `${JSON.stringify({ type: "module", version })}\n`);
-  const bytes = Object.values(result.metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
+  const own = Object.values(result.metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
+  const bytes = own + (await bundlePage());
   return { outfile, bytes, metafile: result.metafile };
 }
 

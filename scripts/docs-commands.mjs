@@ -47,5 +47,5 @@ export function printedScripts() {
 
 /** What a line types inside the operator's Pod; undefined for any other line. */
 export function inPod(line) {
-  return /^kubectl exec deploy\/addon-operator -- (.+)$/.exec(line)?.[1];
+  return /^kubectl exec deploy\/addon-operator -- (.+?)(?: > \S+)?$/.exec(line)?.[1];
 }

@@ -7,6 +7,7 @@
 import { accessSync, constants, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { getBrowser } from "./setup/browser.mjs";
 import { download } from "./setup/download.mjs";
 import { build, findGo } from "./setup/gobuild.mjs";
 import { lock } from "./setup/lock.mjs";
@@ -23,6 +24,7 @@ export { tools };
  * only what it takes to build and run the operator: half of the time.
  */
 export async function setup(wanted = toolNames, env = process.env, { dev = true } = {}) {
+  if (dev && wanted === toolNames) getBrowser(env);
   if (dependenciesCurrent(root, { dev }) && missingOf(wanted, env).length === 0) return;
   makeCache(env);
   const wait = (pid) => say(`another set-up (process ${pid}) is at work: waiting for it`);

@@ -1,8 +1,10 @@
-/** Reads the settings from flags and environment variables; the table of settings is in settings.ts. */
+/** Reads the settings from what was given and environment variables; the table of settings is in settings.ts. */
+
+import { join } from "node:path";
 
 import type { Environment } from "./environment.ts";
 import { parseOverlay, type Overlay } from "./model/index.ts";
-import { IGNORED_ENV, IGNORED_SETTINGS, SETTINGS, type SettingRow, type Settings } from "./settings.ts";
+import { IGNORED_ENV, SETTINGS, type SettingRow, type Settings } from "./settings.ts";
 
 export type { Environment } from "./environment.ts";
 export type { SettingRow, Settings } from "./settings.ts";
@@ -10,8 +12,6 @@ export type { SettingRow, Settings } from "./settings.ts";
 export interface ParsedSettings {
   readonly settings: Settings;
   readonly warnings: readonly string[];
-  /** Arguments that are no flags. */
-  readonly rest: readonly string[];
 }
 
 /** Wrong usage: exit code 2. Each line names the setting, the value and what is accepted. */
@@ -28,28 +28,24 @@ export class UsageError extends Error {
 /** What `--debug` sets. */
 const EVERYTHING = { logLevel: "debug", debugKubernetesApi: true } as const;
 
-interface Flags {
-  readonly values: Map<string, string>;
-  readonly rest: string[];
-  readonly errors: string[];
-  readonly warnings: string[];
+/** What a command line says of settings: by the key of the setting, as it was typed. */
+export interface GivenSettings {
+  readonly texts: ReadonlyMap<keyof Settings, string>;
+  /** Flags that are accepted and have no meaning. */
+  readonly ignored: readonly string[];
 }
 
-/**
- * Settings from arguments and environment. Unknown flags are errors; `extra` names flags that a sub-command reads
- * itself and finds in `rest` unchanged. Throws UsageError with all problems.
- */
-export function parseSettings(
-  args: readonly string[],
+/** Settings from what was given and the environment. Throws UsageError with all problems, those `found` before included. */
+export function readSettings(
+  { texts, ignored }: GivenSettings,
   env: Environment,
-  extra: readonly string[] = [],
+  found: readonly string[] = [],
 ): ParsedSettings {
-  const flags = readFlags(args, extra);
-  const errors = [...flags.errors];
-  const warnings = [...flags.warnings, ...environmentWarnings(env)];
+  const errors = [...found];
+  const warnings = [...ignored.map(isIgnored), ...environmentWarnings(env)];
   const values: Record<string, unknown> = {};
   for (const setting of SETTINGS) {
-    const source = lookUp(setting, flags.values, env);
+    const source = lookUp(setting, texts, env);
     const parsed = source.text === undefined ? undefined : convert(setting, source.text);
     if (parsed instanceof Error) errors.push(`${source.name}: ${parsed.message}`);
     values[setting.key] = parsed instanceof Error ? undefined : parsed;
@@ -62,11 +58,7 @@ export function parseSettings(
     );
   if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
-  return {
-    settings: Object.freeze(settings.debug ? { ...settings, ...EVERYTHING } : settings),
-    warnings,
-    rest: flags.rest,
-  };
+  return { settings: Object.freeze(settings.debug ? { ...settings, ...EVERYTHING } : settings), warnings };
 }
 
 function driverErrors({ HELM_DRIVER: driver }: Environment): string[] {
@@ -93,6 +85,14 @@ function overlayErrors({ configOverlay, configMap }: Settings): string[] {
   ];
 }
 
+/**
+ * Where to look for the debug socket: the configured path, then the temp directory, where the operator puts it if
+ * it cannot use that path.
+ */
+export function socketPlaces(settings: { debugSocket: string; tmpDir: string }): readonly string[] {
+  return [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
+}
+
 function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings): string[] {
   const errors: string[] = [];
   if (leaseDurationMs < leaseRenewMs + LEASE_GRACE_MS)
@@ -102,56 +102,12 @@ function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings):
   return errors;
 }
 
-function readFlags(args: readonly string[], extra: readonly string[]): Flags {
-  const flags: Flags = { values: new Map(), rest: [], errors: [], warnings: [] };
-  const queue = [...args];
-  for (let arg = queue.shift(); arg !== undefined; arg = queue.shift()) {
-    if (arg === "--") {
-      flags.rest.push(...queue.splice(0));
-    } else if (!arg.startsWith("-") || arg === "-" || extra.includes(flagName(arg))) {
-      flags.rest.push(arg);
-    } else {
-      readFlag(arg, queue, flags);
-    }
-  }
-  return flags;
-}
-
-function flagName(arg: string): string {
-  return arg.replace(/=.*$/s, "");
-}
-
-function readFlag(arg: string, queue: string[], flags: Flags): void {
-  const name = flagName(arg).replace(/^--?/, "");
-  const inline = arg.includes("=") ? arg.slice(arg.indexOf("=") + 1) : undefined;
-  const setting = SETTINGS.find((each) => each.flags.includes(name));
-  if (setting === undefined) return unknownFlag(name, inline === undefined ? queue : [], flags);
-  const value = inline ?? nextValue(setting, queue);
-  if (value === undefined) flags.errors.push(`--${name}: needs a value: ${setting.accepted}`);
-  else flags.values.set(setting.key, value);
-}
-
-/** The value that follows a flag; a boolean flag may stand alone. */
-function nextValue(setting: SettingRow, queue: string[]): string | undefined {
-  if (setting.kind === "boolean" && !/^(true|false|yes|no)$/.test(queue[0] ?? "")) return "true";
-  return queue.shift();
-}
-
-function unknownFlag(name: string, queue: string[], flags: Flags): void {
-  if (!IGNORED_SETTINGS.includes(name)) {
-    flags.errors.push(`--${name}: unknown flag; see addon-operator --help`);
-    return;
-  }
-  if (queue[0]?.startsWith("-") === false) queue.shift();
-  flags.warnings.push(`--${name} has no meaning here and is ignored`);
-}
-
 function lookUp(
   setting: SettingRow,
-  flags: Map<string, string>,
+  texts: ReadonlyMap<keyof Settings, string>,
   env: Environment,
 ): { name: string; text: string | undefined } {
-  const flag = flags.get(setting.key);
+  const flag = texts.get(setting.key);
   if (flag !== undefined) return { name: `--${setting.flags[0]}`, text: flag };
   for (const name of environmentNames(setting)) {
     const value = env[name];
@@ -165,6 +121,7 @@ const PREFIX_ONLY = new Set([
   "WORKING_DIR",
   "TMP_DIR",
   "NAMESPACE",
+  "UI",
   "CONFIG_MAP",
   "CONFIG_OVERLAY",
   "LISTEN_ADDRESS",
@@ -185,9 +142,11 @@ export function environmentNames(setting: SettingRow): string[] {
 }
 
 function environmentWarnings(env: Environment): string[] {
-  return IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(
-    (name) => `${name} has no meaning here and is ignored`,
-  );
+  return IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(isIgnored);
+}
+
+function isIgnored(name: string): string {
+  return `${name} has no meaning here and is ignored`;
 }
 
 function convert(setting: SettingRow, value: string): unknown {

@@ -52,6 +52,12 @@ const DURATION = kind("duration", "a duration such as 90s or 1m30s", (text) => {
   const ms = parseDuration(text);
   return ms === undefined || ms < 0 ? undefined : ms;
 });
+const URL_TEXT = kind("URL", "an http:// or https:// URL", (text) =>
+  /^https?:$/.test(URL.parse(text)?.protocol ?? "") ? text : undefined,
+);
+const SHARE = kind("share", "a number from 0 to 1", (text) =>
+  /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
+);
 const LIMITS = "a number such as 3, a share such as 50%, both as 3,50%, or off";
 const LIMIT = kind("limit", LIMITS, parseLimit);
 
@@ -64,6 +70,11 @@ function choice<const T extends string>(choices: readonly T[]): Kind<T> {
 const ROWS = {
   modulesDir: row(PATH, "modules-dir", "modules directories, separated by colons"),
   globalHooksDir: row(PATH, "global-hooks-dir", "directory of global hooks"),
+  watchDirs: row(
+    BOOLEAN,
+    "watch-dirs=false",
+    "notice what changes in these directories, and act on it without a restart",
+  ),
   workingDir: row(PATH, "working-dir", "directory with modules/ and global-hooks/"),
   tmpDir: row(PATH, "tmp-dir=/tmp/addon-operator", "directory for temporary files"),
   namespace: row(TEXT, "namespace", "namespace of the ConfigMap and the releases"),
@@ -75,6 +86,7 @@ const ROWS = {
   ),
   listenAddress: row(TEXT, "listen-address=0.0.0.0", "address of the HTTP server"),
   listenPort: row(INTEGER, "listen-port=9115", "port of the HTTP server"),
+  ui: row(BOOLEAN, "ui=false", "serve the page below /ui/ of the HTTP server"),
   metricsPrefix: row(TEXT, "prometheus-metrics-prefix=addon_operator_", "prefix of metric names"),
   kubeConfig: row(PATH, "kube-config", "path of a kubeconfig"),
   kubeContext: row(TEXT, "kube-context", "context of the kubeconfig"),
@@ -175,6 +187,17 @@ const ROWS = {
     "path of the debug socket",
   ),
   debugKeepTmpFiles: row(BOOLEAN, "debug-keep-tmp-files=false", "keep the temporary files of hook runs"),
+  otlpEndpoint: row(
+    URL_TEXT,
+    "otlp-endpoint",
+    "collector that gets traces by OTLP over HTTP; not set: none does",
+  ),
+  otlpHeaders: row(TEXT, "otlp-headers", "headers for the collector: name=value, separated by commas"),
+  otlpSamplingRatio: row(
+    SHARE,
+    "otlp-sampling-ratio=1",
+    "share of the traces that the collector gets, from 0 to 1",
+  ),
   debugKubernetesApi: row(BOOLEAN, "debug-kubernetes-api=false", "log every API request at level debug"),
 };
 
@@ -197,6 +220,8 @@ const VARIABLES: Readonly<Partial<Record<keyof Settings, readonly string[]>>> = 
   jqBin: ["JQ_PATH"],
   unnumberedOrder: ["UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER"],
   logLevel: ["LOG_LEVEL", "RLOG_LOG_LEVEL"],
+  otlpEndpoint: ["OTEL_EXPORTER_OTLP_ENDPOINT"],
+  otlpHeaders: ["OTEL_EXPORTER_OTLP_HEADERS"],
   debug: [],
 };
 

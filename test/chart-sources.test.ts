@@ -15,7 +15,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
 import { parseYaml } from "../src/lib/index.ts";
-import { runOffline, runUpgrade } from "../src/offline/index.ts";
+import { run, runOffline } from "./support/command-line.ts";
 import { chartRegistry } from "./support/chart-registry.ts";
 import type { ChartRegistry } from "./support/chart-registry.ts";
 import { packChart, repositoryOf } from "./support/chart-repository.ts";
@@ -52,7 +52,7 @@ const source = (): unknown => {
 function commands(helm = tools().helm) {
   const make = (...args: string[]) => runOffline("new", ["module", "web", ...args, ...settings(helm)], env());
   const upgrade = (...args: string[]) =>
-    runUpgrade(["web", "--yes", ...args, ...settings(helm)], env(), () => Promise.resolve(false));
+    run(["upgrade-chart", "web", "--yes", ...args, ...settings(helm)], { env: env() });
   return { make, upgrade };
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { UsageError, overlayOf, parseSettings } from "../src/config.ts";
+import { UsageError, overlayOf } from "../src/config.ts";
+import { lineOf, parseSettings } from "./support/command-line.ts";
 
 describe("settings", () => {
   it("takes flag over environment over default", () => {
@@ -61,13 +62,28 @@ describe("settings", () => {
     expect(wrong).toThrow(/HOOK_TIMEOUT: "5" is not accepted; use a duration/);
   });
 
+  it("takes a collector by its URL, and a share of traces from 0 to 1", () => {
+    const read = (args: readonly string[]): unknown => parseSettings(args, {}).settings;
+    const endpoint = "https://otel:4318/x";
+    const right = read([`--otlp-endpoint=${endpoint}`, "--otlp-sampling-ratio=0.25"]);
+    expect(right).toMatchObject({ otlpEndpoint: endpoint, otlpSamplingRatio: 0.25 });
+    expect(read([])).toMatchObject({ otlpEndpoint: undefined, otlpSamplingRatio: 1 });
+    for (const wrong of ["otel:4318", "file:///tmp/x", "http://"])
+      expect(() => read([`--otlp-endpoint=${wrong}`])).toThrow(
+        /is not accepted; use an http:\/\/ or https:\/\/ URL/,
+      );
+    for (const wrong of ["1.5", "-1", "10%", "."])
+      expect(() => read([`--otlp-sampling-ratio=${wrong}`])).toThrow(/use a number from 0 to 1/);
+  });
+
   it("accepts settings of the Go operator that mean nothing here, with a warning", () => {
-    const parsed = parseSettings(["--crd-filters", "doc-", "queue"], { USE_NELM: "true" });
+    const parsed = parseSettings(["--crd-filters", "doc-", "--crd-extra-labels"], { USE_NELM: "true" });
     expect(parsed.warnings).toEqual([
       "--crd-filters has no meaning here and is ignored",
+      "--crd-extra-labels has no meaning here and is ignored",
       "USE_NELM has no meaning here and is ignored",
     ]);
-    expect(parsed.rest).toEqual(["queue"]);
+    expect(lineOf(["lint", "--crd-filters", "doc-", "modules"]).args).toEqual(["modules"]);
   });
 
   it("refuses lease times under which two could work at once", () => {

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
 import { parseYaml } from "../src/lib/index.ts";
-import { runOffline } from "../src/offline/index.ts";
+import { runOffline } from "./support/command-line.ts";
 
 // docs/DEBUG.md, "Without a cluster": what lint finds in charts.
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { runOffline } from "../src/offline/index.ts";
+import { runOffline } from "./support/command-line.ts";
 
 // docs/MODULES.md, "What a module requires": what lint finds without a cluster.
 

@@ -10,7 +10,7 @@ import { tools } from "../scripts/setup/tools.mjs";
 import { UsageError } from "../src/config.ts";
 import { serveSocket } from "../src/debug/index.ts";
 import { parseYaml } from "../src/lib/index.ts";
-import { runOffline } from "../src/offline/index.ts";
+import { runOffline } from "./support/command-line.ts";
 
 let root: string;
 

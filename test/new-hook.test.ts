@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { programFile } from "../scripts/operator.mjs";
 import { tools } from "../scripts/setup/tools.mjs";
-import { runOffline } from "../src/offline/index.ts";
+import { runOffline } from "./support/command-line.ts";
 import { putFiles } from "./support/chart-repository.ts";
 
 // docs/DEBUG.md, "Without a cluster": `new hook`.

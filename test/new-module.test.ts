@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
 import { parseYaml } from "../src/lib/index.ts";
-import { runOffline } from "../src/offline/index.ts";
+import { runOffline } from "./support/command-line.ts";
 import { compileSchemas } from "../src/values/index.ts";
 import { chartRepository, putFiles } from "./support/chart-repository.ts";
 

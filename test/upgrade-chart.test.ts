@@ -16,7 +16,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 
 import { tools } from "../scripts/setup/tools.mjs";
 import { parseYaml } from "../src/lib/index.ts";
-import { runOffline, runUpgrade } from "../src/offline/index.ts";
+import { run, runOffline } from "./support/command-line.ts";
 import { isOlder } from "../src/lib/index.ts";
 import { putFiles, repositoryOf } from "./support/chart-repository.ts";
 
@@ -85,9 +85,12 @@ const place = (): unknown => parseYaml(read("module.yaml"), "").value;
 
 const make = (...args: string[]) => runOffline("new", ["module", ...args, ...settings()], env());
 const upgradeOf = (...args: string[]) =>
-  runUpgrade([...args, ...settings()], env(), (text) => {
-    shown.push(text);
-    return Promise.resolve(false);
+  run(["upgrade-chart", ...args, ...settings()], {
+    env: env(),
+    ask: (text) => {
+      shown.push(text);
+      return Promise.resolve(false);
+    },
   });
 const upgrade = (...args: string[]) => upgradeOf("web", ...args);
 const settings = (): string[] => ["--helm-bin", tools().helm, "--modules-dir", join(root, "modules")];

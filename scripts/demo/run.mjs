@@ -41,7 +41,7 @@ async function demo() {
     modulesDir: join(root, "examples", "modules"),
     globalHooksDir: join(root, "examples", "global-hooks"),
     bundle: sources ? join(root, "src", "main.ts") : true,
-    args: options.requirements ? ["--module-queues=own"] : [],
+    args: ["--watch-dirs", ...(options.requirements ? ["--module-queues=own"] : [])],
     env: { LOG_TYPE: "text" },
     onLine: (line) => {
       appendFileSync(log, `${line}\n`);
@@ -62,6 +62,7 @@ function hints() {
   kubectl -n ${namespace} get addonmodules -o wide --watch
   kubectl -n ${namespace} edit configmap ${namespace}       # try: priorityClassesEnabled: "false"
   kubectl -n ${namespace} get addonmodule trust-bundle -o yaml
+  edit a file below ${join(root, "examples", "modules")}      # what you save is applied within a second
   kubectl create namespace blog; kubectl label namespace blog guard-rails=true; kubectl -n blog get quota,limits,netpol
   curl -s ${operator.url}/metrics | grep module
   DEBUG_UNIX_SOCKET=${operator.socket} ${process.execPath} ${join(root, sources ? "src/main.ts" : "dist/main.js")} queue list

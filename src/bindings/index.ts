@@ -16,4 +16,3 @@ export type { BindingTimes } from "./kubernetes/monitor.ts";
 export { MISPLACED, lifecycleBinding, type HookKind } from "./lifecycle.ts";
 export { Items, JsonText, itemMembers, type Members, type Snapshots } from "./kind.ts";
 export { STRING, mismatches, object, type Fits } from "./shape.ts";
-export { KindFinder } from "./kubernetes/kind-finder.ts";

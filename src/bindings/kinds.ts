@@ -10,6 +10,7 @@ import type {
   HookTrigger,
   JsonObject,
 } from "../model/index.ts";
+import { happened, outside } from "../trace/index.ts";
 import type { BindingKind, Reading, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
@@ -86,7 +87,17 @@ export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
 export function emitTo(queues: {
   offer(queue: string, task: HookTask): unknown;
 }): (hook: Hook, trigger: HookTrigger) => void {
-  return (hook, trigger) => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
+  const offer = (hook: Hook, trigger: HookTrigger): void =>
+    void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
+  // Watches and clocks were set up within other work, which this is no part of.
+  return (hook, trigger) =>
+    outside(() => happened(whatHappened(trigger), { hook: hook.id }, () => offer(hook, trigger)));
+}
+
+function whatHappened(trigger: HookTrigger): string {
+  if (trigger.type !== "event") return trigger.type;
+  const { watchEvent, kind, namespace, name } = trigger.event;
+  return `${watchEvent} ${kind} ${namespace === "" ? "" : `${namespace}/`}${name}`;
 }
 
 /**

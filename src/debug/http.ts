@@ -4,6 +4,7 @@ import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
+import { isOfPage, type Page } from "../ui/index.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
 import { serve, type Limits, type Listening, type WebAnswer } from "./web.ts";
 
@@ -17,6 +18,8 @@ export interface PublicSources {
   readonly hookMetrics: () => Promise<string>;
   /** The answer to /readyz of a follower, which is its leader's; undefined for a leader. */
   readonly mirrored?: () => Promise<{ status: number; text: string } | undefined>;
+  /** What is served below /ui; undefined where it is off. */
+  readonly page?: Page | undefined;
   /** Called with an error that occurred while a request was answered. */
   readonly failed: (error: unknown) => void;
 }
@@ -49,7 +52,9 @@ export function servePublic(
       methods: ["GET", "HEAD"],
       limits,
       failed: sources.failed,
-      async answer({ path, query }) {
+      async answer(request) {
+        const { path, query } = request;
+        if (sources.page !== undefined && isOfPage(path)) return sources.page.answerGuarded(request);
         const route = ROUTES.get(path);
         return route === undefined ? { status: 404, body: "not found\n" } : route(sources, query);
       },

@@ -1,17 +1,30 @@
 /** The routes of the debug socket. */
 
 import { LOG_LEVELS, parseDuration, type Clock, type KnownSecrets, type LogLevel } from "../lib/index.ts";
-import { GLOBAL, MAIN_QUEUE, type Hook, type Json, type Module, type Task } from "../model/index.ts";
-import { drawGraph, explainHold, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
+import {
+  GLOBAL,
+  MAIN_QUEUE,
+  type Hook,
+  type Json,
+  type JsonObject,
+  type Module,
+  type Task,
+} from "../model/index.ts";
+import { drawGraph, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
-import { judge, readyOf } from "../status/index.ts";
+import { judge, overviewOf, standingOf } from "../status/index.ts";
+import { happened, type RunRing } from "../trace/index.ts";
+import type { Page } from "../ui/index.ts";
+import { bundleOf } from "./bundle.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
 import type { TemporaryLevel } from "./temporary-level.ts";
 
 /** What the debug views read. */
 export interface Sources {
   readonly version: string;
+  /** Who leads, where this operator waits for the lease. */
+  readonly leader?: () => string | undefined;
   readonly clock: Clock;
   readonly state: State;
   readonly queues: () => readonly QueueView<Task>[];
@@ -24,7 +37,15 @@ export interface Sources {
   /** Objects that are watched for a module, as `namespace/Kind/name`; undefined = no release. */
   readonly objects: (module: string) => readonly string[] | undefined;
   readonly plan: () => Promise<Json>;
+  /** The last runs of tasks. */
+  readonly runs: Pick<RunRing, "view" | "views">;
+  /** Of what runs here: settings, platform. */
+  readonly about: () => JsonObject;
+  /** The operator's own series. */
+  readonly metrics: () => Promise<string>;
   readonly log: { level: LogLevel };
+  /** What is served below /ui. */
+  readonly page?: Page | undefined;
   /** Called with an error that occurred while a request was answered. */
   readonly failed: (error: unknown) => void;
 }
@@ -60,13 +81,21 @@ export async function answer(sources: Answers, ask: Ask): Promise<Answer> {
   const [first = "", ...rest] = ask.path;
   const handler = Object.hasOwn(ROUTES, first) ? ROUTES[first] : undefined;
   if (handler === undefined) return failure(404, `no such path: /${ask.path.join("/")}; see /discovery`);
+  const leader = OF_LEADER.has(first) ? sources.leader?.() : undefined;
+  if (leader !== undefined) return failure(503, `this operator does not lead: ask ${leader}, which does`);
   return handler(sources, { ...ask, path: rest });
 }
+
+/** What only the operator knows that works. */
+const OF_LEADER = new Set(["overview", "queue", "runs", "global", "module"]);
 
 const ROUTES: Readonly<Record<string, Handler>> = {
   "": () => ({ status: 200, text: "addon-operator is alive\n" }),
   version: (sources) => data({ version: sources.version }),
   discovery: () => data(Object.keys(ROUTES).map((route) => `/${route}`)),
+  overview,
+  bundle: async (sources) => data(await bundleOf(sources)),
+  runs,
   queue,
   config,
   global,
@@ -74,10 +103,31 @@ const ROUTES: Readonly<Record<string, Handler>> = {
   plan: async (sources) => data(await sources.plan()),
 };
 
+/** All modules at a glance. */
+function overview({ state: { view }, queues, clock, secrets }: Sources): Answer {
+  return data(secrets.redactDeep(overviewOf({ view, queues: queues() }, clock.now())) as unknown as Json);
+}
+
 function queue({ queues, clock, secrets }: Sources, { path, query }: Ask): Answer {
   const shown = path[0] === "main" ? queues().filter((each) => each.name === MAIN_QUEUE) : queues();
   const context = { now: clock.now(), secrets };
   return { status: 200, queues: dumpQueues(shown, context, query.get("showEmpty") === "true") };
+}
+
+/** The last runs, or one of them by its id, with its lines. */
+function runs({ runs, secrets }: Sources, { path: [id], query }: Ask): Answer {
+  if (id !== undefined) {
+    const run = runs.view(id);
+    return run === undefined
+      ? failure(404, `no such run: ${id}`)
+      : data(secrets.redactDeep(run) as unknown as Json);
+  }
+  const since = query.get("since") ?? "0";
+  if (!/^\d{1,15}$/.test(since))
+    return failure(400, `since: "${since}" is not accepted; use the cursor of an answer`);
+  const module = query.get("module") ?? undefined;
+  const shown = runs.views({ module, after: Number(since), lines: query.get("lines") === "true" });
+  return data(secrets.redactDeep(shown) as unknown as Json);
 }
 
 function config(sources: Answers, { method, path, form }: Ask): Answer {
@@ -186,7 +236,9 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   run(sources, found, { method }) {
     if (method !== "POST") return failure(405, "module run: use POST");
-    sources.state.recordRequest(found.name, `debug-${sources.clock.now()}`);
+    happened("request", { module: found.name }, () =>
+      sources.state.recordRequest(found.name, `debug-${sources.clock.now()}`),
+    );
     return { status: 200, text: `run of ${found.name} asked for\n` };
   },
 };
@@ -194,11 +246,7 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
 /** What `wait` waits for: Ready and Healthy of the module's status, and why. */
 function statusOf({ state: { view }, queues, clock }: Sources, name: string): Json {
   const module = view.modules.get(name);
-  if (module === undefined) return {};
-  const hold = explainHold(module, { view, queues: queues() });
-  const verdict = judge(module, { now: clock.now(), wait: heldBy(module, view), hold });
-  const { state, message } = verdict;
-  return { state, message, ready: readyOf(verdict), healthy: module.health?.status ?? "Unknown" };
+  return module === undefined ? {} : { ...standingOf(module, { view, queues: queues() }, clock.now()) };
 }
 
 function withGlobal(module: Module, query: URLSearchParams, section: (key: string) => Json): Answer {

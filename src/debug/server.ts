@@ -5,6 +5,7 @@ import { dirname } from "node:path";
 
 import { oneLine, toYaml, type Logger } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
+import { isOfPage, type PageAnswer } from "../ui/index.ts";
 import { queueText } from "./queue-dump.ts";
 import { answer, type Answer, type Answers, type Sources } from "./routes.ts";
 import { TemporaryLevel } from "./temporary-level.ts";
@@ -53,7 +54,9 @@ export async function serveSocket(
   return listening;
 }
 
-async function respond(answers: Answers, { method, path, query, body }: WebRequest): Promise<WebAnswer> {
+async function respond(answers: Answers, request: WebRequest): Promise<WebAnswer | PageAnswer> {
+  const { method, path, query, body } = request;
+  if (answers.page !== undefined && isOfPage(path) && method !== "POST") return answers.page.answer(request);
   const { words, format } = split(path);
   if (words === undefined) return { status: 400, body: "the path has a % that stands for nothing\n" };
   try {

@@ -16,18 +16,30 @@ export interface WebRequest {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly body: string;
+  /** The headers of these names. */
+  readonly host: string | undefined;
+  readonly origin: string | undefined;
 }
 
 export interface WebAnswer {
   readonly status: number;
   readonly body: string;
   readonly type?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** An answer that goes on until either side ends it. */
+interface StreamAnswer {
+  /** 200 where there is none. */
+  readonly status?: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly stream: (response: ServerResponse) => void;
 }
 
 /** What a server answers, and its limits. */
 export interface Service {
   readonly methods: readonly string[];
-  answer(request: WebRequest): Promise<WebAnswer>;
+  answer(request: WebRequest): Promise<WebAnswer | StreamAnswer>;
   /** Called with errors that nobody else learns of; the server goes on. */
   failed(error: unknown): void;
   readonly limits?: Partial<Limits>;
@@ -140,14 +152,14 @@ async function respond(
 type Parsed = Omit<WebRequest, "body">;
 
 function parse(
-  { method = "GET", url = "/" }: IncomingMessage,
+  { method = "GET", url = "/", headers: { host, origin } }: IncomingMessage,
   methods: readonly string[],
 ): Parsed | WebAnswer {
   if (!methods.includes(method)) return { status: 405, body: `use ${methods.join(" or ")}\n` };
   // A request through a proxy has a host in its path.
   const parsed = URL.parse(url.startsWith("/") ? `http://operator${url}` : url);
   if (parsed === null) return { status: 400, body: "that is no path\n" };
-  return { method, path: parsed.pathname, query: parsed.searchParams };
+  return { method, path: parsed.pathname, query: parsed.searchParams, host, origin };
 }
 
 class TooLargeError extends Error {}
@@ -168,15 +180,16 @@ async function bodyOf(
   return Buffer.concat(chunks).toString("utf8");
 }
 
-function send(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { status, body, type = TEXT }: WebAnswer,
-): void {
+function send(request: IncomingMessage, response: ServerResponse, answer: WebAnswer | StreamAnswer): void {
+  if ("stream" in answer) {
+    response.writeHead(answer.status ?? 200, answer.headers);
+    return request.method === "HEAD" ? void response.end() : answer.stream(response);
+  }
+  const { status, body, type = TEXT, headers } = answer;
   // The rest of the body would have to be read before the next request.
   const unread = !request.complete && (request.headers["content-length"] ?? "0") !== "0";
   const rest = unread || request.headers["transfer-encoding"] !== undefined ? { connection: "close" } : {};
-  response.writeHead(status, { "content-type": type, ...rest });
+  response.writeHead(status, { "content-type": type, ...headers, ...rest });
   response.end(body);
 }
 

@@ -63,7 +63,7 @@ export interface Hands {
   readonly version: string;
   /** What helm holds, since when. */
   readonly helm: string;
-  /** What others hold; empty where there are none. */
+  /** What others hold; empty where there are none, and helm holds something. */
   readonly others: string;
   /** Changes with every write of others, and of the object's spec. */
   readonly moves: string;
@@ -75,6 +75,7 @@ export function handsOf(object: JsonObject): Hands {
   const { uid, resourceVersion, generation } = objectOf(object["metadata"]);
   const version = textOf(resourceVersion) ?? "";
   const others = entries.filter(isForeign);
+  const own = entries.filter(isHelms);
   const texts = others.map(({ manager, operation, subresource, fields }) => [
     manager,
     operation,
@@ -83,8 +84,8 @@ export function handsOf(object: JsonObject): Hands {
   ]);
   return {
     version,
-    helm: short([uid ?? "", entries.filter(isHelms).map(({ at, fields }) => [at ?? null, fields])]),
-    others: others.length === 0 ? "" : short(texts),
+    helm: short([uid ?? "", own.map(({ at, fields }) => [at ?? null, fields])]),
+    others: others.length === 0 && own.length > 0 ? "" : short(texts),
     moves: short([generation ?? version, others.map(({ at }) => at ?? null)]),
   };
 }

@@ -19,6 +19,8 @@ export interface DriftedObject {
 export interface Drift {
   readonly objects: readonly DriftedObject[];
   readonly count: number;
+  /** Why the first object cannot be compared of those that cannot: whether it has drifted is not known. */
+  readonly trouble?: string | undefined;
 }
 
 /** A release as helm has left it. */
@@ -28,12 +30,13 @@ export const NO_DRIFT: Drift = { objects: [], count: 0 };
 const MOST = 20;
 
 /** What is told of these. */
-export function driftOf(objects: readonly DriftedObject[]): Drift {
-  if (objects.length === 0) return NO_DRIFT;
+export function driftOf(objects: readonly DriftedObject[], trouble?: string): Drift {
+  if (objects.length === 0) return trouble === undefined ? NO_DRIFT : { ...NO_DRIFT, trouble };
   const listed = objects.slice(0, MOST);
   return {
     objects: listed.map((each) => ({ ...each, fields: each.fields.slice(0, MOST) })),
     count: objects.length,
+    trouble,
   };
 }
 
@@ -42,6 +45,11 @@ export function describeDrift({ objects: [first], count }: Drift): string {
   if (first === undefined) return "Everything is as helm has left it";
   const more = count === 1 ? "" : `, and ${count - 1} more object${count === 2 ? "" : "s"}`;
   return `${describeObject(first)}${more}`;
+}
+
+/** What others have changed, for people; undefined where nothing is. */
+export function changedByOthers(drift: Drift): string | undefined {
+  return drift.count === 0 ? undefined : `changed by others: ${describeDrift(drift)}`;
 }
 
 /** One object in words. */

@@ -7,7 +7,7 @@ import type { JsonObject, LabelSelector } from "../model/index.ts";
 import { intAt, textAt } from "./fields.ts";
 import { judgeObject } from "./judge.ts";
 import { groupKind } from "./kinds.ts";
-import { CURRENT, inProgress } from "./rule.ts";
+import { count, CURRENT, inProgress } from "./rule.ts";
 import type { Judgement } from "./rule.ts";
 
 /** A judgement with what is needed to tell an object under way from one that is ill. */
@@ -43,13 +43,14 @@ export function findingOf(object: JsonObject, { now, before, check }: Look): Fin
   if (judged.status === "Current")
     return { ...judged, generation, settled: generation, since: now, isLost: false, pods: undefined };
   const settled = before?.settled;
+  const since = judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before);
   const wasWell = generation !== undefined && settled === generation;
   const isLost = wasWell && isUnavailable(object);
   return {
     ...judged,
     generation,
     settled,
-    since: sinceOf(generation, now, before),
+    since,
     isLost,
     pods: podsOf(object),
   };
@@ -65,7 +66,10 @@ function checked(object: JsonObject, now: number, check: CelTest | undefined): J
 }
 
 function sinceOf(generation: number | undefined, now: number, before: Finding | undefined): number {
-  return before === undefined || before.status === "Current" || before.generation !== generation
+  return before === undefined ||
+    before.status === "Current" ||
+    before.reason === PAUSED ||
+    before.generation !== generation
     ? now
     : before.since;
 }
@@ -80,16 +84,25 @@ export function unwatched(why: string): Finding {
   return { ...BARE, status: "Unknown", reason: "NotWatched", message: `cannot be watched: ${why}`, since: 0 };
 }
 
-/** What its author stopped on purpose is as it should be: a Job that is suspended, a Deployment that is paused. */
+/**
+ * What was stopped on purpose is as it should be: a Job that is suspended, a Deployment that is paused, unless a rollout
+ * stands still in it.
+ */
 function leftAlone(object: JsonObject): Judgement | undefined {
   if (textAt(object, "metadata.deletionTimestamp") !== "") return undefined;
   const spec = objectOf(object["spec"]);
   const kind = kindOf(object);
-  const isStopped =
-    (kind === "batch/Job" && spec["suspend"] === true && !hasEnded(object)) ||
-    (kind === "apps/Deployment" && spec["paused"] === true && !isUnavailable(object));
-  return isStopped ? CURRENT : undefined;
+  if (kind === "batch/Job" && spec["suspend"] === true && !hasEnded(object)) return CURRENT;
+  if (kind !== "apps/Deployment" || spec["paused"] !== true || isUnavailable(object)) return undefined;
+  const [updated, wanted] = [intAt(object, "status.updatedReplicas", 0), intAt(object, "spec.replicas", 1)];
+  if (updated < wanted)
+    return inProgress(PAUSED, `its rollout is paused: ${count(updated, wanted, "replicas updated")}`);
+  const isSeen = intAt(object, "status.observedGeneration", 0) >= intAt(object, "metadata.generation", 0);
+  return isSeen ? CURRENT : undefined;
 }
+
+/** However long it lasts, it is not ill: somebody is to resume it. */
+const PAUSED = "RolloutPaused";
 
 function hasEnded(object: JsonObject): boolean {
   return ["Complete", "Failed"].some((type) => conditionOf(object, type, "True") !== undefined);

@@ -16,8 +16,8 @@ export interface PodTrouble {
 
 /** A container that crashed more often than this is not going to start. */
 const MOST_RESTARTS = 3;
-/** How much each finding tells; what only waits tells nothing. */
-const RANK = { crashes: 5, refused: 4, ended: 3, unscheduled: 2, unready: 1 };
+/** How much each finding tells. */
+const RANK = { crashes: 5, refused: 4, ended: 3, unscheduled: 2, unready: 1, starts: 0 };
 
 /** Undefined where a Pod is ready, has succeeded, or says nothing yet. */
 export function podTrouble(pod: JsonObject): PodTrouble | undefined {
@@ -42,7 +42,9 @@ function containerTrouble(container: JsonObject): PodTrouble[] {
   }
   if (/Err|BackOff|Invalid|Never/.test(reason)) return [trouble(reason, waiting["message"], RANK.refused)];
   const [end] = endOf(objectOf(state["terminated"]));
-  return end === undefined ? [] : [trouble(end, undefined, RANK.ended)];
+  if (end !== undefined) return [trouble(end, undefined, RANK.ended)];
+  // It waits for a volume, a network, or the containers before it: events of the Pod say which.
+  return reason === "" ? [] : [trouble(reason, waiting["message"], RANK.starts)];
 }
 
 /** How a container ended, unless it succeeded. */

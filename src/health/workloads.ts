@@ -1,6 +1,6 @@
 /** The rules of kstatus for what makes Pods. */
 
-import { generationIn, intAt, textAt } from "./fields.ts";
+import { generationIn, intAt, textAt, type StatusCondition } from "./fields.ts";
 import { count, CURRENT, failed, firstMissing, has } from "./rule.ts";
 import type { Rule, Step } from "./rule.ts";
 
@@ -23,16 +23,29 @@ export const deployment: Rule = ({ object, conditions }) => {
       ({ type, status, reason }) =>
         type === "Progressing" && status === "True" && reason === "NewReplicaSetAvailable",
     );
+  const why = refusal(conditions);
   return firstMissing([
-    [spec > all, "LessReplicas", count(all, spec, "replicas exist")],
-    [spec > updated, "LessUpdated", count(updated, spec, "replicas updated")],
-    [all > spec, "ExtraPods", `${all - spec} replicas too many`],
+    [spec > all, "LessReplicas", `${count(all, spec, "replicas exist")}${why}`],
+    [spec > updated, "LessUpdated", `${count(updated, spec, "replicas updated")}${why}`],
+    [all > spec, "ExtraPods", tooMany(all - spec, all > updated) + why],
     [updated > available, "LessAvailable", count(available, spec, "replicas available")],
     [spec > ready, "LessReady", count(ready, spec, "replicas ready")],
     [!isComplete, "ReplicaSetNotAvailable", "its new ReplicaSet is not available"],
     [!has(conditions, "Available", "True"), "DeploymentNotAvailable", "is not available"],
   ]);
 };
+
+function tooMany(extra: number, areOld: boolean): string {
+  return areOld
+    ? `old replicas stay until the new ones are available (${extra} too many)`
+    : `${extra} replicas too many`;
+}
+
+/** Why its Pods cannot be created: a quota, an account that is not there. */
+function refusal(conditions: readonly StatusCondition[]): string {
+  const found = conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
+  return found === undefined || found.message === "" ? "" : `: ${found.message}`;
+}
 
 export const replicaSet: Rule = ({ object, conditions }) => {
   const spec = intAt(object, "spec.replicas", 1);
@@ -41,7 +54,11 @@ export const replicaSet: Rule = ({ object, conditions }) => {
   const available = intAt(object, "status.availableReplicas", 0);
   const ready = intAt(object, "status.readyReplicas", 0);
   return firstMissing([
-    [has(conditions, "ReplicaFailure", "True"), "ReplicaFailure", "its Pods cannot be created"],
+    [
+      has(conditions, "ReplicaFailure", "True"),
+      "ReplicaFailure",
+      `its Pods cannot be created${refusal(conditions)}`,
+    ],
     [spec > labelled, "LessLabelled", count(labelled, spec, "replicas labelled")],
     [spec > available, "LessAvailable", count(available, spec, "replicas available")],
     [spec > ready, "LessReady", count(ready, spec, "replicas ready")],

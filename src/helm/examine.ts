@@ -19,7 +19,7 @@ import {
 import { LABELS } from "./release/labels.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
-import type { ReconcileRequest } from "./release/releases.ts";
+import type { ReconcileRequest } from "./request.ts";
 
 /** What is needed to work on a release. */
 export interface Reconciler extends LookTools {
@@ -105,7 +105,7 @@ function refused({ tools, request, inputs }: Reconciliation, policy: RollbackPol
   if (isAsked) return undefined;
   return (
     refusalOf(revisions, inputs, policy) ??
-    (ailing === "False" ? unhealthyRefusal(revisions, inputs) : undefined)
+    (ailing?.status === "False" ? unhealthyRefusal(revisions, inputs) : undefined)
   );
 }
 

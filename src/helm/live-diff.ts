@@ -2,11 +2,11 @@
 
 import { applyPatch, get, ignoreNotFound } from "../kube/index.ts";
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
-import { objectOf, type Json, type JsonObject } from "../model/index.ts";
+import { objectOf, type JsonObject } from "../model/index.ts";
 import { examine, type Reconciler } from "./examine.ts";
 import { diffOf } from "./manifest/manifest-diff.ts";
 import { documentsOf, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
-import type { ReconcileRequest } from "./release/releases.ts";
+import type { DiffRequest } from "./request.ts";
 import { manifestsNow } from "./rendering.ts";
 import { AS_HELM, marked } from "./restore.ts";
 
@@ -27,7 +27,7 @@ interface Pair {
  * is asked for by a dry run of its application, so that the server's defaults are no differences; *drifted* is what
  * somebody else has changed, since it is rendered as before. Helm hooks are left out. Throws as `reconcile`.
  */
-export async function liveDiff(tools: Reconciler, request: ReconcileRequest): Promise<string> {
+export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise<string> {
   const { reconciliation, release } = await examine(tools, request);
   const rendered = await manifestsNow(reconciliation, release);
   const [stored = ""] = release === undefined ? [] : await tools.store.manifests(release, request.signal);
@@ -59,7 +59,7 @@ function pairsOf(own: string, stored: readonly string[], rendered: readonly stri
 async function differenceOf(
   tools: Reconciler,
   { ref, stored, wanted }: Pair,
-  { module, signal }: ReconcileRequest,
+  { module, signal, shown }: DiffRequest,
 ): Promise<string> {
   const { client, discovery } = tools;
   const { apiVersion, kind, name, namespace = tools.namespace } = ref;
@@ -67,17 +67,18 @@ async function differenceOf(
   if (resource === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
   const target = { resource, namespace, name };
   const live = await get(client, target, { signal }).catch(ignoreNotFound);
-  if (wanted === undefined) return live === undefined ? "" : `is removed\n${diffOf(plain(live), undefined)}`;
+  if (wanted === undefined)
+    return live === undefined ? "" : `is removed\n${diffOf(shown(plain(live)), undefined)}`;
   const body = marked(wanted, module.name, tools.namespace);
-  if (live === undefined) return `is created\n${diffOf(undefined, body)}`;
+  if (live === undefined) return `is created\n${diffOf(undefined, shown(body))}`;
   const after = await applyPatch(client, target, { ...AS_HELM, body, signal, dryRun: true, force: true });
   if (sameJson(plain(live), plain(after))) return "";
   const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
-  return `${what}\n${diffOf(plain(live), plain(after))}`;
+  return `${what}\n${diffOf(shown(plain(live)), shown(plain(after)))}`;
 }
 
 /** An object without its status and what only the server writes. */
-function plain({ status: _status, ...object }: JsonObject): Json {
+function plain({ status: _status, ...object }: JsonObject): JsonObject {
   const metadata = Object.entries(objectOf(object["metadata"])).filter(([key]) => !SERVERS_OWN.includes(key));
   return { ...object, metadata: Object.fromEntries(metadata) };
 }

@@ -12,7 +12,7 @@ import { isTaken, keepExisting, takeOver } from "./ownership/others-objects.ts";
 import { LABELS } from "./release/labels.ts";
 import { secretOf } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
-import type { ReconcileRequest, ReleaseOutcome } from "./release/releases.ts";
+import type { ReconcileRequest, ReleaseOutcome } from "./request.ts";
 import { isSame, withCall } from "./rendering.ts";
 import { restoreObjects } from "./restore.ts";
 import type { Refusal } from "./rollback/memory.ts";

@@ -7,7 +7,7 @@ import { withChart } from "./chart/stage.ts";
 import { examine, type Reconciler, type Reconciliation } from "./examine.ts";
 import { renderedFrom, type Rendered } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS } from "./release/labels.ts";
-import type { ReconcileRequest } from "./release/releases.ts";
+import type { ReconcileRequest } from "./request.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 
 /** What helm would install or upgrade now. */

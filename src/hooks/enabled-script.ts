@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
 import { run, type Scratch, type ScratchData } from "../process/index.ts";
+import { span } from "../trace/index.ts";
 import { readOutput } from "./answer/leftovers.ts";
 import { OutputLog } from "./answer/output-log.ts";
 import { inScratch, type RunSettings } from "./run-hook.ts";
@@ -32,7 +33,12 @@ const REASON_LENGTH = 500;
  * empty, its last line on stdout. Never throws.
  */
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
-  return inScratch(request.settings, `enabled-${request.module}`, (scratch) => ask(scratch, request));
+  const { module, settings } = request;
+  return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {
+    const asked = await inScratch(settings, `enabled-${module}`, (scratch) => ask(scratch, request));
+    if ("failure" in asked) open.fail(asked.failure);
+    return asked;
+  });
 }
 
 async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<EnabledAnswer> {

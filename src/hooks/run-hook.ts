@@ -4,9 +4,11 @@ import type { Snapshots } from "../bindings/index.ts";
 import { type LogFields, type Logger, oneLine } from "../lib/index.ts";
 import { type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
 import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
+import { traceParent } from "../trace/index.ts";
 import { commandOf } from "./hook-command.ts";
 import { renderContext } from "./context.ts";
 import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./answer/leftovers.ts";
+import { noteHookSpans } from "./answer/hook-spans.ts";
 import { OutputLog } from "./answer/output-log.ts";
 
 /** What all runs share. */
@@ -76,6 +78,7 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   const name = `hook-${request.hook.id.toLowerCase()}`;
   const end = await inScratch(request.settings, name, async (scratch) => {
     result = await execute(request, await writeFiles(scratch, request));
+    await noteHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), request.logger.child(request.fields));
     if (result.outcome !== "succeeded") return { failure: result.message };
     return { output: await readLeftovers(scratch) };
   });
@@ -116,10 +119,11 @@ async function writeFiles(scratch: Scratch, request: FileRun): Promise<Record<st
 async function execute(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal } = request;
   const log = new OutputLog(logger.child(request.fields), settings.logProxyHookJson);
+  const parent = traceParent();
   const command = await commandOf(hook, [], settings);
   const result = await run({
     ...command,
-    env: { ...command.env, ...variables },
+    env: { ...command.env, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
     timeoutMs: settings.hookTimeoutMs,
     signal,
     // Every line goes to the log; stdout is needed for nothing else.

@@ -1,6 +1,7 @@
 export * from "./client/client.ts";
 export * from "./client/kubeconfig.ts";
 export * from "./discovery/discovery.ts";
+export { KindFinder } from "./discovery/kind-finder.ts";
 export { serverVersion } from "./discovery/server-version.ts";
 export { AGGREGATED, readAggregated, type AggregatedList } from "./discovery/read-discovery.ts";
 export * from "./api-errors.ts";

@@ -6,8 +6,8 @@ const FULL_MS = 5;
 const nobody = new Int32Array(new SharedArrayBuffer(4));
 
 /** Waits where the reader is slow; what a reader that has gone would have got is lost without a word. */
-export function writeAll(fd: number, text: string): void {
-  let rest = Buffer.from(text);
+export function writeAll(fd: number, content: string | Uint8Array): void {
+  let rest = Buffer.from(content as string);
   while (rest.length > 0) {
     try {
       rest = rest.subarray(writeSync(fd, rest));

@@ -16,6 +16,7 @@ export const ACTIVATIONS: Readonly<Record<Exclude<Cause["kind"], "hook">, Labels
   release: both("HelmReleaseUnexpectedStatus"),
   requested: both("Requested"),
   "second-look": both("SecondLook"),
+  files: both("FilesChanged"),
   confirmed: OTHER,
   "own-config": OTHER,
   globals: OTHER,

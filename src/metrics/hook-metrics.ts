@@ -1,6 +1,7 @@
 /** The metrics that hooks make (docs/METRICS.md, "Metrics of hooks"). */
 
 import type { MetricOperation } from "../hooks/index.ts";
+import { escaped } from "./family.ts";
 
 /** The hook that made a series. */
 export interface HookMetricOwner {
@@ -171,7 +172,7 @@ function describeFamily(family: HookFamily): string {
 }
 
 function linesOf({ name, type }: HookFamily, series: HookSeries, names: readonly string[]): string[] {
-  const labels = names.map((label) => `${label}="${escape(series.labels[label] ?? "")}"`).join(",");
+  const labels = names.map((label) => `${label}="${escaped(series.labels[label] ?? "")}"`).join(",");
   if (type !== "histogram") return [`${name}{${labels}} ${series.value}`];
   const { buckets, counts, count, value } = series;
   const limits = [...buckets.map(String), "+Inf"];
@@ -180,11 +181,4 @@ function linesOf({ name, type }: HookFamily, series: HookSeries, names: readonly
     `${name}_sum{${labels}} ${value}`,
     `${name}_count{${labels}} ${count}`,
   ];
-}
-
-function escape(value: string): string {
-  return value
-    .replaceAll("\\", String.raw`\\`)
-    .replaceAll('"', String.raw`\"`)
-    .replaceAll("\n", String.raw`\n`);
 }

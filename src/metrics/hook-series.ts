@@ -53,13 +53,10 @@ export function recordRun(metrics: Metrics, run: HookRunSample): void {
 }
 
 /** Drops the series of a hook that is gone. */
-export async function forgetHook(
-  metrics: Metrics,
-  { module, hook }: Pick<HookSample, "module" | "hook">,
-): Promise<void> {
-  await metrics.drop({ module: module ?? "", hook });
+export function forgetHook(metrics: Metrics, { module, hook }: Pick<HookSample, "module" | "hook">): void {
+  metrics.drop({ module: module ?? "", hook });
   // The series of global hooks lack this label.
-  if (module === undefined) await metrics.drop({ hook }, OF_GLOBAL_HOOKS);
+  if (module === undefined) metrics.drop({ hook }, OF_GLOBAL_HOOKS);
 }
 
 function touch(metrics: Metrics, hook: HookLabels): void {

@@ -10,7 +10,15 @@ import type { State } from "../state/index.ts";
 type HookOwners = Pick<State, "globalHooks" | "records" | "hooksOf">;
 
 /** Counters that each module has from the start. */
-const OF_MODULES = ["moduleRunErrors", "moduleRunErrorsShort", "moduleDeleteErrors", "redeployed"] as const;
+const OF_MODULES = [
+  "moduleRunErrors",
+  "moduleRunErrorsShort",
+  "moduleDeleteErrors",
+  "redeployed",
+  "rollbacks",
+  "drifts",
+  "repairs",
+] as const;
 
 /** Whether this hook exists now, enabled or not. */
 export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): boolean {
@@ -30,23 +38,23 @@ export class Inventory {
   }
 
   /** Call it before each scrape. */
-  async refresh(): Promise<void> {
+  refresh(): void {
     const records = [...this.#state.records()];
-    await this.#refreshModules(records.map(({ module }) => module.name));
-    await this.#refreshHooks([...this.#state.globalHooks, ...records.flatMap((record) => record.hooks)]);
+    this.#refreshModules(records.map(({ module }) => module.name));
+    this.#refreshHooks([...this.#state.globalHooks, ...records.flatMap((record) => record.hooks)]);
   }
 
-  async #refreshModules(names: readonly string[]): Promise<void> {
-    for (const module of this.#modules) if (!names.includes(module)) await this.#metrics.drop({ module });
+  #refreshModules(names: readonly string[]): void {
+    for (const module of this.#modules) if (!names.includes(module)) this.#metrics.drop({ module });
     for (const module of names) for (const series of OF_MODULES) this.#metrics.touch(series, { module });
     this.#modules = names;
   }
 
-  async #refreshHooks(all: readonly Hook[]): Promise<void> {
+  #refreshHooks(all: readonly Hook[]): void {
     const before = this.#hooks;
     this.#hooks = new Map(all.map((hook) => [hook, before.get(hook) ?? sampleOf(hook)]));
     for (const sample of before.values()) {
-      if (!hasHook(this.#state, sample)) await forgetHook(this.#metrics, sample);
+      if (!hasHook(this.#state, sample)) forgetHook(this.#metrics, sample);
     }
     for (const [hook, sample] of this.#hooks) if (!before.has(hook)) showHook(this.#metrics, sample);
     this.#metrics.clear("bindingCount");

@@ -42,6 +42,9 @@ export function measure(metrics: Metrics, measured: Measured): void {
     relisted: ({ resource, namespace = "" }) =>
       metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
   });
+  metrics.beforeScrape(() => {
+    for (const [state, count] of Object.entries(hub.count())) metrics.set("watches", { state }, count);
+  });
   const inventory = new Inventory(metrics, measured.state);
   metrics.beforeScrape(() => inventory.refresh());
   metrics.beforeScrape(() => sample(metrics, measured));

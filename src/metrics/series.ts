@@ -68,6 +68,16 @@ export const SERIES = {
   ),
   configErrors: counter("config_values_errors_total", [], "Contents of the ConfigMap that were invalid"),
   missingRights: gauge("missing_rights", [], "API rights that the operator itself misses"),
+  watchedDirs: gauge(
+    "watched_directories",
+    [],
+    "Directories of modules and hooks of which the kernel tells changes",
+  ),
+  polledDirs: gauge(
+    "watched_directories_polled",
+    [],
+    "1 where the kernel has no watches left and directories are looked at every few seconds",
+  ),
   discoverErrors: counter("modules_discover_errors_total", [], "Failed discoveries of modules"),
   bindingCount: gauge("binding_count", ["module", "hook"], "Bindings of a hook"),
   moduleRunErrors: counter("module_run_errors_total", ["module"], "Failed runs of a module"),
@@ -103,6 +113,11 @@ export const SERIES = {
     "module_healthy",
     ["module"],
     "1 for a module whose release is healthy, 0 for one whose release is not; none while that is not known",
+  ),
+  spansDropped: counter(
+    "trace_spans_dropped_total",
+    ["reason"],
+    "Spans that the collector of traces did not get",
   ),
   ...hookSeries("moduleHook", MODULE_HOOK),
   ...hookSeries("globalHook", GLOBAL_HOOK),
@@ -176,6 +191,12 @@ export const SERIES = {
     ),
     buckets: LONG_SECONDS,
   },
+  watches: gauge("kubernetes_client_watches", ["state"], "Watches that are open, or broken and tried again"),
+  statusWrites: counter(
+    "status_writes_total",
+    ["kind", "result"],
+    "AddonModules and AddonOperators that were brought up to date, or could not be: written, failed",
+  ),
   watchErrors: counter("kubernetes_client_watch_errors_total", ["error_type"], "Watches that broke off"),
   bindingMissing: counter(
     "binding_monitor_missing_total",

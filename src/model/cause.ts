@@ -21,6 +21,7 @@ const WORDS = {
   "own-config": "hook changed the ConfigMap",
   globals: "global values changed",
   values: "module values changed",
+  files: "files changed",
   "second-look": "second look at the directories",
   "first-run": "first run",
   /** Of a run that waited for it. */

@@ -46,6 +46,11 @@ export interface RunModuleTask extends Common {
   readonly cause: Cause;
 }
 
+/** Reads the files of modules again that have changed, so that runs of these follow, or a reload. */
+interface ReadModulesTask extends Common {
+  readonly kind: "read-modules";
+}
+
 /** The removal of a module that is disabled: hooks, uninstall, hooks. */
 export interface DeleteModuleTask extends Common {
   readonly kind: "delete-module";
@@ -69,6 +74,7 @@ export type Task =
   | ReloadTask
   | HookTask
   | RunModuleTask
+  | ReadModulesTask
   | DeleteModuleTask
   | PurgeTask
   | EnsureCrdsTask;
@@ -86,6 +92,7 @@ export function moduleOf(task: Task): string | undefined {
       return task.module;
     case "boot":
     case "converge":
+    case "read-modules":
     case "ensure-crds":
     case "purge-release":
       return undefined;
@@ -103,6 +110,8 @@ export function describeTask(task: Task): string {
       return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${task.trigger.binding.name}`;
     case "run-module":
       return `run-module ${task.module}: ${describeCause(task.cause)}`;
+    case "read-modules":
+      return "read changed modules again";
     case "delete-module":
       return `delete-module ${task.module}`;
     case "purge-release":

@@ -1,6 +1,7 @@
 /** Explains in words why a module does not run now. */
 
-import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
+import { changedByOthers } from "../drift/index.ts";
+import { MAIN_QUEUE, describeProblem, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing } from "../state/index.ts";
@@ -145,9 +146,9 @@ function describeChain(module: ModuleView, at: Moment): string[] {
 }
 
 function factsOf(module: ModuleView, at: Moment): string[] {
-  const { problem, retry, absent } = module;
+  const { problem, retry, absent, drift } = module;
   const facts: readonly (string | undefined | false)[] = [
-    problem !== undefined && `needs a person: ${problem.file}: ${problem.message}`,
+    problem !== undefined && `needs a person: ${describeProblem(problem)}`,
     explainHold(module, at),
     describeFailure(module, at),
     lostBy(module, at.view)?.message,
@@ -157,6 +158,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     module.refused,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
     module.ailing?.message,
+    changedByOthers(drift),
     ...module.troubles,
   ];
   return facts.filter((fact): fact is string => typeof fact === "string");

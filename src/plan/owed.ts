@@ -36,6 +36,12 @@ export interface Plan {
 /** Start-up: its first tasks. */
 const BOOT: Offer = { queue: MAIN_QUEUE, task: { kind: "boot", key: "boot" }, place: "back" };
 
+const READ: Offer = {
+  queue: MAIN_QUEUE,
+  task: { kind: "read-modules", key: "read-modules" },
+  place: "front",
+};
+
 const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
 
 /**
@@ -63,6 +69,8 @@ const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
  * | the same, and something is not there                               | nothing                          |       |
  * | something was missing in the directories                           | reload                           | back  |
  * | a file in the directories                                          | nothing: the next reload reads it |      |
+ * | the same, noticed by `--watch-dirs`, of modules alone              | they are read, and run if that is all | front |
+ * | the same, and other modules may have to do with it                 | reload (a held up one anew)      | front |
  * | its turn in a reload (`turnsDue`), in a queue of its own           | run of it                        | back  |
  * | anything of this, and CRDs of the module are still to be applied   | nothing: the reload does that first |
  * | edit or request of one module alone, in a queue of its own, while it stays on | run of it, whatever reload is on its way | front |
@@ -83,8 +91,12 @@ function allOwed(view: View): readonly Offer[] {
   const { phase, cause = GLOBALS } = view.reload;
   const reload = phase === "idle" ? reloadOwed(view) : undefined;
   if (reload !== undefined) return besides(reload, view);
+  return [...runsBesides(cause, view), ...(readsAlone(view) ? [READ] : [])];
+}
+
+function runsBesides(cause: Cause, view: View): readonly Offer[] {
   const runs = turnsAreAhead(view) ? runsOwed(view).filter((run) => goesBefore(run, view)) : runsOwed(view);
-  if (phase !== "turns" || turnsLeft(view) > 0 || isFollowed(runs, view)) return runs;
+  if (view.reload.phase !== "turns" || turnsLeft(view) > 0 || isFollowed(runs, view)) return runs;
   return [...runs, { ...reloadTask(cause), place: "back" }];
 }
 
@@ -131,6 +143,7 @@ const CONFIG: Cause = { kind: "config" };
 const GLOBALS: Cause = { kind: "globals" };
 const REQUESTED: Cause = { kind: "requested" };
 const CONFIRMED: Cause = { kind: "confirmed" };
+const FILES: Cause = { kind: "files" };
 const REQUIRED: Cause = { kind: "required" };
 
 /** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
@@ -148,7 +161,7 @@ export function restartOwed(view: View): Cause | undefined {
   const isHeldUp =
     view.reload.phase === "turns" || [...view.modules.values()].some((each) => each.retry !== undefined);
   if (!isHeldUp) return undefined;
-  return isAsked(view.requestedToken, view.handledToken) ? REQUESTED : confirmed(view);
+  return (isAsked(view.requestedToken, view.handledToken) ? REQUESTED : confirmed(view)) ?? filesMoved(view);
 }
 
 /** Whether a reload is owed while none runs. */
@@ -162,6 +175,7 @@ export function reloadOwed(view: View): Cause | undefined {
     confirmed(view) ??
     mended(view) ??
     config ??
+    filesMoved(view) ??
     globalsMoved(view, covered) ??
     missed(view)
   );
@@ -192,6 +206,17 @@ function mended({ modules }: View): Cause | undefined {
   return moved ? CONFIG : undefined;
 }
 
+/** Files of single modules are read by themselves where no reload does it, or has done it a moment ago. */
+function readsAlone({ movedFiles, reload: { phase } }: View): boolean {
+  return movedFiles !== "all" && movedFiles.size > 0 && (phase === "idle" || phase === "turns");
+}
+
+function filesMoved(view: View): Cause | undefined {
+  const { movedFiles } = view;
+  const hasMoved = movedFiles === "all" || movedFiles.size > 0;
+  return hasMoved && !readsAlone(view) ? FILES : undefined;
+}
+
 function globalsMoved(view: View, { globals }: Coverage): Cause | undefined {
   const moved = globals !== undefined && globals !== view.coverage.globals;
   return moved ? (view.globalCause ?? GLOBALS) : undefined;
@@ -211,8 +236,9 @@ export function runOwed(module: ModuleView, view: View): Cause | undefined {
 }
 
 function editOwed(module: ModuleView): Cause | undefined {
-  const { requestedToken, handled, sectionDigest, valuesDigest, cause } = module;
+  const { requestedToken, handled, sectionDigest, valuesDigest, files, cause } = module;
   if (isAsked(requestedToken, handled.token)) return REQUESTED;
+  if (files !== undefined && files !== handled.files) return FILES;
   if (sectionDigest !== handled.section) return { kind: "section" };
   return valuesDigest === handled.values ? undefined : (cause ?? { kind: "values" });
 }
@@ -240,10 +266,11 @@ function isOvertaken(module: ModuleView): boolean {
   return isOutdated(module) || (enabled && activity !== "none" && attempted?.given !== givenDigest);
 }
 
-/** A run that goes on or is to be tried again began with configuration that is not in force any more. */
-function isOutdated({ enabled, activity, retry, attempted, sectionDigest }: ModuleView): boolean {
+/** A run that goes on or is to be tried again began with configuration or files that are not in force any more. */
+function isOutdated({ enabled, activity, retry, attempted, sectionDigest, files }: ModuleView): boolean {
   const isAtWork = activity !== "none" || retry !== undefined;
-  return enabled && isAtWork && attempted !== undefined && attempted.section !== sectionDigest;
+  if (!enabled || !isAtWork || attempted === undefined) return false;
+  return attempted.section !== sectionDigest || attempted.files !== files;
 }
 
 /** The reload task. */
@@ -269,6 +296,7 @@ const IN_FRONT: ReadonlySet<Cause["kind"]> = new Set([
   "confirmed",
   "config",
   "section",
+  "files",
   "required",
 ]);
 

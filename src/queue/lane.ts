@@ -1,12 +1,18 @@
 /** The content of one named queue. */
 
 import { FLOOD } from "../model/index.ts";
+import { origin } from "../trace/index.ts";
+import type { Span } from "../trace/index.ts";
 import type { QueueTask, TaskView } from "./queue-task.ts";
 
 /** An item of a queue: one task, or several of one batch that were folded together. */
 export interface QueueItem<T extends QueueTask> {
   tasks: T[];
   readonly enqueuedAt: number;
+  /** What was going on when it came. */
+  readonly from: Span;
+  /** Since it came, or since its last run. */
+  waitingSince: number;
   failures: number;
   message: string | undefined;
   /** Not to be run before this time (back-off or rate limit); 0 = at once. */
@@ -66,11 +72,11 @@ export class Lane<T extends QueueTask> {
    * Puts tasks before everything that is not running, in the order given; waiting tasks with the same keys are
    * dropped.
    */
-  prepend(tasks: readonly T[], now: number): void {
+  prepend(tasks: readonly T[], now: number, from = origin()): void {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
     const at = this.head?.running === true ? 1 : 0;
-    const items = tasks.map((task) => ({ ...newItem(task, now), overtakes: at === 1 }));
+    const items = tasks.map((task) => ({ ...newItem(task, now), from, overtakes: at === 1 }));
     this.items.splice(at, 0, ...items);
   }
 
@@ -149,6 +155,8 @@ function newItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
   return {
     tasks: [task],
     enqueuedAt: now,
+    from: origin(),
+    waitingSince: now,
     failures: 0,
     message: undefined,
     notBefore: 0,

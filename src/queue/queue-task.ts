@@ -1,6 +1,7 @@
 /** What the queues need to know of a task, and of whoever runs it. */
 
 import type { Clock, RetryBounds } from "../lib/index.ts";
+import type { Span } from "../trace/index.ts";
 
 /** A task in a queue. */
 export interface QueueTask {
@@ -40,6 +41,10 @@ export interface RunContext {
   readonly failures: number;
   /** How long the oldest task of the batch has waited, in milliseconds. */
   readonly waitedMs: number;
+  /** Since when it has waited for this run, in milliseconds since the epoch. */
+  readonly waitingSince: number;
+  /** What it followed from; each try of it follows from the same. */
+  readonly from: Span;
   readonly signal: AbortSignal;
 }
 

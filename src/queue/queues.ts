@@ -2,6 +2,7 @@
 
 import { retryDelay, sleep, toError } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
+import { outside } from "../trace/index.ts";
 import type { Lane, QueueItem } from "./lane.ts";
 import type {
   Outcome,
@@ -235,18 +236,24 @@ export class Queues<T extends QueueTask> {
       queue,
       failures: head.failures,
       waitedMs: this.#options.clock.now() - head.enqueuedAt,
+      waitingSince: head.waitingSince,
+      from: head.from,
       signal: worker.abort.signal,
     };
     this.#changed(queue);
     // Not inside the caller that offered the head, and together with what the caller offers after it.
-    worker.over = Promise.resolve()
+    worker.over = outside(() => this.#run(queue, worker, { head, context }));
+  }
+
+  async #run(queue: string, worker: Worker<T>, { head, context }: Omit<Run<T>, "outcome">): Promise<void> {
+    const outcome = await Promise.resolve()
       .then(() => {
         this.#timed(queue, "GetFirst", () => worker.lane.foldIntoHead());
         this.#changed(queue);
         return this.#options.run(head.tasks, context);
       })
-      .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }))
-      .then((outcome) => this.#end(worker, { head, outcome, context }));
+      .catch((error: unknown): Outcome<T> => ({ kind: "retry", message: toError(error).message }));
+    this.#end(worker, { head, outcome, context });
   }
 
   #end(worker: Worker<T>, run: Run<T>): void {
@@ -254,6 +261,7 @@ export class Queues<T extends QueueTask> {
     const batch = [...head.tasks];
     head.running = false;
     worker.endedAt = this.#options.clock.now();
+    head.waitingSince = worker.endedAt;
     worker.abort = undefined;
     worker.patience?.cancel();
     worker.patience = undefined;
@@ -277,7 +285,7 @@ export class Queues<T extends QueueTask> {
       case "expand":
         head.failures = 0;
         head.message = undefined;
-        this.#timed(queue, "AddFirst", () => lane.prepend(outcome.tasks, clock.now()));
+        this.#timed(queue, "AddFirst", () => lane.prepend(outcome.tasks, clock.now(), head.from));
         return;
       case "retry":
         head.failures += 1;

@@ -18,6 +18,6 @@ export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-reco
 export { State } from "./state.ts";
 export { helmInput, valuesFiles, type ValuesFiles } from "./values/values-files.ts";
 export type { ValuesView } from "./values/values-store.ts";
-export { configIsMissing } from "./view.ts";
+export { NO_FILES, configIsMissing } from "./view.ts";
 export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, RequiredFinding, View } from "./view.ts";
 export type { Coverage, ReloadPhase } from "./reload-record.ts";

@@ -28,6 +28,8 @@ export interface ModuleRecord {
   hooks: readonly Hook[];
   /** The module as it was when its hooks and schemas were last loaded. */
   loaded: Module | undefined;
+  /** How often its files were read again by themselves; undefined where they never were. */
+  files: number | undefined;
   /** The module as it was when its CRDs were last applied. */
   withCrds: Module | undefined;
   /** Set when hooks could not be configured or schemas not compiled. */
@@ -69,6 +71,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     module,
     hooks: [],
     loaded: undefined,
+    files: undefined,
     withCrds: undefined,
     loadProblem: undefined,
     decisionProblem: undefined,
@@ -92,13 +95,14 @@ export function newModuleRecord(module: Module): ModuleRecord {
 }
 
 /** What a run of the module takes into account if it looks now. */
-export function runBasis({ module, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
+export function runBasis({ module, files, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
   return {
     section: values.digests.section(module),
     given: values.digests.given(module),
     config: values.digests.config(module),
     values: values.merged(module.valuesKey).digest,
     token: requestedToken,
+    files,
     version: module.chartVersion,
   };
 }
@@ -141,13 +145,13 @@ export function problemOf(record: ModuleRecord): Problem | undefined {
 
 /**
  * The release on the server is newer than what the last run left, not deployed, or gone: somebody changed it by
- * hand.
+ * hand, or deleted the record of what was in force.
  */
 export function releaseMoved({ run, release }: ModuleRecord): boolean {
   const { phase, leftRevision: left } = run;
   if (left === undefined || phase !== "ready") return false;
   if (release === undefined) return true;
-  return release.revision > left || (release.revision === left && release.status !== "deployed");
+  return release.revision > left || release.status !== "deployed";
 }
 
 /** A release that was not looked at since it was applied. */

@@ -1,7 +1,7 @@
 /** The reload of all modules as it is recorded, and every change of that record. */
 
 import type { Cause } from "../model/index.ts";
-import { configIsMissing } from "./view.ts";
+import { NO_FILES, configIsMissing } from "./view.ts";
 import type { ConfigObservation, OperatorState } from "./view.ts";
 
 /** Phase of *reload all modules*; `turns` only where modules run in queues of their own. */
@@ -43,6 +43,7 @@ export function reloadBegun(
   const covered = { globalConfig, globals: undefined };
   return {
     secondLook: false,
+    movedFiles: NO_FILES,
     handledToken: requestedToken ?? handledToken,
     reload: {
       ...reload,

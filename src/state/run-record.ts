@@ -50,6 +50,8 @@ export interface RunBasis {
   readonly values: string;
   /** The last request for a run. */
   readonly token: string | undefined;
+  /** How often its files were read again by themselves; undefined where they never were. */
+  readonly files: number | undefined;
   /** The version of its chart. */
   readonly version: string | undefined;
 }
@@ -227,8 +229,8 @@ export function broken(run: RunRecord, message: string, now: number): RunRecord 
 }
 
 /** There is nothing to run: with this, the configuration and the request are handled. */
-export function nothingToRun(run: RunRecord, { section, config, token }: RunBasis): RunRecord {
-  return { ...run, handled: { ...run.handled, section, config, token: token ?? run.handled.token } };
+export function nothingToRun(run: RunRecord, { section, config, files, token }: RunBasis): RunRecord {
+  return { ...run, handled: { ...run.handled, section, config, files, token: token ?? run.handled.token } };
 }
 
 /** What was taken into account before the operator's own write to the ConfigMap still is after it. */

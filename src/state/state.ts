@@ -277,6 +277,21 @@ export class State {
     else this.update(name, (record) => void (record.requestedToken = token));
   }
 
+  /** Files of these modules, or more than those of single modules, are another ones than were read. */
+  recordFiles(moved: ReadonlySet<string> | "all"): void {
+    const { movedFiles } = this.#operator;
+    const all = moved === "all" || movedFiles === "all";
+    this.record({ movedFiles: all ? "all" : movedFiles.union(moved) });
+  }
+
+  /** Files of this module are changing again; returns whether they were still to be read. */
+  forgetFiles(name: string): boolean {
+    const { movedFiles } = this.#operator;
+    if (movedFiles === "all" || !movedFiles.has(name)) return false;
+    this.record({ movedFiles: movedFiles.difference(new Set([name])) });
+    return true;
+  }
+
   /** Notes why something is not deleted or purged now, in addition to what is noted already. */
   addHold(hold: Hold): void {
     this.record({ holds: [...this.#operator.holds, hold] });

@@ -98,6 +98,7 @@ type Shown =
   | "drift"
   | "unread"
   | "troubles"
+  | "files"
   | "requestedToken";
 
 /** A removal that the brake holds: what a person has to confirm (docs/RUNNING.md, "The brake"). */
@@ -140,6 +141,8 @@ export interface View {
   readonly globalCause: Cause | undefined;
   /** The directories have to be read once more: something was missing for the first time. */
   readonly secondLook: boolean;
+  /** Modules whose files have changed since they were read, or all: then there is more to read than single modules. */
+  readonly movedFiles: ReadonlySet<string> | "all";
   /** Names of enabled modules, in order. */
   readonly enabledModules: readonly string[];
   readonly holds: readonly Hold[];
@@ -163,6 +166,9 @@ export interface View {
 
 /** What is known of the operator as a whole; nothing of it is derived. */
 export type OperatorState = Omit<View, "tree" | "modules" | "coverage" | "enabledModules">;
+
+/** No file has changed that is still to be read. */
+export const NO_FILES: ReadonlySet<string> = new Set();
 
 /** The state before anything was seen. */
 export const BLANK: OperatorState = {
@@ -188,6 +194,7 @@ export const BLANK: OperatorState = {
   },
   globalCause: undefined,
   secondLook: false,
+  movedFiles: NO_FILES,
   holds: [],
   brake: undefined,
   confirmation: undefined,

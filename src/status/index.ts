@@ -1,11 +1,18 @@
 export { EVENT_REASONS, EventWriter, type EventReason, type OperatorEvent } from "./events.ts";
 export type { IAddonModule } from "./models/addon-module.ts";
-export { ADDON_MODULES, ADDON_OPERATORS, type AddonObject, type Condition } from "./models/kinds.ts";
-export { readyOf } from "./project/conditions.ts";
+export type { IAddonOperator } from "./models/addon-operator.ts";
+export {
+  ADDON_MODULES,
+  ADDON_OPERATORS,
+  type AddonObject,
+  type Condition,
+  type ModuleStatus,
+} from "./models/kinds.ts";
 export { projectModule } from "./project/module-status.ts";
 export { projectOperator } from "./project/operator-status.ts";
+export { overviewOf, standingOf, type ModuleRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
-export { VALUES_LIMIT, showValues } from "./project/values-mirror.ts";
+export { VALUES_LIMIT, showValues, type ShownValues, type StatusValues } from "./project/values-mirror.ts";
 export { isHidden, judge } from "./project/verdict.ts";
 export { stamp } from "./write/live.ts";
 export { StatusMirror, type MirrorOptions } from "./write/status-mirror.ts";

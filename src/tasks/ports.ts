@@ -91,6 +91,9 @@ export interface Ports {
   readonly loadHook: (file: HookFile, module: string | undefined) => Promise<LoadedHook>;
   /** What the API server says of its version. Throws ApiError, ConnectionError. */
   readonly serverVersion: (signal: AbortSignal) => Promise<string>;
-  /** Reads the directories again; what is broken or missing stays in force until it is mended or confirmed. */
-  readonly readTree: (previous: Tree) => Promise<Tree>;
+  /**
+   * Reads the directories again; what is broken or missing stays in force until it is mended or confirmed. With
+   * `names`, files of these modules alone.
+   */
+  readonly readTree: (previous: Tree, names?: ReadonlySet<string>) => Promise<Tree>;
 }

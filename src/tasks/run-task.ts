@@ -8,6 +8,7 @@ import { deleteModule } from "./module/delete-module.ts";
 import { ensureCrds } from "./reload/ensure-crds.ts";
 import type { Ports } from "./ports.ts";
 import { purgeRelease } from "./module/purge-release.ts";
+import { readModules } from "./reload/read-modules.ts";
 import { runHookTask } from "./hook/hook-task.ts";
 import { runModule } from "./module/run-module.ts";
 
@@ -39,6 +40,8 @@ function runKind(
       return runHookTask(ports, batch as readonly HookTask[], context);
     case "run-module":
       return runModule(ports, task, context);
+    case "read-modules":
+      return readModules(ports);
     case "delete-module":
       return deleteModule(ports, task, context);
     case "purge-release":

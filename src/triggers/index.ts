@@ -1,6 +1,7 @@
 export * from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
 export * from "./releases/healing.ts";
+export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
 export { REQUESTED_AT, Requests } from "./requests.ts";
 export { overlayInForce } from "./config/overlay-move.ts";
 export { ReleaseDrift } from "./releases/release-drift.ts";

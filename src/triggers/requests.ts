@@ -4,6 +4,7 @@ import { CONFIRM_CRDS } from "../helm/index.ts";
 import { type Logger, Memo, oneLine } from "../lib/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
+import { happened } from "../trace/index.ts";
 import type { FollowedConfig } from "./config/followed-config.ts";
 
 /** Annotation on either kind that asks for a run now; its value is an opaque token. */
@@ -51,7 +52,7 @@ export class Requests {
     } catch (error) {
       logger.warn("The ConfigMap cannot be read", { error: oneLine(error) });
     }
-    state.recordRequest(module, token);
+    happened("request", { module }, () => state.recordRequest(module, token));
   }
 }
 

@@ -1,28 +1,23 @@
 /** Everything that shows the operator to others: statuses, Events, metrics, HTTP port, debug socket. */
 
+import { socketPlaces } from "../config.ts";
 import type { KubeBindings } from "../bindings/index.ts";
-import {
-  QueueFile,
-  dumpQueues,
-  queueText,
-  servePublic,
-  serveSocketAt,
-  socketPlaces,
-} from "../debug/index.ts";
+import { QueueFile, dumpQueues, queueText, servePublic, serveSocketAt } from "../debug/index.ts";
 import type { Sources } from "../debug/index.ts";
-import type { Releases } from "../helm/index.ts";
+import type { HelmInput, Releases } from "../helm/index.ts";
 import { ownIdentity } from "../kube/index.ts";
 import { sleep } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
-import type { Json, Task } from "../model/index.ts";
+import type { Json, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { helmInput } from "../state/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
 import type { FollowedConfig, Healing, Requests } from "../triggers/index.ts";
+import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../preview/index.ts";
@@ -41,6 +36,8 @@ export interface AdapterParts {
   readonly healing: () => Healing | undefined;
   /** The answer of a follower to /readyz. */
   readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
+  /** Who leads, while this operator waits for the lease. */
+  readonly leader: () => string | undefined;
   readonly scope: Scope;
 }
 
@@ -55,6 +52,7 @@ export class Adapters {
   readonly #parts: AdapterParts;
   readonly #mirror: StatusMirror;
   readonly #events: EventWriter;
+  readonly #page: Page;
   /** Port of the HTTP server; 0 before `open`. */
   port = 0;
   readonly #queueFile: QueueFile;
@@ -73,8 +71,10 @@ export class Adapters {
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
       annotated: (module, annotations) => parts.requests.look(module, annotations),
+      onWrite: (kind, result) => parts.metrics.add("statusWrites", { kind, result }),
       specChanged: async () => void (await parts.config.refresh()),
     });
+    this.#page = this.#makePage();
     const { name: instance } = ownIdentity(settings.pod);
     this.#events = new EventWriter({
       ...base,
@@ -97,11 +97,13 @@ export class Adapters {
         metrics: () => metrics.text(),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
         mirrored: this.#parts.mirrored,
+        page: settings.ui ? this.#page : undefined,
         failed: (error) => this.#base.failures.report("http", error),
       },
     );
     this.port = server.port;
     scope.add(() => server.close());
+    scope.add(() => this.#page.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
     const socket = await serveSocketAt(socketPlaces(settings), this.#sources(), logger);
     if (socket !== undefined) scope.add(() => socket.close());
@@ -122,11 +124,13 @@ export class Adapters {
   /** Notes that the state has changed. */
   update(view: View): void {
     if (this.#mirroring) this.#mirror.update(view, this.#parts.queues.views());
+    this.#page.changed();
   }
 
   /** Notes that a task was queued, run or removed. */
   queuesChanged(): void {
     this.#queueFile.changed();
+    this.#page.changed();
   }
 
   /** How many statuses and Events are not written yet. */
@@ -157,22 +161,49 @@ export class Adapters {
     this.#events.record(event);
   }
 
+  #makePage(): Page {
+    const { clock, secrets, settings, namespace } = this.#base;
+    const { state, queues, releases } = this.#parts;
+    return new Page({
+      clock,
+      secrets,
+      about: { version: VERSION, name: settings.configMap, namespace },
+      moment: () => ({ view: state.view, queues: queues.views() }),
+      statusValues: settings.statusValues,
+      statusOf: (module) => this.#mirror.statusOf(module),
+      originsOf: (section) => state.values.explain(section),
+      runs: this.#base.runRing,
+      diff: (module, shown) => releases.diff({ ...this.#request(module), shown }),
+    });
+  }
+
+  #request(module: Module): HelmInput & { readonly signal: AbortSignal } {
+    return { ...helmInput(this.#parts.state.values, module), signal: new AbortController().signal };
+  }
+
   #sources(): Sources {
-    const { state, queues, bindings, releases, healing } = this.#parts;
-    const { clock, secrets, sink, failures } = this.#base;
+    const { state, queues, bindings, releases, healing, metrics } = this.#parts;
+    const { clock, secrets, sink, failures, runRing, settings } = this.#base;
     return {
       version: VERSION,
+      leader: this.#parts.leader,
       clock,
       secrets,
       state,
       queues: () => queues.views(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
-      render: (module, diff) =>
-        releases.show({ ...helmInput(state.values, module), signal: new AbortController().signal }, diff),
-      diff: (module) =>
-        releases.diff({ ...helmInput(state.values, module), signal: new AbortController().signal }),
+      render: (module, diff) => releases.show(this.#request(module), diff),
+      diff: (module) => releases.diff({ ...this.#request(module), shown: (object) => object }),
+      page: this.#page,
       objects: (module) => healing()?.objects(module),
       plan: () => previewStart(this.#base, releases, state),
+      runs: runRing,
+      about: () => ({
+        settings: settings as unknown as Json,
+        node: process.version,
+        platform: `${process.platform} ${process.arch}`,
+      }),
+      metrics: () => metrics.text(),
       log: sink,
       failed: (error) => failures.report("debug socket", error),
     };

@@ -18,10 +18,12 @@ import {
   logSink,
   systemClock,
 } from "../lib/index.ts";
-import type { Scope } from "../lib/index.ts";
+import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Tree } from "../model/index.ts";
+import { RunRing, Tracer } from "../trace/index.ts";
 import { ChartArchives, placesOf, readTree } from "../modules/index.ts";
+import { exportOf } from "./traces.ts";
 import { VERSION } from "../version.ts";
 
 /** What everything else needs: settings, log, clock, the client of the API server. */
@@ -30,24 +32,19 @@ export type Base = ReturnType<typeof makeBase>;
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when something is missing. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
   const secrets = new KnownSecrets();
-  const sink = logSink(settings, secrets);
+  const runRing = new RunRing(systemClock);
+  const sink = logSink(settings, secrets, runRing);
   const logger = createLogger(sink);
   const failures = new Failures(logger);
   const ending = scope.own(endingClock(systemClock));
   const clock = guardedClock(ending, failures);
   const env = hookEnvironment(environment);
-  const client = scope.own(
-    connect({
-      kubeConfig: settings.kubeConfig,
-      context: settings.kubeContext,
-      qps: settings.kubeClientQps,
-      burst: settings.kubeClientBurst,
-      userAgent: `addon-operator/${VERSION}`,
-      debug: settings.debugKubernetesApi,
-      logger,
-      clock,
-    }),
-  );
+  const client = scope.own(clientOf({ settings, logger, clock }));
+  const namespace = namespaceOf(settings, client);
+  const spanExport = exportOf({ settings, namespace, clock, logger });
+  if (spanExport !== undefined) scope.own(spanExport);
+  const tracer = new Tracer({ clock, redactDeep: (value) => secrets.redactDeep(value), spanExport });
+  tracer.listen(runRing);
   const hub = scope.own(new WatchHub({ client, clock, logger, failures }));
   const filters = scope.own(new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger }));
   const archives = scope.own(new ChartArchives(settings.tmpDir));
@@ -58,6 +55,10 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     env,
     clock,
     sink,
+    tracer,
+    spanExport,
+    /** The last runs of tasks: what they were made of, and what they logged. */
+    runRing,
     /** Learned from values; removed from everything that is shown. */
     secrets,
     logger,
@@ -67,14 +68,26 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     discovery: new Discovery(client, clock),
     hub,
     filters,
-    namespace: namespaceOf(settings, client),
+    namespace,
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: overlayOf(settings),
     runs: { ...settings, env },
     /** Reads modules and global hooks; at a start without a previous tree. */
-    readTree: (previous?: Tree): Promise<Tree> =>
-      readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, archives, clock }),
+    readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
+      readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, names, archives, clock }),
   };
+}
+
+function clientOf({ settings, ...around }: { settings: Settings; logger: Logger; clock: Clock }): KubeClient {
+  return connect({
+    kubeConfig: settings.kubeConfig,
+    context: settings.kubeContext,
+    qps: settings.kubeClientQps,
+    burst: settings.kubeClientBurst,
+    userAgent: `addon-operator/${VERSION}`,
+    debug: settings.debugKubernetesApi,
+    ...around,
+  });
 }
 
 function namespaceOf(settings: Settings, client: KubeClient): string {

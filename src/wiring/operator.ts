@@ -85,7 +85,8 @@ export class Operator {
   }
 
   /** Until the lease is ours and everything is read that must be right before anything runs. */
-  async #prepare({ state, metrics, ports, releases, leadership, adapters }: Rooms): Promise<void> {
+  async #prepare(rooms: Rooms): Promise<void> {
+    const { state, metrics, ports, releases, leadership, adapters } = rooms;
     const { settings, stop } = this.#options;
     // Before asking for the lease: that may be the very right that is missing.
     void watchRights(this.#base, (missing) => {
@@ -96,6 +97,8 @@ export class Operator {
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     if (settings.ha) await Promise.all([warmUp(this.#base, ports), releases.ready(), key.read()]);
     await leadership.acquire(adapters.port, stop.signal);
+    // Before they are read, so that no change is missed.
+    await rooms.watchFiles();
     await Promise.all([
       key.ensure(),
       loadEverything(this.#base, state, ports),

@@ -24,16 +24,24 @@ import {
 import type { RecorderParts } from "../metrics/index.ts";
 import { moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
+import { placesOf } from "../modules/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
 import { runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
-import { FollowedConfig, FollowedReleases, Requests, RequiredObjects } from "../triggers/index.ts";
+import {
+  FollowedConfig,
+  FollowedReleases,
+  Requests,
+  RequiredObjects,
+  WatchedFiles,
+} from "../triggers/index.ts";
 import { makeReleases } from "./base.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
+import { countDrops, traceRequests, traceTask } from "./traces.ts";
 
 interface RoomsOptions {
   readonly scope: Scope;
@@ -68,6 +76,8 @@ export class Rooms {
     const prefix = settings.metricsPrefix;
     this.metrics = new Metrics(prefix);
     reportChildren(failures);
+    countDrops(base.spanExport, this.metrics);
+    for (const client of [base.client, base.patchClient]) traceRequests(client);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ clock, secrets, ready: settings.ready, onFailure: settings.onFailure });
@@ -100,6 +110,7 @@ export class Rooms {
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
       mirrored: () => this.leadership.mirrored(),
+      leader: () => this.leadership.leader,
       scope,
     });
   }
@@ -124,8 +135,24 @@ export class Rooms {
     });
   }
 
+  /** From now on, changes in the directories are noticed. */
+  async watchFiles(): Promise<void> {
+    const { settings } = this.#base;
+    if (!settings.watchDirs) return;
+    const files = new WatchedFiles({
+      ...this.#base,
+      state: this.state,
+      places: placesOf(settings),
+      onLook: ({ watched, polls }) => {
+        this.metrics.set("watchedDirs", {}, watched);
+        this.metrics.set("polledDirs", {}, polls ? 1 : 0);
+      },
+    });
+    await this.#scope.own(files).start();
+  }
+
   #makeQueues(): Queues<Task> {
-    const { clock, settings } = this.#base;
+    const { clock, settings, tracer } = this.#base;
     return new Queues<Task>({
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
@@ -134,7 +161,7 @@ export class Rooms {
         countWait(this.metrics, batch[0], context);
         // A thousand tasks that wait for nothing must not keep the lease from being renewed.
         await breathe();
-        return runTask(this.ports, batch, context);
+        return traceTask({ tracer, batch, context }, () => runTask(this.ports, batch, context));
       },
       slots: settings.parallelModules,
       limits: new RateLimits(clock),

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
-import { environmentNames, parseSettings } from "../../src/config.ts";
+import { environmentNames } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
 import { ownRights } from "../../src/kube/rights.ts";
 import { parseYaml } from "../../src/lib/index.ts";
@@ -11,6 +11,7 @@ import { isJsonObject } from "../../src/model/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 import { CHART, MATRIX, objectsOf, render } from "./matrix.ts";
 import type { Rendered } from "./matrix.ts";
+import { parseSettings } from "../support/command-line.ts";
 
 const without = locate().missing.some((tool) => ["helm", "helm3"].includes(tool));
 const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");

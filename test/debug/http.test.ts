@@ -9,6 +9,7 @@ import type { QueueView } from "../../src/queue/index.ts";
 import type { View } from "../../src/state/index.ts";
 import { viewOf } from "../status/views.ts";
 import { ManualClock } from "../support/clock.ts";
+import { openPage } from "../support/page-lab.ts";
 
 const QUEUE: QueueView<Task> = {
   name: "main",
@@ -140,6 +141,13 @@ describe("the HTTP port", () => {
       "STARTUP_CONVERGE_IN_PROGRESS",
       "STARTUP_CONVERGE_NOT_STARTED",
     ]);
+  });
+
+  it("serves the page where it is on, and nothing of it where it is not", async () => {
+    expect((await get("/ui/graph")).status).toBe(404);
+    const lab = await openPage();
+    expect((await fetch(`${lab.url}/ui/graph`)).status).toBe(200);
+    await lab.close();
   });
 
   it("/queue shows the queues as text and JSON", async () => {

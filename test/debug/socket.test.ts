@@ -3,14 +3,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { callOf, callOperator, callSocket, serveSocket, socketPlaces } from "../../src/debug/index.ts";
+import { callOperator, callSocket } from "../../src/commands/asking/socket.ts";
+import { socketPlaces } from "../../src/config.ts";
+import { serveSocket } from "../../src/debug/index.ts";
 import type { Listening, Sources } from "../../src/debug/index.ts";
 import type { LogLevel } from "../../src/lib/index.ts";
 import { KnownSecrets, parseYaml } from "../../src/lib/index.ts";
 import type { Module, Task } from "../../src/model/index.ts";
 import type { QueueView } from "../../src/queue/index.ts";
+import { RunRing, Tracer, origin } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
 import { ManualClock } from "../support/clock.ts";
+import { pageOf } from "../support/page-lab.ts";
+import { callOf } from "../support/command-line.ts";
 
 const module: Module = {
   name: "web-shop",
@@ -56,6 +61,7 @@ let dir: string;
 let path: string;
 let server: Listening;
 let clock: ManualClock;
+let ring: RunRing;
 let state: State;
 const log: { level: LogLevel } = { level: "info" };
 
@@ -85,7 +91,11 @@ function sources(): Sources {
       Promise.resolve(name === "web" ? "# v1 ConfigMap ops web: drifted\n-a: 1\n+a: 2\n" : ""),
     render: (_module, diff) => Promise.resolve(diff ? "No diff found\n" : "kind: ConfigMap\n"),
     objects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
+    runs: ring,
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
+    page: pageOf().page,
+    about: () => ({ settings: { namespace: "ops", token: SECRET } }),
+    metrics: () => Promise.resolve("x 1\n"),
     log,
     failed: () => {},
   };
@@ -93,6 +103,7 @@ function sources(): Sources {
 
 beforeEach(async () => {
   clock = new ManualClock();
+  ring = new RunRing(clock);
   log.level = "info";
   dir = mkdtempSync(join(tmpdir(), "debug-"));
   path = join(dir, "sub", "debug.socket");
@@ -110,6 +121,35 @@ const json = async (line: string): Promise<unknown> => JSON.parse((await ask(`${
 describe("debug socket", () => {
   it("is for its owner only", () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  it("shows the last runs, those of a module, what has changed since, and one run with its lines", async () => {
+    const tracer = new Tracer({ clock, redactDeep: (value) => value });
+    tracer.listen(ring);
+    const attributes = { module: "web-shop" };
+    const start = { name: "run", attributes, module: "web-shop", from: origin(), waitingSince: clock.now() };
+    const logLine = { level: "info", time: undefined, message: `it is ${SECRET}`, fields: {} } as const;
+    await tracer.task(start, async () => ring.keep(logLine));
+    const shown = async (
+      path: string,
+    ): Promise<{ cursor: number; runs: { id: string; lines?: object[] }[] }> =>
+      JSON.parse((await ask(`raw ${path}`)).body);
+    const { cursor, runs } = await shown("/runs.json?module=web-shop");
+    expect(runs.map(({ lines }) => lines)).toEqual([undefined]);
+    expect((await shown("/runs.json?module=other")).runs).toEqual([]);
+    expect((await shown(`/runs.json?since=${cursor}`)).runs).toEqual([]);
+    const [run] = (await shown("/runs.json?lines=true")).runs;
+    expect(run?.lines).toEqual([
+      expect.objectContaining({ message: expect.stringMatching(/^it is (?!s3cr3t)/) }),
+    ]);
+    expect(JSON.parse((await ask(`raw /runs/${run?.id}.json`)).body)).toEqual(run);
+    expect(await ask("raw /runs/none.json")).toMatchObject({ status: 404 });
+    expect(await ask("raw /runs.json?since=-1")).toMatchObject({ status: 400 });
+  });
+
+  it("serves the page, and lets it only show", async () => {
+    expect(await callSocket(path, { method: "GET", path: "/ui/graph" })).toMatchObject({ status: 200 });
+    expect(await callSocket(path, { method: "POST", path: "/ui/graph" })).toMatchObject({ status: 404 });
   });
 
   it("is found among the temporary files, where the operator could not make it in its place", async () => {
@@ -170,6 +210,30 @@ describe("debug socket", () => {
     const said = await json("module status web-shop");
     expect(said).toMatchObject({ state: "Pending", ready: "Unknown", healthy: "Unknown" });
     expect(JSON.stringify(said)).not.toContain(SECRET);
+  });
+
+  it("shows all modules at a glance, without secrets", async () => {
+    state.recordTroubles(undefined, [`hook: no ${SECRET}`]);
+    const { body } = await ask("raw /overview.json");
+    expect(JSON.parse(body)).toMatchObject({
+      state: "Pending",
+      message: expect.stringContaining("; hook: no "),
+      converge: { phase: "starting" },
+      modules: [{ name: "web-shop", enabled: true, state: "Pending", chartVersion: "1.0.0", drifted: 0 }],
+    });
+    expect(body).not.toContain(SECRET);
+  });
+
+  it("a follower names the one that leads", async () => {
+    const at = join(dir, "follower.socket");
+    const follower = await serveSocket(at, { ...sources(), leader: () => "addon-operator-7" });
+    for (const line of ["module list", "queue", "global values", "raw /overview.json"])
+      expect([line, await callSocket(at, callOf(line.split(" ")))]).toEqual([
+        line,
+        { status: 503, body: "this operator does not lead: ask addon-operator-7, which does\n" },
+      ]);
+    expect((await callSocket(at, callOf(["config", "list"]))).status).toBe(200);
+    await follower.close();
   });
 
   it("asks for a run by POST only", async () => {

@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
 import { inPod, printedLines, printedScripts } from "../../scripts/docs-commands.mjs";
-import { parseSettings } from "../../src/config.ts";
-import { CLI_FLAGS, callOf } from "../../src/debug/index.ts";
+import { parseLine } from "../../src/commands/line/parse.ts";
 
 const root = join(import.meta.dirname, "../..");
 const text = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -40,6 +39,7 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["kubectl create configmap addon-operator", "scripts/capture.mjs"],
   ["kubectl describe addonmodule priority-classes", "scripts/capture/commands.mjs"],
   ["kubectl patch configmap addon-operator ", "test/integration/first-module.test.ts"],
+  ["kubectl addon ", "test/integration/addon-plugin.test.ts"],
   ["kubectl ", "test/integration/docs-commands.test.ts"],
 ];
 
@@ -76,11 +76,13 @@ const OFFLINE = ["main", "lint-charts", "new-module", "new-hook", "upgrade-chart
   .join("");
 
 /** Whether the program understands the words after its name. */
-function isUnderstood([name = "", ...rest]: readonly string[]): boolean {
-  if (name === "--help" || name === "start") return parseSettings(rest, {}).rest.length === 0;
-  if (["lint", "hook", "new", "upgrade-chart"].includes(name))
-    return rest.filter((word) => word.startsWith("--")).every((flag) => OFFLINE.includes(`"${flag}"`));
-  return callOf(parseSettings([name, ...rest], {}, CLI_FLAGS).rest).path.startsWith("/");
+function isUnderstood(given: readonly string[]): boolean {
+  const parsed = parseLine(given);
+  if ("help" in parsed) return true;
+  const isOffline = ["lint", "hook", "new", "upgrade-chart"].includes(given[0] ?? "");
+  return (
+    !isOffline || given.filter((word) => word.startsWith("--")).every((flag) => OFFLINE.includes(`"${flag}"`))
+  );
 }
 
 describe("addon-operator", () => {

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { environmentNames } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
 import type { SettingRow } from "../../src/settings.ts";
-import { usage } from "../../src/usage.ts";
+import { helpOf } from "../../src/commands/line/help.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/SETTINGS.md"), "utf8");
 const rows = page.split("\n").filter((line) => line.startsWith("| `--"));
@@ -24,7 +24,7 @@ it("docs/SETTINGS.md is the table of settings", () => {
 });
 
 it("--help names every setting with its variables and the values it may have", () => {
-  const help = usage();
+  const help = helpOf("");
   const missing = SETTINGS.flatMap((setting) => [
     `--${setting.flags[0]}`,
     ...environmentNames(setting),

@@ -11,9 +11,9 @@ import { isTest } from "./titles.ts";
 const read = (path: string): string => readFileSync(new URL(path, import.meta.url), "utf8");
 /**
  * Pages that tell what is promised and why, and what others do; what holds of it is on the other pages. The table of
- * docs/COMPATIBILITY.md is made by a run of the tests.
+ * docs/COMPATIBILITY.md is made by a run of the tests, docs/CLI.md by test/docs/cli.test.ts.
  */
-const WITHOUT = ["COMPARISON", "COMPATIBILITY", "CONTRACT", "DECISIONS"];
+const WITHOUT = ["CLI", "COMPARISON", "COMPATIBILITY", "CONTRACT", "DECISIONS"];
 const pages = readdirSync(new URL("statements/", import.meta.url)).map((file) => file.replace(".txt", ""));
 
 /** How a statement begins, and its tests. Rows of tables and blocks of code may share one. */

@@ -56,7 +56,7 @@ describe("decided for releases", () => {
     ],
     [
       "a Deployment that is paused in the middle of a rollout",
-      "Current",
+      "InProgress",
       deployment({ paused: true, replicas: 3 }, { replicas: 4, conditions: [PAUSED, AVAILABLE] }),
     ],
     [

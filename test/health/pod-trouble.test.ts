@@ -20,7 +20,7 @@ test.each<[string | undefined, JsonObject]>([
   [undefined, {}],
   [undefined, { phase: "Succeeded" }],
   [undefined, { phase: "Running", conditions: [{ type: "Ready", status: "True" }] }],
-  [undefined, { phase: "Pending", containerStatuses: [waiting("ContainerCreating")] }],
+  ["ContainerCreating", { phase: "Pending", containerStatuses: [waiting("ContainerCreating")] }],
   ["CrashLoopBackOff: exit code 1", running(crashing({ exitCode: 1, reason: "Error" }))],
   ["CrashLoopBackOff: exit code 137 (OOMKilled)", running(crashing({ exitCode: 137, reason: "OOMKilled" }))],
   ["CrashLoopBackOff", running(crashing({ exitCode: 0, reason: "Completed" }))],

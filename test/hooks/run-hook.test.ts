@@ -242,6 +242,7 @@ describe("what a run leaves", () => {
       "config-values.json",
       "kubernetes-patch.json",
       "metrics.json",
+      "spans.json",
       "values-patch.json",
       "values.json",
     ]);

@@ -1,10 +1,11 @@
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { cpSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
 
-import { callOf, callSocket } from "../../src/debug/index.ts";
+import { callSocket } from "../../src/commands/asking/socket.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
+import { callOf } from "../support/command-line.ts";
+import { fileTree } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
 const CONFIG_MAP = `apiVersion: v1
@@ -30,21 +31,8 @@ const FILES: Readonly<Record<string, string>> = {
   "modules/020-off/Chart.yaml": "apiVersion: v2\nname: off\nversion: 1.0.0\n",
 };
 
-function tree(): string {
-  const root = mkdtempSync(join(tmpdir(), "cli-"));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
-  for (const [path, text] of Object.entries(FILES)) {
-    const file = join(root, path);
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, text);
-    if (path.includes("/hooks/")) chmodSync(file, 0o755);
-  }
-  mkdirSync(join(root, "hooks"));
-  return root;
-}
-
 test("the command line asks a running operator", { timeout: 120_000 }, async () => {
-  const root = tree();
+  const root = fileTree("cli", FILES);
   const namespace = await freshNamespace("cli");
   const places = { namespace, modulesDir: join(root, "modules"), globalHooksDir: join(root, "hooks") };
   const operator = await startOperator(places);

@@ -68,7 +68,7 @@ describe("selectors", () => {
     hook(
       "two-fields",
       fields(
-        { field: "spec.type", operator: "==", value: "ClusterIP" },
+        { field: "metadata.namespace", operator: "==", value: one },
         { field: "metadata.name", operator: "NotEquals", value: "tiered" },
       ),
     );
@@ -125,7 +125,7 @@ describe("selectors", () => {
     ["exists", "outside tiered"],
     ["does-not-exist", "plain"],
     ["not-equals", "other outside tiered"],
-    ["two-fields", "other plain"],
+    ["two-fields", "other outside plain"],
     ["both", "far"],
     ["several", "other outside plain tiered far"],
     ["not-plain", '"" "set=a tier=z" "set=a" "set=a tier=x"'],

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "v
 
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
-import type { ReconcileRequest } from "../../src/helm/release/releases.ts";
+import type { ReconcileRequest } from "../../src/helm/request.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
@@ -227,23 +227,27 @@ describe.each(["helm", "helm3"] as const)("rollback with %s", (which) => {
     expect(names.filter((name) => ours.some((each) => each === name))).toEqual([]);
   });
 
+  const ILL = { status: "False", message: "Deployment n/web: 0 of 1 replicas available" } as const;
+
   test("what is not healthy in time goes back once it is known to be new; what was healthy before stays", async () => {
     await putChart("1.0.0", false);
     await told();
     await putChart("2.0.0", false);
-    expect(await told({ ailing: "False" })).toBe("upgraded");
+    expect(await told({ ailing: ILL })).toBe("upgraded");
     // The first version was not healthy when it was left: there is nothing to go back to.
-    expect(await told({ ailing: "False" })).toBe("unchanged");
+    expect(await told({ ailing: ILL })).toBe("unchanged");
     await releases.markHealthy(requestOf({}).module, { status: "True", revision: 2 });
     await putChart("3.0.0", false);
     expect(await told()).toBe("upgraded");
-    const outcome = await reconcile({ ailing: "False" });
+    const outcome = await reconcile({ ailing: ILL });
     expect(outcome).toMatchObject({
       action: "rolledBack",
-      refused: expect.stringMatching(/not healthy in time$/),
+      refused: expect.stringContaining(
+        "was not healthy in time: Deployment n/web: 0 of 1 replicas available; an edit",
+      ),
     });
     expect(await data()).toContain("2.0.0");
-    expect(await told({ ailing: "False" })).toBe("unchanged");
+    expect(await told({ ailing: ILL })).toBe("unchanged");
   });
 });
 

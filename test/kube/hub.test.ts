@@ -219,7 +219,8 @@ describe("a watch", () => {
   });
 
   it("backs off from 0.2 s to 10 s under a storm of errors, and says so until it works", async () => {
-    const { server, clock, one, watch } = await started();
+    const { server, clock, hub, one, watch } = await started();
+    expect(hub.count()).toEqual({ open: 1, broken: 0 });
     const storm = new ApiError({ status: 500, reason: "InternalError", message: "storm" });
     let call = watch;
     for (const delay of [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]) {
@@ -230,9 +231,11 @@ describe("a watch", () => {
       call = await server.next();
     }
     expect(one.take()).toContain("!storm");
+    expect(hub.count()).toEqual({ open: 0, broken: 1 });
     call.send(modified(configMap("a", 11)));
     await settle();
     expect(one.take()).toBe("ok >a@11");
+    expect(hub.count()).toEqual({ open: 1, broken: 0 });
   });
 
   it("asks seldom while access is forbidden, and tells why", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { ListSplitter } from "../../src/kube/watch/list.ts";
-import { LineSplitter } from "../../src/kube/watch/stream.ts";
+import { FrameSplitter } from "../../src/kube/watch/stream.ts";
 
 const chunksOf = (text: string, size: number): Buffer[] => {
   const bytes = Buffer.from(text);
@@ -14,7 +14,7 @@ const SIZES = [1, 2, 3, 7, 16, 10_000];
 
 describe("FrameSplitter", () => {
   it.each(SIZES)("finds every line in chunks of %i bytes, and keeps a half one back", (size) => {
-    const lines = new LineSplitter();
+    const lines = new FrameSplitter();
     const text = `{"a":"ä\\n"}\n\n{"b":2}\n{"half":`;
     const found = chunksOf(text, size).flatMap((chunk) => lines.push(chunk).map(String));
     expect(found).toEqual([`{"a":"ä\\n"}`, `{"b":2}`]);

@@ -209,14 +209,14 @@ describe("the operator's series", () => {
       metrics.add("absent", { module, resource: "ns/Pod/x" });
       recordRun(metrics, { ...HOOK, hook: `${module}.sh`, module, outcome: "failed", seconds: 1 });
     }
-    await metrics.drop({ module: "gone" });
+    metrics.drop({ module: "gone" });
     expect(await metrics.text()).not.toContain('module="gone"');
     recordRun(metrics, { ...HOOK, hook: "kept.sh", module: undefined, outcome: "failed", seconds: 1 });
-    await forgetHook(metrics, { module: "kept", hook: "kept.sh" });
+    forgetHook(metrics, { module: "kept", hook: "kept.sh" });
     const text = await metrics.text();
     expect(text).not.toMatch(/module="kept"[^}]*hook="kept.sh"/);
     expect(text).toContain('global_hook_errors_total{hook="kept.sh"');
-    await forgetHook(metrics, { module: undefined, hook: "kept.sh" });
+    forgetHook(metrics, { module: undefined, hook: "kept.sh" });
     expect(await metrics.text()).not.toContain('hook="kept.sh"');
     expect(text).toContain(`${P}modules_absent_resources_total{module="kept",resource="ns/Pod/x"} 1`);
     expect(text).toContain(`${P}module_run_seconds_count{module="kept",activation="Other"} 1`);

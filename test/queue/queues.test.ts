@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { Queues } from "../../src/queue/index.ts";
 import type { Outcome, QueueAction, QueueTask, RunContext } from "../../src/queue/index.ts";
+import { happened } from "../../src/trace/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 interface Job extends QueueTask {
@@ -468,6 +469,35 @@ describe("named FIFO queues", () => {
       { queue: "main", waitedMs: 2000, failures: 0 },
       { queue: "main", waitedMs: 7000, failures: 1 },
     ]);
+  });
+
+  it("tells what a task followed from, also those that it is followed by, and since when it waits", async () => {
+    const { queues, contexts, end, clock } = lab();
+    happened("edit", {}, () => queues.offer("main", job("a")));
+    await settle();
+    await clock.advance(1000);
+    await end({ kind: "expand", tasks: [job("step")] });
+    await end();
+    await end({ kind: "retry", message: "no" });
+    await clock.advance(5000);
+    expect(contexts.map(({ from }) => from?.name)).toEqual(["edit", "edit", "edit", "edit"]);
+    const begin = contexts[0]?.waitingSince ?? 0;
+    expect(contexts.map(({ waitingSince }) => waitingSince - begin)).toEqual([0, 1000, 1000, 1000]);
+  });
+
+  it("takes nothing for a follower of a task that is offered when another ends", async () => {
+    const clock = new ManualClock();
+    const from: string[] = [];
+    const queues: Queues<Job> = new Queues<Job>({
+      clock,
+      bounds: { minMs: 5000, maxMs: 30_000 },
+      random: () => 0,
+      run: async (_, context) => (from.push(context.from.name), { kind: "done" }),
+      onEnd: ([task]) => task?.name === "a" && queues.offer("main", job("b")),
+    });
+    happened("edit", {}, () => queues.offer("main", job("a")));
+    await settle();
+    expect(from).toEqual(["edit", "owed"]);
   });
 
   it("lets a flood of one batch pause for 10 ms before the next run, but not for more than 200 ms", async () => {

@@ -29,12 +29,13 @@ describe("whether a release was moved by hand", () => {
       { ...settled, release: release("m", { status: "uninstalling" }) },
       true,
     ],
-    // A watch that lags behind our own run.
     [
-      "an older revision, superseded",
+      "our revision's record was deleted: the newest is superseded",
       { ...settled, release: release("m", { revision: 2, status: "superseded" }) },
-      false,
+      true,
     ],
+    // A watch that lags behind our own run.
+    ["an older revision, deployed", { ...settled, release: release("m", { revision: 2 }) }, false],
     ["no run of ours yet", { ...runs({ phase: "ready" }), release: release("m") }, false],
     [
       "no run of ours has ended yet",

@@ -108,6 +108,27 @@ describe("StatusMirror", () => {
     expect(first.api.writes.length).toBe(before);
   });
 
+  it("keeps transition times over what came and went unwritten", async () => {
+    const first = world();
+    await first.show(moduleView("a"));
+    const times = (): unknown =>
+      first.api
+        .module("a")
+        ?.status?.conditions?.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]);
+    const before = times();
+    first.mirror.close();
+    const second = world({}, first.api);
+    // A start knows nothing of a module at first.
+    second.mirror.update(
+      viewOf([moduleView("a", { enabled: false, enabledBy: "none", phase: "onStartup" })]),
+      [],
+    );
+    await second.show(moduleView("a", { troubles: ["new"] }));
+    await second.clock.advance(2000);
+    expect(first.api.module("a")?.status?.conditions?.[0]?.message).toContain("new");
+    expect(times()).toEqual(before);
+  });
+
   it("moves the digest with its Reconciling at once, also within a second of the last write", async () => {
     const { api, show } = world();
     await show(moduleView("a"));
@@ -326,12 +347,15 @@ describe("StatusMirror", () => {
     ["unprocessable", new ApiError({ status: 422, reason: "Invalid", message: "no such path" })],
     ["forbidden", new ApiError({ status: 403, reason: "Forbidden", message: "no", details: { name: "a" } })],
   ])("survives %s and writes the newest state afterwards", async (_, error) => {
-    const { api, clock, show } = world();
+    const ends = new Set<string>();
+    const { api, clock, show } = world({ onWrite: (kind, result) => void ends.add(`${kind} ${result}`) });
     await show(moduleView("a"));
     await clock.advance(5000);
+    expect([...ends]).toEqual(["AddonOperator written", "AddonModule written"]);
     api.fail = (request) => (request.method === "PATCH" ? error : undefined);
     await show(moduleView("a", { configDigest: "v1-c2" }));
     await clock.advance(120_000);
+    expect(ends).toContain("AddonModule failed");
     const tries = api.writes.length;
     await show(moduleView("a", { configDigest: "v1-c3", handled: basis({ config: "v1-c3" }) }));
     expect(tries).toBeLessThan(100);

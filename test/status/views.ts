@@ -37,6 +37,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     givenDigest: "v1-g1",
     configDigest: "v1-c1",
     requestedToken: undefined,
+    files: undefined,
     valuesDigest: "v1-v1",
     wholeDigest: "g1-v1",
     values: (): Json => ({ global: {}, [name]: { replicas: 1 } }),
@@ -58,8 +59,8 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
 
 /** What a run took into account: everything as it is. */
 export function basis(change: Partial<RunBasis> = {}): RunBasis {
-  const [token, version] = [undefined, undefined];
-  return { section: "v1-s1", given: "v1-g1", config: "v1-c1", values: "v1-v1", token, version, ...change };
+  const unset = { token: undefined, version: undefined, files: undefined };
+  return { section: "v1-s1", given: "v1-g1", config: "v1-c1", values: "v1-v1", ...unset, ...change };
 }
 
 /** A run that ended well, two seconds long, just before the tests begin. */
@@ -120,6 +121,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     modules: new Map(modules.map((module) => [module.name, module])),
     enabledModules: modules.filter((module) => module.enabled).map((module) => module.name),
     holds: [],
+    movedFiles: new Set(),
     objects: new Map(),
     serverVersion: undefined,
     missingRights: [],

@@ -524,7 +524,7 @@ export class EngineLab {
         reconcile: async ({ module, values, absent = [], isAsked, ailing, signal, onWait }) => {
           const failure = this.helmFails?.(module.name);
           this.#note(`helm ${module.name}${failure === undefined ? "" : " fails"}`);
-          this.askedOfHelm.push(isAsked === true ? "asked" : ailing === "False" ? "unhealthy" : "");
+          this.askedOfHelm.push(isAsked === true ? "asked" : ailing?.status === "False" ? "unhealthy" : "");
           if (state.module(module.name)?.enabled !== true)
             this.broken.push(`helm of disabled ${module.name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
@@ -643,9 +643,14 @@ export class EngineLab {
         const { serverVersion: version } = this;
         return version === undefined ? Promise.reject(new Error("no server")) : Promise.resolve(version);
       },
-      readTree: () => {
+      readTree: (previous, names) => {
         this.onRead?.();
-        return Promise.resolve(this.#tree());
+        const tree = this.#tree();
+        const old = new Map(previous.modules.map((module) => [module.name, module]));
+        const modules = tree.modules.map((module) =>
+          names?.has(module.name) === false ? (old.get(module.name) ?? module) : module,
+        );
+        return Promise.resolve({ ...tree, modules });
       },
     };
   }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { servePublic, serveSocket } from "../../src/debug/index.ts";
 import type { Limits, Listening, Sources } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
+import { RunRing } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
 import { viewOf } from "../status/views.ts";
 import { ManualClock } from "./clock.ts";
@@ -66,7 +67,10 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     render: () => Promise.resolve(""),
     diff: () => Promise.resolve(""),
     objects: () => [],
+    runs: new RunRing(clock),
     plan: () => slow(),
+    about: () => ({}),
+    metrics: () => Promise.resolve(""),
     log: { level: "info" },
     failed,
   };

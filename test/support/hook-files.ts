@@ -1,6 +1,16 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { onTestFinished } from "vitest";
 
 /** One element of a binding context file, as a hook reads it. */
 export interface Context {
@@ -41,6 +51,20 @@ export RECORDS="$(dirname "$0" | sed 's#/\\(global-hooks\\|modules\\).*##')/reco
 me="$(basename "$0" .sh)"
 wait_for() { until [ -e "$RECORDS/go-$1" ]; do sleep 0.02; done; }
 `;
+
+/** These files in a fresh temp dir, those below a module's hooks/ executable, and hooks/ for global ones; gone after the test. */
+export function fileTree(prefix: string, files: Readonly<Record<string, string>>): string {
+  const root = mkdtempSync(join(tmpdir(), `${prefix}-`));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  for (const [path, text] of Object.entries(files)) {
+    const file = join(root, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    if (path.includes("/hooks/")) chmodSync(file, 0o755);
+  }
+  mkdirSync(join(root, "hooks"));
+  return root;
+}
 
 /** Directories in a fresh temp dir. */
 export function hookLab(prefix: string): Lab {

@@ -116,7 +116,9 @@ async function lab(status = "deployed") {
 }
 
 const objectOf = (name: string): WatchedObject =>
-  ({ metadata: { name, namespace: "home" } }) as WatchedObject;
+  ({
+    metadata: { name, namespace: "home", managedFields: [{ manager: "helm", fieldsV1: {} }] },
+  }) as unknown as WatchedObject;
 
 test("what module.yaml says of health counts from the next run on", async () => {
   const { clock, look, listed, state, deleted } = await lab();

@@ -88,9 +88,9 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
       return Promise.resolve({ inspect } as unknown as RecordedObjects);
     },
     mayLook: () => !seen.busy,
-    onDrift: (module, { objects, count }) =>
+    onDrift: (module, { objects, count, trouble = "" }) =>
       void seen.told.push(
-        `${module} ${count}: ${objects.map(({ title, isContested }) => `${title}${isContested ? "!" : ""}`).join()}`,
+        `${module} ${count}: ${objects.map(({ title, isContested }) => `${title}${isContested ? "!" : ""}`).join()}${trouble}`,
       ),
     onFound: (_module, { title }, repaired) => void seen.found.push(`${title} ${repaired}`),
   });
@@ -168,6 +168,14 @@ test("what others hold at the first sight is looked at", async () => {
     ["one 1: ConfigMap ns/a"],
     ["ConfigMap ns/a false"],
   ]);
+});
+
+test("an object whose field managers were all removed is looked at", async () => {
+  const { begin, write, seen } = driftLab();
+  await begin(["a"]);
+  expect(seen.looks).toEqual([]);
+  await write("a", []);
+  expect(seen.looks).toEqual(["a"]);
 });
 
 test("a change is told once, further writes are looked at, and what is as before is told too", async () => {
@@ -253,7 +261,9 @@ test("a server that fails is asked less and less often, and the log has it once"
   expect(lines.filter(([, message]) => message.includes("cannot be compared"))).toHaveLength(1);
   seen.failure = undefined;
   await clock.advance(10 * SECONDS);
-  expect(seen.told).toEqual(["one 1: ConfigMap ns/a"]);
+  // Meanwhile it is not known whether it has drifted.
+  const unknown = "one 0: ConfigMap ns/a cannot be compared with its release: no dry run";
+  expect(seen.told).toEqual([unknown, "one 1: ConfigMap ns/a"]);
 });
 
 test("what the server refuses is asked again when it changes", async () => {
@@ -278,7 +288,8 @@ test("what is put back at once is told by its Event alone, and as drift where th
   seen.refusal = new ApiError({ status: 403, reason: "Forbidden", message: "no" });
   fields.set("a", [field("data.a")]);
   await write("a", EDITED);
-  expect(seen.told).toEqual(["one 1: ConfigMap ns/a"]);
+  const why = "ConfigMap ns/a cannot be compared with its release: no";
+  expect(seen.told).toEqual([`one 1: ConfigMap ns/a${why}`]);
 });
 
 test("an object that is written while it is put back is looked at again, and the log says nothing", async () => {

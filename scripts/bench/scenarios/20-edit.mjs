@@ -1,7 +1,6 @@
 import { median } from "../bench.mjs";
+import { EDITS, timesOfEdits } from "../edits.mjs";
 import { writeModules } from "../modules.mjs";
-
-const EDITS = 10;
 
 export default {
   name: "edit",
@@ -16,7 +15,10 @@ export default {
     });
     await readyMs();
     taken();
-    const times = await measure(bench, operator, `/api/v1/namespaces/${namespace}/configmaps`);
+    const path = `/api/v1/namespaces/${namespace}/configmaps/addon-operator`;
+    const times = await timesOfEdits(bench, { operator, namespace }, (text) =>
+      bench.api.send("PATCH", path, { data: { benchM010: `text: ${text}\n` } }),
+    );
     return [
       { what: `median of ${EDITS}`, value: median(times), unit: "ms", target: 200 },
       { what: `worst of ${EDITS}`, value: Math.max(...times), unit: "ms" },
@@ -24,25 +26,3 @@ export default {
     ];
   },
 };
-
-async function measure(bench, operator, path) {
-  const { api } = bench;
-  let arrived = () => {};
-  const end = await api.watch(`${path}?fieldSelector=metadata.name%3Dbench-m010`, ({ object }) =>
-    arrived(object.data?.text),
-  );
-  const times = [];
-  for (let index = 0; index < EDITS; index += 1) {
-    const text = `edit ${index}`;
-    const changed = new Promise(
-      (resolve) => (arrived = (seen) => seen === text && resolve(performance.now())),
-    );
-    const from = performance.now();
-    await api.send("PATCH", `${path}/addon-operator`, { data: { benchM010: `text: ${text}\n` } });
-    times.push((await changed) - from);
-    // The next edit meets an operator at rest, as an edit of a person does.
-    await bench.quiet(operator);
-  }
-  end();
-  return times;
-}

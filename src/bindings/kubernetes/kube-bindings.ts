@@ -1,6 +1,7 @@
 /** The kubernetes bindings of all hooks: snapshots and events (docs/HOOKS.md, "Kubernetes events"). */
 
 import type { Filter } from "../../filter/index.ts";
+import { KindFinder } from "../../kube/index.ts";
 import type { Discovery, WatchHub } from "../../kube/index.ts";
 import type { Clock, LogFields, Logger } from "../../lib/index.ts";
 import { DepthError, oneLine } from "../../lib/index.ts";
@@ -8,7 +9,6 @@ import type { Hook, HookTrigger, JsonObject, KubernetesBinding, SnapshotItem } f
 import type { Snapshots } from "../kind.ts";
 import { SharedObjects } from "./extract.ts";
 import { sortedItems } from "./informer.ts";
-import { KindFinder } from "./kind-finder.ts";
 import type { BindingTimes, Operations } from "./monitor.ts";
 import { Monitor, needsPerson } from "./monitor.ts";
 

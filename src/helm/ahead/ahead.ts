@@ -4,7 +4,7 @@ import type { UpgradeCall } from "../binary/helm.ts";
 import type { Reconciler, Reconciliation } from "../examine.ts";
 import type { Rendered } from "../manifest/manifest.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
-import type { HelmInput } from "../release/releases.ts";
+import type { HelmInput } from "../request.ts";
 import { renderNow } from "../rendering.ts";
 import { InstallAhead } from "./install-ahead.ts";
 import { RenderAhead } from "./render-ahead.ts";

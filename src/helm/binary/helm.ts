@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { parseDuration, type Clock, type Logger } from "../../lib/index.ts";
 import { objectOf, objectsIn, textOf, type HelmTerms, type JsonObject } from "../../model/index.ts";
 import { endStrays, run, type RunResult } from "../../process/index.ts";
+import { span } from "../../trace/index.ts";
 import { locate, noteMajor, notedMajor, type Binary } from "./binary.ts";
 import { HelmError } from "./helm-errors.ts";
 
@@ -227,7 +228,16 @@ export class Helm {
     throw new Error(`helm ${stdout.trim()} is not supported: install helm 3 or 4, or set --helm-bin`);
   }
 
-  async #run(
+  #run(
+    verb: string,
+    args: readonly string[],
+    call: ReleaseCall & Pick<UpgradeCall, "gate">,
+  ): Promise<RunResult> {
+    const attributes = { release: call.release, dryRun: args.includes("--dry-run=server") || undefined };
+    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () => this.#start(verb, args, call));
+  }
+
+  async #start(
     verb: string,
     args: readonly string[],
     call: ReleaseCall & Pick<UpgradeCall, "gate">,

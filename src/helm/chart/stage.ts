@@ -9,7 +9,7 @@ import { readChartYaml } from "../../modules/index.ts";
 import { Scratch } from "../../process/index.ts";
 import { NOT_CHART } from "./chart-files.ts";
 import type { ChartCall } from "../binary/helm.ts";
-import type { ReconcileRequest } from "../release/releases.ts";
+import type { ReconcileRequest } from "../request.ts";
 
 /** Version of a chart that is generated for a directory with `templates/` only. */
 const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };

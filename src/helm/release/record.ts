@@ -73,6 +73,12 @@ export async function encodeFailed(data: string, description: string): Promise<s
   return encode({ ...json, info: { ...objectOf(json["info"]), status: "failed", description } });
 }
 
+/** The same record with another description, which `helm history` shows. */
+export async function encodeDescription(data: string, description: string): Promise<string> {
+  const json = await decodeJson(data);
+  return encode({ ...json, info: { ...objectOf(json["info"]), description } });
+}
+
 /** The same record with another manifest. */
 export async function encodeManifest(data: string, manifest: string): Promise<string> {
   return encode({ ...(await decodeJson(data)), manifest });

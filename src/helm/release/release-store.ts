@@ -14,7 +14,7 @@ import type { KubeClient, Subscription, WatchHub, WatchedObject, WatchSpec } fro
 import { isJsonObject } from "../../model/index.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
 import { LABELS } from "./labels.ts";
-import { decodeRelease, encodeFailed, encodeManifest, summarize } from "./record.ts";
+import { decodeRelease, encodeDescription, encodeFailed, encodeManifest, summarize } from "./record.ts";
 import type { ReleaseRecord, ReleaseSummary } from "./record.ts";
 import { Revisions, metaOf, type ReleaseMeta } from "./revisions.ts";
 
@@ -168,6 +168,15 @@ export class ReleaseStore {
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
     const encode = (data: string): Promise<string> => encodeFailed(data, description);
     await this.#rewrite(meta, { encode, labels: { status: "failed" }, signal });
+  }
+
+  /** Rejects a revision: sets labels of its Secret, and says why in its record. */
+  async reject(
+    meta: ReleaseMeta,
+    { labels, why }: { readonly labels: Readonly<Record<string, string>>; readonly why: string },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    await this.#rewrite(meta, { encode: (data) => encodeDescription(data, why), labels, signal });
   }
 
   /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */

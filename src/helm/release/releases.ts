@@ -18,44 +18,10 @@ import { writeLabels, reconcileRelease } from "../reconcile.ts";
 import { RecordedObjects } from "../recorded-objects.ts";
 import { GOOD, markable, retriesOf } from "../rollback/memory.ts";
 import { Proofs } from "../rollback/proof.ts";
+import type { DiffRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "../request.ts";
 import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
 import { LateLabels } from "./late-labels.ts";
-import { ObservedReleases, type ObservedOptions, type Release } from "./observed-releases.ts";
-
-/** The outcome of a helm step. */
-export interface ReleaseOutcome {
-  /** `restored`: the release was right, and missing objects were put back. */
-  readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
-  /** Why these inputs are not in force, and what is; undefined where they are. */
-  readonly refused?: string | undefined;
-  readonly release: Release | undefined;
-  /** A release that a dead helm had left unfinished was recovered first. */
-  readonly recovered: boolean;
-}
-
-/** What a module's release is made from. */
-export interface HelmInput {
-  readonly module: Pick<
-    Module,
-    "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
-  >;
-  /** JSON with `global` and the module's section. */
-  readonly values: string;
-  /** Digest of what people say of them: without what hooks change. */
-  readonly given?: () => string;
-}
-
-export interface ReconcileRequest extends HelmInput {
-  /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
-  readonly absent?: readonly string[];
-  /** A person asks for the run: what was rejected is tried again. */
-  readonly isAsked?: boolean;
-  /** Where health counts: the release is not healthy yet, or in time; then it is rejected, unless it was good before. */
-  readonly ailing?: "Unknown" | "False" | "True" | undefined;
-  readonly signal: AbortSignal;
-  /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
-  readonly onWait?: OnWait;
-}
+import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 
 export interface ReleasesOptions extends HelmOptions, ObservedOptions {
   readonly client: KubeClient;
@@ -186,7 +152,7 @@ export class Releases extends ObservedReleases {
   }
 
   /** How the cluster differs from what `reconcile` would make of it now; "" for nothing. Throws as `reconcile`. */
-  async diff(request: ReconcileRequest): Promise<string> {
+  async diff(request: DiffRequest): Promise<string> {
     return request.module.chart === "none" ? "" : liveDiff(this.#reconciler, request);
   }
 

@@ -94,7 +94,8 @@ export async function rollBack(
   const { name } = module;
   if (!isRejected(rejected)) {
     const tries = Math.max(Number(rejected.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
-    await store.label(rejected, failureLabels(tries, "unhealthy"), signal);
+    const why = request.ailing?.message ?? "";
+    await store.reject(rejected, { labels: failureLabels(tries, "unhealthy"), why }, signal);
   }
   const { objects, applyMethod } = summarize(await store.record(good, signal));
   await spareInUpgrade(tools, name, { made: objects, signal });
@@ -117,11 +118,9 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
   const inForce = store.get(request.module.name);
   const failed = await recordOf(rejected);
   const kept = inForce === undefined ? undefined : await recordOf(inForce);
-  const why =
-    rejected.labels[LABELS.rejected] === "unhealthy"
-      ? "was not healthy in time"
-      : `failed: ${oneLine(failed?.description ?? "see the log")}`;
-  return `Rolled back to chart ${kept?.chartVersion ?? "?"} (revision ${inForce?.revision ?? "?"}): ${chart(failed)}, revision ${rejected.revision}, ${why}`;
+  const fault = rejected.labels[LABELS.rejected] === "unhealthy" ? "was not healthy in time" : "failed";
+  const why = oneLine(failed?.description || "see the log");
+  return `Rolled back to ${chart(kept)} (revision ${inForce?.revision ?? "?"}): ${chart(failed)}, revision ${rejected.revision}, ${fault}: ${why}; an edit, or a run that is asked for, tries again`;
 
   async function recordOf(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {
     try {

@@ -22,6 +22,7 @@ export const OUTPUT_FILES = {
   VALUES_JSON_PATCH_PATH: "values-patch.json",
   METRICS_PATH: "metrics.json",
   KUBERNETES_PATCH_PATH: "kubernetes-patch.json",
+  SPANS_PATH: "spans.json",
 } as const;
 type OutputVariable = keyof typeof OUTPUT_FILES;
 

@@ -12,7 +12,7 @@ import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
 import { MAX_LINE, type Stream } from "../../process/index.ts";
 
 /** Fields of the log that a hook's own JSON must not overwrite; its own field of that name becomes `hook_<name>`. */
-const OURS = new Set(["hook", "binding", "event", "queue", "module", "output"]);
+const OURS = new Set(["hook", "binding", "event", "queue", "module", "output", "task", "trace"]);
 const MAX_JSON_LINES = 200;
 const MAX_PEM_LINES = 200;
 

@@ -45,6 +45,7 @@ export class Leadership {
   readonly #leader: () => Promise<Readiness>;
   readonly #watchdog = watchdog();
   #hasLed = false;
+  #holder: string | undefined;
   /** Reads everything that can be read before this process leads. */
   #waits = false;
 
@@ -72,8 +73,10 @@ export class Leadership {
           this.#biteAfter(biteMs);
           options.onLost(reason);
         },
-        onWaiting: (holder) =>
-          logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder }),
+        onWaiting: (holder) => {
+          this.#holder = holder;
+          logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder });
+        },
       },
     });
     client.writeOnlyWhile(() => this.#lease.held);
@@ -93,6 +96,11 @@ export class Leadership {
   /** False from the moment when another process may work, even before `onLost` could be called. */
   get leads(): boolean {
     return this.#lease.held;
+  }
+
+  /** Who leads while this process waits for the lease. */
+  get leader(): string | undefined {
+    return this.#hasLed ? undefined : this.#holder;
   }
 
   /** Gives the lease back; see {@link Lease.release}. */

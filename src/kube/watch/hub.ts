@@ -78,6 +78,12 @@ export class WatchHub {
     return { synced: member.synced, close: () => this.#leave(key, joined, member) };
   }
 
+  /** How many watches work, and how many have failed and are tried again. */
+  count(): { readonly open: number; readonly broken: number } {
+    const broken = [...this.#shared.values()].filter(({ isBroken }) => isBroken).length;
+    return { open: this.#shared.size - broken, broken };
+  }
+
   /** Closes all watches. */
   close(): void {
     for (const shared of this.#shared.values()) shared.close();

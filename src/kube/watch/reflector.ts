@@ -13,7 +13,7 @@ import { acceptOf } from "../client/request.ts";
 import { listObjects } from "./list.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 import { selectorsOf, wholeObject } from "./watch-spec.ts";
-import { Breather, LineSplitter, readStream } from "./stream.ts";
+import { Breather, FrameSplitter, readStream } from "./stream.ts";
 
 /** What a watch loop reports, in order. The loop waits for a returned promise. */
 export interface ReflectorHandler {
@@ -102,7 +102,7 @@ export class Reflector {
   async #follow(): Promise<void> {
     const { client, clock, random } = this.#tools;
     const begun = clock.monotonic();
-    const lines = new LineSplitter();
+    const lines = new FrameSplitter();
     const breather = new Breather(clock);
     const query = {
       ...selectorsOf(this.#spec),

@@ -1,6 +1,7 @@
 /** One watch that several consumers share. */
 
 import { sleep } from "../../lib/index.ts";
+import { outside } from "../../trace/index.ts";
 import type { HubTools } from "./hub.ts";
 import type { Change, Member } from "./member.ts";
 import { apiVersionOf } from "../discovery/resources.ts";
@@ -44,7 +45,12 @@ export class SharedWatch {
       trouble: (error) => this.#tell(error),
     });
     // Members that subscribe in the same turn share the first list.
-    queueMicrotask(() => void this.#reflector.run());
+    outside(() => queueMicrotask(() => void this.#reflector.run()));
+  }
+
+  /** It failed, and is tried again. */
+  get isBroken(): boolean {
+    return this.#trouble !== undefined;
   }
 
   add(member: Member): void {

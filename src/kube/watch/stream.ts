@@ -135,7 +135,7 @@ export class Pieces {
 const NEWLINE = 0x0a;
 
 /** Splits a watch stream at its newlines; what has no newline yet waits for the next chunk. */
-export class LineSplitter {
+export class FrameSplitter {
   readonly #open = new Pieces();
 
   /** The non-empty lines that `chunk` completes. They may share memory with it. */

@@ -28,7 +28,16 @@ export interface LogSink {
   readonly clock: Clock;
   /** Takes secrets out of every line. */
   readonly secrets?: Pick<KnownSecrets, "redact" | "redactDeep">;
+  readonly work?: LogWork | undefined;
   write(line: string): void;
+}
+
+/** What lines belong to: the work that goes on when they are logged. */
+export interface LogWork {
+  /** Fields that go with every line. */
+  fields(): LogFields | undefined;
+  /** Called with each line that is logged, without secrets. */
+  keep(entry: LogEntry): void;
 }
 
 /** A logger over `sink`. */
@@ -36,8 +45,10 @@ export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
   const at = (level: LogLevel) => (message: string, fields?: LogFields) => {
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;
     const time = sink.noTime ? undefined : new Date(sink.clock.now()).toISOString();
-    const line = { message, fields: { ...bound, ...fields } };
-    sink.write(format(sink.type, { level, time, ...(sink.secrets?.redactDeep(line) ?? line) }));
+    const line = { message, fields: { ...bound, ...fields, ...sink.work?.fields() } };
+    const entry = { level, time, ...(sink.secrets?.redactDeep(line) ?? line) };
+    sink.write(format(sink.type, entry));
+    sink.work?.keep(entry);
   };
   return {
     debug: at("debug"),
@@ -57,7 +68,8 @@ export const silentLogger: Logger = {
   child: () => silentLogger,
 };
 
-interface LogEntry {
+/** A line, before it is written. */
+export interface LogEntry {
   readonly level: LogLevel;
   readonly time: string | undefined;
   readonly message: string;
@@ -77,6 +89,11 @@ function format(type: LogType, line: LogEntry): string {
   return `${line.time === undefined ? "" : `${line.time} `}${level} ${line.message}${fields.join("")}\n`;
 }
 
+/** An entry as a line of text. */
+export function logText(entry: LogEntry): string {
+  return format("text", entry).trimEnd();
+}
+
 function show(value: unknown): string {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
   return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
@@ -89,7 +106,7 @@ interface LogSettings {
 }
 
 /** Log lines go to stdout: text on a terminal, JSON elsewhere. */
-export function logSink(settings: LogSettings, secrets = new KnownSecrets()): LogSink {
+export function logSink(settings: LogSettings, secrets = new KnownSecrets(), work?: LogWork): LogSink {
   const { stdout } = process;
   return {
     level: settings.logLevel,
@@ -97,6 +114,7 @@ export function logSink(settings: LogSettings, secrets = new KnownSecrets()): Lo
     noTime: settings.logNoTime,
     clock: systemClock,
     secrets,
+    work,
     write: (line) => void stdout.write(line),
   };
 }

@@ -7,10 +7,11 @@ import type { ChartArchives } from "../chart/archives.ts";
 import { commonOf, mergeGlobals, placeIn, readCommonFiles, type CommonFile } from "../common-values.ts";
 import { flagCollision } from "../entry-name.ts";
 import { fileProblem } from "./read-text.ts";
-import { beginReading, recall, recheckAt, remember, type Reading } from "./reading.ts";
+import { RECHECK_MS, beginReading, recall, recheckAt, remember, type Reading } from "./reading.ts";
 import { readGlobal } from "./read-global.ts";
 import { keep, refreshModule, goneModule } from "./refresh-module.ts";
 import { byOrder, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
+import { isWhole, realPlaces } from "./whole.ts";
 
 export interface ReadTreeOptions {
   /** Absolute paths; where two directories have a module of one name, the first wins. */
@@ -26,17 +27,39 @@ export interface ReadTreeOptions {
   readonly archives: ChartArchives;
   /** The directory of the one module to read; of the others only names count. */
   readonly only?: string | undefined;
+  /** Of modules that are known, only these are read again. */
+  readonly names?: ReadonlySet<string> | undefined;
   readonly clock?: Clock;
 }
 
 const SLICE = 64;
 
+/** What changes all the time is read so often; then the last read counts once more. */
+const MOST_TRIES = 10;
+
 /**
- * Reads the modules directories and the global hooks directory. Only files that changed since `previous` are
- * opened. Throws ProblemError when a modules directory cannot be read and there is no `previous`; everything else
- * that is wrong is in the tree.
+ * Reads the modules directories and the global hooks directory, again where they changed meanwhile. Only files that
+ * changed since `previous` are opened. Throws ProblemError when a modules directory cannot be read and there is no
+ * `previous`; everything else that is wrong is in the tree.
  */
 export async function readTree(options: ReadTreeOptions): Promise<Tree> {
+  const { modulesDirs, globalHooksDir, previous } = options;
+  const dirs = [...modulesDirs, ...(globalHooksDir === undefined ? [] : [globalHooksDir])];
+  for (let tries = 1; ; tries += 1) {
+    const places = realPlaces(dirs);
+    const { tree, reading } = await readOnce(options);
+    if (places === realPlaces(dirs) && isWhole(reading)) return tree;
+    if (tries === MOST_TRIES) return previous === undefined ? tree : asBefore(previous, reading.now);
+    await breathe();
+  }
+}
+
+/** The last read, and when to look again. */
+function asBefore(previous: Tree, now: number): Tree {
+  return remember({ ...previous, recheckAt: now + RECHECK_MS }, recall(previous));
+}
+
+async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading({
     now: (options.clock ?? systemClock).now(),
     unnumberedOrder: options.unnumberedOrder,
@@ -45,6 +68,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     before: recall(options.previous),
     archives: options.archives,
     only: options.only,
+    names: options.names,
   });
   const scans = scanAll(reading, options.modulesDirs);
   const files = readCommonFiles(
@@ -59,7 +83,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   const global = readGlobal(reading, options.globalHooksDir);
   const globalValues = mergeGlobals(files);
   const next = recheckAt(reading);
-  return remember(
+  const tree: Tree = remember(
     {
       modules,
       globalValues,
@@ -74,6 +98,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     },
     reading.after,
   );
+  return { tree, reading };
 }
 
 interface Scanned {
@@ -140,7 +165,8 @@ async function readCandidate(
   { files, readable }: { files: readonly CommonFile[]; readable: boolean },
 ): Promise<Module> {
   const before = reading.before.modules.get(candidate.name);
-  if (!readable && before !== undefined) return keep(reading, before);
+  const isKept = !readable || reading.names?.has(candidate.name) === false;
+  if (isKept && before !== undefined) return keep(reading, before);
   const common = commonOf(reading, files, camelCase(candidate.name));
   const { strict, archives } = reading;
   return refreshModule(reading, { ...candidate, common, strict, archives });

@@ -6,7 +6,7 @@ import type { ChartArchives } from "../chart/archives.ts";
 import type { DirScan } from "./scan-dir.ts";
 
 /** What is missing must have been missing for this long before a read believes it. */
-const CONFIRM_MS = 2000;
+export const RECHECK_MS = 2000;
 
 /** A module as accepted by the last read. */
 export interface RememberedModule {
@@ -77,6 +77,8 @@ export interface Reading {
   readonly archives: ChartArchives;
   /** The directory of the one module that is read; the others are only named. Undefined: all of them. */
   readonly only: string | undefined;
+  /** Of modules that are known, only these are read again; undefined: all of them. */
+  readonly names: ReadonlySet<string> | undefined;
   /** There is no earlier read whose content could stay in force. */
   readonly first: boolean;
   readonly before: Memory;
@@ -89,7 +91,7 @@ export interface Reading {
 
 type ReadingStart = Pick<
   Reading,
-  "now" | "unnumberedOrder" | "strict" | "first" | "before" | "archives" | "only"
+  "now" | "unnumberedOrder" | "strict" | "first" | "before" | "archives" | "only" | "names"
 >;
 
 /** Begins a read. */
@@ -100,7 +102,7 @@ export function beginReading(start: ReadingStart): Reading {
 /** Notes that each of `paths` is missing; true when all of them have been for long enough, in an earlier read too. */
 export function confirmGone(reading: Reading, paths: readonly string[]): boolean {
   for (const path of paths) reading.after.missed.set(path, missedSince(reading, path));
-  return paths.every((path) => reading.now - missedSince(reading, path) >= CONFIRM_MS);
+  return paths.every((path) => reading.now - missedSince(reading, path) >= RECHECK_MS);
 }
 
 /** When `path` was first missing: now, if the last read still saw it. */
@@ -110,7 +112,7 @@ export function missedSince(reading: Reading, path: string): number {
 
 /** When another read could confirm what is missing now; undefined when nothing is. */
 export function recheckAt(reading: Reading): number | undefined {
-  const due = [...reading.after.missed.values()].map((since) => since + CONFIRM_MS);
+  const due = [...reading.after.missed.values()].map((since) => since + RECHECK_MS);
   const open = due.filter((at) => at > reading.now);
   return open.length === 0 ? undefined : Math.min(...open);
 }

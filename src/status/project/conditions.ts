@@ -44,7 +44,7 @@ export function progress(judged: Verdict): Aspect[] {
   return aspects;
 }
 
-/** Times by condition type: of the last status, or of the object that was there at the start. */
+/** Times by condition type, of the last status. */
 export type Transitions = ReadonlyMap<string, Pick<Condition, "status" | "lastTransitionTime">>;
 
 /** The transition times that a list of conditions carries. */

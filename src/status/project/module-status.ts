@@ -71,13 +71,7 @@ function aspects(view: ModuleView, verdict: Verdict, lost: Wait | undefined): As
       reason: view.health.reason,
       message: line(view.health.message),
     });
-  if (view.drift.count > 0)
-    list.push({
-      type: "Drifted",
-      status: "True",
-      reason: "Drifted",
-      message: line(describeDrift(view.drift)),
-    });
+  list.push(...driftedAspects(view.drift));
   if (lost !== undefined)
     list.push({ type: "DependencyLost", status: "True", reason: lost.reason, message: line(lost.message) });
   list.push({
@@ -91,6 +85,14 @@ function aspects(view: ModuleView, verdict: Verdict, lost: Wait | undefined): As
     list.push({ type: "Suspended", status: "True", reason: "NoResourceReconciliation", message });
   }
   return list;
+}
+
+function driftedAspects(drift: Drift): Aspect[] {
+  const type = "Drifted";
+  if (drift.count > 0)
+    return [{ type, status: "True", reason: "Drifted", message: line(describeDrift(drift)) }];
+  if (drift.trouble === undefined) return [];
+  return [{ type, status: "Unknown", reason: "NotCompared", message: line(drift.trouble) }];
 }
 
 const ENABLED_REASON: Readonly<Record<ModuleView["enabledBy"], string>> = {

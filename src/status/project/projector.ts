@@ -7,7 +7,6 @@ import type { ModuleView } from "../../state/index.ts";
 import { type Transitions, transitionsOf } from "./conditions.ts";
 import { type ModuleProjection, projectModule } from "./module-status.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
-import type { StoredCondition } from "../models/kinds.ts";
 import { type ShownValues, type StatusValues, showValues } from "./values-mirror.ts";
 import { ANNOUNCE_AFTER_MS, isHidden } from "./verdict.ts";
 
@@ -45,16 +44,6 @@ export class Projector {
   constructor(mode: StatusValues, secrets: KnownSecrets) {
     this.#mode = mode;
     this.#secrets = secrets;
-  }
-
-  /** Takes only transition times from an object that was there at the start; `undefined` = the operator's. */
-  seed(module: string | undefined, conditions: readonly StoredCondition[]): void {
-    if (module === undefined) {
-      this.#operatorTransitions = transitionsOf(conditions);
-      return;
-    }
-    this.#transitions.set(module, transitionsOf(conditions));
-    this.#cached.delete(module);
   }
 
   /** What is to be shown of a view and the queues at `now` (ms since the epoch). */

@@ -1,5 +1,6 @@
 /** The state of a module, and the reason for it (docs/STATUS.md, "States of a module"). */
 
+import { changedByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeHelmWait, enabledText, type Wait } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
@@ -145,8 +146,8 @@ function ready(view: ModuleView): Verdict {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const troubles = view.troubles.map((trouble) => `; ${trouble}`).join("");
-  return { state: "Ready", reason: "Ready", message: `${message}${troubles}` };
+  const facts = [message, changedByOthers(view.drift), ...view.troubles];
+  return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
 }
 
 function withWait(message: string, view: ModuleView): string {

@@ -2,7 +2,7 @@
 
 import { type OwnerReference, isLater } from "../../kube/index.ts";
 import { digestJson } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import { objectsIn, textOf, type JsonObject } from "../../model/index.ts";
 import type { AddonObject, Condition } from "../models/kinds.ts";
 import type { MirroredObject, Identity } from "./mirrored.ts";
 
@@ -106,12 +106,26 @@ export class Lists {
   }
 }
 
-/** A status with the generation it speaks of, there and in each condition. */
-export function stamp(status: { readonly conditions: readonly Condition[] }, generation: number): JsonObject {
+/**
+ * A status with the generation it speaks of, there and in each condition. A condition whose status is on the server
+ * already has had it since then, whatever came and went unwritten, as at a restart.
+ */
+export function stamp(
+  status: { readonly conditions: readonly Condition[] },
+  generation: number,
+  live?: JsonObject,
+): JsonObject {
+  const shown = objectsIn(live?.["conditions"]);
   const stamped = {
     ...status,
     observedGeneration: generation,
-    conditions: status.conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
+    conditions: status.conditions.map((condition) => {
+      const before = shown.find(({ type }) => type === condition.type);
+      const since =
+        before?.["status"] === condition.status ? textOf(before["lastTransitionTime"]) : undefined;
+      const lastTransitionTime = since ?? condition.lastTransitionTime;
+      return { ...condition, lastTransitionTime, observedGeneration: generation };
+    }),
   };
   return stamped;
 }

@@ -89,7 +89,7 @@ export function needOf(mirrored: MirroredObject, marks: OwnerMarks): Need {
 
 /** The status to write, with its generation. */
 export function wantedStatus(mirrored: MirroredObject, live: LiveObject): JsonObject {
-  return stamp(mirrored.status ?? { conditions: [] }, mirrored.acknowledged ?? live.generation);
+  return stamp(mirrored.status ?? { conditions: [] }, mirrored.acknowledged ?? live.generation, live.status);
 }
 
 /** Whether this operator made the object. */

@@ -4,16 +4,17 @@ import { type KnownSecrets, oneLine } from "../../lib/index.ts";
 import type { KubeAccess, NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
+import type { Tracer } from "../../trace/index.ts";
 import type { MirroredObject, Identity } from "./mirrored.ts";
 import { type Listed, Lists, type LiveObject, liveFrom } from "./live.ts";
 import { type HelmRelease, type StatusClient, listObjects } from "./objects.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
-import type { AddonObject } from "../models/kinds.ts";
+import type { AddonObject, ModuleStatus } from "../models/kinds.ts";
 import { Timers } from "./timers.ts";
 import type { StatusValues } from "../project/values-mirror.ts";
 import { Wanted } from "./wanted.ts";
-import { Writer } from "./writer.ts";
+import { Writer, type OnWrite } from "./writer.ts";
 
 /** Settings of a {@link StatusMirror}. */
 export interface MirrorOptions extends KubeAccess {
@@ -21,10 +22,13 @@ export interface MirrorOptions extends KubeAccess {
   readonly operatorName: string;
   /** Removes secrets from every text. */
   readonly secrets: KnownSecrets;
+  readonly tracer?: Pick<Tracer, "status"> | undefined;
   /** `--status-values`. */
   readonly statusValues: StatusValues;
   /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
   readonly helmRelease?: HelmRelease | undefined;
+  /** Told of each write how it ended. */
+  readonly onWrite?: OnWrite;
   /** Called with the annotations of each object that is seen; `module` is undefined for the AddonOperator. */
   readonly annotated: (module: string | undefined, annotations: NamedMeta["annotations"]) => void;
   /**
@@ -74,6 +78,8 @@ export class StatusMirror {
       clock,
       logger,
       backoff: this.#backoff,
+      tracer: options.tracer,
+      onWrite: options.onWrite,
       isReloading: () => this.#shown !== undefined && this.#shown.view.reload.phase !== "idle",
       adopt: (mirrored, live) => this.#adopt(mirrored, live),
       ended: (mirrored) => this.#notice(mirrored),
@@ -114,6 +120,11 @@ export class StatusMirror {
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
   uidOf(module: string | undefined): string | undefined {
     return (module === undefined ? this.#writer.operator : this.#writer.modules.get(module))?.live?.uid;
+  }
+
+  /** The status of a module as it is to be written; undefined while there is none. */
+  statusOf(module: string): ModuleStatus | undefined {
+    return this.#writer.modules.get(module)?.status as ModuleStatus | undefined;
   }
 
   /** How many objects are not yet as the last view says, which may not have been looked at. */
@@ -174,7 +185,7 @@ export class StatusMirror {
     }
   }
 
-  /** An object that was there at the start: differences and transition times are based on it. */
+  /** An object that was there at the start: differences are based on it. */
   #takeIn(object: AddonObject): void {
     const mirrored = this.#mirroredOf(object);
     if (mirrored === undefined) return;
@@ -182,7 +193,6 @@ export class StatusMirror {
     this.#adopt(mirrored, liveFrom(object));
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
     mirrored.lastWriteAt = this.#options.clock.now();
-    this.#projector.seed(this.#moduleOf(mirrored), object.status?.conditions ?? []);
   }
 
   /** `object` is undefined where the watch reported its last state. */

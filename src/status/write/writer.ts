@@ -5,6 +5,7 @@ import PQueue from "p-queue";
 import { type Clock, type Logger, nextBurst } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, ConnectionError, MADE_HERE } from "../../kube/index.ts";
+import type { Tracer } from "../../trace/index.ts";
 import {
   type MirroredObject,
   type OwnerMarks,
@@ -22,16 +23,22 @@ import type { WriteBackoff } from "./backoff.ts";
 /** Writes at the same time. */
 const PARALLEL = 6;
 
+/** Told how a write of an object ended. */
+export type OnWrite = (kind: MirroredObject["id"]["kind"], result: "written" | "failed") => void;
+
 /** What a {@link Writer} works with. */
 export interface WriterParts {
   readonly api: StatusClient;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly backoff: WriteBackoff;
+  readonly tracer?: Pick<Tracer, "status"> | undefined;
   /** A reload is under way: statuses are written in bursts, so as not to slow it down. */
   readonly isReloading: () => boolean;
   /** Takes over what is known of an object after a call or a watch event. */
   readonly adopt: (mirrored: MirroredObject, live: LiveObject | undefined) => void;
+  /** Told of each write how it ended. */
+  readonly onWrite?: OnWrite | undefined;
   /** A write has ended: what watches reported of the object meanwhile may be taken over. */
   readonly ended: (mirrored: MirroredObject) => void;
 }
@@ -176,9 +183,10 @@ export class Writer {
     if (backoff.until > clock.now()) return this.consider(mirrored);
     mirrored.busy = true;
     try {
-      await this.#write(mirrored);
+      await this.#traced(mirrored);
       this.#succeeded(mirrored);
     } catch (error) {
+      this.#parts.onWrite?.(mirrored.id.kind, "failed");
       await this.#failed(mirrored, error);
     } finally {
       mirrored.busy = false;
@@ -187,7 +195,16 @@ export class Writer {
     this.consider(mirrored);
   }
 
+  #traced(mirrored: MirroredObject): Promise<void> {
+    const { tracer } = this.#parts;
+    const write = (): Promise<void> => this.#write(mirrored);
+    const { kind, name } = mirrored.id;
+    const module = kind === "AddonModule" ? name : undefined;
+    return tracer === undefined ? write() : tracer.status(module, `status of ${kind} ${name}`, write);
+  }
+
   #succeeded(mirrored: MirroredObject): void {
+    this.#parts.onWrite?.(mirrored.id.kind, "written");
     mirrored.failures = 0;
     mirrored.notBefore = 0;
     this.#parts.backoff.succeeded();

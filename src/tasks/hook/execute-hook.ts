@@ -16,6 +16,8 @@ import type {
   LifecycleName,
 } from "../../model/index.ts";
 import { valuesFiles } from "../../state/index.ts";
+import { span } from "../../trace/index.ts";
+import type { OpenSpan } from "../../trace/index.ts";
 import type { Usage } from "../../process/index.ts";
 import type { JudgedPatches } from "../../values/index.ts";
 import type { Ports } from "../ports.ts";
@@ -47,10 +49,17 @@ export function failureText(error: unknown): string {
 /**
  * Runs a hook and applies what it leaves. Throws HookFailure when any step fails; then the whole run is repeated.
  */
-export async function executeHook(ports: Ports, request: HookRunRequest): Promise<void> {
+export function executeHook(ports: Ports, request: HookRunRequest): Promise<void> {
+  const { hook, triggers } = request;
+  const attributes = { hook: hook.id, binding: triggers[0].binding.name, contexts: triggers.length };
+  return span({ kind: "hook", name: hook.id, attributes }, (open) => execute(ports, request, open));
+}
+
+async function execute(ports: Ports, request: HookRunRequest, open: OpenSpan): Promise<void> {
   const { hook } = request;
   const startedAt = ports.clock.monotonic();
   const { result, failure, output } = await ports.runHook({ ...request, ...inputsOf(ports, hook) });
+  open.set({ exitCode: result?.exitCode });
   const took: Took = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
   try {
     if (output === undefined) throw new HookFailure(hook, failure ?? "it left nothing");

@@ -1,7 +1,7 @@
 /** The run of one module (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { ForeignReleaseError, RestoreError, withoutHelm } from "../../helm/index.ts";
-import type { ReleaseOutcome } from "../../helm/index.ts";
+import type { ReconcileRequest, ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, describeCause } from "../../model/index.ts";
 import type { Hook, RunModuleTask, Task } from "../../model/index.ts";
@@ -9,6 +9,7 @@ import { mayBegin, waitOf } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, helmInput, invalidValues, passedOver } from "../../state/index.ts";
 import type { ModuleView, RetryReason } from "../../state/index.ts";
+import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure, failureText } from "../hook/execute-hook.ts";
 import { activate } from "../hook/sources.ts";
@@ -110,11 +111,11 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { values } = ports.state;
   if (withoutHelm(module, values.settings(module)) !== undefined) return undefined;
   const { isAsked, onWait } = run;
-  const ailing = ports.state.view.modules.get(name)?.ailing?.status;
-  if (ailing === "False")
+  const ailing = ports.state.view.modules.get(name)?.ailing;
+  if (ailing?.status === "False")
     ports.state.updateRun(name, (before) => ({ ...before, foundUnhealthy: run.record.release?.revision }));
   const request = { ...helmInput(values, module), absent, isAsked, ailing, signal, onWait };
-  const outcome = await ports.releases.reconcile(request).catch((error: unknown) => {
+  const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // What was restored is not restored again at the next try.
     if (error instanceof RestoreError)
       ports.state.update(name, (record) => void (record.absent = error.left));
@@ -126,6 +127,15 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
     record.run = { ...record.run, leftRevision: outcome.release?.revision };
   });
   return outcome;
+}
+
+function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<ReleaseOutcome> {
+  const attributes = { release: request.module.name };
+  return span({ kind: "helm", name: "reconcile", attributes }, async (open) => {
+    const outcome = await releases.reconcile(request);
+    open.set({ action: outcome.action, revision: outcome.release?.revision });
+    return outcome;
+  });
 }
 
 /** Validation before helm, with `x-required-for-helm`. */

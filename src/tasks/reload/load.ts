@@ -106,17 +106,32 @@ export async function loadLate(ports: Ports, module: Module): Promise<void> {
 }
 
 async function loadModule(ports: Ports, module: Module): Promise<void> {
+  await takeLoaded(ports, module, await configure(ports, module));
+}
+
+/** What a module's hooks say of themselves, and what makes hooks or schemas unusable. */
+interface Loaded {
+  readonly hooks: readonly Hook[] | undefined;
+  readonly problem: Problem | undefined;
+}
+
+/** Configures the hooks of a module and compiles its schemas; nothing is taken over yet. */
+export async function configure(ports: Ports, module: Module): Promise<Loaded> {
   const schemas = checkSchemas(ports, module.schemas);
-  const loaded = await loadHooks(ports, module.hookFiles, module.name);
-  const problem = schemas ?? loaded.problems[0];
+  const { hooks, problems } = await loadHooks(ports, module.hookFiles, module.name);
+  return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
+}
+
+/** Takes them over at once, and resolves when nothing of what was before works any more. */
+export async function takeLoaded(ports: Ports, module: Module, { hooks, problem }: Loaded): Promise<void> {
   const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.update(module.name, (record) => {
     record.loaded = module;
     record.loadProblem = problem;
-    if (loaded.problems.length === 0) record.hooks = loaded.hooks;
+    if (hooks !== undefined) record.hooks = hooks;
   });
-  await retireHooks(ports, before);
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
+  await retireHooks(ports, before);
 }
 
 /** Schemas whose warnings were logged, so that a reload without changes logs nothing. */

@@ -7,6 +7,7 @@ import { isAlreadyExists, isForbidden } from "../../kube/index.ts";
 import type { Subscription } from "../../kube/index.ts";
 import { describeOverlay } from "../../model/index.ts";
 import type { Overlay } from "../../model/index.ts";
+import { happened } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import { ConfigJudge } from "./config-judge.ts";
 import type { ConfigJudgeOptions } from "./config-judge.ts";
@@ -156,7 +157,7 @@ export class FollowedConfig {
     this.#isOwed = false;
     this.#judged = this.#objects.latest(name);
     if (overlay !== undefined) this.#overlay = this.#objects.last(overlay.name);
-    this.#judge.take(this.#judged, this.#overlay);
+    happened("edit", { configMap: name }, () => this.#judge.take(this.#judged, this.#overlay));
   }
 
   #isNews(): boolean {

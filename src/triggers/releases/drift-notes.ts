@@ -27,8 +27,8 @@ export interface Known {
   isAlert: boolean;
   fields: readonly DriftedField[];
   isContested: boolean;
-  /** That it cannot be looked at is in the log. */
-  isFailing: boolean;
+  /** Why it cannot be looked at. */
+  trouble: string | undefined;
   looks: Pace;
   repairs: Pace;
 }
@@ -71,7 +71,13 @@ export function driftIn(kinds: KindWatches, { objects, known }: FollowedDrift): 
     const found = known.get(key);
     return found === undefined || found.fields.length === 0 ? [] : [driftedObject(kinds, object, found)];
   });
-  return driftOf(drifted);
+  const [trouble] = [...objects].flatMap(([key, object]) => {
+    const why = known.get(key)?.trouble;
+    return why === undefined
+      ? []
+      : [`${titleOf(kinds.placed(object))} cannot be compared with its release: ${why}`];
+  });
+  return driftOf(drifted, trouble);
 }
 
 /** The next object to look at, and when. */
@@ -97,7 +103,7 @@ export function noteLook(known: Known, found: Comparison | undefined, now: numbe
   const { fields = [], isShared = false } = found ?? {};
   const isNews = fields.length > 0 && JSON.stringify(known.fields) !== JSON.stringify(fields);
   known.looks.note(now);
-  known.isFailing = false;
+  known.trouble = undefined;
   known.isContested = false;
   known.isAlert = isShared || fields.length > 0;
   known.fields = fields;
@@ -110,7 +116,7 @@ export function newKnown(hands: Hands): Known {
     isAlert: false,
     fields: [],
     isContested: false,
-    isFailing: false,
+    trouble: undefined,
     looks: new Pace(LOOK_EVERY_MS, AT_ONCE),
     repairs: new Pace(REPAIR_EVERY_MS, AT_ONCE),
   };

@@ -8,6 +8,7 @@ import type { Discovery, KubeClient, WatchHub } from "../../kube/index.ts";
 import { compileCel, inParallel, oneLine, parseDuration } from "../../lib/index.ts";
 import type { CelTest, Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { ReleaseView, State } from "../../state/index.ts";
+import { happened } from "../../trace/index.ts";
 import type { DriftMode } from "../../values/index.ts";
 import { Healing } from "./healing.ts";
 import type { AbsentObject } from "./healing.ts";
@@ -263,7 +264,9 @@ export class FollowedReleases {
     for (const object of gone) onAbsent(module, object);
     logger.warn("Objects of a release are gone", { module, ...shorten(gone) });
     // Objects that were reported before may still wait for their run.
-    state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])]));
+    happened("deleted object", { module, object: gone[0], objects: gone.length }, () =>
+      state.update(module, (record) => void (record.absent = [...new Set([...record.absent, ...gone])])),
+    );
   }
 }
 

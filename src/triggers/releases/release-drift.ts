@@ -243,16 +243,17 @@ export class ReleaseDrift {
       return;
     }
     known.looks.failed(clock.now());
+    const isNews = known.trouble === undefined;
+    known.trouble = oneLine(error);
     // What could not be put back has drifted.
     this.#tell(module, release);
     const isRefused = error instanceof ApiError && error.status < 500 && error.status !== 429;
     if (!isRefused) release.due.add(key);
-    if (known.isFailing) return;
-    known.isFailing = true;
+    if (!isNews) return;
     logger.warn("An object cannot be compared with its release", {
       module,
       object: nameOf(kinds.placed(object)),
-      error: oneLine(error),
+      error: known.trouble,
     });
   }
 

@@ -1,6 +1,6 @@
 /** Watches the objects that modules require (docs/MODULES.md, "What a module requires"). */
 
-import { KindFinder } from "../../bindings/index.ts";
+import { KindFinder } from "../../kube/index.ts";
 import type { Discovery, Resource, Subscription, WatchedObject, WatchHub } from "../../kube/index.ts";
 import { compileCel, TOO_LONG } from "../../lib/index.ts";
 import type { CelTest, Clock, Timer } from "../../lib/index.ts";

@@ -1,12 +1,14 @@
+import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { cluster, eventually, freshNamespace, kubeconfigOf, ownCluster } from "../../support/cluster.ts";
 import { kubectl } from "../../../scripts/control-plane.mjs";
 import { versions } from "../../../scripts/setup/versions.mjs";
 
 describe("the shared control plane", () => {
-  test("answers as the pinned version", async () => {
+  test("answers as the programs that were asked for, by default of the pinned version", async () => {
     const version = JSON.parse(await cluster().kubectl(["version", "-o", "json"]));
-    expect(version.serverVersion.gitVersion).toBe(`v${versions.kubernetes}`);
+    const { stdout: server } = await execa(cluster().bin["kube-apiserver"], ["--version"]);
+    expect(server.trim()).toBe(`Kubernetes ${version.serverVersion.gitVersion}`);
     expect(version.clientVersion.gitVersion).toBe(`v${versions.kubernetes}`);
   });
 

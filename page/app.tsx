@@ -1,0 +1,78 @@
+/** The frame of the page: what operator it is, how it stands, and the view that is chosen. */
+
+import type { ComponentType } from "preact";
+
+import { connection, modules, operator, queues } from "./live.ts";
+import { ModuleView } from "./module.tsx";
+import { Modules } from "./modules.tsx";
+import { Queues } from "./queues.tsx";
+import { route, to } from "./router.ts";
+import { Runs } from "./runs.tsx";
+import { State } from "./state.tsx";
+
+const VIEWS: Readonly<Record<string, ComponentType>> = {
+  modules: Modules,
+  module: ModuleView,
+  queues: Queues,
+  runs: Runs,
+};
+
+const TABS = [
+  ["modules", "Modules"],
+  ["queues", "Queues"],
+  ["runs", "Runs"],
+] as const;
+
+export function App() {
+  const [name = ""] = route.value;
+  const chosen = Object.hasOwn(VIEWS, name) ? name : "modules";
+  const View = VIEWS[chosen] ?? Modules;
+  return (
+    <>
+      <Head chosen={chosen} />
+      <main tabIndex={-1}>{modules.value === undefined ? <p class="hint">Connecting …</p> : <View />}</main>
+    </>
+  );
+}
+
+function Head({ chosen }: { readonly chosen: string }) {
+  const waiting = [...queues.value.values()].reduce((sum, { length }) => sum + length, 0);
+  const counts: Readonly<Record<string, number>> = { modules: modules.value?.size ?? 0, queues: waiting };
+  return (
+    <header>
+      <h1>addon-operator</h1>
+      <nav aria-label="Views">
+        {TABS.map(([name, title]) => (
+          <a
+            key={name}
+            href={to(name)}
+            aria-current={name === chosen || (name === "modules" && chosen === "module") ? "page" : undefined}
+          >
+            {title} {counts[name] !== undefined && <span class="count">{counts[name]}</span>}
+          </a>
+        ))}
+      </nav>
+      <Standing />
+    </header>
+  );
+}
+
+function Standing() {
+  const is = operator.value;
+  return (
+    <div class="standing" role="status">
+      {connection.value === "lost" && <State name="Failed" text="Not connected: what is shown may be old" />}
+      {is !== undefined && <State name={is.state} text={is.state} />}
+      {is !== undefined && (
+        <span class="message" title={is.message}>
+          {is.message}
+        </span>
+      )}
+      {is !== undefined && (
+        <span class="about">
+          {is.namespace}/{is.name} · {is.version}
+        </span>
+      )}
+    </div>
+  );
+}

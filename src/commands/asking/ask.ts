@@ -1,0 +1,91 @@
+/** Commands that ask a running operator: the answer is printed, again and again where that is asked for. */
+
+import { UsageError } from "../../config.ts";
+import { sleep, systemClock } from "../../lib/index.ts";
+import { VERSION } from "../../version.ts";
+import { NoOperatorError, type Call } from "./call.ts";
+import type { Line, World } from "../table/row.ts";
+import { operatorOf, type Answer } from "./socket.ts";
+import { CLEAR, painted } from "./terminal.ts";
+
+const REFUSED = 1;
+/** Of `module diff`, where there is a difference. */
+const DIFFERS = 10;
+const WATCH_MS = 1000;
+
+/** What the operator says, again with each call; undefined when it refuses, which is told. */
+function askerOf(line: Line, world: World): () => Promise<string | undefined> {
+  const ask = operatorOf(line, world);
+  const call = callIn(line);
+  return async () => {
+    const answer = await ask(call);
+    if (answer.status < 400) return answer.body;
+    tellRefusal(world, answer);
+    return undefined;
+  };
+}
+
+/**
+ * Tells on stderr what the operator says against it; returns the exit code. An operator that does not know the path is
+ * older than this program.
+ */
+export function tellRefusal({ complain }: World, { status, body }: Answer): number {
+  const isOlder = status === 404 && body.startsWith("no such path");
+  complain(
+    isOlder
+      ? `${body}The running operator may be older than this command (${VERSION}): use its own program\n`
+      : body,
+  );
+  return REFUSED;
+}
+
+function callIn(line: Line): Call {
+  const call = line.row.call?.(line);
+  if (call === undefined) throw new UsageError([`${line.row.words}: asks nothing`]);
+  return call;
+}
+
+/** Prints the answer; with `--watch` again each second, on a terminal in the same place, until it is interrupted. */
+export async function askOperator(line: Line, world: World): Promise<number> {
+  const watches = line.flags["watch"] === true;
+  const ask = askerOf(line, world);
+  for (;;) {
+    const body = await ask();
+    if (body === undefined) return REFUSED;
+    world.print(`${watches && world.isTerminal ? CLEAR : ""}${body}`);
+    if (!watches) return 0;
+    await sleep(systemClock, WATCH_MS);
+  }
+}
+
+/** `module diff`: its exit code tells whether there is a difference, and 1 that this is not known. */
+export async function askForDiff(line: Line, world: World): Promise<number> {
+  const body = await askerOf(line, world)();
+  if (body === undefined) return REFUSED;
+  world.print(body === "" ? "No differences\n" : inColour(body, world));
+  if (body === "") return 0;
+  return /^# .*: cannot be compared: /m.test(body) ? REFUSED : DIFFERS;
+}
+
+/** Names bold, what goes red, what comes green. */
+function inColour(text: string, world: World): string {
+  const colours = { "#": "bold", "-": "red", "+": "green" } as const;
+  const paint = (line: string): string => {
+    const colour = colours[line.charAt(0) as keyof typeof colours];
+    return colour === undefined ? line : painted(world, colour, line);
+  };
+  return text.split("\n").map(paint).join("\n");
+}
+
+/** `plan` does the work itself where no operator runs. */
+export async function askForPlan(line: Line, world: World): Promise<number> {
+  try {
+    return await askOperator(line, world);
+  } catch (error) {
+    if (!(error instanceof NoOperatorError)) throw error;
+    const { planAlone } = await import("../../wiring/plan-alone.ts");
+    const isJson = callIn(line).path.endsWith(".json");
+    world.print(await planAlone(line.settings(world.env).settings, world.env, isJson ? "json" : "yaml"));
+    return 0;
+  }
+}

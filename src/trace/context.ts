@@ -1,0 +1,123 @@
+/** What is at work at this moment: it goes along with promises, timers and callbacks. */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+
+import { breathe, systemClock } from "../lib/index.ts";
+import { newSpanId, newTraceId } from "./span.ts";
+import type { Attributes, Span, SpanKind } from "./span.ts";
+
+/** What is said of a span before it begins. */
+export interface About {
+  readonly kind: SpanKind;
+  readonly name: string;
+  readonly attributes?: Attributes;
+}
+
+/** How it went. */
+export interface Done {
+  readonly ms: number;
+  /** Now, where it is not said. */
+  readonly endMs?: number;
+  readonly error?: string | undefined;
+}
+
+/** A span under way, for whoever does the work. */
+export interface OpenSpan {
+  /** Adds attributes. */
+  set(attributes: Attributes): void;
+  /** It failed, although nothing is thrown. */
+  fail(error: string): void;
+}
+
+/** Takes down what is done within a span. */
+export interface SpanRecorder {
+  span<R>(parent: Span, about: About, work: (span: OpenSpan) => Promise<R>): Promise<R>;
+  /** Whether spans of a trace are handed on; undefined where none are. */
+  isExported(traceId: string): boolean | undefined;
+  /** Of something that is over. */
+  note(parent: Span, about: About, done: Done): void;
+}
+
+/** What surrounds the work of this moment. */
+interface Surroundings {
+  readonly span: Span;
+  readonly outer: Surroundings | undefined;
+  /** None within a cause: what it leads to is recorded, not how that is found out. */
+  readonly recorder: SpanRecorder | undefined;
+  /** Timers and connections that were made within a span outlive it, and are no part of it then. */
+  isOver: boolean;
+}
+
+const store = new AsyncLocalStorage<Surroundings | undefined>();
+const UNRECORDED: OpenSpan = { set: () => {}, fail: () => {} };
+
+/** The innermost that is not over. */
+function surroundings(): Surroundings | undefined {
+  let each = store.getStore();
+  while (each?.isOver === true) each = each.outer;
+  return each;
+}
+
+/** The span of what is done now. */
+export function current(): Span | undefined {
+  return surroundings()?.span;
+}
+
+/** The context of what is done now for others, as W3C writes it; undefined where no spans are handed on. */
+export function traceParent(): string | undefined {
+  const { span, recorder } = surroundings() ?? {};
+  const isExported = span && recorder?.isExported(span.traceId);
+  return isExported === undefined
+    ? undefined
+    : `00-${span?.traceId}-${span?.spanId}-${isExported ? "01" : "00"}`;
+}
+
+/** Does the work as a part of nothing: what goes on for long belongs to no span that happens to be open. */
+export function outside<R>(work: () => R): R {
+  return store.run(undefined, work);
+}
+
+/** Does the work within a span that is recorded. */
+export async function within<R>(
+  { span, recorder }: Pick<Surroundings, "span" | "recorder">,
+  work: () => Promise<R>,
+): Promise<R> {
+  const inner: Surroundings = { span, recorder, outer: surroundings(), isOver: false };
+  try {
+    return await store.run(inner, work);
+  } finally {
+    inner.isOver = true;
+  }
+}
+
+/** Does the work as a part of what is done now; where nobody records that, it is simply done. */
+export function span<R>(about: About, work: (span: OpenSpan) => Promise<R>): Promise<R> {
+  const now = surroundings();
+  return now?.recorder === undefined ? work(UNRECORDED) : now.recorder.span(now.span, about, work);
+}
+
+/** Notes what has been done as a part of what is done now. */
+export function note(about: About, done: Done): void {
+  const now = surroundings();
+  now?.recorder?.note(now.span, about, done);
+}
+
+/** What a task that is offered now follows from: what is done now, else just that it is owed. */
+export function origin(): Span {
+  return current() ?? causeOf("owed");
+}
+
+function causeOf(name: string, attributes: Attributes = {}): Span {
+  const ids = { traceId: newTraceId(), spanId: newSpanId() };
+  return { ...ids, kind: "cause", name, attributes, startMs: systemClock.now() };
+}
+
+/** Takes in what happened outside: tasks that it leads to belong to it. Within other work it is a part of that. */
+export function happened(name: string, attributes: Attributes, takeIn: () => void): void {
+  if (surroundings() !== undefined) return takeIn();
+  const span = causeOf(name, attributes);
+  const inner: Surroundings = { span, recorder: undefined, outer: undefined, isOver: false };
+  // What follows is decided in the same turn of the event loop; timers that are set meanwhile are no part of it.
+  void breathe().then(() => (inner.isOver = true));
+  store.run(inner, takeIn);
+}

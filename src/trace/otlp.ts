@@ -1,0 +1,94 @@
+/** Sends spans by OTLP over HTTP, as JSON. Loaded with the first batch. */
+
+import { SpanKind, SpanStatusCode, TraceFlags } from "@opentelemetry/api";
+import { JsonTraceSerializer } from "@opentelemetry/otlp-transformer";
+import { resourceFromAttributes } from "@opentelemetry/resources";
+
+import type { Span } from "./span.ts";
+
+type OtlpSpan = Parameters<typeof JsonTraceSerializer.serializeRequest>[0][number];
+
+/** Where spans go, and whose they are. */
+export interface OtlpTarget {
+  /** Of the collector, without `/v1/traces`. */
+  readonly endpoint: string;
+  /** `name=value`, with commas between; values are percent-encoded. */
+  readonly headers: string | undefined;
+  readonly version: string;
+  readonly namespace: string;
+  readonly instance: string;
+}
+
+/** Sends a batch; throws when it was not taken. */
+export type SendSpans = (spans: readonly Span[], signal: AbortSignal) => Promise<void>;
+
+/** Sends batches of spans to a collector. */
+export function otlpSender({ endpoint, headers, version, namespace, instance }: OtlpTarget): SendSpans {
+  const url = `${endpoint.replace(/\/$/, "")}/v1/traces`;
+  const resource = resourceFromAttributes({
+    "service.name": "addon-operator",
+    "service.version": version,
+    "service.instance.id": instance,
+    "k8s.namespace.name": namespace,
+  });
+  const common = { resource, instrumentationScope: { name: "addon-operator", version } };
+  return async (spans, signal) => {
+    const body = JsonTraceSerializer.serializeRequest(spans.map((span) => otlpSpan(span, common)));
+    const request = { method: "POST", headers: headersOf(headers), redirect: "manual", signal } as const;
+    const response = await fetch(url, { ...request, body: Buffer.from(body ?? []) }).catch(
+      (error: unknown) => {
+        throw error instanceof Error && error.cause instanceof Error ? error.cause : error;
+      },
+    );
+    await response.body?.cancel();
+    if (!response.ok) throw new Error(`it answers ${response.status}`);
+  };
+}
+
+/** What is wrong with them is not told: they may hold a token. */
+function headersOf(text = ""): Headers {
+  try {
+    const pairs = text.split(",").filter((each) => each.trim() !== "");
+    const entries = pairs.map((pair) => pair.split(/=(.*)/s).map((each) => decodeURIComponent(each.trim())));
+    const given = entries.map(([name = "", value = ""]): [string, string] => [name, value]);
+    return new Headers([...given, ["Content-Type", "application/json"]]);
+  } catch {
+    throw new Error("OTEL_EXPORTER_OTLP_HEADERS is not accepted; use name=value, with commas between");
+  }
+}
+
+function otlpSpan(span: Span, common: Pick<OtlpSpan, "resource" | "instrumentationScope">): OtlpSpan {
+  const { traceId, spanId, parentId, name, kind, error, startMs, endMs = startMs } = span;
+  const contextOf = (id: string) => ({ traceId, spanId: id, traceFlags: TraceFlags.SAMPLED });
+  return {
+    ...common,
+    name,
+    kind: kind === "api" ? SpanKind.CLIENT : SpanKind.INTERNAL,
+    spanContext: () => contextOf(spanId),
+    ...(parentId === undefined ? {} : { parentSpanContext: contextOf(parentId) }),
+    startTime: hrTime(startMs),
+    endTime: hrTime(endMs),
+    duration: hrTime(endMs - startMs),
+    ended: true,
+    status:
+      error === undefined ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: error },
+    attributes: attributesOf(span),
+    links: [],
+    events: [],
+    droppedAttributesCount: 0,
+    droppedEventsCount: 0,
+    droppedLinksCount: 0,
+  };
+}
+
+function attributesOf({ kind, attributes }: Span): OtlpSpan["attributes"] {
+  const known = Object.entries(attributes).filter(([, value]) => value !== undefined);
+  const own = known.map(([key, value]) => [`addon_operator.${key}`, value]);
+  return Object.fromEntries([["addon_operator.span", kind], ...own]) as OtlpSpan["attributes"];
+}
+
+/** Seconds and nanoseconds. */
+function hrTime(ms: number): [number, number] {
+  const seconds = Math.floor(ms / 1000);
+  return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
+}

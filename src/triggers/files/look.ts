@@ -1,0 +1,150 @@
+/** Looks at directories of modules and global hooks: what there is, and what tells that it has changed. */
+
+import { readFileSync, readdirSync, type Dirent, type Stats } from "node:fs";
+import { join } from "node:path";
+
+import { breathe, digest } from "../../lib/index.ts";
+import { MODULE_FILE, found, stat } from "../../modules/index.ts";
+import type { WatchedDir } from "./dir-watches.ts";
+import { stepsOf } from "./links.ts";
+
+/** Where modules and global hooks are. */
+export interface Places {
+  readonly modulesDirs: readonly string[];
+  readonly globalHooksDir: string | undefined;
+}
+
+/** What stands for an entry of a modules directory, or for the directory of global hooks. */
+export interface Seen {
+  /** Of times, sizes and inodes: another one may have the same content. */
+  readonly stamps: string;
+  readonly content: string;
+  /** Of what discovery and the order of modules depend on. */
+  readonly terms: string;
+}
+
+/** By path of the entry. */
+export type Sight = ReadonlyMap<string, Seen>;
+
+export interface LookOptions {
+  readonly places: Places;
+  /** The last look. */
+  readonly before: Sight;
+  /** Whether the entry is looked at again. */
+  readonly isStale: (entry: string) => boolean;
+  /** Told of each directory before it is listed, so that nothing is missed. */
+  readonly onDir: (dir: WatchedDir) => void;
+}
+
+/** Parts of a module that are more than its own matter. */
+const isTerm = (rel: string): boolean =>
+  rel === "enabled" || rel === MODULE_FILE || rel.split("/", 1)[0] === "crds";
+/** What editors leave beside a file. Hidden files are nothing that is read, but for the one that the chart knows. */
+const TEMPORARY = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
+/** A larger file counts as changed when its stamps are. */
+const LARGEST_READ = 1024 * 1024;
+
+/** Looks at all entries; what is not stale is as it was. */
+export async function look(options: LookOptions): Promise<Sight> {
+  const { globalHooksDir } = options.places;
+  const sight = new Map<string, Seen>();
+  for (const dir of options.places.modulesDirs) {
+    for (const name of namesIn(options, dir)) {
+      const entry = join(dir, name);
+      sight.set(entry, entryOf(options, entry));
+      await breathe();
+    }
+  }
+  if (globalHooksDir === undefined) return sight;
+  tellSteps(options, globalHooksDir, globalHooksDir);
+  return sight.set(globalHooksDir, entryOf(options, globalHooksDir));
+}
+
+function namesIn(options: LookOptions, dir: string): string[] {
+  tellSteps(options, dir, dir);
+  const stats = stat(dir);
+  if (stats?.isDirectory() !== true) return [];
+  options.onDir({ dir, entry: dir, id: idOf(stats) });
+  return entriesOf(dir).map(({ name }) => name);
+}
+
+function entryOf(options: LookOptions, entry: string): Seen {
+  const before = options.before.get(entry);
+  if (before !== undefined && !options.isStale(entry)) return before;
+  const files = filesBelow(options, entry);
+  const stamps = digest(...files.flatMap(({ rel, stamp }) => [rel, stamp]));
+  if (before?.stamps === stamps) return before;
+  const terms = files.filter(({ rel }) => isTerm(rel));
+  return { stamps, content: contentOf(files), terms: contentOf(terms) };
+}
+
+interface File {
+  readonly rel: string;
+  readonly path: string;
+  readonly stamp: string;
+  readonly mode: number;
+  readonly size: number;
+}
+
+function contentOf(files: readonly File[]): string {
+  return digest(...files.flatMap((file) => [file.rel, String(file.mode), textOf(file)]));
+}
+
+function textOf({ path, stamp, size }: File): string | Uint8Array {
+  if (size > LARGEST_READ) return stamp;
+  try {
+    return readFileSync(path);
+  } catch {
+    return stamp;
+  }
+}
+
+function filesBelow(options: LookOptions, entry: string): File[] {
+  const files: File[] = [];
+  const inside = new Set<string>();
+  const visit = (path: string, rel: string): void => {
+    const stats = statOf(path);
+    if (stats?.isFile() === true) {
+      const { signature: stamp } = found(path, stats);
+      files.push({ rel, path, stamp, mode: stats.mode, size: stats.size });
+    }
+    if (stats?.isDirectory() !== true || inside.has(idOf(stats))) return;
+    inside.add(idOf(stats));
+    options.onDir({ dir: path, entry, id: idOf(stats) });
+    for (const below of entriesOf(path)) {
+      if (below.isSymbolicLink()) tellSteps(options, entry, join(path, below.name));
+      visit(join(path, below.name), rel === "" ? below.name : `${rel}/${below.name}`);
+    }
+  };
+  visit(entry, "");
+  return files;
+}
+
+/** A link that is swapped changes all that lies behind it. */
+function tellSteps({ onDir }: LookOptions, entry: string, path: string): void {
+  for (const { dir, name } of stepsOf(path)) {
+    const stats = statOf(dir);
+    if (stats !== undefined) onDir({ dir, entry, name, id: idOf(stats) });
+  }
+}
+
+function entriesOf(dir: string): Dirent[] {
+  try {
+    const entries = readdirSync(dir, { withFileTypes: true });
+    return entries.filter(({ name }) => !TEMPORARY.test(name)).sort((a, b) => (a.name < b.name ? -1 : 1));
+  } catch {
+    return [];
+  }
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return stat(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function idOf({ dev, ino }: Stats): string {
+  return `${dev}:${ino}`;
+}

@@ -1,0 +1,184 @@
+/** Notices what changes in the directories of modules and global hooks (`--watch-dirs`). */
+
+import type { Clock, Failures, Logger, Timer } from "../../lib/index.ts";
+import type { State } from "../../state/index.ts";
+import { DirWatches, type Watch } from "./dir-watches.ts";
+import { look, type Places, type Seen, type Sight } from "./look.ts";
+import { Settling } from "./settling.ts";
+
+/** How often the directories are looked at where the kernel tells nothing, at most. */
+const POLL_MS = 2000;
+/** Between two looks passes this many times what one takes. */
+const POLL_PAUSES = 50;
+
+/** How directories are watched. */
+export interface WatchHealth {
+  /** Directories of which the kernel tells. */
+  readonly watched: number;
+  /** The kernel has no more watches to give: the directories are looked at from time to time. */
+  readonly polls: boolean;
+}
+
+export interface WatchedFilesOptions {
+  readonly places: Places;
+  readonly state: Pick<State, "tree" | "recordFiles" | "forgetFiles">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly failures: Failures;
+  readonly onLook: (health: WatchHealth) => void;
+  readonly watch?: Watch;
+}
+
+/**
+ * Looks at the directories whenever the kernel tells of a change and it has become calm there, or from time to time
+ * where the kernel has no watches left, and tells the state what has another content. Nothing is read for use here.
+ */
+export class WatchedFiles {
+  readonly #options: WatchedFilesOptions;
+  readonly #watches: DirWatches;
+  readonly #settling = new Settling();
+  /** What was told to the state, or was there at the start. */
+  #sight: Sight = new Map();
+  /** The last look of those from time to time. */
+  #polled: Sight | undefined;
+  #timer: Timer | undefined;
+  #looking = false;
+  #closed = false;
+
+  constructor(options: WatchedFilesOptions) {
+    this.#options = options;
+    const { watch } = options;
+    this.#watches = new DirWatches({
+      onNews: (entry) => this.#touched(entry),
+      onLimit: (code) => this.#limited(code),
+      ...(watch && { watch }),
+    });
+  }
+
+  /** From now on, changes are noticed. */
+  async start(): Promise<void> {
+    await this.#alone(async () => {
+      this.#sight = await this.#look(() => true);
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#watches.close();
+  }
+
+  #touched(entry: string): void {
+    this.#forget(entry);
+    this.#settling.touch(entry, this.#options.clock.monotonic());
+    this.#plan();
+  }
+
+  /** What was told and not read yet may be half written by now: it is told again when it is calm. */
+  #forget(entry: string): void {
+    const name = this.#moduleAt(entry);
+    const seen = this.#sight.get(entry);
+    if (seen === undefined || name === undefined || !this.#options.state.forgetFiles(name)) return;
+    this.#sight = new Map(this.#sight).set(entry, { ...seen, stamps: "", content: "" });
+  }
+
+  /** The next look, unless one goes on: that plans it at its end. */
+  #plan(): void {
+    if (this.#looking || this.#closed || this.#polled !== undefined) return;
+    const { dueAt } = this.#settling;
+    if (dueAt !== undefined) this.#later(dueAt - this.#options.clock.monotonic(), () => this.#takeCalm());
+  }
+
+  #later(ms: number, act: () => Promise<void>): void {
+    const { clock, failures } = this.#options;
+    this.#timer?.cancel();
+    if (!this.#closed)
+      this.#timer = clock.setTimer(ms, () => failures.guard("files", () => this.#alone(act)));
+  }
+
+  async #alone(act: () => Promise<void>): Promise<void> {
+    this.#looking = true;
+    try {
+      await act();
+    } finally {
+      this.#looking = false;
+      this.#plan();
+    }
+  }
+
+  async #takeCalm(): Promise<void> {
+    const calm = this.#settling.take(this.#options.clock.monotonic());
+    if (calm.size === 0) return;
+    const whole = this.#options.places.modulesDirs.filter((dir) => calm.has(dir)).map((dir) => `${dir}/`);
+    this.#tell(await this.#look((entry) => calm.has(entry) || whole.some((dir) => entry.startsWith(dir))));
+  }
+
+  /** What two looks in a row find the same is calm. */
+  async #poll(): Promise<void> {
+    const { clock } = this.#options;
+    const begun = clock.monotonic();
+    const last = this.#polled ?? new Map();
+    const now = await this.#look(() => true);
+    this.#polled = now;
+    const restless = changed(last, now);
+    restless.forEach((entry) => this.#forget(entry));
+    this.#tell(withOld(now, this.#sight, restless));
+    this.#later(Math.max(POLL_MS, POLL_PAUSES * (clock.monotonic() - begun)), () => this.#poll());
+  }
+
+  /** Tells what is another one than was told before. */
+  #tell(now: Sight): void {
+    const before = this.#sight;
+    this.#sight = now;
+    const names = changed(before, now, "content").map((entry) =>
+      isOwnMatter(before.get(entry), now.get(entry)) ? this.#moduleAt(entry) : undefined,
+    );
+    if (names.length === 0 || this.#closed) return;
+    const known = names.filter((name) => name !== undefined);
+    this.#options.state.recordFiles(known.length < names.length ? "all" : new Set(known));
+  }
+
+  async #look(isStale: (entry: string) => boolean): Promise<Sight> {
+    const { places, onLook } = this.#options;
+    const before = this.#sight;
+    this.#watches.renew();
+    const now = await look({ places, before, isStale, onDir: (dir) => this.#watches.add(dir) });
+    this.#watches.drop((entry) => isStale(entry) || places.modulesDirs.includes(entry) || !now.has(entry));
+    onLook({ watched: this.#watches.size, polls: this.#polled !== undefined });
+    return now;
+  }
+
+  #moduleAt(entry: string): string | undefined {
+    return this.#options.state.tree.modules.find(({ dir }) => dir === entry)?.name;
+  }
+
+  #limited(code: string): void {
+    const remedy = "raise fs.inotify.max_user_watches or fs.inotify.max_user_instances of the node";
+    const message = "The kernel has no more watches to give; directories are looked at every few seconds";
+    this.#options.logger.warn(message, { code, remedy });
+    this.#polled = new Map();
+    this.#later(POLL_MS, () => this.#poll());
+  }
+}
+
+/** Entries that are new, gone or another one. */
+function changed(before: Sight, now: Sight, by: keyof Seen = "stamps"): string[] {
+  const entries = new Set([...before.keys(), ...now.keys()]);
+  return [...entries].filter((entry) => before.get(entry)?.[by] !== now.get(entry)?.[by]);
+}
+
+/** `now`, but of these entries what was before. */
+function withOld(now: Sight, before: Sight, entries: readonly string[]): Sight {
+  const mixed = new Map(now);
+  for (const entry of entries) {
+    const old = before.get(entry);
+    if (old === undefined) mixed.delete(entry);
+    else mixed.set(entry, old);
+  }
+  return mixed;
+}
+
+/** Whether the rest of the modules has nothing to do with it. */
+function isOwnMatter(before: Seen | undefined, now: Seen | undefined): boolean {
+  return before !== undefined && now !== undefined && before.terms === now.terms;
+}

@@ -1,0 +1,199 @@
+/** The page: its files, its stream, and what it asks for (docs/UI.md). Nothing of it changes anything. */
+
+import type { Clock, KnownSecrets } from "../lib/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { Json, JsonObject, Module } from "../model/index.ts";
+import { graphOf, type Moment } from "../plan/index.ts";
+import type { ModuleView } from "../state/index.ts";
+import { showValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
+import type { RunRing } from "../trace/index.ts";
+import { Board } from "./board.ts";
+import { detailOf } from "./detail.ts";
+import { isFile, pageFile } from "./files.ts";
+import { refusal, type Whence } from "./guard.ts";
+import { leavesOf } from "./leaves.ts";
+import { runRows } from "./runs.ts";
+import { sceneOf } from "./scene.ts";
+import type { Outlet } from "./streams.ts";
+import type { GraphNode, OperatorRow, RunRow } from "./wire.ts";
+
+/** What the page shows. */
+export interface PageSources {
+  readonly clock: Clock;
+  readonly secrets: KnownSecrets;
+  readonly about: Pick<OperatorRow, "version" | "name" | "namespace">;
+  /** Where the files of the page are; not set: beside the program. */
+  readonly dir?: string;
+  readonly moment: () => Moment;
+  /** `--status-values`: what is kept out of statuses is kept out of the page. */
+  readonly statusValues: StatusValues;
+  readonly statusOf: (module: string) => ModuleStatus | undefined;
+  /** Which layer set each leaf of a section, by JSON pointer. */
+  readonly originsOf: (section: string) => JsonObject;
+  /** The last runs of tasks. */
+  readonly runs: Pick<RunRing, "views">;
+  /** What a run would change; `shown` is what is shown of an object. */
+  readonly diff: (module: Module, shown: (object: JsonObject) => Json) => Promise<string>;
+}
+
+/** A request for something below `/ui`. */
+export interface PageRequest extends Whence {
+  readonly path: string;
+  readonly query: URLSearchParams;
+}
+
+/** What is answered: a body, or a stream that goes on. */
+export type PageAnswer =
+  | {
+      readonly status: number;
+      readonly body: string;
+      readonly type?: string;
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  | { readonly stream: (outlet: Outlet) => void; readonly headers: Readonly<Record<string, string>> };
+
+/** Nothing but what is served here runs, is asked or is shown; no other site has a part in it. */
+const HEADERS = {
+  "content-security-policy": [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "img-src data:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+  ].join("; "),
+  "cache-control": "no-store",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+} as const;
+
+/** Whether a path is one of the page. */
+export function isOfPage(path: string): boolean {
+  return path === "/ui" || path.startsWith("/ui/");
+}
+
+/** The page of an operator. */
+export class Page {
+  readonly #sources: PageSources;
+  readonly #board: Board;
+  /** One difference is made at a time: it asks helm and the API server. */
+  #diff: { readonly of: string; readonly text: Promise<string> } | undefined;
+
+  constructor(sources: PageSources) {
+    this.#sources = sources;
+    const { clock, secrets, moment, about } = sources;
+    this.#board = new Board({
+      clock,
+      look: () => sceneOf(moment(), clock.now(), about),
+      redact: (value) => secrets.redactDeep(value),
+    });
+  }
+
+  /** How many pages look. */
+  get viewers(): number {
+    return this.#board.viewers;
+  }
+
+  /** Notes that something may have changed; costs nothing while nobody looks. */
+  changed(): void {
+    this.#board.changed();
+  }
+
+  /** Ends the streams. */
+  close(): void {
+    this.#board.close();
+  }
+
+  /** Answers a request that came over TCP, where browsers may be led here by other sites. */
+  async answerGuarded(request: PageRequest): Promise<PageAnswer> {
+    const why = refusal(request);
+    return why === undefined ? this.answer(request) : failed(403, why);
+  }
+
+  async answer({ path, query }: PageRequest): Promise<PageAnswer> {
+    if (path === "/ui") return { ...failed(308, "see /ui/"), headers: { ...HEADERS, location: "/ui/" } };
+    if (path === "/ui/events") return this.#stream();
+    if (isFile(path)) return this.#file(path);
+    const what = path.slice("/ui/".length);
+    if (what === "runs") return asJson(this.#runs(query.get("name") ?? undefined));
+    return what === "graph" ? asJson(this.#graph()) : this.#ofModule(what, query.get("name") ?? "");
+  }
+
+  async #file(path: string): Promise<PageAnswer> {
+    const file = await pageFile(path, this.#sources.dir);
+    if (file === undefined) return failed(404, "the page is not built: npm run build");
+    return { status: 200, ...file, headers: HEADERS };
+  }
+
+  #stream(): PageAnswer {
+    if (!this.#board.hasRoom) return failed(503, "as many pages look at this operator as may");
+    const headers = { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" };
+    return { headers, stream: (outlet) => this.#board.show(outlet) };
+  }
+
+  async #ofModule(what: string, name: string): Promise<PageAnswer> {
+    if (what !== "module" && what !== "values" && what !== "diff") return failed(404, "not found");
+    const at = this.#sources.moment();
+    const module = at.view.modules.get(name);
+    if (module === undefined) return failed(404, "there is no such module");
+    if (what === "module") {
+      const detail = detailOf(module, at, this.#sources.statusOf(name));
+      return asJson(this.#sources.secrets.redactDeep(detail));
+    }
+    return what === "values" ? asJson(this.#values(module)) : this.#difference(module.module);
+  }
+
+  #values(module: ModuleView): unknown {
+    const { secrets, statusValues, originsOf } = this.#sources;
+    const { valuesKey } = module.module;
+    const shown = showValues(module.values(), statusValues, { secretPaths: module.secretPaths, secrets });
+    return secrets.redactDeep(leavesOf(shown, valuesKey, originsOf(valuesKey)));
+  }
+
+  async #difference(module: Module): Promise<PageAnswer> {
+    if (this.#diff !== undefined && this.#diff.of !== module.name)
+      return failed(503, `the difference of ${this.#diff.of} is being made; try again`);
+    const { secrets, diff } = this.#sources;
+    this.#diff ??= { of: module.name, text: diff(module, (object) => shownObject(object, secrets)) };
+    try {
+      return { status: 200, body: secrets.redact(await this.#diff.text), headers: HEADERS };
+    } catch (error) {
+      return failed(500, secrets.redact(oneLine(error)));
+    } finally {
+      this.#diff = undefined;
+    }
+  }
+
+  #runs(module: string | undefined): readonly RunRow[] {
+    return this.#sources.secrets.redactDeep(runRows(this.#sources.runs, module));
+  }
+
+  #graph(): readonly GraphNode[] {
+    return graphOf(this.#sources.moment().view, () => "").map(({ module, requires, after }) => ({
+      name: module,
+      requires: requires.flatMap(({ of, name, unmet }) =>
+        of === "module" ? [{ name, met: unmet === undefined }] : [],
+      ),
+      after,
+    }));
+  }
+}
+
+/** An object without its secrets; of a Secret that is all that it holds. */
+function shownObject(object: JsonObject, secrets: KnownSecrets): Json {
+  const paths = object["kind"] === "Secret" ? ["/data/*", "/stringData/*"] : [];
+  return secrets.redactValues(object, new Set(paths));
+}
+
+function asJson(value: unknown): PageAnswer {
+  return { status: 200, body: JSON.stringify(value), type: "application/json", headers: HEADERS };
+}
+
+function failed(status: number, why: string): PageAnswer & { status: number } {
+  return { status, body: `${why}\n`, headers: HEADERS };
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from "vitest";
+
+import { NoOperatorError } from "../../src/commands/asking/call.ts";
+import { callSocket } from "../../src/commands/asking/socket.ts";
+import { UsageError } from "../../src/config.ts";
+import { callOf, lineOf } from "../support/command-line.ts";
+
+describe("which call a sub-command makes", () => {
+  it.each([
+    ["queue list", "/queue/list.text"],
+    ["queue", "/queue/list.text"],
+    ["queue main -o json", "/queue/main.json"],
+    ["queue list --show-empty", "/queue/list.text?showEmpty=true"],
+    ["global list", "/global/list.yaml"],
+    ["global values -o json", "/global/values.json"],
+    ["global snapshots --output=text", "/global/snapshots.text"],
+    ["module list", "/module/list.yaml"],
+    ["module resource-monitor -o json", "/module/resource-monitor.json"],
+    ["module graph", "/module/graph.text?as=text"],
+    ["module graph -o dot", "/module/graph.text?as=dot"],
+    ["module graph -o mermaid", "/module/graph.text?as=mermaid"],
+    ["module graph -o json", "/module/graph.json"],
+    ["module values web", "/module/web/values.yaml"],
+    ["module values web -g", "/module/web/values.yaml?global=true"],
+    ["module values web --explain -o json", "/module/web/values.json?explain=true"],
+    ["module render web --diff", "/module/web/render.yaml?diff=true"],
+    ["module why web", "/module/web/why.yaml"],
+    ["config list", "/config/list.yaml"],
+    ["plan -o json", "/plan.json"],
+    ["raw discovery", "/discovery"],
+    ["raw /module/list.json", "/module/list.json"],
+  ])("%s → GET %s", (line, path) => {
+    expect(callOf(line.split(" "))).toMatchObject({ method: "GET", path });
+  });
+
+  it("posts what changes something", () => {
+    expect(callOf(["module", "run", "web"])).toMatchObject({ method: "POST", path: "/module/web/run" });
+    expect(callOf(["config", "set", "log.level", "debug", "5m"])).toMatchObject({
+      method: "POST",
+      path: "/config/set.yaml",
+      form: { name: "log.level", value: "debug", duration: "5m" },
+    });
+  });
+
+  it("watches", () => {
+    expect(lineOf(["queue", "list", "--watch"]).flags).toEqual({ watch: true });
+    expect(lineOf(["queue", "-w"]).flags).toEqual({ watch: true });
+  });
+
+  it.each([
+    ["queue bogus", /"bogus" is not a sub-command; use list, main/],
+    ["module", /^module: needs one of list, resource-monitor/],
+    ["module values", /needs the name of a module/],
+    ["module list -o dot", /"dot" is for module graph; use text, yaml or json/],
+    ["module graph web", /"web" is not understood/],
+    ["module list -o xml", /"xml" is not accepted; use text, yaml or json/],
+    ["global", /^global: needs one of list, values, config, patches, snapshots/],
+    ["config set log.level", /needs a name and a value/],
+    ["raw", /needs a path/],
+    ["queue main other", /"other" is not understood/],
+    ["global values web", /"web" is not understood/],
+    ["module list web", /"web" is not understood/],
+    ["module why web ingress", /"ingress" is not understood/],
+    ["config list log.level", /"log.level" is not understood/],
+    ["config set log.level debug 5m more", /"more" is not understood/],
+    ["plan web", /"web" is not understood/],
+    ["raw /queue /config", /"\/config" is not understood/],
+    ["module list --show-empty", /--show-empty: no flag of "module list"/],
+    ["module run web --watch", /--watch: no flag of "module run"/],
+    ["global values --explain", /--explain: no flag of "global values"/],
+    ["module render web -g", /-g: no flag of "module render"/],
+    ["plan --diff", /--diff: no flag of "plan"/],
+  ])("%s is wrong usage", (line, message) => {
+    expect(() => callOf(line.split(" "))).toThrow(UsageError);
+    expect(() => callOf(line.split(" "))).toThrow(message);
+  });
+
+  it("says that no operator listens", async () => {
+    const call = callSocket("/nonexistent/socket", { method: "GET", path: "/" });
+    await expect(call).rejects.toThrow(NoOperatorError);
+    await expect(call).rejects.toThrow(/--debug-unix-socket/);
+  });
+});

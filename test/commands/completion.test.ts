@@ -1,0 +1,65 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+
+import { candidates } from "../../src/commands/asking/completion.ts";
+import { answeringSocket } from "../support/answering-socket.ts";
+import { run } from "../support/command-line.ts";
+import { ailingOverview } from "../support/overviews.ts";
+
+const complete = (line: string) =>
+  candidates(line.split(" "), () => Promise.resolve(["web", "web-shop", "db"]));
+
+it.each([
+  ["st", ["start", "status"]],
+  ["module re", ["render", "resource-monitor"]],
+  ["module why we", ["web", "web-shop"]],
+  ["module values -g ", ["db", "web", "web-shop"]],
+  ["logs d", ["db"]],
+  ["wait web ", []],
+  ["wait web --for ", ["healthy", "ready"]],
+  ["module graph -o m", ["mermaid"]],
+  ["module values web --ex", ["--explain"]],
+  ["wait --listen-p", ["--listen-port"]],
+  ["completion ", ["bash", "fish", "zsh"]],
+  ["new module ", []],
+  ["lint ", []],
+  ["nonsense ", []],
+  ["toString ", []],
+])("behind %j may stand %j", async (line, expected) => {
+  expect(await complete(line)).toEqual(expected);
+});
+
+it("names no command that is for programs alone", async () => {
+  expect(await complete("")).not.toContain("__complete");
+});
+
+it("asks the running operator for names, and does without where none answers", async () => {
+  const { setting, socket } = await answeringSocket(() => JSON.stringify(ailingOverview()));
+  const ask = (at: string) => run(["__complete", at, "--", "module", "why", ""]);
+  expect(await ask(setting)).toEqual({ code: 0, text: "cache\ndb\nshop\nweb\n" });
+  expect(await ask(`--debug-unix-socket=${socket}.none`)).toEqual({ code: 0, text: "" });
+});
+
+it("bash completes through the program", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "completion-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const program = join(dir, "addon-operator");
+  writeFileSync(program, `#!/bin/sh\nfor word; do echo "<$word>"; done\n`);
+  chmodSync(program, 0o755);
+  const { text } = await run(["completion", "bash"]);
+  const line = `COMP_WORDS=(${program} module why "we b" more); COMP_CWORD=3; _addon_operator; printf '%s|' "\${COMPREPLY[@]}"`;
+  expect(execFileSync("bash", ["-c", `${text}${line}`], { encoding: "utf8" })).toBe(
+    "<__complete>|<-->|<module>|<why>|<we b>|",
+  );
+});
+
+it.each(["zsh", "fish"])("completion %s calls the program, too", async (shell) => {
+  expect((await run(["completion", shell])).text).toMatch(/__complete -- [^]*addon-operator/);
+});
+
+it("knows no other shell", async () => {
+  await expect(run(["completion", "tcsh"])).rejects.toThrow(/"tcsh" is not accepted; use bash, zsh or fish/);
+});

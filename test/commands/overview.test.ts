@@ -1,0 +1,162 @@
+import { expect, it } from "vitest";
+
+import { listModules, showStatus } from "../../src/commands/asking/overview.ts";
+import type { World } from "../../src/commands/table/row.ts";
+import type { Overview } from "../../src/status/index.ts";
+import { answeringSocket, type Answer } from "../support/answering-socket.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+import { lineOf } from "../support/command-line.ts";
+import { ailingOverview, calmOverview } from "../support/overviews.ts";
+import { T0 } from "../status/views.ts";
+
+interface Asked {
+  readonly overview: Overview | { readonly status: number; readonly body: string };
+  readonly world?: Partial<World>;
+}
+
+/** Asks with this line, and returns what is printed, what is complained of, and the exit code. */
+async function ask(text: string, { overview, world = {} }: Asked) {
+  const served = "body" in overview ? overview : JSON.stringify(overview);
+  const { setting } = await answeringSocket((path): Answer =>
+    path === "/overview.json"
+      ? served
+      : path === "/module/list.yaml"
+        ? "enabledModules: []\n"
+        : { status: 404, body: "" },
+  );
+  const line = lineOf([...text.split(" "), setting]);
+  const out = { printed: "", complained: "" };
+  const around: World = {
+    env: {},
+    print: (part) => void (out.printed += part),
+    complain: (part) => void (out.complained += part),
+    ask: () => Promise.resolve(false),
+    isTerminal: true,
+    columns: 110,
+    ...world,
+  };
+  const command = text.startsWith("status") ? showStatus : listModules;
+  return { out, code: await command(line, around, new ManualClock(T0)) };
+}
+
+it("status ends with 0 where all enabled modules are Ready, and names nothing", async () => {
+  const { code, out } = await ask("status", { overview: calmOverview() });
+  expect([code, out.printed]).toEqual([0, "\u001b[32mReady\u001b[0m: All enabled modules are ready (2)\n"]);
+});
+
+it("status ends with 1, and tells what failed before what waits for it", async () => {
+  const { code, out } = await ask("status", {
+    overview: ailingOverview(),
+    world: { env: { NO_COLOR: "1" } },
+  });
+  expect(code).toBe(1);
+  expect(out.printed).not.toContain("\u001b");
+  expect(out.printed).toMatch(/^Retrying: Module db failed and is retried: /);
+  expect(out.printed).toMatch(
+    /db: Retrying: [^]*tried 3 times[^]*web: Pending: waits for db[^]*shop: Ready[^]*2 objects were changed/,
+  );
+  expect(out.printed).not.toContain("cache");
+});
+
+it("status tells of ten modules, and how many there are besides", async () => {
+  const overview = ailingOverview();
+  const [db] = overview.modules;
+  if (db === undefined) throw new Error("there is no module");
+  const modules = Array.from({ length: 13 }, (_, at) => ({ ...db, name: `m${at}` }));
+  const { out } = await ask("status", { overview: { ...overview, modules }, world: { isTerminal: false } });
+  expect(out.printed.match(/^m\d+: Retrying/gm)).toHaveLength(10);
+  expect(out.printed).toMatch(/\nand 3 more: addon-operator module list\n$/);
+});
+
+it.each(["json", "yaml"])("status -o %s is the overview", async (format) => {
+  const { code, out } = await ask(`status -o ${format}`, { overview: ailingOverview() });
+  expect(code).toBe(1);
+  expect(out.printed).toContain(format === "json" ? '"waitsFor":"db"' : "waitsFor: db");
+});
+
+it("module list is a table on a terminal, cut where it ends", async () => {
+  const { code, out } = await ask("module list", {
+    overview: ailingOverview(),
+    world: { columns: 60, env: { NO_COLOR: "1" } },
+  });
+  const lines = out.printed.split("\n");
+  expect(code).toBe(0);
+  expect(lines[0]).toMatch(/^NAME +STATE +HEALTHY +DRIFTED +VERSION/);
+  expect(lines.map((line) => line.split(" ")[0])).toEqual(["NAME", "db", "web", "shop", "1", ""]);
+  expect(lines.every((line) => line.length <= 60)).toBe(true);
+  expect(lines.at(-2)).toBe("1 more is off");
+});
+
+it.each([
+  ["module list", { isTerminal: false }],
+  ["module list -o yaml", {}],
+])("%s is what scripts read where nobody looks, or with -o", async (line, world) => {
+  const { out } = await ask(line, { overview: ailingOverview(), world });
+  expect(out.printed).toBe("enabledModules: []\n");
+});
+
+it.each([
+  [
+    { status: 404, body: "no such path: /overview; see /discovery\n" },
+    /no such path.*\nThe running operator may be older than/,
+  ],
+  [
+    { status: 503, body: "this operator does not lead: ask a-1, which does\n" },
+    /^this operator does not lead: ask a-1, which does\n$/,
+  ],
+])("says plainly why there is no answer: %j", async (overview, message) => {
+  const { code, out } = await ask("status", { overview });
+  expect([code, out.printed]).toEqual([1, ""]);
+  expect(out.complained).toMatch(message);
+});
+
+/** Watches an operator that goes from one overview to another, and is then gone. */
+async function watched(isTerminal: boolean): Promise<string> {
+  const rest = [calmOverview(), ailingOverview(), ailingOverview()];
+  const { setting } = await answeringSocket(() => {
+    const next = rest.shift();
+    return next === undefined ? { status: 503, body: "gone\n" } : JSON.stringify(next);
+  });
+  const clock = new ManualClock(T0);
+  let printed = "";
+  const world: World = {
+    env: { NO_COLOR: "1" },
+    print: (part) => void (printed += part),
+    complain: () => {},
+    ask: () => Promise.resolve(false),
+    isTerminal,
+    columns: 80,
+  };
+  const over = { is: false };
+  const run = showStatus(lineOf(["status", "--watch", setting]), world, clock);
+  const end = (): void => void (over.is = true);
+  void run.then(end, end);
+  while (!over.is) {
+    await settle();
+    if (clock.timers > 0) await clock.advance(1000);
+  }
+  expect(await run).toBe(1);
+  return printed;
+}
+
+it("--watch draws anew in the same place of a terminal", async () => {
+  const printed = await watched(true);
+  expect(printed.split("\u001b[H\u001b[J").map((each) => each.split(":")[0])).toEqual([
+    "",
+    "Ready",
+    "Retrying",
+    "Retrying",
+  ]);
+});
+
+it("--watch is a line for each change elsewhere", async () => {
+  const lines = (await watched(false)).trimEnd().split("\n");
+  expect(lines.filter((line) => line.startsWith("db: "))).toEqual([
+    "db: Ready: Release db.v3 is in place",
+    expect.stringMatching(/^db: Retrying: /),
+  ]);
+  expect(lines.filter((line) => line.startsWith("shop: "))).toEqual([
+    "shop: Ready: Release shop.v3 is in place",
+    expect.stringContaining("; changed by others: kubectl changed spec.replicas"),
+  ]);
+});

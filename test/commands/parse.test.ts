@@ -1,0 +1,89 @@
+import { expect, it } from "vitest";
+
+import { parseLine } from "../../src/commands/line/parse.ts";
+import { COMMANDS, GROUPS } from "../../src/commands/table/commands.ts";
+import { callOf, lineOf, parseSettings, run } from "../support/command-line.ts";
+
+const words = (text: string): string[] => text.split(" ").filter(Boolean);
+
+it.each([
+  ["modul list", /^"modul" is not a sub-command; see addon-operator --help\nDid you mean module\?$/],
+  ["module lits", /^"lits" is not a sub-command; use list, .*\nDid you mean list\?$/],
+  [
+    "module list --ouptut json",
+    /^--ouptut: unknown flag; see addon-operator --help\nDid you mean --output\?/,
+  ],
+  ["start --lisen-port=1", /^--lisen-port: unknown flag; .*\nDid you mean --listen-port\?/],
+  ["start --kube-client-qps", /^--kube-client-qps: needs a value: a number, 0 or more$/],
+  ["wait web --timeout", /^--timeout: needs a value$/],
+  ["lint --values= modules", /^--values: needs a value$/],
+  ["upgrade-chart web --yes=no", /^--yes: takes no value/],
+  ["start web", /^"web" is not understood; see addon-operator --help$/],
+  ["toString", /^"toString" is not a sub-command/],
+])("%s: says what is meant", (line, message) => {
+  expect(() => parseLine(words(line))).toThrow(message);
+});
+
+it("names what is wrong with settings together with a flag that is not known", () => {
+  const read = () => parseLine(words("start --nope --ha=x"), { HOOK_TIMEOUT: "5" });
+  expect(read).toThrow(/--nope: unknown flag[^]*HOOK_TIMEOUT: "5" is not[^]*--ha: "x" is not/);
+});
+
+it.each([
+  ["", "start"],
+  ["--ha", "start"],
+  ["--version", "version"],
+  ["queue", "queue list"],
+  ["queue -w", "queue list"],
+  ["queue --watch main", "queue main"],
+  ["module -o json list", "module list"],
+  ["config", "config list"],
+])("%j is %s", (line, expected) => {
+  expect(lineOf(words(line)).row.words).toBe(expected);
+});
+
+it.each([
+  ["--ha", true],
+  ["-ha", true],
+  ["--ha=false", false],
+  ["--ha no", false],
+  ["--ha --debug", true],
+])("start %s", (line, ha) => {
+  expect(parseSettings(words(line), {}).settings.ha).toBe(ha);
+});
+
+it("takes settings and flags in any order, the last one of several, and words behind --", () => {
+  const { args, flags, settings } = lineOf(words("module values -g --namespace a web --namespace=b"));
+  expect([args, flags, settings({}).settings.namespace]).toEqual([["web"], { global: true }, "b"]);
+  expect(callOf(words("module why -- -odd")).path).toBe("/module/-odd/why.yaml");
+  expect(callOf(words("module list -o=json")).path).toBe("/module/list.json");
+  expect(lineOf(words("lint --ha modules hooks")).args).toEqual(["modules", "hooks"]);
+});
+
+it.each(COMMANDS)("$words --help tells its usage, flags and an example that is understood", async (row) => {
+  const { code, text } = await run([...words(row.words), "--help"]);
+  expect(code).toBe(0);
+  expect(text).toMatch(`usage: addon-operator ${row.words}`);
+  const hidden = (row.flags ?? []).filter(({ isHidden }) => isHidden === true);
+  for (const { flags } of row.flags ?? [])
+    expect(text.includes(flags)).toBe(!hidden.some((each) => each.flags === flags));
+  expect(text).toMatch(`Example:\n  addon-operator ${row.example}\n`);
+  expect(lineOf(words(row.example)).row).toBe(row);
+});
+
+it.each(Object.keys(GROUPS))("%s --help, and help %s, list its commands", async (group) => {
+  const { text } = await run([group, "-h"]);
+  for (const row of COMMANDS.filter(({ words: all }) => all.startsWith(`${group} `)))
+    expect(text).toContain(row.help);
+  expect(await run(["help", group])).toEqual({ code: 0, text });
+});
+
+it("help lists every command and every group has one", async () => {
+  const { text } = await run(["help"]);
+  expect(
+    COMMANDS.filter(({ words: each, isHidden }) => isHidden !== true && !text.includes(`\n  ${each} `)).map(
+      (row) => row.words,
+    ),
+  ).toEqual([]);
+  expect(await run(["--help"])).toEqual({ code: 0, text });
+});

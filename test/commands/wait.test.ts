@@ -1,0 +1,84 @@
+import { createServer } from "node:http";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+
+import { wait as runWait } from "../../src/commands/asking/wait.ts";
+import type { Line, World } from "../../src/commands/table/row.ts";
+import { ManualClock, settle } from "../support/clock.ts";
+import { lineOf } from "../support/command-line.ts";
+
+/** Says one after the other, the last one again and again. */
+async function world(...answers: readonly { state: string; ready: string; healthy?: string }[]) {
+  const dir = mkdtempSync(join(tmpdir(), "wait-"));
+  const socket = join(dir, "socket");
+  let asked = 0;
+  const server = createServer((request, response) => {
+    const said = { message: "so", healthy: "Unknown", ...answers[Math.min(asked++, answers.length - 1)] };
+    response.statusCode = request.url === "/module/web/status.json" ? 200 : 404;
+    response.end(JSON.stringify(said));
+  });
+  await new Promise<void>((done) => void server.listen(socket, done));
+  onTestFinished(() => {
+    server.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const clock = new ManualClock(0);
+  const lines: string[] = [];
+  const lineAndWorld = (args: readonly string[]): [Line, World] => {
+    const print = (text: string): void => void lines.push(text.trimEnd());
+    const line = lineOf(["wait", ...args, `--debug-unix-socket=${socket}`]);
+    return [
+      line,
+      { env: {}, print, complain: print, ask: () => Promise.resolve(false), isTerminal: false, columns: 100 },
+    ];
+  };
+  const wait = async (...args: string[]): Promise<number> => {
+    const over = { is: false };
+    const waiting = runWait(...lineAndWorld(args), clock);
+    const end = (): void => void (over.is = true);
+    void waiting.then(end, end);
+    while (!over.is) {
+      await settle();
+      if (clock.timers > 0) await clock.advance(250);
+    }
+    return waiting;
+  };
+  return { wait, lines, clock, asked: () => asked };
+}
+
+it("prints what changes, once each, until the module is Ready", async () => {
+  const running = { state: "Running", ready: "Unknown" };
+  const { wait, lines } = await world(running, running, { state: "Ready", ready: "True" });
+  expect(await wait("web")).toBe(0);
+  expect(lines).toEqual(["web: Running: so", "web: Ready: so"]);
+});
+
+it("waits for Healthy where that is asked for, for as long as is said", async () => {
+  const { wait, lines, clock } = await world({ state: "Ready", ready: "True", healthy: "False" });
+  expect(await wait("web", "--for=healthy", "--timeout", "3s")).toBe(1);
+  expect(lines).toEqual(["web: Ready: so", "web: not healthy in time"]);
+  expect(clock.monotonic()).toBe(3000);
+});
+
+it("gives up where waiting does not end it", async () => {
+  const { wait, lines, clock } = await world(
+    { state: "Ready", ready: "False" },
+    { state: "RolledBack", ready: "False" },
+  );
+  expect(await wait("web")).toBe(1);
+  expect(lines.slice(1)).toEqual(["web: RolledBack: so", "web: waiting does not end this"]);
+  expect(clock.monotonic()).toBe(5000);
+});
+
+it.each([
+  [[], /^usage: addon-operator wait/],
+  [["web", "db"], /^usage: addon-operator wait/],
+  [["web", "--until=now"], /^--until: unknown flag; see addon-operator --help/],
+  [["web", "--for=done"], /^--for: "done" is not accepted; use ready or healthy/],
+  [["web", "--timeout=soon"], /^--timeout: "soon" is not accepted/],
+])("%j is wrong usage", async (args, message) => {
+  const { wait } = await world({ state: "Ready", ready: "True" });
+  await expect(wait(...args)).rejects.toThrow(message);
+});

@@ -1,0 +1,118 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+
+import { runHook } from "../../src/hooks/index.ts";
+import { KnownSecrets } from "../../src/lib/index.ts";
+import { Tracer, origin, span } from "../../src/trace/index.ts";
+import type { Span } from "../../src/trace/index.ts";
+import { ManualClock } from "../support/clock.ts";
+import { keepLog } from "../support/logged.ts";
+import type { LoggedLine } from "../support/logged.ts";
+import { hookWith, lifecycle } from "./build.ts";
+
+function scratchDir(): string {
+  const dir = mkdtempSync(join(tmpdir(), "spans-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** Runs a hook with this script within a span, and returns what lies within that. */
+async function within(script: string) {
+  const root = scratchDir();
+  const path = join(root, "hook");
+  writeFileSync(path, `#!/bin/sh\n${script}\n`);
+  chmodSync(path, 0o755);
+  const lines: LoggedLine[] = [];
+  const ended: Span[] = [];
+  const secrets = new KnownSecrets();
+  secrets.learn({ password: "hunter2-of-mine" });
+  const tracer = new Tracer({ clock: new ManualClock(), redactDeep: (value) => secrets.redactDeep(value) });
+  tracer.listen({ ended: (each) => ended.push(each) });
+  const start = { name: "task", attributes: {}, module: undefined, from: origin(), waitingSince: 0 };
+  const settings = {
+    env: { PATH: process.env["PATH"] ?? "" },
+    workingDir: undefined,
+    tmpDir: join(root, "tmp"),
+  };
+  const run = {
+    hook: { ...hookWith("configVersion: v1\nonStartup: 1", "hook"), path, root },
+    triggers: [lifecycle("onStartup")],
+    snapshots: { get: () => [], objects: () => [] },
+    values: "{}",
+    configValues: "{}",
+    queue: "main",
+    settings: { ...settings, debugKeepTmpFiles: false, logProxyHookJson: false },
+    logger: keepLog(lines),
+  };
+  const result = await tracer.task(start, () => span({ kind: "hook", name: "hook" }, () => runHook(run)));
+  const hook = ended.find(({ name }) => name === "hook");
+  return { lines, result, spans: ended.filter(({ parentId }) => parentId === hook?.spanId), ended };
+}
+
+const page = readFileSync(join(import.meta.dirname, "../../docs/TRACES.md"), "utf8");
+
+describe("spans that a hook leaves", () => {
+  test("become spans within its run, also where it fails, without secrets", async () => {
+    const one = {
+      name: "download",
+      start: 1700000000,
+      end: 1700000001.5,
+      attributes: { a: "x", n: 1, b: true, o: {} },
+    };
+    const two = { name: "of hunter2-of-mine", start: 1, end: 1, error: "no\nhunter2-of-mine" };
+    const { spans, result, lines, ended } = await within(
+      `printf '%s' '${JSON.stringify(one)}' >>"$SPANS_PATH"; printf '%s' '${JSON.stringify(two)}' >>"$SPANS_PATH"; exit 3`,
+    );
+    expect(result.failure).toContain("exit code 3");
+    const [first, second] = spans;
+    const attributes = { a: "x", n: 1, b: true };
+    expect(first).toMatchObject({
+      kind: "hook",
+      name: "download",
+      startMs: 1700000000000,
+      endMs: 1700000001500,
+    });
+    expect(first?.attributes).toEqual(attributes);
+    expect(second?.error).toMatch(/^no /);
+    expect(JSON.stringify(ended)).not.toContain("hunter2-of-mine");
+    expect(lines).toEqual([]);
+  });
+
+  test.each([
+    ["no JSON", "echo '{\"name\": ' >$SPANS_PATH", "JSON"],
+    ["no name", `echo '{"start": 1, "end": 2}' >$SPANS_PATH`, '"name" must be text'],
+    [
+      "an end before its start",
+      `echo '{"name": "a", "start": 2, "end": 1}' >$SPANS_PATH`,
+      "seconds since 1970",
+    ],
+    ["a time that is none", `echo '{"name": "a", "start": "x", "end": 1e99}' >$SPANS_PATH`, "line 1"],
+    [
+      "too many",
+      `for n in $(seq 101); do echo '{"name": "a", "start": 1, "end": 2}'; done >$SPANS_PATH`,
+      "more than 100",
+    ],
+    ["too large", `head -c 70000 /dev/zero >$SPANS_PATH`, "more than 65536"],
+    ["no file any more", `rm $SPANS_PATH; mkfifo $SPANS_PATH`, "no plain file"],
+  ])("%s: they are left out with a warning, and the hook succeeds", async (_, script, reason) => {
+    const { spans, result, lines } = await within(script);
+    expect(result.output).toBeDefined();
+    expect(spans).toEqual([]);
+    expect(lines).toEqual([
+      [
+        "warn",
+        "Spans of the hook are left out",
+        { variable: "SPANS_PATH", error: expect.stringContaining(reason) },
+      ],
+    ]);
+  });
+
+  test("are written as the page shows", async () => {
+    const [, script = ""] = /```\n(start=[^`]*)```/.exec(page) ?? [];
+    const { spans, lines } = await within(`curl() { :; }\n${script}`);
+    expect(spans).toMatchObject([{ name: "download", attributes: { mirror: "eu" } }]);
+    expect(lines).toEqual([]);
+  });
+});

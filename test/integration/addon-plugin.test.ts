@@ -1,0 +1,69 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+import { programFile } from "../../scripts/operator.mjs";
+import { tools } from "../../scripts/setup/tools.mjs";
+import { root as repository } from "../../scripts/setup/versions.mjs";
+import { cluster, freshNamespace } from "../support/cluster.ts";
+import { startOperator } from "../support/operator.ts";
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** kubectl with the plugin on its PATH, as it is in the image. */
+async function kubectlWithPlugin(): Promise<(line: string) => Promise<Ended>> {
+  const dir = mkdtempSync(join(tmpdir(), "plugin-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  if (programFile().endsWith("dist/main.js"))
+    symlinkSync(join(repository, "dist", "kubectl-addon.js"), join(dir, "kubectl-addon"));
+  else
+    writeFileSync(join(dir, "kubectl-addon"), `#!/bin/sh\nexec node ${programFile()} addon "$@"\n`, {
+      mode: 0o755,
+    });
+  symlinkSync(process.execPath, join(dir, "node"));
+  const env = { PATH: `${dir}:/usr/bin:/bin`, KUBECONFIG: cluster().kubeconfig, HOME: dir };
+  return (line) =>
+    new Promise((resolve) => {
+      execFile(tools().kubectl, line.split(" "), { env }, (error, stdout, stderr) =>
+        resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr }),
+      );
+    });
+}
+
+test(
+  "kubectl addon tells what AddonModules say, with kubectl's own rights",
+  { timeout: 120_000 },
+  async () => {
+    const root = mkdtempSync(join(tmpdir(), "plugin-modules-"));
+    onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+    mkdirSync(join(root, "010-web"), { recursive: true });
+    mkdirSync(join(root, "020-shop"), { recursive: true });
+    writeFileSync(join(root, "010-web/values.yaml"), "webEnabled: true\n");
+    writeFileSync(join(root, "020-shop/values.yaml"), "shopEnabled: true\n");
+    writeFileSync(join(root, "020-shop/module.yaml"), "requires: {modules: {nowhere: '*'}}\n");
+    const namespace = await freshNamespace("plugin");
+    await startOperator({ namespace, modulesDir: root });
+    const kubectl = await kubectlWithPlugin();
+
+    expect(await kubectl(`addon wait web -n ${namespace}`)).toMatchObject({ code: 0, stderr: "" });
+    const waits = await kubectl(`addon wait shop -n ${namespace} --timeout=0s`);
+    expect(waits.code).toBe(1);
+    const listed = await kubectl(`addon list -n ${namespace}`);
+    expect(listed.stdout).toMatch(/^NAME +STATE[^]*web +Ready/);
+    const status = await kubectl(`addon status -n ${namespace}`);
+    expect(status).toMatchObject({ code: 1, stdout: expect.stringMatching(/shop: Pending: .*nowhere/) });
+    const why = await kubectl(`addon why shop -n ${namespace}`);
+    expect(why.stdout).toContain("it requires nowhere, which is no module");
+    expect(await kubectl(`addon why none -n ${namespace}`)).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "there is no AddonModule none\n",
+    });
+  },
+);

@@ -1,0 +1,84 @@
+import { mkdirSync, renameSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+import { eventually } from "../support/cluster.ts";
+import type { OperatorProcess } from "../support/operator.ts";
+import { openScene } from "../support/scene.ts";
+import type { Scene } from "../support/scene.ts";
+
+/** A module with one ConfigMap and a hook. */
+function module(scene: Scene, dir: string, says: string): void {
+  scene.file(`${dir}/templates/x.yaml`, template(says));
+  scene.file(`${dir}/hooks/h.sh`, HOOK);
+}
+
+const template = (says: string): string =>
+  `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-x}\ndata: {says: ${says}}\n`;
+
+const HOOK = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit 0; fi
+`;
+
+const saying =
+  ({ cluster, namespace }: Scene, module: string) =>
+  async (): Promise<unknown> => {
+    const get = ["get", "configmap", `${module}-x`, "-n", namespace, "--ignore-not-found"];
+    const { data } = await cluster.json<{ data?: { says?: string } }>(get).catch(() => ({ data: undefined }));
+    return data?.says;
+  };
+
+function runsOf(operator: OperatorProcess, module: string): number {
+  return operator.lines.filter(
+    (line) => /Module run succeeded/.test(line) && line.includes(`module=${module} `),
+  ).length;
+}
+
+/** Its first run has ended, which is a moment after its object is there. */
+const hasRun = (operator: OperatorProcess, module: string) =>
+  eventually(() => expect(runsOf(operator, module)).toBe(1), `the first run of ${module}`);
+
+async function switchOn({ cluster, namespace }: Scene): Promise<void> {
+  const flags = ["a", "b", "c"].map((name) => `--from-literal=${name}Enabled=true`);
+  await cluster.kubectl(["create", "configmap", "addon-operator", "-n", namespace, ...flags]);
+}
+
+test("--watch-dirs: a template, values, a new module, and one that goes take effect by themselves", async () => {
+  const scene = await openScene("watch-dirs");
+  for (const name of ["a", "b"]) module(scene, `modules/${name}`, "one");
+  await switchOn(scene);
+  const operator = await scene.start({ args: ["--watch-dirs"] });
+  await hasRun(operator, "b");
+  scene.file("modules/a/templates/x.yaml", template("two"));
+  await eventually(async () => expect(await saying(scene, "a")()).toBe("two"), "the template counts");
+  expect(runsOf(operator, "b")).toBe(1);
+  module(scene, "modules/c", "new");
+  await eventually(async () => expect(await saying(scene, "c")()).toBe("new"), "the new module runs");
+  scene.remove("modules/c");
+  await eventually(async () => expect(await saying(scene, "c")()).toBe(undefined), "it is purged");
+  expect(operator.log()).toMatch(/second look/);
+});
+
+test("--watch-dirs: git-sync's link leads to another commit, which removes the last one", async () => {
+  const scene = await openScene("watch-link");
+  const commit = (name: string, says: Record<string, string>): void => {
+    for (const [each, text] of Object.entries(says)) module(scene, `git/${name}/modules/${each}`, text);
+    mkdirSync(join(scene.dir, "git", name, "global-hooks"));
+    symlinkSync(name, join(scene.dir, "git/next"));
+    renameSync(join(scene.dir, "git/next"), join(scene.dir, "git/current"));
+  };
+  commit("c1", { a: "one", b: "one" });
+  await switchOn(scene);
+  const operator = await scene.start({
+    args: ["--watch-dirs"],
+    modulesDir: join(scene.dir, "git/current/modules"),
+    globalHooksDir: join(scene.dir, "git/current/global-hooks"),
+  });
+  await hasRun(operator, "b");
+  for (const [index, says] of ["two", "three", "four"].entries()) {
+    commit(`c${index + 2}`, { a: says, b: "one" });
+    scene.remove(`git/c${index + 1}`);
+    await eventually(async () => expect(await saying(scene, "a")()).toBe(says), `commit ${index + 2}`);
+  }
+  expect(runsOf(operator, "b")).toBe(1);
+});

@@ -1,0 +1,79 @@
+import { expect, test } from "vitest";
+
+import { overviewOf } from "../../src/status/index.ts";
+import { T0, moduleView, queueOf, release, underWay, viewOf } from "./views.ts";
+
+const requiring = (name: string, on: string) => {
+  const view = moduleView(name, { phase: "new", lastRun: undefined, release: undefined, heldSince: T0 });
+  return { ...view, module: { ...view.module, chartVersion: "2.0.0", requires: { modules: { [on]: "*" } } } };
+};
+
+test("there is a row for each module, in their order, with what is known of it", () => {
+  const modules = [moduleView("web"), moduleView("off", { enabled: false, release: undefined })];
+  const { modules: rows, ...operator } = overviewOf({ view: viewOf(modules), queues: [] }, T0);
+  expect(operator).toMatchObject({
+    state: "Ready",
+    ready: "True",
+    message: "All enabled modules are ready (1)",
+    converge: { phase: "idle" },
+  });
+  expect(rows).toEqual([
+    {
+      name: "web",
+      order: 10,
+      enabled: true,
+      state: "Ready",
+      ready: "True",
+      healthy: "Unknown",
+      message: "Release web.v3 is in place",
+      drifted: 0,
+      chartVersion: "1.2.0",
+      lastRun: {
+        cause: "ConfigMap changed",
+        startedAt: "2025-12-31T23:59:55Z",
+        seconds: 2,
+        step: "afterHelm",
+        attempts: 1,
+        result: "Succeeded",
+      },
+    },
+    expect.objectContaining({ name: "off", enabled: false, state: "Disabled" }),
+  ]);
+});
+
+test("a run under way counts its seconds, and has no result yet", () => {
+  const lastRun = underWay(T0 - 4500);
+  const [row] = overviewOf(
+    { view: viewOf([moduleView("web", { activity: "running", lastRun })]), queues: queueOf("web") },
+    T0,
+  ).modules;
+  expect(row).toMatchObject({ state: "Running", lastRun: { seconds: 4.5, step: "helm" } });
+  expect(row?.lastRun).not.toHaveProperty("result");
+});
+
+test("what a module waits for is named", () => {
+  const db = moduleView("db", { retry: { reason: "HelmFailed", message: "no", failures: 2 } });
+  const { modules } = overviewOf({ view: viewOf([db, requiring("web", "db")]), queues: [] }, T0);
+  expect(modules[0]).toMatchObject({ state: "Retrying", ready: "False", message: "no" });
+  expect(modules[1]).toMatchObject({
+    state: "Pending",
+    waitsFor: "db",
+    message: expect.stringContaining("waits for db, which is not Ready"),
+    chartVersion: "2.0.0",
+  });
+});
+
+test("health and drift are told", () => {
+  const web = moduleView("web", {
+    release: release("web", { chartVersion: "1.3.0" }),
+    drift: { count: 3, objects: [] },
+    health: { status: "False", reason: "Failed", message: "no Pod", counts: {}, ailments: [] } as never,
+    ailing: { status: "False", reason: "Failed", message: "no Pod" },
+  });
+  expect(overviewOf({ view: viewOf([web]), queues: [] }, T0).modules[0]).toMatchObject({
+    state: "Unhealthy",
+    healthy: "False",
+    drifted: 3,
+    message: "no Pod",
+  });
+});

@@ -1,0 +1,163 @@
+import { describe, expect, it } from "vitest";
+
+import { KnownSecrets, createLogger } from "../../src/lib/index.ts";
+import type { LogEntry, LogFields, Logger } from "../../src/lib/index.ts";
+import { RunRing, Tracer, origin, span } from "../../src/trace/index.ts";
+import { ManualClock } from "../support/clock.ts";
+
+const entry = (message: string, fields: LogFields = {}): LogEntry => ({
+  level: "info",
+  time: undefined,
+  message,
+  fields,
+});
+
+type Bounds = ConstructorParameters<typeof RunRing>[1];
+
+class Runs {
+  readonly clock = new ManualClock(1000);
+  readonly ring: RunRing;
+  readonly written: string[] = [];
+  readonly secrets = new KnownSecrets();
+  readonly logger: Logger;
+  readonly #tracer: Tracer;
+
+  constructor(bounds: Bounds = {}) {
+    const { clock, secrets } = this;
+    this.ring = new RunRing(clock, bounds);
+    this.#tracer = new Tracer({ clock, redactDeep: (value) => secrets.redactDeep(value) });
+    this.#tracer.listen(this.ring);
+    const write = (line: string): void => void this.written.push(line);
+    this.logger = createLogger({
+      level: "info",
+      type: "json",
+      noTime: true,
+      clock,
+      secrets,
+      work: this.ring,
+      write,
+    });
+  }
+
+  run(module: string, work: () => unknown = () => {}, kind = "run-module"): Promise<void> {
+    const attributes = { module, kind };
+    const start = {
+      name: `${kind} ${module}`,
+      attributes,
+      module,
+      from: origin(),
+      waitingSince: this.clock.now(),
+    };
+    return this.#tracer.task(start, async () => void (await work()));
+  }
+
+  get modules(): unknown[] {
+    return this.ring.views().runs.map(({ task }) => task.attributes["module"]);
+  }
+}
+
+describe("the ring of runs", () => {
+  it("keeps runs with their spans and lines, and gives each line the ids of its task and trace", async () => {
+    const runs = new Runs();
+    await runs.run("web", async () => {
+      runs.logger.info("first", { module: "web" });
+      await span({ kind: "hook", name: "hook" }, async () => runs.logger.child({ hook: "x" }).warn("second"));
+      runs.logger.debug("below the level");
+    });
+    runs.logger.info("of no run");
+    const [run] = runs.ring.views({ lines: true }).runs;
+    const { id, task } = run ?? {};
+    expect(runs.written.map((line) => JSON.parse(line) as unknown)).toEqual([
+      { level: "info", msg: "first", module: "web", task: id, trace: task?.traceId },
+      { level: "warn", msg: "second", hook: "x", task: id, trace: task?.traceId },
+      { level: "info", msg: "of no run" },
+    ]);
+    expect(run).toMatchObject({
+      isOver: true,
+      spans: [{ kind: "wait" }, { kind: "hook" }],
+      lines: [
+        { level: "info", message: "first", fields: { module: "web" }, timeMs: 1000 },
+        { level: "warn", message: "second", fields: { hook: "x" } },
+      ],
+      dropped: 0,
+    });
+    expect(runs.ring.view(id ?? "")).toEqual(run);
+    expect(runs.ring.view("unknown")).toBeUndefined();
+  });
+
+  it("keeps no secrets", async () => {
+    const runs = new Runs();
+    runs.secrets.learn({ password: "t0p-secret-1" });
+    await runs.run("web", () => runs.logger.info("it is t0p-secret-1", { it: "t0p-secret-1" }));
+    expect(JSON.stringify(runs.ring.views({ lines: true }))).not.toContain("t0p-secret-1");
+  });
+
+  it("tells what has changed since a cursor, of one module or all; lines where they are asked for", async () => {
+    const runs = new Runs();
+    await runs.run("web");
+    const { cursor } = runs.ring.views();
+    expect(runs.ring.views({ after: cursor }).runs).toEqual([]);
+    await runs.run("db", () => {
+      const [now] = runs.ring.views({ after: cursor }).runs;
+      expect([now?.isOver, now?.task.endMs]).toEqual([false, undefined]);
+    });
+    expect(runs.ring.views({ after: cursor }).runs.map(({ task }) => task.name)).toEqual(["run-module db"]);
+    expect(runs.ring.views({ module: "web" }).runs.map(({ lines }) => lines)).toEqual([undefined]);
+  });
+
+  it("keeps the last of each kind of each module: what runs often does not push out what runs seldom", async () => {
+    const runs = new Runs({ alike: 3 });
+    await runs.run("web");
+    for (let each = 0; each < 10; each++) await runs.run("web", () => {}, "hook");
+    expect(runs.ring.views().runs.map(({ task }) => task.name)).toEqual([
+      "run-module web",
+      "hook web",
+      "hook web",
+      "hook web",
+    ]);
+  });
+
+  it("drops the oldest run, with more than it may keep", async () => {
+    const runs = new Runs({ runs: 3 });
+    for (const module of ["a", "b", "c", "d"]) await runs.run(module);
+    expect(runs.modules).toEqual(["b", "c", "d"]);
+  });
+
+  it("drops the oldest lines of a run that says very much, then its spans, and counts them", async () => {
+    const runs = new Runs({ runBytes: 3000 });
+    await runs.run("web", () => {
+      for (let n = 0; n < 1000; n++) runs.ring.keep(entry(`line ${n}`));
+    });
+    const [run] = runs.ring.views({ lines: true }).runs;
+    expect(run?.lines?.at(-1)?.message).toBe("line 999");
+    expect(run?.lines?.length).toBeLessThan(30);
+    expect((run?.dropped ?? 0) + (run?.lines?.length ?? 0) + (run?.spans.length ?? 0)).toBe(1001);
+    expect(runs.ring.bytes).toBeLessThanOrEqual(3000);
+    await runs.run("db", async () => {
+      for (let n = 0; n < 1000; n++) await span({ kind: "hook", name: `hook ${n}` }, () => Promise.resolve());
+    });
+    expect(runs.ring.bytes).toBeLessThanOrEqual(6000);
+  });
+
+  it("never takes more than its bytes, whatever is logged, also of characters that take two", async () => {
+    const runs = new Runs({ bytes: 50_000, runBytes: 20_000 });
+    for (let module = 0; module < 40; module++)
+      await runs.run(`m${module}`, () => {
+        for (const text of ["a", "ж", "€"])
+          runs.logger.info(text.repeat(100_000), { text: text.repeat(9000) });
+        expect(runs.ring.bytes).toBeLessThanOrEqual(50_000);
+      });
+    const shown = runs.ring.views({ lines: true });
+    expect(shown.runs.at(-1)?.task.name).toBe("run-module m39");
+    expect(JSON.stringify(shown).length).toBeLessThan(50_000);
+  });
+
+  it("has 2 MiB for 1,000 modules that are run again and again", async () => {
+    const runs = new Runs();
+    for (let round = 0; round < 3; round++)
+      for (let module = 0; module < 1000; module++)
+        await runs.run(`m${module}`, () => runs.ring.keep(entry("x".repeat(3000))));
+    expect(runs.ring.bytes).toBeLessThanOrEqual(2 * 1024 * 1024);
+    expect(runs.modules.length).toBeGreaterThan(400);
+  });
+});

@@ -1,0 +1,129 @@
+import { describe, expect, it } from "vitest";
+
+import { Tracer, current, happened, note, origin, outside, span } from "../../src/trace/index.ts";
+import type { Span } from "../../src/trace/index.ts";
+import { ManualClock } from "../support/clock.ts";
+
+function traced() {
+  const clock = new ManualClock(1000);
+  const ended: Span[] = [];
+  const tracer = new Tracer({
+    clock,
+    redactDeep: (value) => JSON.parse(JSON.stringify(value).replaceAll("hunter22", "***")) as typeof value,
+  });
+  tracer.listen({ ended: (each) => ended.push(each) });
+  const start = { name: "run-module web", attributes: { module: "web" }, module: "web", from: origin() };
+  return { clock, ended, tracer, start };
+}
+
+/** Names below names, as they were told. */
+function tree(spans: readonly Span[], parent?: string): unknown[] {
+  const roots = spans.filter(({ parentId }) => parentId === parent);
+  return roots.map(({ name, spanId }) => [name, ...tree(spans, spanId)]);
+}
+
+describe("a trace", () => {
+  it("goes from what happened over the task and its waiting to hooks, helm and requests", async () => {
+    const { clock, ended, tracer, start } = traced();
+    let { from } = start;
+    happened("edit", { configMap: "ops" }, () => (from = origin()));
+    const waitingSince = clock.now();
+    await clock.advance(500);
+    await tracer.task({ ...start, from, waitingSince }, async () => {
+      await span({ kind: "hook", name: "web:hooks/discover" }, async (open) => {
+        note({ kind: "api", name: "GET /pods" }, { ms: 0 });
+        await clock.advance(200);
+        open.set({ exitCode: 0 });
+      });
+      await span({ kind: "helm", name: "reconcile" }, () => clock.advance(1000));
+    });
+    await tracer.status("web", "status of AddonModule web", () => clock.advance(10));
+    const names = ["run-module web", ["wait in queue"], ["web:hooks/discover", ["GET /pods"]], ["reconcile"]];
+    expect(tree(ended)).toEqual([["edit", [...names, ["status of AddonModule web"]]]]);
+    expect(new Set(ended.map(({ traceId }) => traceId)).size).toBe(1);
+    expect(ended.find(({ kind }) => kind === "hook")).toMatchObject({
+      endMs: 1700,
+      attributes: { exitCode: 0 },
+    });
+    expect(ended.find(({ kind }) => kind === "task")).toMatchObject({ startMs: 1000, endMs: 2700 });
+    expect(ended.find(({ kind }) => kind === "wait")).toMatchObject({ startMs: 1000, endMs: 1500 });
+  });
+
+  it("tells what has failed, without secrets", async () => {
+    const { clock, ended, tracer, start } = traced();
+    const failing = tracer.task({ ...start, waitingSince: clock.now() }, async () => {
+      await span({ kind: "hook", name: "of hunter22", attributes: { a: "hunter22" } }, async (open) =>
+        open.fail("exit code 1: hunter22"),
+      );
+      throw new Error("no hunter22\nhere");
+    });
+    await expect(failing).rejects.toThrow("no hunter22");
+    expect(JSON.stringify(ended)).not.toContain("hunter22");
+    expect(ended.map(({ error }) => error)).toEqual([
+      undefined,
+      undefined,
+      "exit code 1: ***",
+      "no *** here",
+    ]);
+  });
+
+  it("has no part in what outlives its spans, or is done outside of them", async () => {
+    const { clock, tracer, start } = traced();
+    const seen: (string | undefined)[] = [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let later: Promise<void> | undefined;
+    await tracer.task({ ...start, waitingSince: clock.now() }, async () => {
+      seen.push(
+        current()?.name,
+        outside(() => current()?.name),
+      );
+      await span({ kind: "hook", name: "hook" }, async () => {
+        later = promise.then(() => void seen.push(current()?.name));
+        seen.push(current()?.name);
+      });
+      // A timer of the hook that fires when only the hook is over is the task's.
+      seen.push(current()?.name);
+    });
+    resolve();
+    await later;
+    expect(seen).toEqual(["run-module web", undefined, "hook", "run-module web", undefined]);
+  });
+
+  it("takes no status that is written long after it, or belongs to another module", async () => {
+    const { clock, ended, tracer, start } = traced();
+    await tracer.task({ ...start, waitingSince: clock.now() }, () => clock.advance(1));
+    await tracer.status("db", "status of db", () => Promise.resolve());
+    await clock.advance(60_000);
+    await tracer.status("web", "status of web", () => Promise.resolve());
+    expect(ended.map(({ kind }) => kind)).toEqual(["cause", "wait", "task"]);
+  });
+
+  it("joins what happens within it, and tells a cause of several tasks once", async () => {
+    const { clock, ended, tracer, start } = traced();
+    let { from } = start;
+    happened("edit", {}, () => happened("inner", {}, () => (from = origin())));
+    for (const _ of [1, 2])
+      await tracer.task({ ...start, from, waitingSince: clock.now() }, async () =>
+        happened("edit of its own", {}, () => expect(current()?.name).toBe("run-module web")),
+      );
+    expect(ended.filter(({ kind }) => kind === "cause").map(({ name }) => name)).toEqual(["edit"]);
+    expect(new Set(ended.map(({ traceId }) => traceId)).size).toBe(1);
+  });
+
+  it("has what happened for a cause in the same turn of the event loop, not later", async () => {
+    const seen: string[] = [];
+    const look = (): void => void seen.push(origin().name);
+    happened("edit", {}, () => {
+      queueMicrotask(look);
+      setTimeout(look);
+    });
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    expect(seen).toEqual(["edit", "owed"]);
+  });
+
+  it("is not needed: without a task, work is simply done", async () => {
+    note({ kind: "api", name: "GET" }, { ms: 1 });
+    expect(await span({ kind: "hook", name: "hook" }, async (open) => (open.fail("x"), 7))).toBe(7);
+    expect(current()).toBeUndefined();
+  });
+});

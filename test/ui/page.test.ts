@@ -1,0 +1,280 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { refusal } from "../../src/ui/index.ts";
+import { MOST_STREAMS, type Outlet } from "../../src/ui/streams.ts";
+import type { GraphNode, LeafRow, ModuleDetail, News } from "../../src/ui/wire.ts";
+import { SECRET, openPage, platform, shown, type PageLab } from "../support/page-lab.ts";
+
+let dir: string;
+let lab: PageLab;
+
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), "page-"));
+  writeFileSync(join(dir, "index.html"), "<!doctype html>\n");
+  writeFileSync(join(dir, "secret.txt"), "not for you\n");
+  lab = await openPage(platform(), { dir });
+});
+
+afterEach(async () => {
+  await lab.close();
+  rmSync(dir, { recursive: true, force: true });
+  if (lab.failures.length > 0) throw new Error(lab.failures.join());
+});
+
+interface Heard {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+}
+
+/** A request as it is, path included. */
+function send(path: string, headers: Record<string, string> = {}, method = "GET"): Promise<Heard> {
+  return new Promise((resolve, reject) => {
+    const { port } = new URL(lab.url);
+    const sent = request({ host: "127.0.0.1", port, path, method, headers }, (response) => {
+      let body = "";
+      response.on("data", (chunk: Buffer) => void (body += chunk.toString()));
+      response.on("end", () =>
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body }),
+      );
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+const json = async <T>(path: string): Promise<T> => JSON.parse((await send(path)).body) as T;
+
+describe("what the page is served", () => {
+  it("is its own files, which may ask nobody else", async () => {
+    const { status, headers, body } = await send("/ui/");
+    expect([status, body]).toEqual([200, "<!doctype html>\n"]);
+    expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; script-src 'self';/);
+    expect(headers["content-security-policy"]).not.toMatch(/unsafe|https?:|\*/);
+    expect(headers).toMatchObject({
+      "x-content-type-options": "nosniff",
+      "cross-origin-resource-policy": "same-origin",
+      "cache-control": "no-store",
+    });
+    expect(await send("/ui")).toMatchObject({ status: 308, headers: { location: "/ui/" } });
+  });
+
+  it("is a module in detail: why, conditions, what it requires, what is wrong", async () => {
+    const loki = await json<ModuleDetail>("/ui/module?name=loki");
+    expect(loki.why.join()).toContain("container loki of Pod loki-0 crashes");
+    expect(loki.conditions.map(({ type, status }) => `${type} ${status}`)).toEqual(
+      expect.arrayContaining(["Ready False", "Healthy False"]),
+    );
+    expect(loki.requires).toEqual([{ name: "prometheus", text: ">=1.0.0", met: true }]);
+    expect(loki.requiredBy).toEqual(["grafana"]);
+    expect(loki.objects).toEqual([
+      expect.objectContaining({ object: "monitoring/Deployment/loki", what: "Failed" }),
+    ]);
+    const { objects } = await json<ModuleDetail>("/ui/module?name=prometheus");
+    expect(objects).toEqual([
+      {
+        object: "monitoring/Deployment/prometheus-operator",
+        what: "Drifted",
+        message: "spec.replicas, by kubectl-edit",
+      },
+    ]);
+  });
+
+  it("is its values, each with the layer that set it", async () => {
+    const { leaves } = await json<{ leaves: LeafRow[] }>("/ui/values?name=prometheus");
+    expect(leaves).toContainEqual({
+      path: "/ingress/host",
+      value: '"prometheus.shop.example"',
+      layer: "hook patch: 010-hosts.sh",
+    });
+  });
+
+  it("is what requires what", async () => {
+    const graph = await json<GraphNode[]>("/ui/graph");
+    expect(graph.find(({ name }) => name === "grafana")).toEqual({
+      name: "grafana",
+      requires: [
+        { name: "prometheus", met: true },
+        { name: "loki", met: false },
+      ],
+      after: [],
+    });
+  });
+
+  it("is a stream of news", async () => {
+    const heard = Promise.withResolvers<string>();
+    const { port } = new URL(lab.url);
+    const sent = request({ host: "127.0.0.1", port, path: "/ui/events" }, (response) => {
+      expect(response.headers["content-type"]).toBe("text/event-stream");
+      response.once("data", (chunk: Buffer) => heard.resolve(chunk.toString()));
+    });
+    sent.on("error", () => {});
+    sent.end();
+    const news = JSON.parse((await heard.promise).slice("data: ".length)) as News;
+    expect(news.queues?.set.map(({ name }) => name)).toEqual(["main", "postgres"]);
+    expect(news.modules?.set.length).toBe(platform().length);
+    sent.destroy();
+  });
+});
+
+describe("secrets", () => {
+  it.each([
+    "module?name=postgres-operator",
+    "values?name=prometheus",
+    "diff?name=prometheus",
+    "runs",
+    "graph",
+  ])("are not in /ui/%s", async (path) => {
+    await lab.close();
+    lab = await openPage(platform(), { dir, diff: () => Promise.resolve(`+  password: ${SECRET}\n`) });
+    const { status, body } = await send(`/ui/${path}`);
+    expect(status).toBe(200);
+    expect(body).not.toContain(SECRET);
+  });
+
+  it("of objects are hidden before they are compared, all of a Secret", async () => {
+    const objects = [
+      { kind: "Secret", metadata: { name: "s" }, data: { plain: "dHdvIHdvcmRz", ca: "eA==" } },
+      { kind: "Deployment", env: [{ name: "DB_PASSWORD", value: "correcthorse" }], replicas: 2 },
+    ];
+    await lab.close();
+    const diff = (_: unknown, hide: (object: (typeof objects)[number]) => unknown): Promise<string> =>
+      Promise.resolve(JSON.stringify(objects.map(hide)));
+    lab = await openPage(platform(), { dir, diff: diff as never });
+    const { body } = await send("/ui/diff?name=prometheus");
+    expect(body).not.toMatch(/dHdvIHdvcmRz|eA==|correcthorse/);
+    expect(body).toMatch(/"replicas":2/);
+  });
+
+  it("are not shown where statuses show no values", async () => {
+    await lab.close();
+    lab = await openPage(platform(), { dir, statusValues: "none" });
+    expect(await json("/ui/values?name=prometheus")).toEqual({
+      leaves: [],
+      note: "Values are not shown: --status-values=none.",
+    });
+  });
+});
+
+describe("who may ask", () => {
+  it.each([
+    ["localhost:9115", undefined],
+    ["127.0.0.1", undefined],
+    ["[::1]:9115", undefined],
+    ["10.1.2.3:9115", undefined],
+    ["addon-operator:9115", undefined],
+    ["addon-operator.addons.svc:9115", undefined],
+    ["addon-operator.addons.svc.cluster.local", undefined],
+    ["localhost:9115", "http://localhost:9115"],
+  ])("%s from %s", (host, origin) => {
+    expect(refusal({ host, origin })).toBeUndefined();
+  });
+
+  it.each([
+    ["evil.example", undefined],
+    ["127.0.0.1.evil.example", undefined],
+    ["localhost.evil.example:9115", undefined],
+    ["evilsvc.example", undefined],
+    ["user@localhost", undefined],
+    ["", undefined],
+    [undefined, undefined],
+    ["localhost:9115", "http://evil.example"],
+    ["localhost:9115", "http://localhost:80"],
+    ["localhost:9115", "null"],
+  ])("not %s from %s", (host, origin) => {
+    expect(refusal({ host, origin })).toEqual(expect.any(String));
+  });
+
+  it.each(["/ui/", "/ui/events", "/ui/module?name=loki", "/ui/values?name=loki"])(
+    "nobody who was led to %s by a name of his own, or reads it from another site",
+    async (path) => {
+      expect((await send(path, { host: "evil.example" })).status).toBe(403);
+      expect((await send(path, { origin: "https://evil.example" })).status).toBe(403);
+    },
+  );
+
+  it.each(["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])("nobody with %s", async (method) => {
+    expect((await send("/ui/module?name=loki", {}, method)).status).toBe(405);
+  });
+
+  it.each([
+    "/ui/secret.txt",
+    "/ui/../secret.txt",
+    "/ui/..%2fsecret.txt",
+    "/ui/%2e%2e/%2e%2e/etc/passwd",
+    "/ui//etc/passwd",
+    "/ui/page.js/../../secret.txt",
+    "/ui/page.js",
+    "/ui/constructor",
+    "/ui/module",
+    "/ui/module?name=constructor",
+    "/ui/module?name=__proto__",
+    "/ui/values?name=../loki",
+  ])("for %s nobody gets anything", async (path) => {
+    const { status, body } = await send(path);
+    expect(status).toBe(404);
+    expect(body).not.toContain("not for you");
+  });
+});
+
+describe("many who ask", () => {
+  const outlet = (): Outlet => ({ write: () => true, on: () => {}, destroy: () => {} });
+
+  it("ten thousand streams: some are served, the others refused", async () => {
+    const query = new URLSearchParams();
+    let refused = 0;
+    for (let each = 0; each < 10_000; each++) {
+      const answer = await lab.page.answer({
+        path: "/ui/events",
+        query,
+        host: "localhost",
+        origin: undefined,
+      });
+      if ("stream" in answer) answer.stream(outlet());
+      else refused += answer.status === 503 ? 1 : 0;
+    }
+    expect([lab.page.viewers, refused]).toEqual([MOST_STREAMS, 10_000 - MOST_STREAMS]);
+    expect(lab.looks()).toBe(1);
+  });
+
+  it("connections that only listen keep nobody from the rest of the port", async () => {
+    const { port } = new URL(lab.url);
+    const open = Array.from({ length: 300 }, () => {
+      const sent = request({ host: "127.0.0.1", port, path: "/ui/events", agent: false });
+      sent.on("error", () => {});
+      sent.end();
+      return sent;
+    });
+    await expect.poll(() => lab.page.viewers).toBeGreaterThan(0);
+    expect((await send("/healthz")).status).toBe(200);
+    expect(lab.page.viewers).toBeLessThanOrEqual(MOST_STREAMS);
+    for (const each of open) each.destroy();
+    await expect.poll(() => lab.page.viewers).toBe(0);
+    expect(lab.clock.timers).toBe(0);
+  });
+
+  it("differences are made one at a time, and one for all who ask for the same", async () => {
+    await lab.close();
+    const asked: string[] = [];
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const diff = ({ name }: { name: string }): Promise<string> => {
+      asked.push(name);
+      return promise;
+    };
+    lab = await openPage([shown("a", { order: 1 }), shown("b", { order: 2 })], { dir, diff });
+    const same = [send("/ui/diff?name=a"), send("/ui/diff?name=a")];
+    await expect.poll(() => asked).toEqual(["a"]);
+    expect(await send("/ui/diff?name=b")).toMatchObject({
+      status: 503,
+      body: "the difference of a is being made; try again\n",
+    });
+    resolve("-x\n");
+    expect((await Promise.all(same)).map(({ body }) => body)).toEqual(["-x\n", "-x\n"]);
+    expect(asked).toEqual(["a"]);
+    expect((await send("/ui/diff?name=b")).status).toBe(200);
+  });
+});
