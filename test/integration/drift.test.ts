@@ -141,7 +141,7 @@ test("what an autoscaler does, and what the chart does not set, is no drift", as
   expect(await at("deployment/web", ".spec.replicas")).toBe("3");
   expect(await at("deployment/web", ".metadata.labels.team")).toBe("blue");
   expect(await at("configmap/beside", ".data.size")).toBe("9");
-  expect((await status()).drift).toBeUndefined();
+  await eventually(async () => expect((await status()).drift).toBeUndefined(), "no drift is told");
 });
 
 const IMAGES = ".spec.template.spec.containers[0].image";
