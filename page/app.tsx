@@ -2,6 +2,7 @@
 
 import type { ComponentType } from "preact";
 
+import { Graph } from "./graph.tsx";
 import { connection, modules, operator, queues } from "./live.ts";
 import { ModuleView } from "./module.tsx";
 import { Modules } from "./modules.tsx";
@@ -13,12 +14,14 @@ import { State } from "./state.tsx";
 const VIEWS: Readonly<Record<string, ComponentType>> = {
   modules: Modules,
   module: ModuleView,
+  graph: Graph,
   queues: Queues,
   runs: Runs,
 };
 
 const TABS = [
   ["modules", "Modules"],
+  ["graph", "Graph"],
   ["queues", "Queues"],
   ["runs", "Runs"],
 ] as const;

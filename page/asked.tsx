@@ -1,6 +1,6 @@
 /** What a view asks the operator for, again whenever `version` changes. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ask } from "./live.ts";
 
@@ -9,17 +9,28 @@ export interface Asked {
   readonly trouble?: string;
 }
 
+/** Between two questions of the same; the first is asked at once. */
+const APART_MS = 500;
+
 /** The answer; the last one stays while the next is on its way. */
 export function useAsked(what: string, query: Readonly<Record<string, string>>, version: unknown): Asked {
-  const [asked, setAsked] = useState<Asked & { readonly of?: string }>({});
   const of = `${what} ${JSON.stringify(query)}`;
+  const [asked, setAsked] = useState<Asked & { readonly of?: string; readonly atMs: number }>({ atMs: 0 });
+  const last = useRef({ of: "", atMs: 0 });
   useEffect(() => {
-    let isOver = false;
-    ask(what, query).then(
-      (text) => !isOver && setAsked({ of, text }),
-      (error: Error) => !isOver && setAsked({ of, trouble: error.message }),
+    const timer = setTimeout(
+      () => {
+        const question = (last.current = { of, atMs: performance.now() });
+        const show = (answer: Asked): void =>
+          setAsked((shown) => (shown.atMs > question.atMs ? shown : { ...question, ...answer }));
+        ask(what, query).then(
+          (text) => show({ text }),
+          (error: Error) => show({ trouble: error.message }),
+        );
+      },
+      last.current.of === of ? last.current.atMs + APART_MS - performance.now() : 0,
     );
-    return () => void (isOver = true);
+    return () => clearTimeout(timer);
   }, [of, version]);
   return asked.of === of ? asked : {};
 }

@@ -66,7 +66,7 @@ function Why({ row }: Of) {
       </div>
       <div>
         <Facts {...detail} />
-        <Requirements {...detail} />
+        <Requirements {...detail} name={row.name} />
       </div>
     </div>
   );
@@ -160,7 +160,7 @@ function Facts({ facts }: ModuleDetail) {
   );
 }
 
-function Requirements({ requires, requiredBy }: ModuleDetail) {
+function Requirements({ name, requires, requiredBy }: ModuleDetail & { readonly name: string }) {
   if (requires.length === 0 && requiredBy.length === 0) return null;
   return (
     <section>
@@ -177,6 +177,9 @@ function Requirements({ requires, requiredBy }: ModuleDetail) {
             required by <ModuleLink name={name} />
           </li>
         ))}
+        <li>
+          all that is related: <a href={to("graph", name)}>Graph</a>
+        </li>
       </ul>
     </section>
   );

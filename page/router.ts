@@ -21,3 +21,9 @@ addEventListener("hashchange", () => {
 export function to(...words: readonly string[]): string {
   return `#/${words.map((word) => encodeURIComponent(word)).join("/")}`;
 }
+
+/** Changes the address of a view while one types, which leaves nothing to go back to. */
+export function search(...words: readonly string[]): void {
+  history.replaceState(null, "", to(...words));
+  route.value = words;
+}

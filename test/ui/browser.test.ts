@@ -77,6 +77,7 @@ const VIEWS = [
   ["module/loki", "CrashLoopBackOff", "ui-module"],
   ["module/prometheus/values", "hook patch", "ui-values"],
   ["module/prometheus/diff", "replicas: 2", "ui-difference"],
+  ["graph", "grafana", "ui-graph"],
   ["queues", "Failed 4 times", "ui-queues"],
   ["runs", "run-module postgres-operator", "ui-runs"],
 ] as const;
@@ -178,6 +179,40 @@ describe.skipIf(program === undefined)(
         await page.getByText("Nothing has run since").waitFor();
       });
 
+      it("draws what requires what, and goes along the lines without a mouse", async () => {
+        await visit("graph");
+        await page.getByText("5 modules have no requirements.").waitFor();
+        const drawn = page.getByRole("list", { name: "Modules" }).getByRole("listitem");
+        expect(await drawn.filter({ hasText: "grafana" }).filter({ hasText: "Pending" }).textContent()).toBe(
+          "grafanaPending; requires prometheus; requires, not met, loki",
+        );
+        await page.getByRole("link", { name: "cert-manager" }).focus();
+        for (const key of ["ArrowRight", "ArrowUp", "ArrowDown", "ArrowRight", "ArrowRight"])
+          await page.keyboard.press(key);
+        expect(await page.locator(":focus").textContent()).toBe("grafana");
+        expect(await page.locator("path.near").count()).toBe(2);
+        await page.keyboard.press("ArrowLeft");
+        expect(await page.locator(":focus").textContent()).toBe("loki");
+        await page.keyboard.press("Enter");
+        await page.getByRole("heading", { name: "loki" }).waitFor();
+      });
+
+      it("draws what is related to a module, as it changes", async () => {
+        await visit("module/external-dns");
+        await page.getByText("all that is related").getByRole("link").click();
+        const drawn = page.getByRole("list", { name: "Modules" }).getByRole("link");
+        await expect
+          .poll(() => drawn.allTextContents())
+          .toEqual(["cert-manager", "ingress-nginx", "external-dns"]);
+        await page.getByRole("searchbox").fill("kaf");
+        await expect.poll(() => drawn.allTextContents()).toEqual(["cert-manager", "kafka"]);
+        expect(page.url()).toMatch(/#\/graph\/kaf$/);
+        lab.show([...platform(), shown("kafka-ui", { order: 200, requires: ["kafka", "not-there"] })]);
+        await lab.clock.advance(100);
+        await expect.poll(() => drawn.allTextContents()).toEqual(["cert-manager", "kafka", "kafka-ui"]);
+        await page.getByRole("list", { name: "Modules" }).getByText("not-there", { exact: true }).waitFor();
+      });
+
       it("says that a module is not there, in words", async () => {
         await visit("modules");
         await page.goto(`${lab.url}/ui/#/module/nope`);
@@ -208,6 +243,16 @@ describe.skipIf(program === undefined)(
         expect(await page.locator("tbody tr").count()).toBeLessThan(60);
         await page.locator(".scroll").evaluate((box) => box.scrollTo(0, 1e9));
         await page.getByRole("link", { name: "module-0999" }).waitFor();
+      });
+
+      it("draws as much of the graph as one can follow", async () => {
+        await visit("graph");
+        await page.getByText("850 more are related: find one").waitFor();
+        expect(await page.locator(".node").count()).toBe(150);
+        await page.getByRole("searchbox").fill("module-0995");
+        await expect
+          .poll(() => page.locator(".node").allTextContents())
+          .toEqual(["module-0990", "module-0995"]);
       });
     });
   },
