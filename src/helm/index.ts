@@ -35,5 +35,5 @@ export { unreadKeys } from "./chart/unread-values.ts";
 export { retriesOf } from "./rollback/memory.ts";
 export { Releases } from "./release/releases.ts";
 export type { ReleasesOptions } from "./release/releases.ts";
-export type { HelmInput, ReconcileRequest, ReleaseOutcome } from "./request.ts";
+export type { CrdRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "./request.ts";
 export type { Release } from "./release/observed-releases.ts";

@@ -2,9 +2,10 @@
 
 import { applyPatch, get, ignoreNotFound } from "../kube/index.ts";
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
-import { objectOf, type JsonObject } from "../model/index.ts";
+import { describeProblem, type JsonObject } from "../model/index.ts";
+import { previewCrds } from "./crds/preview-crds.ts";
 import { examine, type Reconciler } from "./examine.ts";
-import { diffOf } from "./manifest/manifest-diff.ts";
+import { diffOf, plain } from "./manifest/manifest-diff.ts";
 import { documentsOf, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
 import type { DiffRequest } from "./request.ts";
 import { manifestsNow } from "./rendering.ts";
@@ -12,8 +13,7 @@ import { AS_HELM, marked } from "./restore.ts";
 
 /** Objects asked for at the same time. */
 const AT_ONCE = 4;
-/** What the server alone writes, and changes with each write. */
-const SERVERS_OWN = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"];
+const CRD = "apiextensions.k8s.io/v1 CustomResourceDefinition";
 
 /** An object of a release: as it was applied last, and as it is rendered now. */
 interface Pair {
@@ -42,6 +42,24 @@ export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise
   });
   const names = [...found.keys()].sort();
   return names.map((name) => `# ${name}: ${found.get(name) ?? ""}`).join("");
+}
+
+/** The same of definitions in `crds/`, which come before everything else. Never throws. */
+export async function crdDiff(
+  { client, clock }: Pick<Reconciler, "client" | "clock">,
+  { crds, shown, signal }: Pick<DiffRequest, "crds" | "shown" | "signal">,
+): Promise<string> {
+  try {
+    const { changes, problem } = await previewCrds(crds, { client, clock, signal });
+    const refusal = problem && `# ${CRD}: refused: ${describeProblem(problem)}\n`;
+    const texts = changes.map(({ name, before, after }) => {
+      const what = before === undefined ? "is created" : "changes";
+      return `# ${CRD} ${name}: ${what}\n${diffOf(before && shown(before), shown(after))}`;
+    });
+    return [refusal, ...texts].join("");
+  } catch (error) {
+    return `# ${CRD}: cannot be compared: ${oneLine(error)}\n`;
+  }
 }
 
 function pairsOf(own: string, stored: readonly string[], rendered: readonly string[]): Pair[] {
@@ -75,10 +93,4 @@ async function differenceOf(
   if (sameJson(plain(live), plain(after))) return "";
   const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
   return `${what}\n${diffOf(shown(plain(live)), shown(plain(after)))}`;
-}
-
-/** An object without its status and what only the server writes. */
-function plain({ status: _status, ...object }: JsonObject): JsonObject {
-  const metadata = Object.entries(objectOf(object["metadata"])).filter(([key]) => !SERVERS_OWN.includes(key));
-  return { ...object, metadata: Object.fromEntries(metadata) };
 }

@@ -40,8 +40,17 @@ export interface ReconcileRequest extends HelmInput {
   readonly onWait?: OnWait;
 }
 
+/** The CRDs of a module. */
+export interface CrdRequest {
+  /** Those of sub-charts that are on among them. */
+  readonly files: readonly string[];
+  /** The breaking change that a person has confirmed, by its token. */
+  readonly confirmed?: string | undefined;
+}
+
 /** What a difference is made of. */
 export interface DiffRequest extends ReconcileRequest {
+  readonly crds: CrdRequest;
   /** What of an object is shown. */
   readonly shown: (object: JsonObject) => Json;
 }

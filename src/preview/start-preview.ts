@@ -21,6 +21,7 @@ import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { State, helmInput, problemOf } from "../state/index.ts";
 import { checkSchemas, noteServerVersion, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
+import { definitionsOf } from "./definitions.ts";
 
 /** What would happen to one module, or to a release without one. */
 type Fate =
@@ -73,6 +74,7 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   const all = await discover(look);
   const { signal } = new AbortController();
   await noteServerVersion({ state, serverVersion: (asked) => serverVersion(base.client, asked) }, signal);
+  const crds = await definitionsOf(look);
   const { deletes, purges, inUse, held } = removalsIn(look, all, running);
   const fates: Verdict[] = [];
   for (const facts of all) {
@@ -84,6 +86,7 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
     groups[fate] = { ...(groups[fate] as object), [name]: why };
   return base.secrets.redactDeep({
     ...groups,
+    ...(Object.keys(crds).length > 0 && { crds }),
     ...orderOf(look),
     notes: [...held, ...notesOf(look, running)],
   });
@@ -145,8 +148,10 @@ async function record(
 function lend(from: State, to: State): void {
   for (const key of [GLOBAL, ...to.tree.modules.map((module) => module.valuesKey)])
     to.recordPatches(key, from.values.patches(key));
-  for (const { module, enabled, enabledBy } of from.records())
+  for (const { module, enabled, enabledBy, confirmedCrds } of from.records()) {
     if (enabledBy === "hook") to.recordHookFlag(module.valuesKey, enabled);
+    to.update(module.name, (record) => void (record.confirmedCrds = confirmedCrds));
+  }
 }
 
 /** What would make a start fail. */

@@ -16,7 +16,7 @@ export {
 } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
 export { State } from "./state.ts";
-export { helmInput, valuesFiles, type ValuesFiles } from "./values/values-files.ts";
+export { crdRequest, helmInput, valuesFiles, type ValuesFiles } from "./values/values-files.ts";
 export type { ValuesView } from "./values/values-store.ts";
 export { NO_FILES, configIsMissing } from "./view.ts";
 export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, RequiredFinding, View } from "./view.ts";

@@ -10,9 +10,9 @@ import { sleep } from "../lib/index.ts";
 import type { Scope } from "../lib/index.ts";
 import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
-import type { Json, Module, Task } from "../model/index.ts";
+import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import { helmInput } from "../state/index.ts";
+import { crdRequest, helmInput } from "../state/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
@@ -163,7 +163,7 @@ export class Adapters {
 
   #makePage(): Page {
     const { clock, secrets, settings, namespace } = this.#base;
-    const { state, queues, releases } = this.#parts;
+    const { state, queues } = this.#parts;
     return new Page({
       clock,
       secrets,
@@ -173,8 +173,14 @@ export class Adapters {
       statusOf: (module) => this.#mirror.statusOf(module),
       originsOf: (section) => state.values.explain(section),
       runs: this.#base.runRing,
-      diff: (module, shown) => releases.diff({ ...this.#request(module), shown }),
+      diff: (module, shown) => this.#diff(module, shown),
     });
+  }
+
+  #diff(module: Module, shown: (object: JsonObject) => Json): Promise<string> {
+    const { state, releases } = this.#parts;
+    const record = state.module(module.name) ?? { module, confirmedCrds: undefined };
+    return releases.diff({ ...this.#request(module), crds: crdRequest(state.values, record), shown });
   }
 
   #request(module: Module): HelmInput & { readonly signal: AbortSignal } {
@@ -193,7 +199,7 @@ export class Adapters {
       queues: () => queues.views(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
       render: (module, diff) => releases.show(this.#request(module), diff),
-      diff: (module) => releases.diff({ ...this.#request(module), shown: (object) => object }),
+      diff: (module) => this.#diff(module, (object) => object),
       page: this.#page,
       objects: (module) => healing()?.objects(module),
       plan: () => previewStart(this.#base, releases, state),

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 
+import type { JsonObject } from "../../src/model/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
@@ -51,20 +52,49 @@ test(
       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: things}\n",
     );
     await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
-    await startOperator({ namespace, modulesDir: lab.modulesDir });
+    const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
     const status = async (): Promise<AddonModule["status"]> =>
       (await json<AddonModule>(["get", "addonmodule", "things", "-n", namespace, "--ignore-not-found"]))
         .status;
     await eventually(async () => (await status())?.state === "Ready", "the module is Ready");
     await apply({ apiVersion: `${group}/v1`, kind: "Thing", metadata: { name: "one" }, size: "large" });
 
+    const diff = (): Promise<{ code: number | null; stdout: string }> =>
+      operator.cli(["module", "diff", "things"]);
+    const plan = async (): Promise<JsonObject> =>
+      JSON.parse((await operator.cli(["plan", "-o", "json"])).stdout) as JsonObject;
+    expect(await diff()).toMatchObject({ code: 0, stdout: "No differences\n" });
+    expect(await plan()).not.toHaveProperty("crds");
+
+    // One that breaks nobody is told as a change.
+    lab.file("modules/010-things/crds/things.yaml", definition('{"type": "string", "maxLength": 9}'));
+    const changes = await diff();
+    expect(changes.code).toBe(10);
+    expect(changes.stdout).toContain(
+      `# apiextensions.k8s.io/v1 CustomResourceDefinition things.${group}: changes\n`,
+    );
+    expect(changes.stdout).toContain("+              maxLength: 9\n");
+    expect(changes.stdout).not.toContain("refused");
+    expect(await plan()).toMatchObject({
+      unchanged: { things: "inputs changed; the manifest stays the same" },
+      crds: { things: `changes things.${group}` },
+    });
+
     lab.file("modules/010-things/crds/things.yaml", definition('{"type": "string", "maxLength": 2}'));
+    const told = `things.${group} has a stricter schema in version v1: Thing one (/size must`;
+    const refused = await diff();
+    expect([refused.code, refused.stdout.split("\n")[0]]).toEqual([
+      10,
+      expect.stringContaining(`# apiextensions.k8s.io/v1 CustomResourceDefinition: refused: `),
+    ]);
+    expect(refused.stdout).toContain(told);
+    expect(await plan()).toMatchObject({ invalid: { things: expect.stringContaining(told) } });
     const ask = "reconcile.addon-operator.io/requestedAt";
     await kubectl(["annotate", "addonmodule/things", "-n", namespace, `${ask}=1`]);
     await kubectl(["annotate", "addonoperator/addon-operator", "-n", namespace, `${ask}=1`]);
     await eventually(async () => (await status())?.state === "Invalid", "the module is Invalid");
     const message = (await status())?.conditions?.find(({ type }) => type === "Ready")?.message ?? "";
-    expect(message).toContain(`things.${group} has a stricter schema in version v1: Thing one (/size must`);
+    expect(message).toContain(told);
     const [confirmation = ""] = /addon-operator\.io\/confirm-crds=[0-9a-f]+/.exec(message) ?? [];
     const sizeIn = (): Promise<string> =>
       kubectl([

@@ -830,10 +830,10 @@ ${CONFIG_MAP}`;
     expect(await data()).toContain(`"a":"false"`);
     const crd = join(lab.root, "crd.yaml");
     await writeFile(crd, crdOf(kind));
-    await releases.ensureCrds([crd]);
+    await releases.ensureCrds({ files: [crd] });
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
     expect(await data()).toContain(`"a":"true"`);
-    await releases.ensureCrds([crd]);
+    await releases.ensureCrds({ files: [crd] });
     await cluster().kubectl(["delete", "crd", `things.${kind}`]);
   });
 

@@ -10,7 +10,7 @@ import {
   listObjects,
   type WatchedObject,
 } from "../../kube/index.ts";
-import { objectOf, ProblemError } from "../../model/index.ts";
+import { objectOf, ProblemError, type Problem } from "../../model/index.ts";
 import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
 import { lossesOf, unstored, type Loss } from "./crd-changes.ts";
 import { migrate } from "./migrate.ts";
@@ -29,6 +29,14 @@ interface Change extends CrdFile {
   readonly losses: readonly Loss[];
 }
 
+/** What is said of definitions beside those in force. */
+interface Judgement {
+  /** Why they are refused. */
+  readonly problem: Problem | undefined;
+  /** Changes that break something, and that a person has confirmed. */
+  readonly confirmed: readonly Change[];
+}
+
 /**
  * Compares definitions with those in force. One that drops a stored version, no longer serves a version that objects are
  * written in, or has a schema that living objects break, is refused with the objects named; the old one stays. With
@@ -36,17 +44,25 @@ interface Change extends CrdFile {
  * first. Throws ProblemError, ApiError, ConnectionError.
  */
 export async function refuseBreaking(crds: readonly CrdFile[], tools: CrdTools): Promise<void> {
+  const { problem, confirmed } = await judgeCrds(crds, tools);
+  if (problem !== undefined) throw new ProblemError([problem]);
+  for (const change of confirmed)
+    if (unstored(change.live, change.crd).length > 0) await migrate(change, change.live, tools);
+}
+
+/** The same as a look: changes nothing. Throws ApiError, ConnectionError. */
+export async function judgeCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Judgement> {
   const changes = (await Promise.all(crds.map((each) => changeOf(each, tools)))).flat();
   const token = digestJson(changes.map(({ crd }) => objectOf(crd["spec"]))).slice(3, 3 + TOKEN_LENGTH);
-  if (token === tools.confirmed) return migrateAll(changes, tools);
+  if (token === tools.confirmed) return { problem: undefined, confirmed: changes };
   const found = await Promise.all(
     changes.map(async (change) => ({ change, hurt: await hurtBy(change, tools) })),
   );
   const [first, ...more] = found.filter(({ hurt }) => hurt.length > 0);
-  if (first === undefined) return;
+  if (first === undefined) return { problem: undefined, confirmed: [] };
   const message = [first, ...more].map(({ change, hurt }) => `${nameOf(change.crd)} ${hurt.join("; ")}`);
   const remedy = `mend the objects or the definition, or confirm: annotate the AddonModule with ${CONFIRM_CRDS}=${token}, and ask for a run`;
-  throw new ProblemError([{ file: first.change.file, message: message.join("; "), remedy }]);
+  return { problem: { file: first.change.file, message: message.join("; "), remedy }, confirmed: [] };
 }
 
 async function changeOf({ file, crd }: CrdFile, { client, signal }: CrdTools): Promise<Change[]> {
@@ -55,11 +71,6 @@ async function changeOf({ file, crd }: CrdFile, { client, signal }: CrdTools): P
   const live = found as unknown as StoredCrd | undefined;
   const losses = live === undefined ? [] : lossesOf(live, crd);
   return live === undefined || losses.length === 0 ? [] : [{ file, crd, live, losses }];
-}
-
-async function migrateAll(changes: readonly Change[], tools: CrdTools): Promise<void> {
-  for (const change of changes)
-    if (unstored(change.live, change.crd).length > 0) await migrate(change, change.live, tools);
 }
 
 /** A sentence for each loss that somebody has. */

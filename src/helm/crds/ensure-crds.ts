@@ -46,7 +46,7 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
 
 /** The same without a look at objects. */
 export async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
-  const applied = await Promise.all(crds.map((each) => applyOne(each, tools)));
+  const applied = await Promise.all(crds.map((each) => applyCrd(each, tools)));
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
   for (const crd of applied) await served(crd, deadline, tools);
   return applied.map(nameOf);
@@ -76,9 +76,11 @@ function isCrd(document: JsonObject): boolean {
   );
 }
 
-async function applyOne(
+/** Applies one, or asks what that would make of it. Throws ProblemError where the server refuses it, ApiError. */
+export async function applyCrd(
   { file, crd }: CrdFile,
   { client, signal, fieldManager }: CrdTools,
+  dryRun = false,
 ): Promise<JsonObject> {
   const { status: _, ...body } = crd;
   const { creationTimestamp: __, ...metadata } = objectOf(body["metadata"]);
@@ -88,6 +90,7 @@ async function applyOne(
       body: { ...body, metadata },
       force: true,
       signal,
+      dryRun,
       ...(fieldManager && { fieldManager }),
     });
   } catch (error) {

@@ -1,7 +1,7 @@
 /** Compares two manifests for people. */
 
 import { canonicalJson, toYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, type Json } from "../../model/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject } from "../../model/index.ts";
 import { documentsOf } from "./manifest.ts";
 
 /**
@@ -28,6 +28,15 @@ export function diffOf(before: Json | undefined, after: Json | undefined): strin
     .join("");
 }
 
+/** What the server alone writes, and changes with each write. */
+const SERVERS_OWN = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"];
+
+/** An object without its status and what only the server writes. */
+export function plain({ status: _status, ...object }: JsonObject): JsonObject {
+  const metadata = Object.entries(objectOf(object["metadata"])).filter(([key]) => !SERVERS_OWN.includes(key));
+  return { ...object, metadata: Object.fromEntries(metadata) };
+}
+
 const CONTEXT = 3;
 
 /** Leaves out what is far from any change; `…` stands for it. */
@@ -36,6 +45,7 @@ function withContext(lines: readonly string[]): string[] {
   const near = new Set(
     changes.flatMap((at) => Array.from({ length: 2 * CONTEXT + 1 }, (_, by) => at + by - CONTEXT)),
   );
+  if (changes.length === 0) return [];
   return lines.flatMap((line, index) => {
     if (near.has(index)) return [line];
     return index === 0 || near.has(index - 1) ? [" …"] : [];
@@ -67,6 +77,19 @@ const MOST_CELLS = 4_000_000;
 
 /** The longest common lines stay, the others are removed or added. */
 function lineDiff(old: readonly string[], now: readonly string[]): string[] {
+  const least = Math.min(old.length, now.length);
+  let head = 0;
+  while (head < least && old[head] === now[head]) head++;
+  let tail = 0;
+  while (tail < least - head && old.at(-1 - tail) === now.at(-1 - tail)) tail++;
+  const between = (lines: readonly string[]): readonly string[] => lines.slice(head, lines.length - tail);
+  const same = now.map((line) => ` ${line}`);
+  const middle = middleDiff(between(old), between(now));
+  return [...same.slice(0, head), ...middle, ...same.slice(same.length - tail)];
+}
+
+/** The same of what lies between the first line that differs and the last. */
+function middleDiff(old: readonly string[], now: readonly string[]): string[] {
   if (old.length * now.length > MOST_CELLS) return [...old.map(minus), ...now.map(plus)];
   const common = commonLengths(old, now);
   const lines: string[] = [];

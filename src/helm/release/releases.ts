@@ -10,15 +10,16 @@ import { withHookWatch, type OnWait } from "../binary/hook-watch.ts";
 import { capabilitiesOf } from "../chart/capabilities.ts";
 import { ChartReader } from "../chart/chart.ts";
 import { ensureCrds } from "../crds/ensure-crds.ts";
+import { previewCrds, type CrdPreview } from "../crds/preview-crds.ts";
 import type { Reconciler } from "../examine.ts";
 import { manifestDiff } from "../manifest/manifest-diff.ts";
 import { spareInRemoval } from "../ownership/spare.ts";
-import { liveDiff } from "../live-diff.ts";
+import { crdDiff, liveDiff } from "../live-diff.ts";
 import { writeLabels, reconcileRelease } from "../reconcile.ts";
 import { RecordedObjects } from "../recorded-objects.ts";
 import { GOOD, markable, retriesOf } from "../rollback/memory.ts";
 import { Proofs } from "../rollback/proof.ts";
-import type { DiffRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "../request.ts";
+import type { CrdRequest, DiffRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "../request.ts";
 import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
 import { LateLabels } from "./late-labels.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
@@ -153,7 +154,8 @@ export class Releases extends ObservedReleases {
 
   /** How the cluster differs from what `reconcile` would make of it now; "" for nothing. Throws as `reconcile`. */
   async diff(request: DiffRequest): Promise<string> {
-    return request.module.chart === "none" ? "" : liveDiff(this.#reconciler, request);
+    const crds = await crdDiff(this.#reconciler, request);
+    return request.module.chart === "none" ? crds : `${crds}${await liveDiff(this.#reconciler, request)}`;
   }
 
   /** `helm uninstall --keep-history`; nothing for a release that is gone or uninstalled already. */
@@ -181,8 +183,14 @@ export class Releases extends ObservedReleases {
     return this.store.forget(name, signal);
   }
 
-  /** Creates and updates CRDs from files; `confirmed` is what a person allows. Throws as `ensureCrds`. */
-  async ensureCrds(files: readonly string[], confirmed?: string): Promise<void> {
+  /** What `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */
+  previewCrds(request: CrdRequest): Promise<CrdPreview> {
+    const { client, clock } = this.#options;
+    return previewCrds(request, { client, clock });
+  }
+
+  /** Creates and updates CRDs from files. Throws as `ensureCrds`. */
+  async ensureCrds({ files, confirmed }: CrdRequest): Promise<void> {
     const { client, clock } = this.#options;
     await ensureCrds(files, { client, clock, confirmed });
     this.#capabilities.forget();

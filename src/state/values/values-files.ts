@@ -1,10 +1,11 @@
 /** The values files that hooks, scripts and helm get. */
 
-import type { HelmInput } from "../../helm/index.ts";
+import { crdsInForce, type CrdRequest, type HelmInput } from "../../helm/index.ts";
 import { digest, digestJson } from "../../lib/index.ts";
 import { GLOBAL } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
 import { helmValues } from "../../values/index.ts";
+import type { ModuleRecord } from "../module-record.ts";
 import type { ValuesView } from "./values-store.ts";
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
@@ -35,6 +36,14 @@ export function valuesFiles(
 /** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */
 export function helmInput(values: ValuesView, module: Module): HelmInput {
   return { module, values: helmText(values, module), given: () => givenTo(values, module) };
+}
+
+/** The CRDs of a module with these values. */
+export function crdRequest(
+  values: ValuesView,
+  { module, confirmedCrds }: Readonly<Pick<ModuleRecord, "module" | "confirmedCrds">>,
+): CrdRequest {
+  return { files: crdsInForce(module, () => helmText(values, module)), confirmed: confirmedCrds };
 }
 
 /** Digest of what ConfigMap and files say: of the merged values without what hooks change. */

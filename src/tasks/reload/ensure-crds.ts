@@ -1,11 +1,10 @@
 /** The task that creates and upgrades CRDs of modules. */
 
-import { crdsInForce } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { EnsureCrdsTask, Task } from "../../model/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import type { Outcome } from "../../queue/index.ts";
-import { helmInput } from "../../state/index.ts";
+import { crdRequest } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -27,9 +26,8 @@ async function ensureOf(ports: Ports, name: string): Promise<void> {
   try {
     const record = ports.state.module(name);
     if (record === undefined) return;
-    const { module, confirmedCrds } = record;
-    const values = (): string => helmInput(ports.state.values, module).values;
-    await ports.releases.ensureCrds(crdsInForce(module, values), confirmedCrds);
+    const { module } = record;
+    await ports.releases.ensureCrds(crdRequest(ports.state.values, record));
     ports.state.update(name, (applied) => void (applied.withCrds = module));
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
