@@ -2,14 +2,17 @@
 
 import type { ComponentType } from "preact";
 
+import { progressText } from "../src/lib/time/progress.ts";
+import type { OperatorRow } from "../src/ui/wire.ts";
 import { Graph } from "./graph.tsx";
-import { connection, modules, operator, queues } from "./live.ts";
+import { connection, modules, now, operator, queues } from "./live.ts";
 import { ModuleView } from "./module.tsx";
 import { Modules } from "./modules.tsx";
 import { Queues } from "./queues.tsx";
 import { route, to } from "./router.ts";
 import { Runs } from "./runs.tsx";
 import { State } from "./state.tsx";
+import { duration } from "./words.ts";
 
 const VIEWS: Readonly<Record<string, ComponentType>> = {
   modules: Modules,
@@ -60,17 +63,32 @@ function Head({ chosen }: { readonly chosen: string }) {
   );
 }
 
+/** What the operator says of itself, and how far a reload has come. */
+function Message({ is: { message, progress, waitingSeconds } }: { readonly is: OperatorRow }) {
+  const [done = 0, total = 0] = (progress ?? "").split("/").map(Number);
+  const running = [...(modules.value?.values() ?? [])].flatMap(({ name, state, lastRun, usualSeconds }) =>
+    state === "Running" && lastRun !== undefined
+      ? { name, seconds: (now.value - Date.parse(lastRun.startedAt)) / 1000, usualSeconds }
+      : [],
+  );
+  const text =
+    progress === undefined
+      ? message
+      : `${message}: ${progressText({ done, total, running, waitingSeconds }, duration)}`;
+  return (
+    <span class="message" title={text}>
+      {text}
+    </span>
+  );
+}
+
 function Standing() {
   const is = operator.value;
   return (
     <div class="standing" role="status">
       {connection.value === "lost" && <State name="Failed" text="Not connected: what is shown may be old" />}
       {is !== undefined && <State name={is.state} text={is.state} />}
-      {is !== undefined && (
-        <span class="message" title={is.message}>
-          {is.message}
-        </span>
-      )}
+      {is !== undefined && <Message is={is} />}
       {is !== undefined && (
         <span class="about">
           {is.namespace}/{is.name} · {is.version}

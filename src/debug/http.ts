@@ -86,7 +86,7 @@ async function readyz(sources: PublicSources): Promise<WebAnswer> {
 
 function converge(sources: PublicSources, query: URLSearchParams): WebAnswer {
   const { boot, reload: state } = sources.view();
-  const tasks = state.phase === "idle" ? 0 : state.remaining + 1;
+  const tasks = state.phase === "idle" ? 0 : state.remaining.length + 1;
   const status = {
     STARTUP_CONVERGE_NOT_STARTED: boot !== "converging" && boot !== "running",
     STARTUP_CONVERGE_IN_PROGRESS: boot === "converging" ? tasks : 0,

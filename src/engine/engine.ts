@@ -48,7 +48,7 @@ export class Engine {
   #restart(cause: NonNullable<Plan["restart"]>): void {
     this.#queues.remove((task) => task.group === "converge" || task.kind === "converge" || isRunAside(task));
     this.#queues.interrupt((task) => task.group === "converge" && task.kind === "run-module");
-    this.#state.recordReload({ phase: "idle", remaining: 0 });
+    this.#state.recordReload({ phase: "idle", remaining: [] });
     this.#offer(reloadTask(cause));
   }
 

@@ -19,6 +19,7 @@ export * from "./redact/known-secrets.ts";
 export { shownDigest, standIn, useRedactionKey } from "./redact/stand-in.ts";
 export { redactText } from "./redact/redact-text.ts";
 export { redactValues } from "./redact/values.ts";
+export * from "./time/progress.ts";
 export { Quiet } from "./time/quiet.ts";
 export * from "./scope.ts";
 export * from "./share-answer.ts";

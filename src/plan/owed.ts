@@ -96,7 +96,7 @@ function allOwed(view: View): readonly Offer[] {
 
 function runsBesides(cause: Cause, view: View): readonly Offer[] {
   const runs = turnsAreAhead(view) ? runsOwed(view).filter((run) => goesBefore(run, view)) : runsOwed(view);
-  if (view.reload.phase !== "turns" || turnsLeft(view) > 0 || isFollowed(runs, view)) return runs;
+  if (view.reload.phase !== "turns" || turnsLeft(view).length > 0 || isFollowed(runs, view)) return runs;
   return [...runs, { ...reloadTask(cause), place: "back" }];
 }
 

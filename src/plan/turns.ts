@@ -69,7 +69,7 @@ export function turnsBefore({ module }: ModuleView, view: View): string[] {
   return before.map(({ name }) => name);
 }
 
-/** How many modules have neither run in the reload under way nor failed in it. */
-export function turnsLeft({ modules }: View): number {
-  return [...modules.values()].filter(isOpen).length;
+/** Modules that have neither run in the reload under way nor failed in it. */
+export function turnsLeft({ modules }: View): string[] {
+  return [...modules.values()].filter(isOpen).map(({ name }) => name);
 }

@@ -19,6 +19,7 @@ import {
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { State, helmInput, problemOf } from "../state/index.ts";
+import { lendTimes, readTimes, waveSeconds, type Pace } from "./usual-times.ts";
 import { checkSchemas, noteServerVersion, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
 import { definitionsOf } from "./definitions.ts";
@@ -37,7 +38,7 @@ type Fate =
 
 /** What a start reads. */
 interface Base {
-  readonly settings: { readonly configMap: string; readonly deleteBrake: Limit };
+  readonly settings: { readonly configMap: string; readonly deleteBrake: Limit } & Pace;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly secrets: KnownSecrets;
@@ -92,11 +93,13 @@ export async function previewStart(base: Base, releases: Releases, running?: Sta
   });
 }
 
-/** The order of the runs; modules that wait for what does not come are named apart. */
-function orderOf({ state }: Look): Record<string, Json> {
+/** The order of the runs, with their usual times; modules that wait for what does not come are named apart. */
+function orderOf({ base, state }: Look): Record<string, Json> {
   const { waves, waits } = wavesOf(state.view);
+  const times = waves.map((wave) => waveSeconds(wave, state, base.settings));
   return {
     waves: waves.map((wave) => [...wave]),
+    ...(times.some((each) => each !== null) && { waveSeconds: times }),
     ...(waits.size > 0 && { waits: Object.fromEntries(waits) }),
   };
 }
@@ -132,7 +135,8 @@ async function record(
   const state = new State({ clock: base.clock });
   const tree = await base.readTree();
   state.recordTree(tree);
-  if (running !== undefined) lend(running, state);
+  if (running === undefined) await readTimes(base, state);
+  else lend(running, state);
   const config = new FollowedConfig({
     ...base,
     overlay: await overlayInForce(base, base.overlay),
@@ -146,6 +150,7 @@ async function record(
 }
 
 function lend(from: State, to: State): void {
+  lendTimes(from, to);
   for (const key of [GLOBAL, ...to.tree.modules.map((module) => module.valuesKey)])
     to.recordPatches(key, from.values.patches(key));
   for (const { module, enabled, enabledBy, confirmedCrds } of from.records()) {

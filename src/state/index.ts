@@ -9,6 +9,7 @@ export {
   completed,
   failed,
   passedOver,
+  remembering,
   rolledBack,
   succeeded,
   withTurn,

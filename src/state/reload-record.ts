@@ -25,7 +25,7 @@ export interface ReloadRecord {
   /** A step of it has failed and is tried again. */
   readonly heldUp: boolean;
   /** Modules still to run in it. */
-  readonly remaining: number;
+  readonly remaining: readonly string[];
   /** What it took into account; undefined before the first one. */
   readonly covered: Coverage | undefined;
   /** Reloads in a row that afterAll hooks caused by changing globals (guard against a livelock). */
@@ -73,7 +73,7 @@ export function reloadFollowing(reload: ReloadRecord, before: string, now: strin
 export function reloadEnded({ boot, reload }: OperatorState, rounds: number, finishedAt: number): Change {
   return {
     boot: boot === "converging" ? "running" : boot,
-    reload: { ...reload, phase: "idle", finishedAt, remaining: 0, rounds },
+    reload: { ...reload, phase: "idle", finishedAt, remaining: [], rounds },
   };
 }
 

@@ -72,6 +72,8 @@ export interface RunRecord {
   readonly activity: ModuleActivity;
   readonly retry: RetryView | undefined;
   readonly lastRun: LastRun | undefined;
+  /** How long its last runs that ended well took, the newest first, at most five. */
+  readonly runSeconds: readonly number[];
   /** What the last run has begun with, whether it succeeded or not. */
   readonly attempted: RunBasis | undefined;
   /** What was taken into account to the end: by a run that succeeded, or by a decision that none is needed. */
@@ -103,6 +105,7 @@ export const NEVER_RAN: RunRecord = {
   activity: "none",
   retry: undefined,
   lastRun: undefined,
+  runSeconds: [],
   attempted: undefined,
   handled: {},
   cause: undefined,
@@ -116,8 +119,8 @@ export const NEVER_RAN: RunRecord = {
 };
 
 /** A first run is owed: after a removal, and when the module becomes enabled again. */
-export function startedOver({ lastRun, attempted, handled }: RunRecord): RunRecord {
-  return { ...NEVER_RAN, lastRun, attempted, handled };
+export function startedOver({ lastRun, runSeconds, attempted, handled }: RunRecord): RunRecord {
+  return { ...NEVER_RAN, lastRun, runSeconds, attempted, handled };
 }
 
 /** A reload has come to the module. */
@@ -175,11 +178,18 @@ export function completed(run: RunRecord, values: string): RunRecord {
   };
 }
 
-/** The run ended well. */
+/** So many times are kept: enough for a middle one that an odd run does not move. */
+const MOST_TIMES = 5;
+
+/** The run ended well. A healing and a removal say nothing of how long a run takes. */
 export function succeeded(run: RunRecord, now: number): RunRecord {
   const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
+  const { activity, lastRun, runSeconds: before } = run;
+  const isTelling = activity === "running" && lastRun !== undefined;
+  const runSeconds = isTelling ? [(now - lastRun.startedAt) / 1000, ...before] : before;
   return {
     ...run,
+    runSeconds: runSeconds.slice(0, MOST_TIMES),
     activity: "none",
     retry: undefined,
     refused: undefined,
@@ -191,7 +201,12 @@ export function succeeded(run: RunRecord, now: number): RunRecord {
 /** All that may be done is done, but what the module is made from is not in force: `why` says what is. */
 export function rolledBack(run: RunRecord, why: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message: why, hook: undefined } as const;
-  return { ...succeeded(run, now), refused: why, lastRun: run.lastRun && { ...run.lastRun, ...end } };
+  return {
+    ...succeeded(run, now),
+    runSeconds: run.runSeconds,
+    refused: why,
+    lastRun: run.lastRun && { ...run.lastRun, ...end },
+  };
 }
 
 /** A failure: what is tried again and why, and the same in one line. */
@@ -210,6 +225,12 @@ export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: numb
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
+}
+
+/** What the status of another process told of its runs: nothing newer is known yet. What it says is checked. */
+export function remembering(run: RunRecord, seconds: readonly unknown[]): RunRecord {
+  const known = seconds.filter((each) => typeof each === "number" && Number.isFinite(each) && each >= 0);
+  return run.runSeconds.length > 0 ? run : { ...run, runSeconds: (known as number[]).slice(0, MOST_TIMES) };
 }
 
 /** Something that the module requires is not there: its run waits, and what failed before is not tried again. */

@@ -188,7 +188,7 @@ export const BLANK: OperatorState = {
     startedAt: undefined,
     finishedAt: undefined,
     heldUp: false,
-    remaining: 0,
+    remaining: [],
     covered: undefined,
     rounds: 0,
   },

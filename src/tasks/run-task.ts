@@ -62,7 +62,7 @@ function counted({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>):
   const { phase, remaining } = state.view.reload;
   if (phase === "turns") state.recordReload({ remaining: turnsLeft(state.view) });
   // None remain when the reload was reset.
-  if (outcome.kind === "done" && task.group === "converge" && remaining > 0)
-    state.recordReload({ remaining: remaining - 1 });
+  if (outcome.kind === "done" && task.group === "converge" && remaining.includes(task.module))
+    state.recordReload({ remaining: remaining.filter((name) => name !== task.module) });
   return outcome;
 }

@@ -16,9 +16,19 @@ export function sceneOf(
   now: number,
   about: Pick<OperatorRow, "version" | "name" | "namespace">,
 ): Scene {
-  const { state, ready, message, modules } = overviewOf(at, now);
+  const { state, ready, message, modules, converge } = overviewOf(at, now);
+  const { progress, waitingSeconds } = converge;
   return {
-    operator: [{ ...about, state, ready, message }],
+    operator: [
+      {
+        ...about,
+        state,
+        ready,
+        message,
+        ...(progress !== undefined && { progress }),
+        ...(waitingSeconds !== undefined && { waitingSeconds }),
+      },
+    ],
     modules: modules.map(timeless),
     queues: at.queues.filter(({ length }) => length > 0).map(queueRow),
   };

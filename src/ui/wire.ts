@@ -1,4 +1,4 @@
-/** What the page and the operator say to each other; the page in the browser knows these types and nothing else of `src`. */
+/** What the page and the operator say to each other; the page in the browser knows these types, and the words for progress (`lib/time/progress.ts`). */
 
 /** Of a condition. */
 type Truth = "True" | "False" | "Unknown";
@@ -27,6 +27,8 @@ export interface ModuleRow {
   readonly drifted: number;
   readonly waitsFor?: string;
   readonly lastRun?: LastRunRow;
+  /** How long its runs usually take. */
+  readonly usualSeconds?: number;
   readonly chartVersion?: string;
 }
 
@@ -55,6 +57,9 @@ export interface OperatorRow {
   readonly state: string;
   readonly ready: Truth;
   readonly message: string;
+  /** Of the reload under way: modules done, such as 7/20, and how long those that wait usually take. */
+  readonly progress?: string;
+  readonly waitingSeconds?: number;
 }
 
 /** What has changed in a table since the last news. */

@@ -12,7 +12,7 @@ import { measure } from "../metrics/index.ts";
 import type { HookMetrics, Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import { crdRequest, helmInput } from "../state/index.ts";
+import { crdRequest, helmInput, remembering } from "../state/index.ts";
 import type { State, View } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects } from "../status/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
@@ -71,6 +71,7 @@ export class Adapters {
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
       annotated: (module, annotations) => parts.requests.look(module, annotations),
+      remembers: (module, seconds) => parts.state.updateRun(module, (run) => remembering(run, seconds)),
       onWrite: (kind, result) => parts.metrics.add("statusWrites", { kind, result }),
       specChanged: async () => void (await parts.config.refresh()),
     });

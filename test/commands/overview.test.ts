@@ -58,6 +58,38 @@ it("status ends with 1, and tells what failed before what waits for it", async (
   expect(out.printed).not.toContain("cache");
 });
 
+it("status tells how far a reload has come, what runs and how long that takes yet", async () => {
+  const { modules, ...operator } = calmOverview();
+  const [db, shop] = modules;
+  if (db === undefined || shop === undefined) throw new Error("there are no modules");
+  const lastRun = {
+    cause: "start-up",
+    startedAt: "2026-01-01T00:00:00Z",
+    seconds: 8.4,
+    step: "helm",
+    attempts: 1,
+  };
+  const running = { ...db, state: "Running", ready: "Unknown", usualSeconds: 10, lastRun } as const;
+  const converge = {
+    phase: "modules",
+    cause: "start-up",
+    progress: "12/20",
+    remaining: 8,
+    waitingSeconds: 40,
+  } as const;
+  const overview = {
+    ...operator,
+    state: "Running",
+    ready: "Unknown",
+    converge,
+    modules: [running, shop],
+  } as const;
+  const { out } = await ask("status", { overview, world: { isTerminal: false } });
+  expect(out.printed.split("\n")[1]).toBe(
+    "Reload of all modules: at modules, 12 of 20 done, db runs for 8s (usually 10s), 7 wait, about 42s left (start-up)",
+  );
+});
+
 it("status tells of ten modules, and how many there are besides", async () => {
   const overview = ailingOverview();
   const [db] = overview.modules;

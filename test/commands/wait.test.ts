@@ -10,7 +10,9 @@ import { ManualClock, settle } from "../support/clock.ts";
 import { lineOf } from "../support/command-line.ts";
 
 /** Says one after the other, the last one again and again. */
-async function world(...answers: readonly { state: string; ready: string; healthy?: string }[]) {
+async function world(
+  ...answers: readonly { state: string; ready: string; healthy?: string; usualSeconds?: number }[]
+) {
   const dir = mkdtempSync(join(tmpdir(), "wait-"));
   const socket = join(dir, "socket");
   let asked = 0;
@@ -53,6 +55,23 @@ it("prints what changes, once each, until the module is Ready", async () => {
   const { wait, lines } = await world(running, running, { state: "Ready", ready: "True" });
   expect(await wait("web")).toBe(0);
   expect(lines).toEqual(["web: Running: so", "web: Ready: so"]);
+});
+
+it("tells once how long the run that is under way usually takes", async () => {
+  const usualSeconds = 6.2;
+  const { wait, lines } = await world(
+    { state: "Pending", ready: "Unknown", usualSeconds },
+    { state: "Running", ready: "Unknown", usualSeconds },
+    { state: "Running", ready: "Unknown", usualSeconds },
+    { state: "Ready", ready: "True", usualSeconds },
+  );
+  expect(await wait("web")).toBe(0);
+  expect(lines).toEqual([
+    "web: Pending: so",
+    "web: Running: so",
+    "web: a run of it usually takes 6.2s",
+    "web: Ready: so",
+  ]);
 });
 
 it("waits for Healthy where that is asked for, for as long as is said", async () => {

@@ -56,7 +56,10 @@ async function get(path: string): Promise<{ status: number; body: string; type: 
 }
 
 const during = (boot: View["boot"], phase: View["reload"]["phase"], remaining = 0): View =>
-  viewOf([], { boot, reload: { ...viewOf([]).reload, phase, remaining } });
+  viewOf([], {
+    boot,
+    reload: { ...viewOf([]).reload, phase, remaining: Array<string>(remaining).fill("web") },
+  });
 
 it("a port that is taken is one line with a remedy", async () => {
   const listen = { address: "127.0.0.1", port: server.port };

@@ -128,7 +128,7 @@ describe("runs that an edit overtakes", () => {
   it("a short one that ends when its reload began anew is no progress of the new one", async () => {
     const lab = await readyLab();
     const left: number[] = [];
-    lab.onEnd = () => void left.push(lab.state.view.reload.remaining);
+    lab.onEnd = () => void left.push(lab.state.view.reload.remaining.length);
     lab.helmTakes = 1000;
     lab.edit({ global: "x: 1" });
     await lab.run(500);

@@ -99,6 +99,10 @@ test(
     // Stand-ins are of a key of its own, so they are others each time.
     expect((await plan())["invalid"]).not.toEqual(told["invalid"]);
 
+    // The operator that has ended left in the AddonModule how long its run took.
+    await configMap(on("rests"));
+    expect(await plan()).toMatchObject({ waves: [["rests"]], waveSeconds: [expect.any(Number)] });
+
     await configMap({ global: "- a list" });
     expect(await plan()).toEqual({ refuses: [expect.stringContaining("global: must be a map")] });
   },

@@ -113,7 +113,7 @@ describe("whose turn it is, where each module has a queue of its own", () => {
     "nobody's before the reload has left %s",
     (phase) => {
       expect(told(during([first("a")], phase))).toEqual([]);
-      expect(turnsLeft(during([first("a")], phase))).toBe(1);
+      expect(turnsLeft(during([first("a")], phase))).toEqual(["a"]);
     },
   );
 
@@ -159,6 +159,6 @@ describe("whose turn it is, where each module has a queue of its own", () => {
   it("in main there are no turns", () => {
     const modules = [moduleView("a", { phase: "new" })];
     const view = { ...during(modules, "modules"), moduleQueues: "main" as const };
-    expect([told(view), turnsLeft(view)]).toEqual([[], 0]);
+    expect([told(view), turnsLeft(view)]).toEqual([[], []]);
   });
 });

@@ -128,7 +128,7 @@ describe("the record", () => {
     expect(state.view).toBe(before);
     state.updateRun("web", (run) => ({ ...run, rounds: 1 }));
     expect(state.view.modules.get("db")).toBe(db);
-    state.recordReload({ remaining: 1 });
+    state.recordReload({ remaining: ["web"] });
     expect(state.view.modules.get("db")).toBe(db);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
     expect(web?.rounds).toBe(0);
@@ -258,7 +258,7 @@ describe("the record", () => {
       false,
       [],
     ]);
-    expect([reload.phase, reload.covered, reload.remaining]).toEqual(["idle", undefined, 0]);
+    expect([reload.phase, reload.covered, reload.remaining]).toEqual(["idle", undefined, []]);
     expect([modules.size, tree.modules.length, tree.purgeHolds.length]).toEqual([0, 0, 0]);
     expect([state.view.enabledModules, state.globalHooks]).toEqual([[], []]);
   });
@@ -281,7 +281,7 @@ describe("the record", () => {
     state.cover("globals");
     expect(state.view.reload.covered?.globals).toBe(state.view.coverage.globals);
     state.recordReload({ phase: "modules" });
-    state.recordReload({ remaining: 3 });
+    state.recordReload({ remaining: ["web"] });
     await clock.advance(1000);
     state.finishReload(2);
     expect(state.view).toMatchObject({
@@ -291,7 +291,7 @@ describe("the record", () => {
         cause: { kind: "start-up" },
         startedAt: begin,
         finishedAt: begin + 1000,
-        remaining: 0,
+        remaining: [],
         rounds: 2,
       },
     });

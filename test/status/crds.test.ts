@@ -85,6 +85,7 @@ function project() {
   const view = moduleView("m", {
     enabledReason: "because",
     lastRun: finished({ hook: "hooks/a.sh", message: "m", result: "Failed" }),
+    runSeconds: [1.5],
     release: release("m"),
     absent: ["n/Service/s"],
     health: {

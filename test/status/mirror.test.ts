@@ -393,6 +393,16 @@ describe("StatusMirror", () => {
     expect(state(api, "a")).toBe("Ready");
   });
 
+  it("an operator that has just begun is told how long runs took, as the statuses keep it", async () => {
+    const { api, show } = world();
+    await show(moduleView("a", { runSeconds: [2.5, 3] }), moduleView("b"));
+    const told: unknown[] = [];
+    const next = world({ remembers: (...said) => void told.push(said) }, api);
+    await next.show(moduleView("a"), moduleView("b"));
+    await next.show(moduleView("a"), moduleView("b"));
+    expect(told).toEqual([["a", [2.5, 3]]]);
+  });
+
   it("speaks of a new generation of the summary only when the ConfigMap has been read again", async () => {
     let read = (): void => {};
     const specChanged = () => new Promise<void>((resolve) => (read = resolve));

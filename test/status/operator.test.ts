@@ -30,7 +30,7 @@ const blocked = (() => {
 const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition, problems: [{ file: "ConfigMap c", message: `is ${condition}` }] },
 });
-const phase = (view: View) => ({ reload: { ...view.reload, phase: "modules" as const, remaining: 1 } });
+const phase = (view: View) => ({ reload: { ...view.reload, phase: "modules" as const, remaining: ["d"] } });
 const brake = (confirmed: boolean) => () => ({
   brake: { modules: ["b", "e"], installed: 3, resourceVersion: "7", confirmed },
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 
+import type { ModuleView } from "../../src/state/index.ts";
 import { overviewOf } from "../../src/status/index.ts";
 import { T0, moduleView, queueOf, release, underWay, viewOf } from "./views.ts";
 
@@ -39,6 +40,19 @@ test("there is a row for each module, in their order, with what is known of it",
     },
     expect.objectContaining({ name: "off", enabled: false, state: "Disabled" }),
   ]);
+});
+
+test("how long runs usually take is the middle one of the last, and told of the reload where it is known of all that wait", () => {
+  const one = moduleView("one", { runSeconds: [9, 2, 1] });
+  const two = moduleView("two", { runSeconds: [4, 2] });
+  const runs = moduleView("runs", { activity: "running", lastRun: underWay(T0 - 8000) });
+  const reload = { ...viewOf([]).reload, phase: "modules" as const, remaining: ["one", "two", "runs"] };
+  const of = (...modules: ModuleView[]) =>
+    overviewOf({ view: viewOf(modules, { reload }), queues: queueOf("runs", "one", "two") }, T0);
+  const { modules, converge } = of(one, two, runs);
+  expect(modules.map(({ usualSeconds }) => usualSeconds)).toEqual([2, 3, undefined]);
+  expect(converge).toMatchObject({ progress: "0/3", waitingSeconds: 5 });
+  expect(of(one, moduleView("two"), runs).converge).not.toHaveProperty("waitingSeconds");
 });
 
 test("a run under way counts its seconds, and has no result yet", () => {

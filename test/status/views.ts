@@ -24,6 +24,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     problem: undefined,
     retry: undefined,
     lastRun: finished(),
+    runSeconds: [],
     release: release(name),
     absent: [],
     health: undefined,
@@ -114,7 +115,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
       cause: { kind: "start-up" },
       startedAt: T0 - 9000,
       finishedAt: T0 - 1000,
-      remaining: 0,
+      remaining: [],
       covered: undefined,
       rounds: 0,
     },
@@ -150,5 +151,6 @@ export const QUIET_MIRROR = {
   secrets: new KnownSecrets(),
   statusValues: "redacted",
   annotated: () => {},
+  remembers: () => {},
   specChanged: () => Promise.resolve(),
 } as const;

@@ -255,7 +255,7 @@ describe("a reload that meets changes", () => {
       modules: [one(), { name: "off" }, { name: "two", enabled: true }],
     });
     lab.addRelease("off");
-    lab.helmFails = () => void left.push(lab.state.view.reload.remaining);
+    lab.helmFails = () => void left.push(lab.state.view.reload.remaining.length);
     await lab.start();
     expect(left).toEqual([2, 1]);
   });

@@ -1,6 +1,6 @@
 /** Tables of modules, for people: `module list` and `status`. */
 
-import { formatDuration } from "../../lib/index.ts";
+import { formatDuration, progressText, type Progress } from "../../lib/index.ts";
 import type { ModuleRow, Overview } from "../../status/index.ts";
 import type { Colour } from "./terminal.ts";
 
@@ -102,11 +102,22 @@ function rank({ ready }: ModuleRow): number {
   return ["False", "Unknown", "True"].indexOf(ready);
 }
 
-function converge({ converge: { phase, progress, cause } }: Overview): string[] {
+/** Undefined while modules are not being reloaded. */
+function progressOf({ converge: { progress, waitingSeconds }, modules }: Overview): Progress | undefined {
+  if (progress === undefined) return undefined;
+  const [done = 0, total = 0] = progress.split("/").map(Number);
+  const running = modules.flatMap(({ name, state, lastRun: run, usualSeconds }) =>
+    state === "Running" && run !== undefined ? { name, seconds: run.seconds, usualSeconds } : [],
+  );
+  return { done, total, running, waitingSeconds };
+}
+
+function converge(overview: Overview): string[] {
+  const { phase = "", cause } = overview.converge;
+  const progress = progressOf(overview);
   if (progress === undefined) return [];
-  return [
-    `Reload of all modules: ${progress} done, at ${phase ?? ""}${cause === undefined ? "" : ` (${cause})`}`,
-  ];
+  const text = progressText(progress, (seconds) => formatDuration(seconds * 1000));
+  return [`Reload of all modules: at ${phase}, ${text}${cause === undefined ? "" : ` (${cause})`}`];
 }
 
 function why(row: ModuleRow, look: Look): string {

@@ -1,7 +1,7 @@
 /** The command `wait`: until a module is Ready or Healthy (docs/DEBUG.md). */
 
 import { UsageError } from "../../config.ts";
-import { parseDuration, sleep, systemClock, type Clock } from "../../lib/index.ts";
+import { formatDuration, parseDuration, sleep, systemClock, type Clock } from "../../lib/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { get } from "./call.ts";
 import { operatorOf } from "./socket.ts";
@@ -24,6 +24,8 @@ interface Said {
   readonly message: string;
   readonly ready: string;
   readonly healthy: string;
+  /** How long its runs usually take. */
+  readonly usualSeconds?: number;
 }
 
 /** Where it is learned from. */
@@ -53,6 +55,7 @@ export async function awaitModule(line: Line, world: World, { clock, look }: Wai
   const { module, condition, timeoutMs } = wantedIn(line);
   const deadline = clock.monotonic() + timeoutMs;
   const tell = (text: string): void => world.print(`${text}\n`);
+  const tellUsual = usualTeller(module, tell);
   let last = "";
   let wentOnAt = clock.monotonic();
   for (;;) {
@@ -61,6 +64,7 @@ export async function awaitModule(line: Line, world: World, { clock, look }: Wai
     const now = `${module}: ${said.state}: ${said.message}`;
     if (now !== last) tell(now);
     last = now;
+    tellUsual(said);
     if (said[condition] === "True") return 0;
     if (!STALLED.includes(said.state)) wentOnAt = clock.monotonic();
     if (clock.monotonic() - wentOnAt >= STALLED_MS)
@@ -68,6 +72,16 @@ export async function awaitModule(line: Line, world: World, { clock, look }: Wai
     if (clock.monotonic() >= deadline) return ended(tell, `${module}: not ${condition} in time`);
     await sleep(clock, LOOK_MS);
   }
+}
+
+/** Tells once how long a run usually takes: of one that is under way. */
+function usualTeller(module: string, tell: (text: string) => void): (said: Said) => void {
+  let isTold = false;
+  return ({ state, usualSeconds: is }) => {
+    if (isTold || state !== "Running" || is === undefined) return;
+    isTold = true;
+    tell(`${module}: a run of it usually takes ${formatDuration(is * 1000)}`);
+  };
 }
 
 function ended(tell: (text: string) => void, text: string): number {

@@ -1,5 +1,6 @@
 /** What AddonOperator and AddonModules say, in the form in which a running operator tells it: pure. */
 
+import { usual } from "../../lib/index.ts";
 import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
 
 type Conditions = readonly { readonly type: string; readonly status: string; readonly message?: string }[];
@@ -45,7 +46,13 @@ function rowFrom({ metadata, spec, status = {} }: IAddonModule, now: number): Mo
     drifted: new Set(drift.map(({ object }) => object)).size,
     ...(waitsFor !== undefined && { waitsFor }),
     ...madeBy(status, now),
+    ...usuallyTaking(status),
   };
+}
+
+function usuallyTaking({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
+  const usualSeconds = usual(runSeconds);
+  return usualSeconds === undefined ? {} : { usualSeconds };
 }
 
 function namedBy(

@@ -45,6 +45,7 @@ export interface IAddonModule {
       readonly message?: string;
       readonly attempts?: number;
     };
+    readonly runSeconds?: ReadonlyArray<number>;
     readonly release?: {
       readonly name?: string;
       readonly revision?: number;

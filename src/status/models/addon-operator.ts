@@ -35,6 +35,7 @@ export interface IAddonOperator {
       readonly finishedAt?: string;
       readonly progress?: string;
       readonly remaining?: number;
+      readonly waitingSeconds?: number;
     };
     readonly observedConfig?: {
       readonly resourceVersion?: string;

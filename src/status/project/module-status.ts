@@ -49,6 +49,7 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       valuesDigest: shownDigest(view.wholeDigest),
       ...facts.shown,
       lastRun: isHidden(view, facts.now) ? facts.shownBefore?.lastRun : optional(view.lastRun, projectRun),
+      runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
       release: optional(view.release, projectRelease),
       absent: view.absent.length === 0 ? undefined : view.absent.slice(0, MOST_ABSENT),
       ...projectRequires(facts.required, facts.shownBefore?.requires, facts.now),

@@ -1,6 +1,6 @@
 /** The AddonOperator: the sum of all modules (docs/STATUS.md, "States of the operator"). */
 
-import { shownDigest } from "../../lib/index.ts";
+import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy } from "../../plan/index.ts";
 import type { ReloadPhase, View } from "../../state/index.ts";
@@ -182,18 +182,34 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
   };
 }
 
-function projectReload({ boot, reload, enabledModules }: View): ConvergeStatus {
+function projectReload(view: View): ConvergeStatus {
+  const { boot, reload, enabledModules } = view;
   const { startedAt, finishedAt, phase } = reload;
   const total = enabledModules.length;
+  const left = reload.remaining.length;
   const isUnderWay = phase !== "idle";
   return defined({
     phase: boot === "running" || boot === "converging" ? shown(phase) : "starting",
     cause: causeOf(reload),
     startedAt: startedAt === undefined ? undefined : timestamp(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : timestamp(finishedAt),
-    progress: isUnderWay ? `${Math.max(0, total - reload.remaining)}/${total}` : undefined,
-    remaining: isUnderWay ? reload.remaining : undefined,
+    progress: isUnderWay ? `${Math.max(0, total - left)}/${total}` : undefined,
+    remaining: isUnderWay ? left : undefined,
+    waitingSeconds: left > 0 ? waitingSeconds(view) : undefined,
   });
+}
+
+/** How long the runs that have not begun usually take; undefined where that is not known of each module. */
+function waitingSeconds({ reload, modules }: View): number | undefined {
+  let sum = 0;
+  for (const name of reload.remaining) {
+    const module = modules.get(name);
+    if (module === undefined || module.activity === "running") continue;
+    const is = usual(module.runSeconds);
+    if (is === undefined) return undefined;
+    sum += is;
+  }
+  return Math.round(sum * 10) / 10;
 }
 
 /** Modules are at work, wherever they run. */

@@ -1,5 +1,6 @@
 /** All modules at a glance: one short row for each, for tables and pages (docs/DEBUG.md, "All modules at a glance"). */
 
+import { usual } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
 import { explainHold, heldBy, type Moment } from "../../plan/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
@@ -22,6 +23,8 @@ interface RunRow {
 
 /** What `wait` waits for: Ready and Healthy of a module, and why. */
 export interface Standing {
+  /** How long its runs usually take, by the last ones. */
+  readonly usualSeconds?: number;
   readonly state: ModuleState;
   readonly message: string;
   readonly ready: ConditionStatus;
@@ -68,7 +71,13 @@ export function standingOf(module: ModuleView, at: Moment, now: number): Standin
   const hold = explainHold(module, at);
   const verdict = judge(module, { now, wait: heldBy(module, at.view), hold });
   const healthy = module.health?.status ?? "Unknown";
-  return { state: verdict.state, message: line(verdict.message), ready: readyOf(verdict), healthy };
+  return defined({
+    state: verdict.state,
+    message: line(verdict.message),
+    ready: readyOf(verdict),
+    healthy,
+    usualSeconds: usual(module.runSeconds),
+  });
 }
 
 function rowOf(module: ModuleView, at: Moment, now: number): ModuleRow {

@@ -31,6 +31,8 @@ export interface MirrorOptions extends KubeAccess {
   readonly onWrite?: OnWrite;
   /** Called with the annotations of each object that is seen; `module` is undefined for the AddonOperator. */
   readonly annotated: (module: string | undefined, annotations: NamedMeta["annotations"]) => void;
+  /** Called once with what the status of a module keeps of its runs: an operator that has just begun knows of none. */
+  readonly remembers: (module: string, runSeconds: readonly unknown[]) => void;
   /**
    * Called when somebody changed the AddonOperator's spec. Resolves when the ConfigMap has been read again (quorum
    * read) and recorded: only then may the status speak of the new generation.
@@ -190,6 +192,8 @@ export class StatusMirror {
     const mirrored = this.#mirroredOf(object);
     if (mirrored === undefined) return;
     this.#tellAnnotations(mirrored, object);
+    const { runSeconds } = object.kind === "AddonModule" ? (object.status ?? {}) : {};
+    if (Array.isArray(runSeconds)) this.#options.remembers(mirrored.id.name, runSeconds);
     this.#adopt(mirrored, liveFrom(object));
     // Counts as just written, so a restart that finds all as it was writes nothing at once.
     mirrored.lastWriteAt = this.#options.clock.now();

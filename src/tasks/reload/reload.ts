@@ -88,7 +88,10 @@ async function discoverModules(ports: Ports, task: ReloadTask, context: RunConte
     if (state.view.reload.phase !== "discovery") return CANCELLED;
     state.recordReload({
       phase: "modules",
-      remaining: turnsLeft(state.view) + tasks.filter((each) => each.kind === "run-module").length,
+      remaining: [
+        ...turnsLeft(state.view),
+        ...tasks.flatMap((each) => (each.kind === "run-module" ? each.module : [])),
+      ],
     });
     return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
   } catch (error) {
@@ -123,13 +126,13 @@ function tellFailure({ recorder, logger }: Ports, step: Step, error: unknown): s
  */
 function afterModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, queues } = ports;
-  if (turnsLeft(state.view) > 0) {
+  if (turnsLeft(state.view).length > 0) {
     state.recordReload({ phase: "turns" });
     // What failed before may go well in this reload.
     queues.hurry((task) => task.kind === "run-module");
     return Promise.resolve({ kind: "done" });
   }
-  state.recordReload({ phase: "afterAll", remaining: 0 });
+  state.recordReload({ phase: "afterAll", remaining: [] });
   return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "converge") });
 }
 

@@ -1,0 +1,56 @@
+/** How far work of several parts has come, and how long it usually takes yet. Imports nothing: the page uses it, too. */
+
+/** A part that is under way. */
+interface Part {
+  readonly name: string;
+  /** For how long it has run. */
+  readonly seconds: number;
+  /** How long it usually runs, where that is known. */
+  readonly usualSeconds?: number | undefined;
+}
+
+/** Where work stands. */
+export interface Progress {
+  readonly done: number;
+  readonly total: number;
+  readonly running: readonly Part[];
+  /** How long what waits usually takes, one part after the other; undefined where that is not known of each. */
+  readonly waitingSeconds?: number | undefined;
+}
+
+/** The middle of these times, which one odd one does not move; undefined where there are none. */
+export function usual(seconds: readonly number[]): number | undefined {
+  const sorted = seconds.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const [low = 0, high = 0] = [sorted[(sorted.length - 1) >> 1], sorted[middle]];
+  return sorted.length === 0 ? undefined : (low + high) / 2;
+}
+
+const MOST_NAMED = 3;
+
+/** `12 of 20 done, web runs for 8s (usually 6s), 7 wait, about 40s left`: figures only where they are known. */
+export function progressText(progress: Progress, duration: (seconds: number) => string): string {
+  const { done, total, running } = progress;
+  const named = running.slice(0, MOST_NAMED).map(({ name, seconds, usualSeconds: is }) => {
+    const known = is === undefined ? "" : ` (usually ${duration(is)})`;
+    return `${name} runs for ${duration(Math.floor(seconds))}${known}`;
+  });
+  const more = running.length - named.length;
+  const waiting = total - done - running.length;
+  const left = secondsLeft(progress);
+  return [
+    `${done} of ${total} done`,
+    ...named,
+    ...(more > 0 ? [`${more} more run`] : []),
+    ...(waiting > 0 ? [`${waiting} wait${waiting === 1 ? "s" : ""}`] : []),
+    ...(left === undefined || left < 1 ? [] : [`about ${duration(Math.ceil(left))} left`]),
+  ].join(", ");
+}
+
+/** As many go on side by side as do now; undefined where something was never seen to end. */
+function secondsLeft({ running, waitingSeconds }: Progress): number | undefined {
+  let sum = waitingSeconds;
+  for (const { seconds, usualSeconds: is } of running)
+    sum = sum === undefined || is === undefined ? undefined : sum + Math.max(0, is - seconds);
+  return sum === undefined ? undefined : sum / Math.max(1, running.length);
+}
