@@ -1,4 +1,4 @@
-/** What a view asks the operator for, again whenever `version` changes. */
+/** What a view asks the operator for, again whenever one of `versions` changes. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -13,7 +13,11 @@ export interface Asked {
 const APART_MS = 500;
 
 /** The answer; the last one stays while the next is on its way. */
-export function useAsked(what: string, query: Readonly<Record<string, string>>, version: unknown): Asked {
+export function useAsked(
+  what: string,
+  query: Readonly<Record<string, string>>,
+  ...versions: readonly unknown[]
+): Asked {
   const of = `${what} ${JSON.stringify(query)}`;
   const [asked, setAsked] = useState<Asked & { readonly of?: string; readonly atMs: number }>({ atMs: 0 });
   const last = useRef({ of: "", atMs: 0 });
@@ -31,7 +35,7 @@ export function useAsked(what: string, query: Readonly<Record<string, string>>, 
       last.current.of === of ? last.current.atMs + APART_MS - performance.now() : 0,
     );
     return () => clearTimeout(timer);
-  }, [of, version]);
+  }, [of, ...versions]);
   return asked.of === of ? asked : {};
 }
 

@@ -63,9 +63,9 @@ function Legend({ places, more, alone, words }: Drawn & { readonly words: string
         value={words}
         onInput={({ currentTarget }) => search("graph", currentTarget.value)}
       />
-      <span class="key met">requires</span>
-      <span class="key unmet">not met</span>
-      <span class="key after">comes after</span>
+      <span class="key line">requires</span>
+      <span class="key line unmet">not met</span>
+      <span class="key line after">comes after</span>
       <span class="faint" role="status">
         {[
           places.size === 0 && (words === "" ? "No module requires another." : "None of them is like that."),

@@ -1,12 +1,14 @@
-/** The last runs as a timeline, each with what it was made of and its log lines. */
+/** The last runs: over their time, and each with what it was made of and its log lines. */
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 
-import type { LogRow, ModuleRow, RunRow, SpanRow } from "../src/ui/wire.ts";
+import type { ModuleRow, RunDetail, RunRow, SpanRow } from "../src/ui/wire.ts";
 import { NotYet, useAsked } from "./asked.tsx";
 import { modules, now, queues } from "./live.ts";
 import { to } from "./router.ts";
 import { State } from "./state.tsx";
+import type { Stretch } from "./stretch.ts";
+import { Timeline, classOf, isWithin, placeOf } from "./timeline.tsx";
 import { ago, duration } from "./words.ts";
 
 /** Of all modules. */
@@ -14,39 +16,48 @@ export function Runs() {
   return (
     <>
       <h2 class="unseen">Runs</h2>
-      <RunList query={{}} version={queues.value} />
+      <RunList query={{}} />
     </>
   );
 }
 
 /** Of one. */
 export function RunsOf({ row }: { readonly row: ModuleRow }) {
-  return <RunList query={{ name: row.name }} version={row.lastRun} />;
+  return <RunList query={{ name: row.name }} />;
 }
 
-function RunList({
-  query,
-  version,
-}: {
-  readonly query: Readonly<Record<string, string>>;
-  readonly version: unknown;
-}) {
-  const asked = useAsked("runs", query, version);
+function RunList({ query }: { readonly query: Readonly<Record<string, string>> }) {
+  const isAtWork = [...queues.value.values()].some(({ tasks }) => tasks.some(({ running }) => running));
+  const asked = useAsked("runs", query, queues.value, isAtWork && now.value);
+  const [zoom, see] = useState<Stretch>();
+  const { text = "[]" } = asked;
+  const runs = useMemo(() => JSON.parse(text) as readonly RunRow[], [text]);
   if (asked.text === undefined) return <NotYet {...asked} />;
-  const runs = JSON.parse(asked.text) as readonly RunRow[];
   if (runs.length === 0)
     return <p class="hint">Nothing has run since the operator started, or it is long ago.</p>;
+  const whole = wholeOf(runs);
+  const seen = zoom ?? whole;
+  const shown = runs.filter((run) => isWithin(run, seen));
   return (
-    <ol class="runs" aria-label="Runs, the newest first">
-      {runs.map((run) => (
-        <Run key={run.id} run={run} />
-      ))}
-    </ol>
+    <>
+      <Timeline runs={shown} seen={seen} whole={whole} see={see} />
+      <ol class="runs" aria-label="Runs, the newest first">
+        {shown.map((run) => (
+          <Run key={run.id} run={run} />
+        ))}
+      </ol>
+    </>
   );
+}
+
+function wholeOf(runs: readonly RunRow[]): Stretch {
+  const from = Math.min(...runs.map(({ startMs }) => startMs));
+  return { from, to: Math.max(from + 1, ...runs.map(({ endMs }) => endMs ?? now.value)) };
 }
 
 function Run({ run }: { readonly run: RunRow }) {
   const { name, module, from, startMs, endMs, error } = run;
+  const [isOpen, setOpen] = useState(false);
   const [state, text] =
     error === undefined
       ? endMs === undefined
@@ -55,7 +66,7 @@ function Run({ run }: { readonly run: RunRow }) {
       : ["Failed", "failed"];
   return (
     <li>
-      <details>
+      <details id={`run-${run.id}`} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
         <summary>
           <State name={state} text={text} />
           <span class="what">{name}</span>
@@ -73,47 +84,46 @@ function Run({ run }: { readonly run: RunRow }) {
           )}
         </p>
         {error !== undefined && <p class="trouble">{error}</p>}
-        <Timeline run={run} />
-        <Lines {...run} />
+        {isOpen && <Parts run={run} />}
+        {isOpen && <Lines run={run} />}
       </details>
     </li>
   );
 }
 
 /** Bars of the parts over the time of the run; a part is zoomed into by choosing it. */
-function Timeline({ run }: { readonly run: RunRow }) {
+function Parts({ run }: { readonly run: RunRow }) {
   const [zoom, setZoom] = useState<string>();
   const all: readonly SpanRow[] = [run, ...run.spans.toSorted((a, b) => a.startMs - b.startMs)];
-  const shown = all.find(({ id }) => id === zoom) ?? run;
-  const [from, end] = [shown.startMs, Math.max(shown.startMs + 1, shown.endMs ?? now.value)];
-  const part = (ms: number): string =>
-    `${((100 * (Math.min(end, Math.max(from, ms)) - from)) / (end - from)).toFixed(3)}%`;
-  const seen = all.filter((span) => span.startMs <= end && (span.endMs ?? end) >= from);
+  const { startMs: from, endMs } = all.find(({ id }) => id === zoom) ?? run;
+  const seen = { from, to: Math.max(from + 1, endMs ?? now.value) };
   return (
-    <ol class="timeline" aria-label="Parts of the run">
-      {seen.map((span) => (
-        <li key={span.id}>
-          <button
-            type="button"
-            aria-pressed={zoom === span.id}
-            onClick={() => setZoom(zoom === span.id ? undefined : span.id)}
-          >
-            <span class="faint kind">{span.kind}</span> {span.name}
-          </button>
-          <span class="track">
-            <span
-              class={`bar ${span.error === undefined ? span.kind : "failed"}`}
-              style={{ left: part(span.startMs), right: `calc(100% - ${part(span.endMs ?? end)})` }}
-            />
-          </span>
-          <span class="faint number">{duration(((span.endMs ?? end) - span.startMs) / 1000)}</span>
-        </li>
-      ))}
+    <ol class="spans" aria-label="Parts of the run">
+      {all
+        .filter((span) => isWithin(span, seen))
+        .map((span) => (
+          <li key={span.id}>
+            <button
+              type="button"
+              aria-pressed={zoom === span.id}
+              onClick={() => setZoom(zoom === span.id ? undefined : span.id)}
+            >
+              <span class="faint kind">{span.kind}</span> {span.name}
+            </button>
+            <span class="track">
+              <span class={classOf(span)} style={placeOf(span, seen)} />
+            </span>
+            <span class="faint number">{duration(((span.endMs ?? seen.to) - span.startMs) / 1000)}</span>
+          </li>
+        ))}
     </ol>
   );
 }
 
-function Lines({ lines, dropped }: { readonly lines: readonly LogRow[]; readonly dropped: number }) {
+function Lines({ run }: { readonly run: RunRow }) {
+  const asked = useAsked("run", { id: run.id }, run);
+  if (asked.text === undefined) return <NotYet {...asked} />;
+  const { lines, dropped } = JSON.parse(asked.text) as RunDetail;
   if (lines.length === 0) return <p class="faint">It has logged nothing.</p>;
   return (
     <pre class="diff" tabIndex={0} aria-label="Log lines">

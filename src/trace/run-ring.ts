@@ -50,12 +50,14 @@ interface Asked {
   /** Only those in which something has changed since this number. */
   readonly after?: number | undefined;
   readonly lines?: boolean;
+  /** Of these the newest so many. */
+  readonly newest?: number;
 }
 
 interface Shown {
   /** To ask for what comes after. */
   readonly cursor: number;
-  readonly runs: readonly RunView[];
+  readonly runs: RunView[];
 }
 
 /** Kept as text: what it takes is known, and next to nobody reads it. */
@@ -97,11 +99,11 @@ export class RunRing implements SpanListener, LogWork {
   }
 
   /** The runs in the order in which they began. */
-  views({ module, after = 0, lines = false }: Asked = {}): Shown {
+  views({ module, after = 0, lines = false, newest = this.#bounds.runs }: Asked = {}): Shown {
     const runs = [...this.#runs.values()].filter(
       (run) => run.n > after && (module === undefined || run.task.attributes["module"] === module),
     );
-    return { cursor: this.#n, runs: runs.map((run) => viewOf(run, lines)) };
+    return { cursor: this.#n, runs: runs.slice(-newest).map((run) => viewOf(run, lines)) };
   }
 
   /** One run, with its lines. */

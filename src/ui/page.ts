@@ -12,7 +12,7 @@ import { detailOf } from "./detail.ts";
 import { isFile, pageFile } from "./files.ts";
 import { refusal, type Whence } from "./guard.ts";
 import { leavesOf } from "./leaves.ts";
-import { runRows } from "./runs.ts";
+import { runDetail, runRows } from "./runs.ts";
 import { sceneOf } from "./scene.ts";
 import type { Outlet } from "./streams.ts";
 import type { GraphNode, OperatorRow, RunRow } from "./wire.ts";
@@ -31,7 +31,7 @@ export interface PageSources {
   /** Which layer set each leaf of a section, by JSON pointer. */
   readonly originsOf: (section: string) => JsonObject;
   /** The last runs of tasks. */
-  readonly runs: Pick<RunRing, "views">;
+  readonly runs: Pick<RunRing, "view" | "views">;
   /** What a run would change; `shown` is what is shown of an object. */
   readonly diff: (module: Module, shown: (object: JsonObject) => Json) => Promise<string>;
 }
@@ -119,9 +119,10 @@ export class Page {
     if (path === "/ui") return { ...failed(308, "see /ui/"), headers: { ...HEADERS, location: "/ui/" } };
     if (path === "/ui/events") return this.#stream();
     if (isFile(path)) return this.#file(path);
-    const what = path.slice("/ui/".length);
-    if (what === "runs") return asJson(this.#runs(query.get("name") ?? undefined));
-    return what === "graph" ? asJson(this.#graph()) : this.#ofModule(what, query.get("name") ?? "");
+    if (path === "/ui/graph") return asJson(this.#graph());
+    if (path === "/ui/runs") return asJson(this.#runs(query.get("name") ?? undefined));
+    if (path === "/ui/run") return this.#run(query.get("id") ?? "");
+    return this.#ofModule(path.slice("/ui/".length), query.get("name") ?? "");
   }
 
   async #file(path: string): Promise<PageAnswer> {
@@ -171,6 +172,14 @@ export class Page {
 
   #runs(module: string | undefined): readonly RunRow[] {
     return this.#sources.secrets.redactDeep(runRows(this.#sources.runs, module));
+  }
+
+  #run(id: string): PageAnswer {
+    const { secrets, runs } = this.#sources;
+    const found = runDetail(runs, id);
+    return found === undefined
+      ? failed(404, "this run is not kept any more")
+      : asJson(secrets.redactDeep(found));
   }
 
   #graph(): readonly GraphNode[] {

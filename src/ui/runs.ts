@@ -1,26 +1,29 @@
 /** The last runs of tasks as the page draws them; secrets are still in the texts. */
 
 import type { RunRing, RunView, Span } from "../trace/index.ts";
-import type { LogRow, RunRow, SpanRow } from "./wire.ts";
+import type { RunDetail, RunRow, SpanRow } from "./wire.ts";
 
 /** Of all, the newest: nobody looks at more. */
 const MOST_RUNS = 100;
 
 /** The last runs, of one module or of all, the newest first. */
 export function runRows(runs: Pick<RunRing, "views">, module: string | undefined): RunRow[] {
-  const { runs: found } = runs.views({ module, lines: true });
-  return found.slice(-MOST_RUNS).reverse().map(runRow);
+  return runs.views({ module, newest: MOST_RUNS }).runs.reverse().map(runRow);
 }
 
-function runRow({ task, from, spans, lines = [], dropped }: RunView): RunRow {
+/** What the run with this id has logged; undefined where it is not kept any more. */
+export function runDetail(runs: Pick<RunRing, "view">, id: string): RunDetail | undefined {
+  const run = runs.view(id);
+  return run && { lines: (run.lines ?? []).map(logRow), dropped: run.dropped };
+}
+
+function runRow({ task, from, spans }: RunView): RunRow {
   const { module } = task.attributes;
   return {
     ...spanRow(task),
     ...(typeof module === "string" && { module }),
     from: from.name,
     spans: spans.map(spanRow),
-    lines: lines.map(logRow),
-    dropped,
   };
 }
 
@@ -36,7 +39,12 @@ function spanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, err
   };
 }
 
-function logRow({ timeMs, level, message, fields }: NonNullable<RunView["lines"]>[number]): LogRow {
+function logRow({
+  timeMs,
+  level,
+  message,
+  fields,
+}: NonNullable<RunView["lines"]>[number]): RunDetail["lines"][number] {
   const more = Object.entries(fields).map(([name, value]) => `${name}=${String(value)}`);
   return { timeMs, level, text: [message, ...more].join(" ") };
 }

@@ -140,7 +140,7 @@ export interface SpanRow {
 }
 
 /** A line that a run has logged. */
-export interface LogRow {
+interface LogRow {
   readonly timeMs: number;
   readonly level: string;
   readonly text: string;
@@ -152,6 +152,10 @@ export interface RunRow extends SpanRow {
   /** What it followed from. */
   readonly from: string;
   readonly spans: readonly SpanRow[];
+}
+
+/** What a run has logged. */
+export interface RunDetail {
   readonly lines: readonly LogRow[];
   /** Spans and lines that were not kept. */
   readonly dropped: number;

@@ -236,34 +236,64 @@ const span = (
 };
 
 /** A run of postgres-operator that has failed in helm. */
-const RUNS: readonly RunView[] = [
-  {
-    id: "r1",
-    task: {
-      ...span("r1", { kind: "task", name: "run-module postgres-operator", from: -95_000, to: -86_000 }),
-      attributes: { module: "postgres-operator" },
-      error: `UPGRADE FAILED: admission webhook denied the request, password=${SECRET}`,
+const FAILED: RunView = {
+  id: "r1",
+  task: {
+    ...span("r1", { kind: "task", name: "run-module postgres-operator", from: -95_000, to: -86_000 }),
+    attributes: { module: "postgres-operator" },
+    error: `UPGRADE FAILED: admission webhook denied the request, password=${SECRET}`,
+  },
+  from: { kind: "cause", name: "edit", startMs: T0 - 97_000 },
+  isOver: true,
+  dropped: 0,
+  spans: [
+    span("s1", { kind: "wait", name: "wait in queue", from: -95_000, to: -94_200 }),
+    span("s2", { kind: "hook", name: "010-backup.sh beforeHelm", from: -94_200, to: -91_000 }),
+    span("s3", { kind: "helm", name: "upgrade", from: -91_000, to: -86_400, error: "denied" }),
+    span("s4", { kind: "status", name: "AddonModule postgres-operator", from: -86_300, to: -86_000 }),
+  ],
+  lines: [
+    {
+      n: 1,
+      timeMs: T0 - 93_000,
+      level: "info",
+      message: "backup of 3 clusters",
+      fields: { hook: "010-backup.sh" },
     },
-    from: { kind: "cause", name: "edit", startMs: T0 - 97_000 },
-    isOver: true,
+    { n: 2, timeMs: T0 - 86_400, level: "error", message: `helm failed: password=${SECRET}`, fields: {} },
+  ],
+};
+
+/** A run with its parts; times in seconds before now, 0 where it is under way. */
+function ran(module: string, [queued, hook, helm, end]: readonly [number, number, number, number]): RunView {
+  const id = `r-${module}-${queued}`;
+  const times = (from: number, to: number) => ({ from: -1000 * from, ...(to > 0 && { to: -1000 * to }) });
+  return {
+    id,
+    task: {
+      ...span(id, { kind: "task", name: `run-module ${module}`, ...times(queued, end) }),
+      attributes: { module },
+    },
+    from: { kind: "cause", name: "start", startMs: T0 - 1000 * queued },
+    isOver: end > 0,
     dropped: 0,
     spans: [
-      span("s1", { kind: "wait", name: "wait in queue", from: -95_000, to: -94_200 }),
-      span("s2", { kind: "hook", name: "010-backup.sh beforeHelm", from: -94_200, to: -91_000 }),
-      span("s3", { kind: "helm", name: "upgrade", from: -91_000, to: -86_400, error: "denied" }),
-      span("s4", { kind: "status", name: "AddonModule postgres-operator", from: -86_300, to: -86_000 }),
+      span(`${id}-1`, { kind: "wait", name: "wait in queue", ...times(queued, hook) }),
+      span(`${id}-2`, { kind: "hook", name: "010-ready.sh beforeHelm", ...times(hook, helm) }),
+      span(`${id}-3`, { kind: "helm", name: "helm upgrade", ...times(helm, end) }),
     ],
-    lines: [
-      {
-        n: 1,
-        timeMs: T0 - 93_000,
-        level: "info",
-        message: "backup of 3 clusters",
-        fields: { hook: "010-backup.sh" },
-      },
-      { n: 2, timeMs: T0 - 86_400, level: "error", message: `helm failed: password=${SECRET}`, fields: {} },
-    ],
-  },
+    lines: [],
+  };
+}
+
+const RUNS: readonly RunView[] = [
+  ran("cilium", [160, 159, 157, 150]),
+  ran("cert-manager", [160, 150, 149, 141]),
+  ran("ingress-nginx", [160, 141, 139, 127]),
+  ran("prometheus", [160, 127, 124, 98]),
+  FAILED,
+  ran("cert-manager", [52, 51, 50, 46]),
+  ran("kafka", [52, 46, 34, 0]),
 ];
 
 /** What a page shows, as a test sets it. */
@@ -304,6 +334,7 @@ export function pageOf({
     statusOf: (name) => new Projector("none", secrets).project(moment, T0).modules.get(name)?.status,
     originsOf: () => ORIGINS,
     runs: {
+      view: (id) => RUNS.find((run) => run.id === id),
       views: (asked) => ({
         cursor: 1,
         runs: RUNS.filter(({ task: { attributes } }) =>

@@ -115,6 +115,7 @@ describe("the ring of runs", () => {
       "hook web",
       "hook web",
     ]);
+    expect(runs.ring.views({ newest: 1 }).runs.map(({ task }) => task.name)).toEqual(["hook web"]);
   });
 
   it("drops the oldest run, with more than it may keep", async () => {

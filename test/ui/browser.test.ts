@@ -213,6 +213,42 @@ describe.skipIf(program === undefined)(
         await page.getByRole("list", { name: "Modules" }).getByText("not-there", { exact: true }).waitFor();
       });
 
+      it("shows all runs over one time, which is zoomed and moved by keys, buttons, wheel and drawing", async () => {
+        await visit("runs");
+        const runs = page.getByRole("list", { name: "Runs" }).locator("summary .what");
+        const shown = async (): Promise<string[]> =>
+          (await runs.allTextContents()).map((text) => text.replace("run-module ", ""));
+        const first = ["cert-manager", "cilium", "ingress-nginx", "prometheus"];
+        const all = [...first, "postgres-operator", "cert-manager", "kafka"].toSorted();
+        await expect.poll(async () => (await shown()).toSorted()).toEqual(all);
+        await page.getByRole("region", { name: "Timeline" }).focus();
+        for (const key of ["+", "+", "ArrowLeft", "ArrowLeft"]) await page.keyboard.press(key);
+        await expect
+          .poll(async () => (await shown()).toSorted())
+          .toEqual(["postgres-operator", "prometheus"]);
+        await page.keyboard.press("-");
+        await expect.poll(async () => (await shown()).length).toBe(3);
+        await page.getByRole("button", { name: "All" }).click();
+        await expect.poll(async () => (await shown()).length).toBe(7);
+        const { x, y, width } = (await page.locator(".tracks").boundingBox()) ?? { x: 0, y: 0, width: 0 };
+        await page.mouse.move(x + width - 20, y + 5);
+        await page.keyboard.down("Control");
+        await page.mouse.wheel(0, -800);
+        await page.keyboard.up("Control");
+        await expect.poll(shown).toEqual(["kafka"]);
+        await page.keyboard.press("0");
+        await page.mouse.move(x + 5, y + 5);
+        await page.mouse.down();
+        await page.mouse.move(x + width / 20, y + 5);
+        await page.mouse.up();
+        await expect.poll(async () => (await shown()).toSorted()).toEqual(first);
+        await page
+          .locator(".lane", { hasText: "cilium" })
+          .getByRole("button", { includeHidden: true })
+          .click();
+        await page.getByText("It has logged nothing.").waitFor();
+      });
+
       it("says that a module is not there, in words", async () => {
         await visit("modules");
         await page.goto(`${lab.url}/ui/#/module/nope`);

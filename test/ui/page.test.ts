@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { refusal } from "../../src/ui/index.ts";
 import { MOST_STREAMS, type Outlet } from "../../src/ui/streams.ts";
-import type { GraphNode, LeafRow, ModuleDetail, News } from "../../src/ui/wire.ts";
+import type { GraphNode, LeafRow, ModuleDetail, News, RunDetail, RunRow } from "../../src/ui/wire.ts";
 import { SECRET, openPage, platform, shown, type PageLab } from "../support/page-lab.ts";
 
 let dir: string;
@@ -105,6 +105,16 @@ describe("what the page is served", () => {
     });
   });
 
+  it("is runs, and what one of them has logged", async () => {
+    const runs = await json<RunRow[]>("/ui/runs?name=postgres-operator");
+    expect(runs.map(({ name, spans }) => [name, spans.length])).toEqual([
+      ["run-module postgres-operator", 4],
+    ]);
+    const { lines } = await json<RunDetail>(`/ui/run?id=${runs[0]?.id ?? ""}`);
+    expect(lines[0]?.text).toBe("backup of 3 clusters hook=010-backup.sh");
+    expect(await send("/ui/run?id=gone")).toMatchObject({ status: 404 });
+  });
+
   it("is a stream of news", async () => {
     const heard = Promise.withResolvers<string>();
     const { port } = new URL(lab.url);
@@ -127,6 +137,7 @@ describe("secrets", () => {
     "values?name=prometheus",
     "diff?name=prometheus",
     "runs",
+    "run?id=r1",
     "graph",
   ])("are not in /ui/%s", async (path) => {
     await lab.close();
