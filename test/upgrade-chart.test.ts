@@ -132,6 +132,8 @@ Values of the chart:
   ~ size: 1 → 2
 
 Objects:
+  ~ v1 ConfigMap web
+
 # v1 ConfigMap web
  apiVersion: v1
  data:
@@ -141,11 +143,44 @@ Objects:
  metadata:
    name: web
 
-CRDs that change:
-  apiextensions.k8s.io/v1 CustomResourceDefinition webs.example.org
+CRDs:
+  ~ apiextensions.k8s.io/v1 CustomResourceDefinition webs.example.org
 
 `);
     expect(whole()).toBe(before);
+  });
+
+  it("shows of a large object only what changes, and of CRDs among the templates only the names", async () => {
+    const lines = Array.from({ length: 5000 }, (_, line) => `  k${line}: '{{ .Values.size }}'`).join("\n");
+    const large = `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large}\ndata:\n${lines}\n`;
+    const templates = (map: string, column: string): Record<string, string> => ({
+      ...NEW,
+      "templates/large.yaml": map,
+      "templates/crd.yaml": crd(column).replace("webs.", "others."),
+    });
+    putFiles(join(root, "one"), templates(large, "a"));
+    putFiles(join(root, "two"), templates(large.replace(/k2500: .*/, "k2500: other"), "b"));
+    await upgrade("--yes", "--chart", join(root, "one"));
+    await upgrade("--chart", join(root, "two"));
+    expect(shown.join("").replace(/^[^]*?Objects:/, "Objects:")).toBe(`Objects:
+  ~ v1 ConfigMap large
+
+# v1 ConfigMap large
+ …
+   k2499: '2'
+   k25: '2'
+   k250: '2'
+-  k2500: '2'
++  k2500: other
+   k2501: '2'
+   k2502: '2'
+   k2503: '2'
+ …
+
+CRDs:
+  ~ apiextensions.k8s.io/v1 CustomResourceDefinition others.example.org
+
+`);
   });
 
   it("takes the newest with --yes: chart, digest, source and schema, and keeps comments", async () => {

@@ -22,7 +22,8 @@ export {
   nameOf,
   type ObjectRef,
 } from "./manifest/manifest.ts";
-export { manifestDiff } from "./manifest/manifest-diff.ts";
+export { changedObjects } from "./manifest/manifest-diff.ts";
+export type { ChangedObject } from "./manifest/manifest-diff.ts";
 export { manifestFaults } from "./manifest/manifest-faults.ts";
 export { helmMarks, ownerOf } from "./ownership/outliving.ts";
 export { readMap } from "./chart/chart-files.ts";

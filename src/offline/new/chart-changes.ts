@@ -3,7 +3,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { HelmError, manifestDiff, readMap } from "../../helm/index.ts";
+import { HelmError, changedObjects, readMap } from "../../helm/index.ts";
+import type { ChangedObject } from "../../helm/index.ts";
 import { canonicalJson } from "../../lib/index.ts";
 import { ProblemError, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
@@ -26,17 +27,29 @@ export async function chartChanges(
   const own = ({ chartDir }: PlacedChart): Leaves => leaves(readMap(join(chartDir, "values.yaml")));
   const sections = set.map((section) => leaves(section));
   const values = valueChanges(own(module), own(chart), sections);
-  const objects = await objectChanges([module, next], (each) => charts.render(each, tree));
-  const crds = manifestDiff(textsOf(module.crdFiles), textsOf([...ownCrds(module), ...chart.crdFiles]));
-  const crdNames = crds.split("\n").filter((line) => line.startsWith("# "));
+  const rendered = await objectChanges([module, next], (each) => charts.render(each, tree));
+  const files = changedObjects(textsOf(module.crdFiles), textsOf([...ownCrds(module), ...chart.crdFiles]));
+  const crds = [...(rendered.changed ?? []).filter(isCrd), ...files];
+  const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
   const part = (title: string, text: string): string => `${title}:\n${text === "" ? "  no change\n" : text}`;
   return [
     part("Values of the chart", values),
-    part("Objects", objects),
-    ...(crdNames.length === 0
-      ? []
-      : [part("CRDs that change", crdNames.map((line) => `  ${line.slice(2)}\n`).join(""))]),
+    part("Objects", rendered.fault ?? named(objects) + differences(objects)),
+    ...(crds.length === 0 ? [] : [part("CRDs", named(crds))]),
   ].join("\n");
+}
+
+const isCrd = ({ name }: ChangedObject): boolean =>
+  name.startsWith("apiextensions.k8s.io/") && name.includes(" CustomResourceDefinition ");
+
+const MARKS = { added: "+", removed: "-", changed: "~" } as const;
+
+function named(objects: readonly ChangedObject[]): string {
+  return objects.map(({ name, change }) => `  ${MARKS[change]} ${name}\n`).join("");
+}
+
+function differences(objects: readonly ChangedObject[]): string {
+  return objects.map(({ name, difference }) => `\n# ${name}\n${difference()}`).join("");
 }
 
 /** Beside the chart, in the module's own `crds/`. */
@@ -84,12 +97,13 @@ function shortened(value: Json): string {
 async function objectChanges(
   [before, after]: readonly [Module, Module],
   render: (module: Module) => Promise<string>,
-): Promise<string> {
+): Promise<{ changed?: ChangedObject[]; fault?: string }> {
   const [old, now] = [await rendered(before, render), await rendered(after, render)];
-  if ("manifest" in old && "manifest" in now) return manifestDiff([old.manifest], [now.manifest]);
+  if ("manifest" in old && "manifest" in now)
+    return { changed: changedObjects([old.manifest], [now.manifest]) };
   const fault =
     "fault" in now ? `the new chart ${now.fault}` : `the chart as it is ${"fault" in old ? old.fault : ""}`;
-  return `  cannot be compared: ${fault}\n`;
+  return { fault: `  cannot be compared: ${fault}\n` };
 }
 
 async function rendered(
