@@ -24,8 +24,8 @@ export function writeTiny(dir, count, files = () => ({})) {
   return dir;
 }
 
-/** A hook in plain sh with one lifecycle binding, so that its own cost is next to nothing. */
-export function shHook(binding, body) {
-  const config = JSON.stringify({ configVersion: "v1", [binding]: 1 });
-  return `#!/bin/sh\nif [ "$1" = --config ]; then echo '${config}'; exit 0; fi\n${body}\n`;
+/** A hook in plain sh with one binding, of the life cycle unless it is configured, so that its own cost is next to nothing. */
+export function shHook(binding, body, config = 1) {
+  const answer = JSON.stringify({ configVersion: "v1", [binding]: config });
+  return `#!/bin/sh\nif [ "$1" = --config ]; then echo '${answer}'; exit 0; fi\n${body}\n`;
 }

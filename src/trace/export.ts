@@ -25,6 +25,8 @@ interface ExportOptions {
   readonly logger: Logger;
   /** Which share of traces is handed on, from 0 to 1. */
   readonly ratio: number;
+  /** Takes secrets out of all texts. */
+  readonly redactDeep: <T>(value: T) => T;
   readonly send: SendSpans;
 }
 
@@ -96,12 +98,13 @@ export class SpanExport implements SpanListener {
   }
 
   async #send(batch: readonly Span[]): Promise<void> {
-    const { clock, logger, send } = this.#options;
+    const { clock, logger, send, redactDeep } = this.#options;
     const late = new AbortController();
     const timer = clock.setTimer(PATIENCE_MS, () => late.abort(new Error("no answer in time")));
     const signal = AbortSignal.any([late.signal, this.#stop.signal]);
     try {
-      await orAborted(send(batch, signal), signal);
+      const clean = batch.map((span) => withoutSecrets(span, redactDeep));
+      await orAborted(send(clean, signal), signal);
       if (this.#isFailing) logger.info("The collector takes spans again");
       this.#isFailing = false;
     } catch (error) {
@@ -113,4 +116,9 @@ export class SpanExport implements SpanListener {
       timer.cancel();
     }
   }
+}
+
+function withoutSecrets(span: Span, redactDeep: ExportOptions["redactDeep"]): Span {
+  const { name, attributes, error } = span;
+  return { ...span, ...redactDeep({ name, attributes, ...(error === undefined ? {} : { error }) }) };
 }

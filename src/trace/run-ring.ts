@@ -1,4 +1,4 @@
-/** The last runs of tasks, with what they were made of and what they logged. */
+/** The last runs of tasks, with what they were made of and what they logged; secrets are still in the texts of spans. */
 
 import type { Clock, LogEntry, LogFields, LogWork } from "../lib/index.ts";
 import { current } from "./context.ts";
@@ -85,6 +85,8 @@ export class RunRing implements SpanListener, LogWork {
   readonly #clock: Clock;
   readonly #bounds: RingBounds;
   readonly #runs = new Map<string, Run>();
+  /** Those of one kind of task of one module, the oldest first. */
+  readonly #alike = new Map<string, Set<Run>>();
   #bytes = 0;
   #n = 0;
 
@@ -114,12 +116,13 @@ export class RunRing implements SpanListener, LogWork {
 
   began(task: Span, from: Span): void {
     const alike = `${task.attributes["kind"] ?? ""} ${task.attributes["module"] ?? ""}`;
-    const same = [...this.#runs.values()].filter((run) => run.alike === alike);
-    if (same.length >= this.#bounds.alike) this.#drop(same[0]);
+    const same = this.#alike.get(alike) ?? new Set();
+    if (same.size >= this.#bounds.alike) this.#drop(same.values().next().value);
     const cause = { kind: from.kind, name: from.name, startMs: from.startMs };
     const about = { id: task.spanId, alike, from: cause, task, isOver: false };
     const run: Run = { ...about, spans: [], lines: [], dropped: 0, bytes: 0, n: 0 };
     this.#runs.set(run.id, run);
+    this.#alike.set(alike, same.add(run));
     this.#grow(run, RUN_BYTES + sizeOf(JSON.stringify(task)));
     if (this.#runs.size > this.#bounds.runs) this.#drop(this.#runs.values().next().value);
   }
@@ -174,7 +177,11 @@ export class RunRing implements SpanListener, LogWork {
   }
 
   #drop(run: Run | undefined): void {
-    if (run !== undefined && this.#runs.delete(run.id)) this.#bytes -= run.bytes;
+    if (run === undefined || !this.#runs.delete(run.id)) return;
+    this.#bytes -= run.bytes;
+    const same = this.#alike.get(run.alike);
+    same?.delete(run);
+    if (same?.size === 0) this.#alike.delete(run.alike);
   }
 }
 

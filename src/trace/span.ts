@@ -3,10 +3,13 @@
 /** `cause` is what happened outside; it leads to tasks, and these are made of the others. */
 export type SpanKind = "cause" | "task" | "wait" | "hook" | "helm" | "api" | "status";
 
-/** Flat, so that anything can show them. Names, counts and codes; secrets that are known are taken out. */
+/** Flat, so that anything can show them. Names, counts and codes. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** A piece of work; without `endMs` it is under way. Times are milliseconds since the epoch. */
+/**
+ * A piece of work; without `endMs` it is under way. Times are milliseconds since the epoch. Whoever shows it takes
+ * secrets out of its texts: few are ever shown, and more secrets are known by then.
+ */
 export interface Span {
   /** 32 hexadecimal digits: the same in all that followed from one cause. */
   readonly traceId: string;
@@ -25,4 +28,7 @@ export interface Span {
 
 /** Ids as in W3C trace contexts: random, and never all zero. */
 export const newTraceId = (): string => crypto.randomUUID().replaceAll("-", "");
-export const newSpanId = (): string => newTraceId().slice(16);
+export const newSpanId = (): string => {
+  const uuid = crypto.randomUUID();
+  return uuid.slice(0, 8) + uuid.slice(-8);
+};

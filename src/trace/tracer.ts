@@ -8,7 +8,7 @@ import type { SpanExport } from "./export.ts";
 import { newSpanId } from "./span.ts";
 import type { Attributes, Span } from "./span.ts";
 
-/** Who is told of spans; its methods are cheap and never throw. */
+/** Who is told of spans, with secrets still in their texts; its methods are cheap and never throw. */
 export interface SpanListener {
   /** A task begins to run, which followed from that. */
   began?(task: Span, from: Span): void;
@@ -28,8 +28,6 @@ export interface TaskStart {
 
 interface TracerOptions {
   readonly clock: Clock;
-  /** Takes secrets out of all texts. */
-  readonly redactDeep: <T>(value: T) => T;
   /** Where spans are handed on to, beside those who listen. */
   readonly spanExport?: SpanExport | undefined;
 }
@@ -59,10 +57,9 @@ export class Tracer implements SpanRecorder {
   async task<R>(start: TaskStart, work: (span: OpenSpan) => Promise<R>): Promise<R> {
     const { name, attributes, module, from, waitingSince: startMs } = start;
     const ids = newIds(from);
-    const task = this.#clean({ ...ids, taskId: ids.spanId, kind: "task", name, attributes, startMs });
-    const cause = this.#clean(from);
-    if (this.#isNews(from)) this.#tell({ ...cause, endMs: Math.max(cause.startMs, startMs) });
-    for (const each of this.#listeners) each.began?.(task, cause);
+    const task: Span = { ...ids, taskId: ids.spanId, kind: "task", name, attributes, startMs };
+    if (this.#isNews(from)) this.#tell({ ...from, endMs: Math.max(from.startMs, startMs) });
+    for (const each of this.#listeners) each.began?.(task, from);
     const { clock } = this.#options;
     this.note(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
     const last = { task, endMs: Infinity };
@@ -92,7 +89,7 @@ export class Tracer implements SpanRecorder {
 
   note(parent: Span, about: About, { ms, error, endMs = this.#options.clock.now() }: Done): void {
     const child = this.#child(parent, about, endMs - ms);
-    this.#tell(this.#clean({ ...child, endMs, ...(error === undefined ? {} : { error }) }));
+    this.#tell({ ...child, endMs, ...(error === undefined ? {} : { error }) });
   }
 
   async #run<R>(span: Span, work: (span: OpenSpan) => Promise<R>): Promise<R> {
@@ -112,20 +109,12 @@ export class Tracer implements SpanRecorder {
     } finally {
       // The time of day may be set meanwhile.
       const endMs = now + clock.monotonic() - monotonic;
-      this.#tell(this.#clean({ ...span, attributes, endMs, ...(error === undefined ? {} : { error }) }));
+      this.#tell({ ...span, attributes, endMs, ...(error === undefined ? {} : { error }) });
     }
   }
 
   #child(parent: Span, { attributes = {}, ...about }: About, startMs: number): Span {
     return { ...newIds(parent), taskId: parent.taskId, ...about, attributes, startMs };
-  }
-
-  #clean(span: Span): Span {
-    const { name, attributes, error } = span;
-    return {
-      ...span,
-      ...this.#options.redactDeep({ name, attributes, ...(error === undefined ? {} : { error }) }),
-    };
   }
 
   /** Whether it is a cause that nobody was told of. */

@@ -41,9 +41,9 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const env = hookEnvironment(environment);
   const client = scope.own(clientOf({ settings, logger, clock }));
   const namespace = namespaceOf(settings, client);
-  const spanExport = exportOf({ settings, namespace, clock, logger });
+  const spanExport = exportOf({ settings, namespace, secrets, clock, logger });
   if (spanExport !== undefined) scope.own(spanExport);
-  const tracer = new Tracer({ clock, redactDeep: (value) => secrets.redactDeep(value), spanExport });
+  const tracer = new Tracer({ clock, spanExport });
   tracer.listen(runRing);
   const hub = scope.own(new WatchHub({ client, clock, logger, failures }));
   const filters = scope.own(new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger }));

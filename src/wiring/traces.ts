@@ -2,7 +2,7 @@
 
 import { ownIdentity } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
-import type { Clock, Logger } from "../lib/index.ts";
+import type { Clock, KnownSecrets, Logger } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { describeTask, moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
@@ -22,17 +22,20 @@ interface TaskRun {
 export function exportOf({
   settings,
   namespace,
+  secrets,
   ...around
 }: {
   readonly settings: Settings;
   readonly namespace: string;
+  readonly secrets: KnownSecrets;
   readonly clock: Clock;
   readonly logger: Logger;
 }): SpanExport | undefined {
   const { otlpEndpoint: endpoint, otlpHeaders: headers, otlpSamplingRatio: ratio, pod } = settings;
   if (endpoint === undefined) return undefined;
   const instance = ownIdentity(pod).name;
-  return exportTo({ endpoint, headers, version: VERSION, namespace, instance }, { ...around, ratio });
+  const target = { endpoint, headers, version: VERSION, namespace, instance };
+  return exportTo(target, { ...around, ratio, redactDeep: (value) => secrets.redactDeep(value) });
 }
 
 /** Runs a batch of tasks as one span. */

@@ -81,7 +81,7 @@ beforeEach(async () => {
   state.recordDecision("web", { enabled: true, by: "module-values" });
   state.record({ missingRights: ["list pods"], serverVersion: "v1.36.0" });
   const runs = new RunRing(clock);
-  const tracer = new Tracer({ clock, redactDeep: (value) => value });
+  const tracer = new Tracer({ clock });
   tracer.listen(runs);
   const start = { name: "run", attributes: {}, module: "web", from: origin(), waitingSince: NOW };
   const line = { level: "info", time: undefined, message: `it is ${SECRETS.known}`, fields: {} } as const;

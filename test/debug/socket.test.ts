@@ -11,11 +11,11 @@ import type { LogLevel } from "../../src/lib/index.ts";
 import { KnownSecrets, parseYaml } from "../../src/lib/index.ts";
 import type { Module, Task } from "../../src/model/index.ts";
 import type { QueueView } from "../../src/queue/index.ts";
-import { RunRing, Tracer, origin } from "../../src/trace/index.ts";
+import { RunRing, Tracer, origin, span } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
 import { ManualClock } from "../support/clock.ts";
 import { pageOf } from "../support/page-lab.ts";
-import { callOf } from "../support/command-line.ts";
+import { callOf, run } from "../support/command-line.ts";
 
 const module: Module = {
   name: "web-shop",
@@ -93,7 +93,7 @@ function sources(): Sources {
     objects: () => ["ns/ConfigMap/b", "ns/ConfigMap/a"],
     runs: ring,
     plan: () => Promise.resolve({ install: { "web-shop": "there is no release" } }),
-    page: pageOf().page,
+    page: pageOf({ runs: ring, secrets }).page,
     about: () => ({ settings: { namespace: "ops", token: SECRET } }),
     metrics: () => Promise.resolve("x 1\n"),
     log,
@@ -124,7 +124,7 @@ describe("debug socket", () => {
   });
 
   it("shows the last runs, those of a module, what has changed since, and one run with its lines", async () => {
-    const tracer = new Tracer({ clock, redactDeep: (value) => value });
+    const tracer = new Tracer({ clock });
     tracer.listen(ring);
     const attributes = { module: "web-shop" };
     const start = { name: "run", attributes, module: "web-shop", from: origin(), waitingSince: clock.now() };
@@ -145,6 +145,28 @@ describe("debug socket", () => {
     expect(JSON.parse((await ask(`raw /runs/${run?.id}.json`)).body)).toEqual(run);
     expect(await ask("raw /runs/none.json")).toMatchObject({ status: 404 });
     expect(await ask("raw /runs.json?since=-1")).toMatchObject({ status: 400 });
+  });
+
+  it("shows no secret that a span holds: in runs, logs, the bundle or on the page", async () => {
+    const tracer = new Tracer({ clock });
+    tracer.listen(ring);
+    const attributes = { module: "web-shop", about: `about ${SECRET}` };
+    const from = { ...origin(), name: `Modified ${SECRET}` };
+    const start = { name: `run ${SECRET}`, attributes, module: "web-shop", from, waitingSince: clock.now() };
+    const failing = tracer.task(start, async () => {
+      await span({ kind: "hook", name: SECRET, attributes: { of: SECRET } }, async () => {
+        throw new Error(`no ${SECRET}`);
+      });
+    });
+    await expect(failing).rejects.toThrow(SECRET);
+    const [kept] = ring.views().runs;
+    const exits = ["/runs.json?lines=true", `/runs/${kept?.id}.json`, "/bundle.json", "/ui/runs"];
+    const logs = await run(["logs", "web-shop", `--debug-unix-socket=${path}`]);
+    const shown = await Promise.all(exits.map((exit) => callSocket(path, { method: "GET", path: exit })));
+    for (const text of [logs.text, ...shown.map(({ body }) => body)]) {
+      expect(text).toMatch(/run <redacted:/);
+      expect(text).not.toContain(SECRET);
+    }
   });
 
   it("serves the page, and lets it only show", async () => {

@@ -171,3 +171,46 @@ test(
     expect(operator.lines.filter((line) => line.includes("The collector takes no spans"))).toHaveLength(1);
   },
 );
+
+/** Fails with the value that it was given, and tells it in every way. */
+const TELLTALE = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{"configVersion": "v1", "beforeHelm": 1}'
+  exit 0
+fi
+key=$(jq -r .web.apiKey "$VALUES_PATH")
+echo "it is $key"
+echo "{\\"name\\": \\"with $key\\", \\"start\\": 1, \\"end\\": 2, \\"attributes\\": {\\"of\\": \\"$key\\"}}" >"$SPANS_PATH"
+echo "refused: $key" >&2
+exit 3
+`;
+
+test("no secret of a span leaves the operator", { timeout: 120_000 }, async () => {
+  const secret = "q8Zr2LmXv41TnBd7";
+  const values = `web: {size: 1, apiKey: ${secret}}\nwebEnabled: true\n`;
+  const hook = { "modules/010-web/hooks/speak": TELLTALE, "modules/010-web/values.yaml": values };
+  const root = fileTree("traces", { ...FILES, ...hook });
+  const namespace = await freshNamespace("secrets");
+  const { endpoint, file } = await collector();
+  const places = { namespace, modulesDir: join(root, "modules"), globalHooksDir: join(root, "hooks") };
+  const operator = await startOperator({ ...places, args: ["--ui", `--otlp-endpoint=${endpoint}`] });
+  const socket = async (path: string): Promise<string> => (await operator.debug(path)).body;
+  const shown = await eventually(
+    async () => {
+      const logs = await operator.cli(["logs", "web"]);
+      const page = await operator.http("/ui/runs");
+      const paths = ["/runs.json?lines=true", "/bundle.json"];
+      const texts = [
+        readFileSync(file, "utf8"),
+        logs.stdout,
+        page.body,
+        ...(await Promise.all(paths.map(socket))),
+      ];
+      return texts.every((text) => text.includes("exit code 3")) && texts;
+    },
+    "the failed run, wherever it is shown",
+    { context: operator.log },
+  );
+  for (const text of [...shown, operator.log()]) expect(text.includes(secret)).toBe(false);
+  expect(shown.filter((text) => text.includes("with <redacted:"))).toHaveLength(4);
+});

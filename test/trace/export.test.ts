@@ -13,6 +13,9 @@ import { ManualClock, settle } from "../support/clock.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
 
+/** Hides one secret. */
+const redactDeep = <T>(value: T): T => JSON.parse(JSON.stringify(value).replaceAll("hunter22", "***")) as T;
+
 const newSpan = (name: string): Span => ({
   traceId: crypto.randomUUID().replaceAll("-", ""),
   spanId: "00f067aa0ba902b7",
@@ -33,6 +36,7 @@ function lab(send: (batch: readonly Span[]) => Promise<void>, ratio = 1) {
     clock,
     logger: keepLog(lines),
     ratio,
+    redactDeep,
     send: (batch) => (sent.push(batch.length), send(batch)),
   });
   target.onDropped = (reason, count) => (dropped[reason] = (dropped[reason] ?? 0) + count);
@@ -43,6 +47,15 @@ function lab(send: (batch: readonly Span[]) => Promise<void>, ratio = 1) {
 }
 
 describe("spans on their way to a collector", () => {
+  it("go without secrets, and as they are in all else", async () => {
+    const got: Span[] = [];
+    const { target, clock } = lab(async (batch) => void got.push(...batch));
+    const given = { ...newSpan("of hunter22"), attributes: { a: "hunter22", n: 1 }, error: "no hunter22" };
+    target.ended(given);
+    await clock.advance(2000);
+    expect(got).toEqual([{ ...given, name: "of ***", attributes: { a: "***", n: 1 }, error: "no ***" }]);
+  });
+
   it("go in batches: a full one at once, the rest after two seconds", async () => {
     const { clock, sent, give } = lab(() => Promise.resolve());
     give(600);
@@ -154,10 +167,10 @@ describe("OTLP", () => {
     const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     const spanExport = exportTo(
       { endpoint, ...IDENTITY },
-      { clock: systemClock, logger: silentLogger, ratio: 1 },
+      { clock: systemClock, logger: silentLogger, ratio: 1, redactDeep },
     );
     const clock = new ManualClock(1_700_000_000_123);
-    const tracer = new Tracer({ clock, redactDeep: (value) => value, spanExport });
+    const tracer = new Tracer({ clock, spanExport });
     let from = origin();
     happened("edit", { configMap: "ops" }, () => (from = current() ?? from));
     const start = {
@@ -231,7 +244,7 @@ describe("OTLP", () => {
     const clock = new ManualClock();
     const parents: (string | undefined)[] = [];
     for (const spanExport of [lab(() => Promise.resolve(), 0).target, undefined]) {
-      const tracer = new Tracer({ clock, redactDeep: (value) => value, spanExport });
+      const tracer = new Tracer({ clock, spanExport });
       const start = { name: "task", attributes: {}, module: undefined, from: origin(), waitingSince: 0 };
       await tracer.task(start, async () => void parents.push(traceParent()));
     }

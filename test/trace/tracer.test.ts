@@ -7,10 +7,7 @@ import { ManualClock } from "../support/clock.ts";
 function traced() {
   const clock = new ManualClock(1000);
   const ended: Span[] = [];
-  const tracer = new Tracer({
-    clock,
-    redactDeep: (value) => JSON.parse(JSON.stringify(value).replaceAll("hunter22", "***")) as typeof value,
-  });
+  const tracer = new Tracer({ clock });
   tracer.listen({ ended: (each) => ended.push(each) });
   const start = { name: "run-module web", attributes: { module: "web" }, module: "web", from: origin() };
   return { clock, ended, tracer, start };
@@ -49,22 +46,14 @@ describe("a trace", () => {
     expect(ended.find(({ kind }) => kind === "wait")).toMatchObject({ startMs: 1000, endMs: 1500 });
   });
 
-  it("tells what has failed, without secrets", async () => {
+  it("tells what has failed", async () => {
     const { clock, ended, tracer, start } = traced();
     const failing = tracer.task({ ...start, waitingSince: clock.now() }, async () => {
-      await span({ kind: "hook", name: "of hunter22", attributes: { a: "hunter22" } }, async (open) =>
-        open.fail("exit code 1: hunter22"),
-      );
-      throw new Error("no hunter22\nhere");
+      await span({ kind: "hook", name: "hook" }, async (open) => open.fail("exit code 1"));
+      throw new Error("not\nhere");
     });
-    await expect(failing).rejects.toThrow("no hunter22");
-    expect(JSON.stringify(ended)).not.toContain("hunter22");
-    expect(ended.map(({ error }) => error)).toEqual([
-      undefined,
-      undefined,
-      "exit code 1: ***",
-      "no *** here",
-    ]);
+    await expect(failing).rejects.toThrow("not\nhere");
+    expect(ended.map(({ error }) => error)).toEqual([undefined, undefined, "exit code 1", "not here"]);
   });
 
   it("has no part in what outlives its spans, or is done outside of them", async () => {
@@ -115,9 +104,9 @@ describe("a trace", () => {
     const look = (): void => void seen.push(origin().name);
     happened("edit", {}, () => {
       queueMicrotask(look);
-      setTimeout(look);
+      setImmediate(look);
     });
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => setImmediate(resolve));
     expect(seen).toEqual(["edit", "owed"]);
   });
 
