@@ -38,12 +38,12 @@ const banner = [
   'const __dirname = __fileURLToPath(new URL(".", import.meta.url));',
 ].join("\n");
 
-/** The program by its name, started by a Node that is new enough: the one among the packages, where it is there. */
-const LAUNCHER = `#!/bin/sh
+/** A program by its name, started by a Node that is new enough: the one among the packages, where it is there. */
+const launcher = (script) => `#!/bin/sh
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 node=$here/../node_modules/.bin/node
 [ -x "$node" ] || node=node
-exec "$node" "$here/main.js" "$@"
+exec "$node" "$here/${script}" "$@"
 `;
 
 /** `kubectl addon …`: kubectl looks for this name on the PATH. */
@@ -83,7 +83,8 @@ export async function bundle() {
   for (const name of copied.filter((each) => existsSync(join(root, each))))
     cpSync(join(root, name), join(dist, name), { recursive: true });
   copyNative();
-  writeFileSync(join(dist, "addon-operator"), LAUNCHER, { mode: 0o755 });
+  writeFileSync(join(dist, "addon-operator"), launcher("main.js"), { mode: 0o755 });
+  writeFileSync(join(dist, "kubectl-addon"), launcher("kubectl-addon.js"), { mode: 0o755 });
   writeFileSync(join(dist, "kubectl-addon.js"), PLUGIN, { mode: 0o755 });
   writeFileSync(join(dist, "package.json"), `${JSON.stringify({ type: "module", version })}\n`);
   const own = Object.values(result.metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);

@@ -55,17 +55,23 @@ async function demo() {
 
 function hints() {
   const { cluster, operator } = running;
+  const path = [...(sources ? [] : [join(root, "dist")]), join(cluster.bin.kubectl, ".."), "$PATH"].join(":");
+  const command = sources ? `${process.execPath} ${join(root, "src/main.ts")}` : "addon-operator";
   step("It stays up until Ctrl-C. In another terminal:");
   say(`
   export KUBECONFIG=${cluster.kubeconfig}
-  export PATH=${join(cluster.bin.kubectl, "..")}:$PATH
+  export PATH=${path}
+  export DEBUG_UNIX_SOCKET=${operator.socket}
+
   kubectl -n ${namespace} get addonmodules -o wide --watch
-  kubectl -n ${namespace} edit configmap ${namespace}       # try: priorityClassesEnabled: "false"
-  kubectl -n ${namespace} get addonmodule trust-bundle -o yaml
-  edit a file below ${join(root, "examples", "modules")}      # what you save is applied within a second
-  kubectl create namespace blog; kubectl label namespace blog guard-rails=true; kubectl -n blog get quota,limits,netpol
+  kubectl -n ${namespace} edit configmap ${namespace}   # try: priorityClassesEnabled: "false"
+  ${command} status   # what is wrong, and why
+  ${command} ui       # the page, in a browser
+  ${command} --help
+  edit a file below ${join(root, "examples", "modules")}: it is applied within a second
+  kubectl create namespace blog; kubectl label namespace blog guard-rails=true
+  kubectl -n blog get quota,limits,netpol
   curl -s ${operator.url}/metrics | grep module
-  DEBUG_UNIX_SOCKET=${operator.socket} ${process.execPath} ${join(root, sources ? "src/main.ts" : "dist/main.js")} queue list
   tail -f ${join(cluster.dir, "operator.log")}
 `);
 }

@@ -6,7 +6,7 @@ import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 
-import { cluster, freshNamespace } from "../support/cluster.ts";
+import { cluster, freshNamespace, ownCluster } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 
 const run = promisify(execFile);
@@ -19,13 +19,23 @@ function blocks(): string[] {
   return [...section.matchAll(/(?:^ {4}.+\n)+/gm)].map(([block]) => block);
 }
 
-test(
-  "the five minutes of README.md, typed block by block as fast as can be",
+test.each([
+  ["a cluster", () => Promise.resolve(cluster())],
+  [
+    "the demo's own control plane, which has no controller manager",
+    () => ownCluster({ controllerManager: false }),
+  ],
+])(
+  "the five minutes of README.md on %s, typed block by block as fast as can be",
   { timeout: 120_000 },
-  async () => {
+  async (_, place) => {
+    const { kubeconfig: admin, kubectl } = await place();
     const namespace = await freshNamespace("readme");
+    await kubectl(["create", "namespace", namespace]).catch(() => {});
     const operator = await startOperator({
       namespace,
+      admin,
+      kubeconfig: admin,
       modulesDir: join(root, "examples", "modules"),
       globalHooksDir: join(root, "examples", "global-hooks"),
     });
@@ -33,7 +43,7 @@ test(
     const dir = mkdtempSync(join(tmpdir(), "readme-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const kubeconfig = join(dir, "config");
-    cpSync(cluster().kubeconfig, kubeconfig);
+    cpSync(admin, kubeconfig);
     const env = {
       HOME: dir,
       KUBECONFIG: kubeconfig,

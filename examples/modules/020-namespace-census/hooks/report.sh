@@ -35,7 +35,7 @@ case "$binding" in
     ;;
   afterDeleteHelm)
     jq -n -c --arg ns "$namespace" '
-      {operation: "Delete", apiVersion: "v1", kind: "ConfigMap", namespace: $ns, name: "namespace-census-report"}' \
+      {operation: "DeleteInBackground", apiVersion: "v1", kind: "ConfigMap", namespace: $ns, name: "namespace-census-report"}' \
       >"$KUBERNETES_PATCH_PATH"
     ;;
   *)
