@@ -113,10 +113,63 @@ it("module list is a table on a terminal, cut where it ends", async () => {
   });
   const lines = out.printed.split("\n");
   expect(code).toBe(0);
-  expect(lines[0]).toMatch(/^NAME +STATE +HEALTHY +DRIFTED +VERSION/);
+  expect(lines[0]).toMatch(/^NAME +STATE +MESSAGE$/);
   expect(lines.map((line) => line.split(" ")[0])).toEqual(["NAME", "db", "web", "shop", "1", ""]);
   expect(lines.every((line) => line.length <= 60)).toBe(true);
   expect(lines.at(-2)).toBe("1 more is off");
+});
+
+it.each([
+  [110, "NAME STATE HEALTHY DRIFTED VERSION LAST RUN MESSAGE"],
+  [80, "NAME STATE HEALTHY MESSAGE"],
+  [60, "NAME STATE MESSAGE"],
+])("module list leaves the message room on %d columns", async (columns, heads) => {
+  const { out } = await ask("module list", {
+    overview: ailingOverview(),
+    world: { columns, env: { NO_COLOR: "1" } },
+  });
+  const [first = "", second = ""] = out.printed.split("\n");
+  expect(first.replaceAll(/ {2,}/g, " ")).toBe(heads);
+  expect(second).toContain("helm upgrade: time-out: StatefulSet db/");
+});
+
+it("status tells modules that wait for the same thing together", async () => {
+  const overview = ailingOverview();
+  const [db, web] = overview.modules;
+  if (db === undefined || web === undefined) throw new Error("there are no modules");
+  const waiting = Array.from({ length: 12 }, (_, at) => ({ ...web, name: `m${at}` }));
+  const other = { ...web, name: "other", message: "waits for shop" };
+  const { out } = await ask("status", {
+    overview: { ...overview, modules: [db, ...waiting, other] },
+    world: { isTerminal: false },
+  });
+  expect(out.printed.slice(out.printed.indexOf("\n12 "))).toBe(
+    `
+12 modules: Pending: ${web.message}
+  m0, m1, m2, m3, m4, m5, m6, m7, m8, m9 and 2 more
+
+other: Pending: waits for shop
+  waits for db
+`,
+  );
+});
+
+it("status tells a run that is not over as one that runs", async () => {
+  const overview = ailingOverview();
+  const [db] = overview.modules;
+  if (db?.lastRun === undefined) throw new Error("there is no run");
+  const { result: _, ...lastRun } = {
+    ...db.lastRun,
+    step: "helm",
+    seconds: 4,
+    cause: "start-up",
+    attempts: 2,
+  };
+  const { out } = await ask("status", {
+    overview: { ...overview, modules: [{ ...db, lastRun }] },
+    world: { isTerminal: false },
+  });
+  expect(out.printed).toMatch(/\n {2}runs: at helm for 4s \(start-up\), tried 2 times\n$/);
 });
 
 it.each([

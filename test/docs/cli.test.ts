@@ -30,7 +30,7 @@ test("docs/CLI.md is what the program prints", async () => {
     shell("module list", modulesTable(ailingOverview(), look)),
     "## Help\n",
     ...COMMANDS.filter(({ isHidden }) => isHidden !== true).map(({ words }) =>
-      shell(`${words} --help`, helpOf(words).split("\n\nSettings ")[0] ?? ""),
+      shell(`${words} --help`, `${helpOf(words).split("\n\nSettings ")[0]?.trimEnd()}\n`),
     ),
   ];
   await expect(parts.join("\n")).toMatchFileSnapshot("../../docs/CLI.md");

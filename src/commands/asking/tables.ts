@@ -35,27 +35,44 @@ export function modulesTable({ modules }: Pick<Overview, "modules">, look: Look)
   return shown.length === 0 ? `No module is on\n${rest}` : `${table(shown, look)}${rest}`;
 }
 
+/** Left out in this order where a terminal is too narrow for what matters most: the message. */
+const FIRST_TO_GO = ["DRIFTED", "VERSION", "LAST RUN", "HEALTHY"];
+/** So much of the longest message is to be seen. */
+const ENOUGH = 40;
+
 function table(rows: readonly ModuleRow[], look: Look): string {
-  const texts = rows.map((row) => COLUMNS.map(([, cell]) => cell(row, look)));
-  const heads = COLUMNS.map(([head]) => head);
-  const widths = heads.map((head, at) =>
-    Math.max(head.length, ...texts.map((cells) => cells[at]?.length ?? 0)),
-  );
-  const lineOf = (cells: readonly string[]): string =>
-    cut(
-      cells
-        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-        .join(GAP)
-        .trimEnd(),
-      look.columns,
-    );
-  const lines = texts.map((cells, at) => inColour(lineOf(cells), rows[at], look));
-  return `${[look.paint("bold", lineOf(heads)), ...lines].join("\n")}\n`;
+  const columns = COLUMNS.map(([head, cell]) => {
+    const cells = [head, ...rows.map((row) => cell(row, look))];
+    return { head, cells, width: Math.max(...cells.map(({ length }) => length)) };
+  });
+  const shown = fitting(columns, look.columns);
+  const lineOf = (at: number): string => {
+    const cells = shown.map(({ cells: texts, width }) => (texts[at] ?? "").padEnd(width));
+    return cut(cells.join(GAP).trimEnd(), look.columns);
+  };
+  const lines = rows.map((row, at) => inColour(lineOf(at + 1), row, look));
+  return `${[look.paint("bold", lineOf(0)), ...lines].join("\n")}\n`;
+}
+
+function fitting<T extends { readonly head: string; readonly width: number }>(
+  columns: readonly T[],
+  most: number,
+): readonly T[] {
+  let shown = columns;
+  const needed = (): number =>
+    shown.reduce((sum, { head, width }) => {
+      return sum + GAP.length + (head === "MESSAGE" ? Math.min(width, ENOUGH) : width);
+    }, -GAP.length);
+  for (const head of FIRST_TO_GO) {
+    if (needed() <= most) break;
+    shown = shown.filter((column) => column.head !== head);
+  }
+  return shown;
 }
 
 /** The state in its colour, where it was not cut off. */
-function inColour(text: string, row: ModuleRow | undefined, { paint }: Look): string {
-  const colour = row && colourOf(row);
+function inColour(text: string, row: ModuleRow, { paint }: Look): string {
+  const colour = colourOf(row);
   return colour === undefined ? text : paint(colour, text);
 }
 
@@ -71,7 +88,7 @@ function cut(text: string, columns: number): string {
 function lastRun({ lastRun: run }: ModuleRow, { now }: Look): string {
   if (run === undefined) return "-";
   const took = formatDuration(run.seconds * 1000);
-  if (run.result === undefined) return `${run.step}, for ${took}`;
+  if (run.result === undefined) return `at ${run.step} for ${took}`;
   return `${ago(Date.parse(run.startedAt) + run.seconds * 1000, now)}, took ${took}`;
 }
 
@@ -86,13 +103,13 @@ const MOST = 10;
 export function statusText(overview: Overview, look: Look): string {
   const { state, message, modules } = overview;
   const about = modules.filter((row) => colourOf(row) !== undefined);
-  const sorted = about.toSorted((a, b) => rank(a) - rank(b));
-  const more = sorted.length - MOST;
+  const groups = alike(about.toSorted((a, b) => rank(a) - rank(b)));
+  const more = groups.slice(MOST).flat().length;
   const colour = overview.ready === "True" ? "green" : overview.ready === "False" ? "red" : "yellow";
   const parts = [
     `${look.paint(colour, state)}: ${message}`,
     ...converge(overview),
-    ...sorted.slice(0, MOST).map((row) => why(row, look)),
+    ...groups.slice(0, MOST).map((rows) => whyOf(rows, look)),
     ...(more > 0 ? [`\nand ${more} more: addon-operator module list`] : []),
   ];
   return `${parts.join("\n")}\n`;
@@ -120,11 +137,26 @@ function converge(overview: Overview): string[] {
   return [`Reload of all modules: at ${phase}, ${text}${cause === undefined ? "" : ` (${cause})`}`];
 }
 
+/** Modules that wait for the same thing are told together. */
+function alike(rows: readonly ModuleRow[]): readonly (readonly ModuleRow[])[] {
+  const key = ({ name, state, message }: ModuleRow): string => (state === "Pending" ? message : ` ${name}`);
+  return [...Map.groupBy(rows, key).values()];
+}
+
+function whyOf([row, ...others]: readonly ModuleRow[], look: Look): string {
+  if (row === undefined) return "";
+  if (others.length === 0) return why(row, look);
+  const head = look.paint("yellow", `${others.length + 1} modules: ${row.state}`);
+  const names = [row, ...others].slice(0, MOST).map(({ name }) => name);
+  const more = others.length + 1 - names.length;
+  return `\n${head}: ${row.message}\n  ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
 function why(row: ModuleRow, look: Look): string {
   const { name, state, message, waitsFor, lastRun: run, drifted, healthy } = row;
   const facts = [
     waitsFor !== undefined && !message.includes(waitsFor) && `waits for ${waitsFor}`,
-    run !== undefined && `last run: ${lastRun(row, look)}, for ${run.cause}${tries(run.attempts)}`,
+    run !== undefined && runText(row, run, look),
     healthy === "False" &&
       state !== "Unhealthy" &&
       "its objects are not healthy: addon-operator module why tells more",
@@ -133,6 +165,11 @@ function why(row: ModuleRow, look: Look): string {
   ].filter((fact) => typeof fact === "string");
   const head = `\n${look.paint(colourOf(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
   return [head, ...facts.map((fact) => `  ${fact}`)].join("\n");
+}
+
+function runText(row: ModuleRow, run: NonNullable<ModuleRow["lastRun"]>, look: Look): string {
+  const how = run.result === undefined ? "runs" : "last run";
+  return `${how}: ${lastRun(row, look)} (${run.cause})${tries(run.attempts)}`;
 }
 
 function tries(attempts: number): string {
