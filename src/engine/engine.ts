@@ -26,7 +26,7 @@ export class Engine {
     const planned = plan(this.#state.view);
     if (planned.restart !== undefined) return this.#restart(planned.restart);
     for (const offer of planned.offers) this.#offer(offer, planned.offers);
-    this.#hurry(planned);
+    if (planned.outdated.length > 0) this.#renew();
   }
 
   /** Stops planning. */
@@ -52,13 +52,13 @@ export class Engine {
     this.#offer(reloadTask(cause));
   }
 
-  #hurry(planned: Plan): void {
-    if (planned.hurry.length === 0) return;
+  /** Runs of outdated modules that wait for their next try run now; long ones under way are interrupted. */
+  #renew(): void {
     // A run that begins now, begins with what is in force: it is no longer one of them when patience ends.
-    const ofThem = (task: Task): boolean =>
-      task.kind === "run-module" && plan(this.#state.view).hurry.includes(task.module);
-    this.#queues.hurry(ofThem);
-    this.#queues.interrupt(ofThem);
+    const isOutdated = (task: Task): boolean =>
+      task.kind === "run-module" && plan(this.#state.view).outdated.includes(task.module);
+    this.#queues.retryNow(isOutdated);
+    this.#queues.interrupt(isOutdated);
   }
 }
 

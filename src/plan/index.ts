@@ -16,18 +16,8 @@ export {
   nextTryAt,
   type Moment,
 } from "./explain-wait.ts";
-export {
-  RELOAD_KEY,
-  configOvertaken,
-  placeOf,
-  plan,
-  reloadOwed,
-  reloadTask,
-  restartOwed,
-  runOwed,
-  type Offer,
-  type Plan,
-} from "./owed.ts";
+export { RELOAD_KEY, placeOf, plan, reloadTask, runOwed, type Offer, type Plan } from "./owed.ts";
+export { configOvertaken, reloadOwed, restartOwed } from "./reload-owed.ts";
 export { mayBegin, mayRun } from "./may-run.ts";
 export { turnsLeft } from "./turns.ts";
 export { drawGraph, graphData, graphOf } from "./draw-graph.ts";

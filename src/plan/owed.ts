@@ -5,9 +5,9 @@
 
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
-import type { Coverage, ModuleView, View } from "../state/index.ts";
-import { isConfirmedNow } from "./brake.ts";
+import type { ModuleView, View } from "../state/index.ts";
 import { mayBegin } from "./may-run.ts";
+import { GLOBALS, configOvertaken, isAsked, readsAlone, reloadOwed, restartOwed } from "./reload-owed.ts";
 import { waitOf } from "./requirements.ts";
 import { turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
 
@@ -30,7 +30,7 @@ export interface Plan {
    * Modules whose configuration changed since their run began: their back-off ends, and so does a long step of the
    * run.
    */
-  readonly hurry: readonly string[];
+  readonly outdated: readonly string[];
 }
 
 /** Start-up: its first tasks. */
@@ -42,7 +42,7 @@ const READ: Offer = {
   place: "front",
 };
 
-const NOTHING: Plan = { offers: [], restart: undefined, hurry: [] };
+const NOTHING: Plan = { offers: [], restart: undefined, outdated: [] };
 
 /**
  * View in, tasks out; pure. Tasks have keys, so planning twice does no harm: what waits or runs already is not taken
@@ -83,7 +83,7 @@ export function plan(view: View): Plan {
   if (view.boot !== "converging" && view.boot !== "running") return NOTHING;
   const restart = restartOwed(view);
   if (restart !== undefined) return { ...NOTHING, restart };
-  return { offers: allOwed(view), restart, hurry: hurried(view) };
+  return { offers: allOwed(view), restart, outdated: outdatedRuns(view) };
 }
 
 /** The runs that are owed, and what is owed of a reload. */
@@ -139,92 +139,9 @@ function isFollowed(runs: readonly Offer[], { modules }: View): boolean {
   });
 }
 
-const CONFIG: Cause = { kind: "config" };
-const GLOBALS: Cause = { kind: "globals" };
 const REQUESTED: Cause = { kind: "requested" };
-const CONFIRMED: Cause = { kind: "confirmed" };
 const FILES: Cause = { kind: "files" };
 const REQUIRED: Cause = { kind: "required" };
-
-/** Whether globals or flags of the ConfigMap differ from those that the last reload used. */
-export function configOvertaken({ reload: { covered }, coverage }: View): boolean {
-  return covered !== undefined && covered.globalConfig !== coverage.globalConfig;
-}
-
-/**
- * Whether the reload under way is out of date: the ConfigMap that it used is not in force any more, or it makes no
- * progress, or is left to modules alone, and somebody asks for another one, having mended something.
- */
-export function restartOwed(view: View): Cause | undefined {
-  if (view.reload.phase === "idle") return undefined;
-  if (configOvertaken(view)) return CONFIG;
-  const isHeldUp =
-    view.reload.phase === "turns" || [...view.modules.values()].some((each) => each.retry !== undefined);
-  if (!isHeldUp) return undefined;
-  return (isAsked(view.requestedToken, view.handledToken) ? REQUESTED : confirmed(view)) ?? filesMoved(view);
-}
-
-/** Whether a reload is owed while none runs. */
-export function reloadOwed(view: View): Cause | undefined {
-  const { covered } = view.reload;
-  if (covered === undefined) return { kind: "start-up" };
-  // An edit is at the front, whatever hooks changed since: it must not wait behind a failing task.
-  const config = configOvertaken(view) ? CONFIG : undefined;
-  return (
-    requested(view) ??
-    confirmed(view) ??
-    mended(view) ??
-    config ??
-    filesMoved(view) ??
-    globalsMoved(view, covered) ??
-    missed(view)
-  );
-}
-
-/** Modules that are disabled or Invalid have nothing to run: discovery answers their requests. */
-function requested(view: View): Cause | undefined {
-  const resting = [...view.modules.values()].filter((each) => !each.enabled || each.problem !== undefined);
-  const asked = resting.some((each) => isAsked(each.requestedToken, each.handled.token));
-  return asked || isAsked(view.requestedToken, view.handledToken) ? REQUESTED : undefined;
-}
-
-/** A token that was not answered yet. */
-function isAsked(token: string | undefined, handled: string | undefined): boolean {
-  return token !== undefined && token !== handled;
-}
-
-/** The reload that carries out the confirmed removal. */
-function confirmed(view: View): Cause | undefined {
-  return isConfirmedNow(view) ? CONFIRMED : undefined;
-}
-
-/** The section of an Invalid module was edited: it may be valid now. */
-function mended({ modules }: View): Cause | undefined {
-  const moved = [...modules.values()].some(
-    (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handled.section,
-  );
-  return moved ? CONFIG : undefined;
-}
-
-/** Files of single modules are read by themselves where no reload does it, or has done it a moment ago. */
-function readsAlone({ movedFiles, reload: { phase } }: View): boolean {
-  return movedFiles !== "all" && movedFiles.size > 0 && (phase === "idle" || phase === "turns");
-}
-
-function filesMoved(view: View): Cause | undefined {
-  const { movedFiles } = view;
-  const hasMoved = movedFiles === "all" || movedFiles.size > 0;
-  return hasMoved && !readsAlone(view) ? FILES : undefined;
-}
-
-function globalsMoved(view: View, { globals }: Coverage): Cause | undefined {
-  const moved = globals !== undefined && globals !== view.coverage.globals;
-  return moved ? (view.globalCause ?? GLOBALS) : undefined;
-}
-
-function missed({ secondLook }: View): Cause | undefined {
-  return secondLook ? { kind: "second-look" } : undefined;
-}
 
 /** Why a module run is owed now; undefined when none is. */
 export function runOwed(module: ModuleView, view: View): Cause | undefined {
@@ -255,7 +172,7 @@ function repairOwed({ suspended, goesBack, absent, releaseMoved, release }: Modu
  * An edit of globals or flags concerns every run in `main`, where it keeps the reload waiting that may disable its
  * module. A queue of its own keeps nobody waiting: there, globals alone concern it.
  */
-function hurried(view: View): string[] {
+function outdatedRuns(view: View): string[] {
   const modules = [...view.modules.values()];
   if (view.moduleQueues === "own") return modules.filter(isOvertaken).map(({ name }) => name);
   return (configOvertaken(view) ? modules : modules.filter(isOutdated)).map(({ name }) => name);

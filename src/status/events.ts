@@ -86,7 +86,7 @@ interface Series {
 export class EventWriter {
   readonly #options: EventWriterOptions;
   readonly #abort = new AbortController();
-  readonly #hurry = new AbortController();
+  readonly #noMorePauses = new AbortController();
   readonly #series = new Map<string, Series>();
   #writing: Promise<void> = Promise.resolve();
   #waiting = 0;
@@ -121,7 +121,7 @@ export class EventWriter {
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
   async flush(): Promise<void> {
     this.#uidsUntil = 0;
-    this.#hurry.abort();
+    this.#noMorePauses.abort();
     for (const series of this.#series.values()) {
       if (series.timer === undefined) continue;
       series.timer.cancel();
@@ -155,7 +155,7 @@ export class EventWriter {
   async #untilBurst(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const wait = nextBurst(clock.now()) - clock.now();
-    if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#hurry.signal]));
+    if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#noMorePauses.signal]));
   }
 
   /** `kubectl describe` finds Events by uid; at a first start the objects may come a moment later. */

@@ -20,11 +20,11 @@ function viewAt({ operator = {}, web = {}, db = {} }: Moment): View {
 
 /** What the plan says, a line each: where a task goes and why; what restarts; whose back-off ends. */
 function told(view: View): string[] {
-  const { offers, restart, hurry } = plan(view);
+  const { offers, restart, outdated } = plan(view);
   return [
     ...offers.map(({ task, place }) => `${place} ${describeTask(task)}`),
     ...(restart === undefined ? [] : [`restart: ${describeCause(restart)}`]),
-    ...hurry.map((name) => `hurry ${name}`),
+    ...outdated.map((name) => `outdated ${name}`),
   ];
 }
 
@@ -65,12 +65,12 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     [
       "08:02 it fails, and the section is edited again",
       { web: { ...edited, sectionDigest: "s3", ...began("s2"), retry: FAILED } },
-      ["front run-module web: ConfigMap section changed", "hurry web"],
+      ["front run-module web: ConfigMap section changed", "outdated web"],
     ],
     [
       "08:02 it is edited while it runs",
       { web: { ...edited, sectionDigest: "s3", ...began("s2"), activity: "running" } },
-      ["front run-module web: ConfigMap section changed", "hurry web"],
+      ["front run-module web: ConfigMap section changed", "outdated web"],
     ],
     [
       "08:02 its run was ended: the next one is ahead",
@@ -105,7 +105,7 @@ describe("the plan: a view of the world in, tasks and reasons out", () => {
     [
       "11:00 one edit of flag and section: the reload does both, as the flag may switch the module off",
       { operator: { coverage: { ...START, globalConfig: "c2" } }, web: edited },
-      ["front reload all modules: ConfigMap changed", "hurry db", "hurry web"],
+      ["front reload all modules: ConfigMap changed", "outdated db", "outdated web"],
     ],
     [
       "11:01 a flag is edited while that reload runs: it starts again, and nothing else is planned",

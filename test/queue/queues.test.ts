@@ -223,7 +223,7 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("bad"));
     await settle();
     await end({ kind: "retry", message: "no" });
-    queues.hurry((task) => task.name === "bad");
+    queues.retryNow((task) => task.name === "bad");
     await settle();
     expect(started).toEqual(["bad", "bad"]);
   });
@@ -329,11 +329,10 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("a", { key: "a" }));
     expect(queues.offer("main", job("a", { key: "a" }))).toBe(false);
     queues.offer("side", job("b"), "front");
-    queues.remove(() => false, "side");
-    queues.remove(() => false, "none");
-    expect(acted).toEqual(["main AddLast 1", "side AddFirst 1", "side Filter 1"]);
+    queues.remove(() => false);
+    expect(acted).toEqual(["main AddLast 1", "side AddFirst 1", "main Filter 1", "side Filter 1"]);
     await settle();
-    const inMain = acted.slice(3).filter((each) => each.startsWith("main"));
+    const inMain = acted.slice(4).filter((each) => each.startsWith("main"));
     expect(inMain).toEqual([
       "main GetFirst 1",
       "main AddFirst 1",
@@ -382,7 +381,7 @@ describe("named FIFO queues", () => {
     for (const name of ["a", "b"]) queues.offer("main", job(name, { batch: "h" }));
     await settle();
     await end({ kind: "retry", message: "no" });
-    queues.hurry((task) => task.name === "b");
+    queues.retryNow((task) => task.name === "b");
     await settle();
     expect(started).toEqual(["a+b", "a+b"]);
     queues.interrupt((task) => task.name === "b", 0);
@@ -585,8 +584,8 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("c"));
     queues.remove(({ name }) => name === "none");
     queues.remove(({ name }) => name === "c");
-    queues.hurry(({ name }) => name === "none");
-    queues.hurry(({ name }) => name === "a");
+    queues.retryNow(({ name }) => name === "none");
+    queues.retryNow(({ name }) => name === "a");
     await settle();
     expect(seen).toEqual([
       "main: a×1 waits",

@@ -129,7 +129,7 @@ function afterModules(ports: Ports): Promise<Outcome<Task>> {
   if (turnsLeft(state.view).length > 0) {
     state.recordReload({ phase: "turns" });
     // What failed before may go well in this reload.
-    queues.hurry((task) => task.kind === "run-module");
+    queues.retryNow((task) => task.kind === "run-module");
     return Promise.resolve({ kind: "done" });
   }
   state.recordReload({ phase: "afterAll", remaining: [] });
