@@ -11,7 +11,8 @@ export {
 } from "./ownership/adopt.ts";
 export { decide, withoutHelm, type DecisionInput } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
-export { Helm, type HelmRecorder } from "./binary/helm.ts";
+export { Helm } from "./binary/helm.ts";
+export type { HelmRecorder } from "./binary/helm-process.ts";
 export type { HelmHook, OnWait } from "./binary/hook-watch.ts";
 export { LABELS, managedByDigest } from "./release/labels.ts";
 export {

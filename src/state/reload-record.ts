@@ -35,7 +35,7 @@ export interface ReloadRecord {
 type Change = Partial<OperatorState>;
 
 /** A reload begins; what it takes into account is noted before it reads anything. */
-export function reloadBegun(
+export function begun(
   { reload, requestedToken, handledToken }: OperatorState,
   begin: { readonly cause: Cause; readonly startedAt: number; readonly globalConfig: string },
 ): Change {
@@ -57,20 +57,24 @@ export function reloadBegun(
   };
 }
 
-/** The reload under way takes more of what is in force into account. */
-export function covering(reload: ReloadRecord, more: Partial<Coverage>, now: Coverage): ReloadRecord {
-  const { globalConfig = now.globalConfig, globals } = reload.covered ?? {};
-  return { ...reload, covered: { globalConfig, globals, ...more } };
+/** The reload under way takes this of what is in force into account, too. */
+export function covering(
+  { covered }: ReloadRecord,
+  what: keyof Coverage,
+  now: Coverage,
+): Pick<ReloadRecord, "covered"> {
+  const before = covered ?? { globalConfig: now.globalConfig, globals: undefined };
+  return { covered: { ...before, [what]: now[what] } };
 }
 
 /** What was taken into account before the operator's own write to the ConfigMap still is after it. */
-export function reloadFollowing(reload: ReloadRecord, before: string, now: string): ReloadRecord {
+export function following(reload: ReloadRecord, before: string, now: string): ReloadRecord {
   if (reload.covered?.globalConfig !== before) return reload;
   return { ...reload, covered: { ...reload.covered, globalConfig: now } };
 }
 
 /** The reload is over; with the first one, so is the start. */
-export function reloadEnded({ boot, reload }: OperatorState, rounds: number, finishedAt: number): Change {
+export function ended({ boot, reload }: OperatorState, rounds: number, finishedAt: number): Change {
   return {
     boot: boot === "converging" ? "running" : boot,
     reload: { ...reload, phase: "idle", finishedAt, remaining: [], rounds },
@@ -81,4 +85,15 @@ export function reloadEnded({ boot, reload }: OperatorState, rounds: number, fin
 export function configSeen(before: OperatorState, config: ConfigObservation): Change {
   const returned = configIsMissing(before) && !configIsMissing({ config });
   return returned && before.holds.length > 0 ? { secondLook: true } : {};
+}
+
+/** Files of these modules, or more than those of single modules, are another ones than were read. */
+export function filesMoved({ movedFiles }: OperatorState, moved: OperatorState["movedFiles"]): Change {
+  return { movedFiles: moved === "all" || movedFiles === "all" ? "all" : movedFiles.union(moved) };
+}
+
+/** Files of a module are not to be read yet; undefined where they were not to be read anyway. */
+export function filesForgotten({ movedFiles }: OperatorState, name: string): Change | undefined {
+  if (movedFiles === "all" || !movedFiles.has(name)) return undefined;
+  return { movedFiles: movedFiles.difference(new Set([name])) };
 }

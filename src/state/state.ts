@@ -1,30 +1,22 @@
 /** The one record of what is known; everything else reads its view. */
 
-import { digest } from "../lib/index.ts";
 import type { Clock, KnownSecrets } from "../lib/index.ts";
-import { GLOBAL } from "../model/index.ts";
-import type { Cause, Hook, OnFailure, Problem, Tree } from "../model/index.ts";
-import { describeUnknownKeys } from "../values/index.ts";
+import { GLOBAL, type Cause, type Hook, type Problem, type Tree } from "../model/index.ts";
 import type { JudgedPatches, ParsedConfig, PatchOperation } from "../values/index.ts";
-import { applyDecision, newModuleRecord, problemOf, runBasis } from "./module-record.ts";
-import type { Enablement, ModuleRecord } from "./module-record.ts";
-import { KeptViews, moduleView } from "./module-view.ts";
-import type { ReadyMeans, Terms } from "./module-view.ts";
-import { configSeen, covering, reloadBegun, reloadEnded, reloadFollowing } from "./reload-record.ts";
+import { applyDecision, problemOf, runBasis, type Enablement, type ModuleRecord } from "./module-record.ts";
+import { ModuleRecords } from "./module-records.ts";
+import { moduleView, type Terms } from "./module-view.ts";
+import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
-import { following, nothingToRun } from "./run-record.ts";
-import type { RunBasis, RunRecord } from "./run-record.ts";
+import { following, nothingToRun, type RunBasis, type RunRecord } from "./run-record.ts";
+import { configView } from "./values/check-config.ts";
 import { basisIn } from "./values/digests.ts";
-import { ValuesStore } from "./values/values-store.ts";
-import type { ValuesView } from "./values/values-store.ts";
-import { BLANK, NO_TREE } from "./view.ts";
-import type { ConfigObservation, Hold, OperatorState, View } from "./view.ts";
+import { ValuesStore, type ValuesView } from "./values/values-store.ts";
+import { BLANK, NO_TREE, type ConfigObservation, type Hold, type OperatorState, type View } from "./view.ts";
 
-interface StateOptions {
+interface StateOptions extends Partial<Terms> {
   readonly clock: Clock;
   readonly secrets?: KnownSecrets;
-  readonly ready?: ReadyMeans;
-  readonly onFailure?: OnFailure;
 }
 
 /**
@@ -36,7 +28,7 @@ export class State {
   readonly #values: ValuesStore;
   readonly #clock: Clock;
   readonly #listeners: (() => void)[] = [];
-  readonly #records = new Map<string, ModuleRecord>();
+  readonly #modules: ModuleRecords;
   #tree = NO_TREE;
   #globalHooks: readonly Hook[] = [];
   #operator = BLANK;
@@ -44,13 +36,11 @@ export class State {
   readonly globalSynchronized = new Set<string>();
   #notified = false;
   #view: View | undefined;
-  readonly #modules = new KeptViews();
-  readonly #terms: Terms;
 
   constructor({ clock, secrets, ready = "applied", onFailure = "retry" }: StateOptions) {
     this.#values = new ValuesStore(secrets);
     this.#clock = clock;
-    this.#terms = { ready, onFailure };
+    this.#modules = new ModuleRecords((record) => moduleView(record, this.#values, { ready, onFailure }));
   }
 
   onChange(listener: () => void): void {
@@ -71,16 +61,16 @@ export class State {
 
   /** The hooks of a module that exists, or the global ones. */
   hooksOf(module: string | undefined): readonly Hook[] {
-    return module === undefined ? this.#globalHooks : (this.#records.get(module)?.hooks ?? []);
+    return module === undefined ? this.#globalHooks : (this.#modules.get(module)?.hooks ?? []);
   }
 
   /** The record of a module; change it through `update` only. */
   module(name: string): Readonly<ModuleRecord> | undefined {
-    return this.#records.get(name);
+    return this.#modules.get(name);
   }
 
   records(): IterableIterator<Readonly<ModuleRecord>> {
-    return this.#records.values();
+    return this.#modules.all();
   }
 
   /** Records what is known of the operator as a whole. */
@@ -93,7 +83,7 @@ export class State {
 
   /** What affects the views of all modules changed: ConfigMap, directories, flags. */
   #allTouched(): void {
-    this.#modules.drop();
+    this.#modules.allChanged();
     this.#touched();
   }
 
@@ -109,7 +99,7 @@ export class State {
 
   /** Changes a module's record, if the module still exists. */
   update(name: string, change: (record: ModuleRecord) => void): void {
-    const record = this.#records.get(name);
+    const record = this.#modules.get(name);
     if (record === undefined) return;
     change(record);
     this.#modules.changed(name);
@@ -133,13 +123,7 @@ export class State {
   recordTree(tree: Tree): void {
     this.#tree = tree;
     this.#values.setTree(tree);
-    const names = new Set(tree.modules.map((module) => module.name));
-    for (const name of this.#records.keys()) if (!names.has(name)) this.#records.delete(name);
-    for (const module of tree.modules) {
-      const record = this.#records.get(module.name);
-      if (record === undefined) this.#records.set(module.name, newModuleRecord(module));
-      else record.module = module;
-    }
+    this.#modules.take(tree.modules);
     this.#allTouched();
   }
 
@@ -150,31 +134,26 @@ export class State {
 
   /** What was seen of the ConfigMap; returns the keys that match no module and were not there before. */
   recordConfig(seen: ConfigObservation, cause: Cause): string[] {
-    const { unknownKeys: known } = this.#operator.config;
-    this.record(configSeen(this.#operator, seen));
+    const before = this.#operator;
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
-    const { globalConfig, sections } = this.#values.digests.ofConfig(this.#tree.modules);
-    const { condition, problems, resourceVersion } = seen;
-    const unknownKeys = describeUnknownKeys(this.#values.config?.unknownKeys ?? [], this.#values.modules());
-    const all = digest(globalConfig, ...sections.values());
-    const isInForce = this.#values.config !== undefined;
-    this.record({ config: { condition, problems, resourceVersion, unknownKeys, digest: all, isInForce } });
+    const config = configView(this.#values, seen);
+    this.record({ ...reload.configSeen(before, seen), config });
     this.#allTouched();
-    return unknownKeys.filter((key) => !known.includes(key));
+    return config.unknownKeys.filter((key) => !before.config.unknownKeys.includes(key));
   }
 
   /** Takes content into force and notes what changed by it. */
   #takeContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
-    const before = this.#values.digests.ofConfig(this.#tree.modules);
+    const before = this.#values.digests.ofConfig();
     this.#values.setConfig(content, overlay);
-    const after = this.#values.digests.ofConfig(this.#tree.modules);
+    const after = this.#values.digests.ofConfig();
     const reloads = after.globalConfig !== before.globalConfig;
     if (reloads) this.#recordCause(undefined, cause);
-    for (const [name, record] of this.#records) {
-      if (after.sections.get(name) === before.sections.get(name)) continue;
-      this.#recordCause(name, cause);
-      const withReload = reloads ? after.sections.get(name) : undefined;
-      this.updateRun(name, (run) => ({ ...run, withReload }));
+    for (const record of this.#modules.all()) {
+      const { name } = record.module;
+      const section = after.sections.get(name);
+      if (section === before.sections.get(name)) continue;
+      this.updateRun(name, (run) => ({ ...run, cause, withReload: reloads ? section : undefined }));
       if (record.decided && !record.enabled && !reloads) this.#handle(record);
     }
   }
@@ -224,7 +203,7 @@ export class State {
 
   startReload(cause: Cause): void {
     const begin = { cause, startedAt: this.#clock.now(), globalConfig: this.#values.digests.globalConfig() };
-    this.record(reloadBegun(this.#operator, begin));
+    this.record(reload.begun(this.#operator, begin));
   }
 
   /**
@@ -232,12 +211,14 @@ export class State {
    * in the merged values; so what was handled before it counts as handled after it, in the same turn.
    */
   recordOwnConfig(seen: ConfigObservation): void {
-    const before = this.#values.digests.ofConfig(this.#tree.modules);
+    const before = this.#values.digests.ofConfig();
     this.recordConfig(seen, { kind: "own-config" });
-    const after = this.#values.digests.ofConfig(this.#tree.modules);
-    this.record({ reload: reloadFollowing(this.#operator.reload, before.globalConfig, after.globalConfig) });
-    for (const [name, record] of this.#records)
+    const after = this.#values.digests.ofConfig();
+    this.record({ reload: reload.following(this.#operator.reload, before.globalConfig, after.globalConfig) });
+    for (const record of this.#modules.all()) {
+      const { name } = record.module;
       record.run = following(record.run, basisIn(before, name), basisIn(after, name));
+    }
     this.#allTouched();
   }
 
@@ -248,12 +229,11 @@ export class State {
 
   /** The reload under way takes this of what is in force into account: its discovery is still to come. */
   cover(what: keyof Coverage): void {
-    const now = this.#values.digests.coverage();
-    this.record({ reload: covering(this.#operator.reload, { [what]: now[what] }, now) });
+    this.recordReload(reload.covering(this.#operator.reload, what, this.#values.digests.coverage()));
   }
 
   finishReload(rounds: number): void {
-    this.record(reloadEnded(this.#operator, rounds, this.#clock.now()));
+    this.record(reload.ended(this.#operator, rounds, this.#clock.now()));
   }
 
   recordDecision(name: string, decision: Enablement): void {
@@ -279,17 +259,14 @@ export class State {
 
   /** Files of these modules, or more than those of single modules, are another ones than were read. */
   recordFiles(moved: ReadonlySet<string> | "all"): void {
-    const { movedFiles } = this.#operator;
-    const all = moved === "all" || movedFiles === "all";
-    this.record({ movedFiles: all ? "all" : movedFiles.union(moved) });
+    this.record(reload.filesMoved(this.#operator, moved));
   }
 
   /** Files of this module are changing again; returns whether they were still to be read. */
   forgetFiles(name: string): boolean {
-    const { movedFiles } = this.#operator;
-    if (movedFiles === "all" || !movedFiles.has(name)) return false;
-    this.record({ movedFiles: movedFiles.difference(new Set([name])) });
-    return true;
+    const forgotten = reload.filesForgotten(this.#operator, name);
+    if (forgotten !== undefined) this.record(forgotten);
+    return forgotten !== undefined;
   }
 
   /** Notes why something is not deleted or purged now, in addition to what is noted already. */
@@ -309,11 +286,7 @@ export class State {
   }
 
   #makeView(): View {
-    const names = this.#tree.modules.map(({ name }) => name);
-    const modules = this.#modules.of(names, (name) => {
-      const record = this.#records.get(name);
-      return record && moduleView(record, this.#values, this.#terms);
-    });
+    const modules = this.#modules.views();
     return {
       ...this.#operator,
       tree: this.#tree,

@@ -31,7 +31,8 @@ export function configIsMissing({ config }: { readonly config: Pick<ConfigView, 
   return config.condition === "missing";
 }
 
-interface ConfigView {
+/** What is known of the ConfigMap, and of what is in force. */
+export interface ConfigView {
   readonly condition: ConfigCondition;
   readonly problems: readonly Problem[];
   /** resourceVersion of the ConfigMap that was last read. */

@@ -1,10 +1,19 @@
 /** Judges new ConfigMap content before it comes into force (docs/VALUES.md, "Schemas"). */
 
+import { digest } from "../../lib/index.ts";
 import { GLOBAL, describeProblem } from "../../model/index.ts";
 import type { Module, Problem } from "../../model/index.ts";
-import { changedKeys, parseConfigMap, refuseList, sectionIn, violationId } from "../../values/index.ts";
+import {
+  changedKeys,
+  describeUnknownKeys,
+  parseConfigMap,
+  refuseList,
+  sectionIn,
+  violationId,
+} from "../../values/index.ts";
 import type { ParsedConfig, Sections, Violation } from "../../values/index.ts";
 import type { Located } from "./origins.ts";
+import type { ConfigObservation, ConfigView } from "../view.ts";
 import type { ValuesView } from "./values-store.ts";
 
 /** ConfigMap content to be judged. */
@@ -125,4 +134,20 @@ export function invalidValues(values: ValuesView, module: Module): Problem | und
 
 function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
   return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
+}
+
+/** What is known of the ConfigMap, now that this was seen of it and its content is in force if it may be. */
+export function configView(
+  values: ValuesView,
+  { condition, problems, resourceVersion }: ConfigObservation,
+): ConfigView {
+  const { globalConfig, sections } = values.digests.ofConfig();
+  return {
+    condition,
+    problems,
+    resourceVersion,
+    unknownKeys: describeUnknownKeys(values.config?.unknownKeys ?? [], values.modules()),
+    digest: digest(globalConfig, ...sections.values()),
+    isInForce: values.config !== undefined,
+  };
 }

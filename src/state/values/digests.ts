@@ -100,9 +100,9 @@ export class Digests {
     return digest(this.section(module), this.globalConfig());
   }
 
-  /** Digests of the ConfigMap in force, for these modules. */
-  ofConfig(modules: readonly Module[]): ConfigDigests {
-    const sections = modules.map((module) => [module.name, this.section(module)] as const);
+  /** Digests of the ConfigMap in force. */
+  ofConfig(): ConfigDigests {
+    const sections = this.#values.modules().map((module) => [module.name, this.section(module)] as const);
     return {
       globalConfig: this.globalConfig(),
       globalSection: this.#globalSection(),
