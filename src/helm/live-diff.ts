@@ -1,15 +1,14 @@
 /** How objects in the cluster differ from what a run would make of them now (docs/DEBUG.md). */
 
-import { applyPatch, get, ignoreNotFound } from "../kube/index.ts";
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
+import { ServedObject, marked } from "./as-helm.ts";
 import { previewCrds } from "./crds/preview-crds.ts";
 import { examine, type Reconciler } from "./examine.ts";
 import { diffOf, plain } from "./manifest/manifest-diff.ts";
 import { documentsOf, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
 import type { DiffRequest } from "./request.ts";
 import { manifestsNow } from "./rendering.ts";
-import { AS_HELM, marked } from "./restore.ts";
 
 /** Objects asked for at the same time. */
 const AT_ONCE = 4;
@@ -79,17 +78,14 @@ async function differenceOf(
   { ref, stored, wanted }: Pair,
   { module, signal, shown }: DiffRequest,
 ): Promise<string> {
-  const { client, discovery } = tools;
-  const { apiVersion, kind, name, namespace = tools.namespace } = ref;
-  const resource = await discovery.resolve(kind, apiVersion);
-  if (resource === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
-  const target = { resource, namespace, name };
-  const live = await get(client, target, { signal }).catch(ignoreNotFound);
+  const served = await ServedObject.of(tools, ref);
+  if (served === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
+  const live = await served.live({ signal });
   if (wanted === undefined)
     return live === undefined ? "" : `is removed\n${diffOf(shown(plain(live)), undefined)}`;
   const body = marked(wanted, module.name, tools.namespace);
   if (live === undefined) return `is created\n${diffOf(undefined, shown(body))}`;
-  const after = await applyPatch(client, target, { ...AS_HELM, body, signal, dryRun: true, force: true });
+  const after = await served.apply(body, { signal, dryRun: true });
   if (sameJson(plain(live), plain(after))) return "";
   const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
   return `${what}\n${diffOf(shown(plain(live)), shown(plain(after)))}`;

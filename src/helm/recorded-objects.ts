@@ -2,12 +2,10 @@
 
 import { compare, handsOf, without } from "../drift/index.ts";
 import type { Comparison, Hands } from "../drift/index.ts";
-import { applyPatch, get, ignoreNotFound } from "../kube/index.ts";
-import type { Target } from "../kube/index.ts";
 import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../model/index.ts";
+import { ServedObject, marked } from "./as-helm.ts";
 import { documentsOf, keyIn, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
 import { ownerOf, type LookTools } from "./ownership/outliving.ts";
-import { AS_HELM, marked } from "./restore.ts";
 
 /** What was found of an object. */
 export interface Inspection extends Comparison {
@@ -40,27 +38,24 @@ export class RecordedObjects {
     object: ObjectRef,
     { ignore, signal }: { readonly ignore: readonly DriftIgnore[]; readonly signal: AbortSignal },
   ): Promise<Inspection | undefined> {
-    const { client, namespace } = this.#tools;
-    const target = await this.#target(object);
-    const body = this.#recorded.get(keyIn(namespace, object))?.body;
-    if (target === undefined || body === undefined) return undefined;
+    const body = this.#recorded.get(keyIn(this.#tools.namespace, object))?.body;
+    const served = await ServedObject.of(this.#tools, object);
+    if (served === undefined || body === undefined) return undefined;
     const call = { signal, timeoutMs: ANSWER_MS };
-    const live = await get(client, target, call).catch(ignoreNotFound);
+    const live = await served.live(call);
     if (live === undefined || !this.#isOurs(live)) return undefined;
     const recorded = this.#prepared(body, live);
-    const apply = (wanted: JsonObject, dryRun: boolean): Promise<JsonObject> =>
-      applyPatch(client, target, { ...call, ...AS_HELM, force: true, body: wanted, dryRun });
-    const comparison = compare(live, await apply(withData(recorded), true), ignore);
+    const applied = await served.apply(withData(recorded), { ...call, dryRun: true });
+    const comparison = compare(live, applied, ignore);
     const { ignored } = comparison;
     const kept = ignored.length === 0 ? recorded : without(withData(recorded), ignored);
     // A repair that is slow must not overwrite what a run has written meanwhile.
     const repaired = withMeta(kept, { resourceVersion: objectOf(live["metadata"])["resourceVersion"] });
-    return { ...comparison, hands: handsOf(live), repair: async () => handsOf(await apply(repaired, false)) };
-  }
-
-  async #target({ apiVersion, kind, namespace, name }: ObjectRef): Promise<Target | undefined> {
-    const resource = await this.#tools.discovery.resolve(kind, apiVersion);
-    return resource && { resource, namespace: namespace ?? this.#tools.namespace, name };
+    return {
+      ...comparison,
+      hands: handsOf(live),
+      repair: async () => handsOf(await served.apply(repaired, call)),
+    };
   }
 
   #isOurs(live: JsonObject): boolean {

@@ -1,11 +1,10 @@
 /** Puts missing objects of a release back. */
 
-import { HELM } from "../drift/index.ts";
-import { applyPatch, create, isAlreadyExists } from "../kube/index.ts";
+import { isAlreadyExists } from "../kube/index.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
-import { objectOf, type JsonObject } from "../model/index.ts";
+import type { JsonObject } from "../model/index.ts";
+import { ServedObject, marked } from "./as-helm.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
-import { helmMarks } from "./ownership/outliving.ts";
 import type { Reconciler } from "./examine.ts";
 import { documentsOf, lastingBodies, nameOf, refOf, type ObjectRef } from "./manifest/manifest.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
@@ -16,9 +15,6 @@ interface RestoreRequest {
   readonly absent: readonly string[];
   readonly signal: AbortSignal;
 }
-
-/** How objects are written as helm does it; the server has accepted the content of the chart before. */
-export const AS_HELM = { fieldManager: HELM, fieldValidation: "Ignore" } as const;
 
 const AT_ONCE = 4;
 /** After this many refusals of one kind (by a webhook, a quota) the others would be refused too. */
@@ -84,32 +80,11 @@ interface Putting extends Pick<Absent, "ref" | "body"> {
 }
 
 async function putBack(tools: Reconciler, { ref, body, applyMethod, signal }: Putting): Promise<void> {
-  const { client, discovery } = tools;
-  const { apiVersion, kind, name, namespace = tools.namespace } = ref;
-  const resource = await discovery.resolve(kind, apiVersion);
-  if (resource === undefined) throw new Error(`the server knows no ${kind} of ${apiVersion}`);
-  const call = { ...AS_HELM, body, signal };
-  if (applyMethod === "ssa") {
-    await applyPatch(client, { resource, namespace, name }, { ...call, force: true });
-    return;
-  }
+  const served = await ServedObject.of(tools, ref);
+  if (served === undefined) throw new Error(`the server knows no ${ref.kind} of ${ref.apiVersion}`);
   try {
-    await create(client, { resource, namespace }, call);
+    await (applyMethod === "ssa" ? served.apply(body, { signal }) : served.create(body, { signal }));
   } catch (error) {
-    if (!isAlreadyExists(error)) throw error;
+    if (applyMethod === "ssa" || !isAlreadyExists(error)) throw error;
   }
-}
-
-/** helm marks objects when it applies them: its record does not have the marks. */
-export function marked(body: JsonObject, release: string, namespace: string): JsonObject {
-  const metadata = objectOf(body["metadata"]);
-  const marks = helmMarks(release, namespace);
-  return {
-    ...body,
-    metadata: {
-      ...metadata,
-      labels: { ...objectOf(metadata["labels"]), ...marks.labels },
-      annotations: { ...objectOf(metadata["annotations"]), ...marks.annotations },
-    },
-  };
 }

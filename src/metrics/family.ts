@@ -4,14 +4,18 @@ import type { SeriesDefinition } from "./series.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** One label set. */
-interface Sample {
-  readonly labels: Labels;
+/** What is known of one label set. */
+interface Counted {
   /** Of a counter or gauge; the sum of a histogram. */
   value: number;
   /** Of a histogram: observations up to each bucket's bound, and of all. */
   readonly counts: number[];
   count: number;
+}
+
+/** One label set. */
+interface Sample extends Counted {
+  readonly labels: Labels;
   /** Its lines, until it changes: a thousand modules have some hundred thousand. */
   text: string | undefined;
 }
@@ -54,11 +58,7 @@ export class Family {
 
   observe(labels: Labels, value: number): void {
     if (this.#definition.type !== "histogram") return;
-    const sample = this.#changed(labels);
-    sample.value += value;
-    sample.count += 1;
-    for (const [place, bound] of this.#buckets.entries())
-      if (value <= bound) sample.counts[place] = (sample.counts[place] ?? 0) + 1;
+    observeIn(this.#changed(labels), value, this.#buckets);
   }
 
   /** Drops all label sets. */
@@ -96,16 +96,38 @@ export class Family {
     return sample;
   }
 
-  #lines({ labels, value, counts, count }: Sample): string {
-    const held = this.#definition.labels.filter((label) => labels[label] !== undefined);
-    const pairs = held.map((label) => `${label}="${escaped(labels[label] ?? "")}"`).join(",");
-    const own = pairs === "" ? "" : `{${pairs}}`;
-    if (this.#definition.type !== "histogram") return `${this.#name}${own} ${value}\n`;
-    const rest = pairs === "" ? "" : `,${pairs}`;
-    const upTo = (bound: string, of: number): string => `${this.#name}_bucket{le="${bound}"${rest}} ${of}\n`;
-    const bounds = this.#buckets.map((bound, place) => upTo(String(bound), counts[place] ?? 0));
-    return `${bounds.join("")}${upTo("+Inf", count)}${this.#name}_sum${own} ${value}\n${this.#name}_count${own} ${count}\n`;
+  #lines(sample: Sample): string {
+    const { labels: known, type, buckets } = this.#definition;
+    const held = known.filter((label) => sample.labels[label] !== undefined);
+    const labels = held.map((label) => `${label}="${escaped(sample.labels[label] ?? "")}"`).join(",");
+    return linesOf(this.#name, sample, {
+      labels,
+      buckets: type === "histogram" ? (buckets ?? []) : undefined,
+    });
   }
+}
+
+/** Takes an observation into a histogram. */
+export function observeIn(sample: Counted, value: number, buckets: readonly number[]): void {
+  sample.value += value;
+  sample.count += 1;
+  for (const [place, bound] of buckets.entries())
+    if (value <= bound) sample.counts[place] = (sample.counts[place] ?? 0) + 1;
+}
+
+/** The lines of one label set in Prometheus' text format; a histogram has buckets. */
+export function linesOf(
+  name: string,
+  { value, count, counts }: Counted,
+  { labels, buckets }: { readonly labels: string; readonly buckets: readonly number[] | undefined },
+): string {
+  const own = labels === "" ? "" : `{${labels}}`;
+  if (buckets === undefined) return `${name}${own} ${value}\n`;
+  const after = labels === "" ? "" : `,${labels}`;
+  const upTo = [...buckets.map(String), "+Inf"].map(
+    (bound, place) => `${name}_bucket{le="${bound}"${after}} ${counts[place] ?? count}\n`,
+  );
+  return `${upTo.join("")}${name}_sum${own} ${value}\n${name}_count${own} ${count}\n`;
 }
 
 /** The value of a label as it stands between quotes. */

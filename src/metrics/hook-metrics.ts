@@ -1,7 +1,7 @@
 /** The metrics that hooks make (docs/METRICS.md, "Metrics of hooks"). */
 
 import type { MetricOperation } from "../hooks/index.ts";
-import { escaped } from "./family.ts";
+import { escaped, linesOf, observeIn } from "./family.ts";
 
 /** The hook that made a series. */
 export interface HookMetricOwner {
@@ -150,12 +150,8 @@ export class HookMetrics {
 }
 
 function update(series: HookSeries, { action, value }: Write): void {
-  series.value = action === "set" ? value : series.value + value;
-  if (action !== "observe") return;
-  series.count++;
-  for (const [place, bucket] of series.buckets.entries()) {
-    if (value <= bucket) series.counts[place] = (series.counts[place] ?? 0) + 1;
-  }
+  if (action === "observe") observeIn(series, value, series.buckets);
+  else series.value = action === "set" ? value : series.value + value;
 }
 
 function same(a: readonly number[], b: readonly number[]): boolean {
@@ -167,18 +163,9 @@ function describeFamily(family: HookFamily): string {
   const { name, type, series } = family;
   const labels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
   const names = [...labels].sort();
-  const lines = [...series.values()].flatMap((one) => linesOf(family, one, names));
-  return `# HELP ${name} ${name}\n# TYPE ${name} ${type}\n${lines.join("\n")}\n`;
-}
-
-function linesOf({ name, type }: HookFamily, series: HookSeries, names: readonly string[]): string[] {
-  const labels = names.map((label) => `${label}="${escaped(series.labels[label] ?? "")}"`).join(",");
-  if (type !== "histogram") return [`${name}{${labels}} ${series.value}`];
-  const { buckets, counts, count, value } = series;
-  const limits = [...buckets.map(String), "+Inf"];
-  return [
-    ...limits.map((limit, place) => `${name}_bucket{${labels},le="${limit}"} ${counts[place] ?? count}`),
-    `${name}_sum{${labels}} ${value}`,
-    `${name}_count{${labels}} ${count}`,
-  ];
+  const lines = [...series.values()].map((one) => {
+    const own = names.map((label) => `${label}="${escaped(one.labels[label] ?? "")}"`).join(",");
+    return linesOf(name, one, { labels: own, buckets: type === "histogram" ? one.buckets : undefined });
+  });
+  return `# HELP ${name} ${name}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }

@@ -11,7 +11,7 @@ import type { Hook, HookTrigger } from "./binding.ts";
 export const FLOOD = 100;
 
 /** Parts of a reload carry this mark: a change of the ConfigMap may replace those that wait. */
-type TaskGroup = "boot" | "converge";
+type TaskGroup = "boot" | "reload";
 
 interface Common {
   readonly key?: string;
@@ -28,7 +28,7 @@ interface BootTask extends Common {
 
 /** Reload of all modules: stays at the head of its queue while its steps run in front of it. */
 export interface ReloadTask extends Common {
-  readonly kind: "converge";
+  readonly kind: "reload";
   readonly cause: Cause;
 }
 
@@ -91,7 +91,7 @@ export function moduleOf(task: Task): string | undefined {
     case "delete-module":
       return task.module;
     case "boot":
-    case "converge":
+    case "reload":
     case "read-modules":
     case "ensure-crds":
     case "purge-release":
@@ -104,7 +104,7 @@ export function describeTask(task: Task): string {
   switch (task.kind) {
     case "boot":
       return "start-up";
-    case "converge":
+    case "reload":
       return `reload all modules: ${describeCause(task.cause)}`;
     case "hook":
       return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${task.trigger.binding.name}`;

@@ -47,7 +47,7 @@ function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task
 }
 
 function isReload({ kind }: Task): boolean {
-  return kind === "converge" || kind === "boot";
+  return kind === "reload" || kind === "boot";
 }
 
 /** Whether a task is the module's run or removal. */

@@ -8,6 +8,7 @@ export {
   type Condition,
   type ModuleStatus,
 } from "./models/kinds.ts";
+export { STALLED } from "./project/conditions.ts";
 export { projectModule } from "./project/module-status.ts";
 export { projectOperator } from "./project/operator-status.ts";
 export { overviewOf, standingOf, type ModuleRow, type Overview } from "./project/overview.ts";

@@ -22,7 +22,7 @@ export async function runTask(
   if (task === undefined) return { kind: "done" };
   const outcome = await runKind(ports, { task, batch }, context);
   if (task.kind === "run-module") return counted(ports, task, outcome);
-  if (task.kind === "converge" || task.group === "converge") noteStep(ports, outcome);
+  if (task.kind === "reload" || task.group === "reload") noteStep(ports, outcome);
   return outcome;
 }
 
@@ -34,7 +34,7 @@ function runKind(
   switch (task.kind) {
     case "boot":
       return boot(ports, context);
-    case "converge":
+    case "reload":
       return reload(ports, task, context);
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);
@@ -62,7 +62,7 @@ function counted({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>):
   const { phase, remaining } = state.view.reload;
   if (phase === "turns") state.recordReload({ remaining: turnsLeft(state.view) });
   // None remain when the reload was reset.
-  if (outcome.kind === "done" && task.group === "converge" && remaining.includes(task.module))
+  if (outcome.kind === "done" && task.group === "reload" && remaining.includes(task.module))
     state.recordReload({ remaining: remaining.filter((name) => name !== task.module) });
   return outcome;
 }

@@ -245,7 +245,7 @@ END`,
     const text = await page();
     expect(text).toContain('lab_runs{hook="metrics.sh"} 2\n');
     expect(text).toContain('lab_depth{hook="metrics.sh",pool="a"} 3.5\n');
-    expect(text).toContain('lab_seconds_bucket{hook="metrics.sh",le="1"} 2\n');
+    expect(text).toContain('lab_seconds_bucket{le="1",hook="metrics.sh"} 2\n');
     expect(text).not.toContain('run="000000"');
     await pull("bad-metrics");
     await is(() => expect(operator.log()).toMatch(/METRICS_PATH.*grow/), "the refusal");

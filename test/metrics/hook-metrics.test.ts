@@ -78,9 +78,9 @@ describe("metrics made by hooks", () => {
     metrics.apply([took(0.5), took(1)], HOOK);
     metrics.apply([took(3), took(100)], HOOK);
     expect(samples()).toEqual([
-      'took_bucket{hook="a.sh",le2="x",le="1"} 2',
-      'took_bucket{hook="a.sh",le2="x",le="5"} 3',
-      'took_bucket{hook="a.sh",le2="x",le="+Inf"} 4',
+      'took_bucket{le="1",hook="a.sh",le2="x"} 2',
+      'took_bucket{le="5",hook="a.sh",le2="x"} 3',
+      'took_bucket{le="+Inf",hook="a.sh",le2="x"} 4',
       'took_sum{hook="a.sh",le2="x"} 104.5',
       'took_count{hook="a.sh",le2="x"} 4',
     ]);

@@ -2,14 +2,14 @@
 
 import { UsageError } from "../../config.ts";
 import { formatDuration, parseDuration, sleep, systemClock, type Clock } from "../../lib/index.ts";
+import { STALLED } from "../../status/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { get } from "./call.ts";
 import { operatorOf } from "./socket.ts";
 
 const LOOK_MS = 250;
 const TIMEOUT_MS = 300_000;
-/** States that do not end by themselves; an edit may not have been seen yet. */
-const STALLED = ["Invalid", "RolledBack"];
+/** How long a module may be Stalled: an edit may not have been seen yet. */
 const STALLED_MS = 5000;
 
 interface Wanted {
@@ -66,7 +66,7 @@ export async function awaitModule(line: Line, world: World, { clock, look }: Wai
     last = now;
     tellUsual(said);
     if (said[condition] === "True") return 0;
-    if (!STALLED.includes(said.state)) wentOnAt = clock.monotonic();
+    if (!isStalled(said.state)) wentOnAt = clock.monotonic();
     if (clock.monotonic() - wentOnAt >= STALLED_MS)
       return ended(tell, `${module}: waiting does not end this`);
     if (clock.monotonic() >= deadline) return ended(tell, `${module}: not ${condition} in time`);
@@ -82,6 +82,10 @@ function usualTeller(module: string, tell: (text: string) => void): (said: Said)
     isTold = true;
     tell(`${module}: a run of it usually takes ${formatDuration(is * 1000)}`);
   };
+}
+
+function isStalled(state: string): boolean {
+  return new Set<string>(STALLED).has(state);
 }
 
 function ended(tell: (text: string) => void, text: string): number {

@@ -29,12 +29,15 @@ export function readyOf(judged: Verdict): ConditionStatus {
 /** States in which something is at work, or waits for its turn. */
 export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);
 
+/** States that do not end by themselves: somebody has to change something. */
+export const STALLED: ReadonlySet<ModuleState> = new Set(["Invalid", "RolledBack"]);
+
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
 export function progress(judged: Verdict): Aspect[] {
   const { state, reason } = judged;
   const message = line(judged.message);
   const aspects: Aspect[] = [{ type: "Ready", status: readyOf(judged), reason, message }];
-  if (state === "Invalid" || state === "RolledBack") {
+  if (STALLED.has(state)) {
     aspects.push({ type: "Stalled", status: "True", reason, message });
   } else if (state === "Retrying") {
     aspects.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });

@@ -4,7 +4,7 @@ import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy } from "../../plan/index.ts";
 import type { ReloadPhase, View } from "../../state/index.ts";
-import { type Transitions, UNDER_WAY, progress, readyOf, timed } from "./conditions.ts";
+import { STALLED, type Transitions, UNDER_WAY, progress, readyOf, timed } from "./conditions.ts";
 import { defined, line, timestamp } from "./format.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
 import { type Verdict, judge } from "./verdict.ts";
@@ -113,7 +113,7 @@ function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
     .filter(([, verdict]) => isBusy(verdict) && !isBlocked(verdict))
     .map(([name]) => name);
   if (busy.length > 0) return about("Running", busy, verdicts);
-  const broken = by("Invalid", "RolledBack").filter((name) => view.modules.get(name)?.enabled === true);
+  const broken = by(...STALLED).filter((name) => view.modules.get(name)?.enabled === true);
   if (broken.length > 0) return about("Invalid", broken, verdicts);
   if (view.brake?.confirmed === false)
     return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake) };
@@ -175,7 +175,7 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
     progressing: of(...UNDER_WAY),
     retrying: of("Retrying"),
     unhealthy: of("Unhealthy"),
-    invalid: of("Invalid", "RolledBack"),
+    invalid: of(...STALLED),
     disabled: of("Disabled"),
     blocked: all.filter(isBlocked).length,
     suspended: [...view.modules.values()].filter((module) => module.suspended).length,

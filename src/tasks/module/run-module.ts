@@ -176,7 +176,7 @@ function succeed(run: ModuleRun, { cause }: RunModuleTask): void {
  */
 function cancelled(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
   run.break("interrupted");
-  const goesOn = task.group === "converge" && run.ports.state.view.reload.phase === "modules";
+  const goesOn = task.group === "reload" && run.ports.state.view.reload.phase === "modules";
   return goesOn ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
 }
 

@@ -73,7 +73,7 @@ async function start(ports: Ports, task: ReloadTask, context: RunContext): Promi
     return retrySoon(ports, step, error);
   }
   if (state.view.reload.phase !== "beforeAll") return CANCELLED;
-  return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "converge") };
+  return { kind: "expand", tasks: globalHooks(ports, "beforeAll", "reload") };
 }
 
 async function discoverModules(ports: Ports, task: ReloadTask, context: RunContext): Promise<Outcome<Task>> {
@@ -93,7 +93,7 @@ async function discoverModules(ports: Ports, task: ReloadTask, context: RunConte
         ...tasks.flatMap((each) => (each.kind === "run-module" ? each.module : [])),
       ],
     });
-    return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
+    return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "reload" })) };
   } catch (error) {
     if (state.view.reload.phase !== "discovery") return CANCELLED;
     return retrySoon(ports, step, error);
@@ -133,7 +133,7 @@ function afterModules(ports: Ports): Promise<Outcome<Task>> {
     return Promise.resolve({ kind: "done" });
   }
   state.recordReload({ phase: "afterAll", remaining: [] });
-  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "converge") });
+  return Promise.resolve({ kind: "expand", tasks: globalHooks(ports, "afterAll", "reload") });
 }
 
 function finish(ports: Ports, task: ReloadTask): Promise<Outcome<Task>> {
