@@ -9,7 +9,7 @@ import type { ValuesView } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
 
 /** What Ready of a module takes: that its release is applied, or that it is healthy, too. */
-export type ReadyMeans = "applied" | "healthy";
+type ReadyMeans = "applied" | "healthy";
 
 /** What holds for all modules, unless they say otherwise. */
 export interface Terms {
