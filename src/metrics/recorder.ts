@@ -47,6 +47,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       if (outcome?.recovered === true)
         metrics.add("helmFallback", { module, operation: "upgrade", error_type: "pending" });
     },
+    crdRefused: (module, problem) => announce({ module, reason: "CrdRefused", note: problem }),
     removed: (module) => announce({ module, reason: "ReleaseRemoved", note: "the release was removed" }),
     failed(module, reason, message) {
       const isOfValues = reason === "ValuesIncomplete" || reason === "ValuesInvalid";

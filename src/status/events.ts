@@ -25,6 +25,7 @@ export const EVENT_REASONS = {
   ValuesInvalid: { type: "Warning", action: "Validate" },
   ModuleEnabled: { type: "Normal", action: "Enable" },
   ModuleDisabled: { type: "Normal", action: "Disable" },
+  CrdRefused: { type: "Warning", action: "ApplyCRDs" },
   Healed: { type: "Normal", action: "Heal" },
   Drifted: { type: "Warning", action: "Compare" },
   Repaired: { type: "Normal", action: "Repair" },

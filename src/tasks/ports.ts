@@ -56,6 +56,8 @@ export interface Recorder {
   discoveryFailed(): void;
   released(module: string, outcome: ReleaseOutcome | undefined): void;
   removed(module: string): void;
+  /** Its CRDs are broken, or would break something. */
+  crdRefused(module: string, problem: string): void;
   failed(module: string, reason: string, message: string): void;
   switched(module: string, decision: Enablement): void;
   reloaded(seconds: number): void;

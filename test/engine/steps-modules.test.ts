@@ -204,6 +204,7 @@ describe("5: module run", () => {
       "converged",
     ]);
     expect(lab.state.view.modules.get("bad")?.problem).toMatchObject({ file: "broken.yaml" });
+    expect(lab.failures).toEqual(["bad: CrdRefused"]);
     expect(lab.quiet).toBe(true);
   });
 

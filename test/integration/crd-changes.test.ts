@@ -96,6 +96,16 @@ test(
     const message = (await status())?.conditions?.find(({ type }) => type === "Ready")?.message ?? "";
     expect(message).toContain(told);
     const [confirmation = ""] = /addon-operator\.io\/confirm-crds=[0-9a-f]+/.exec(message) ?? [];
+    await eventually(async () => {
+      const events = await json<{ items: { reason: string; type: string; note: string }[] }>([
+        "get",
+        "events.v1.events.k8s.io",
+        "-n",
+        namespace,
+      ]);
+      const event = events.items.find(({ reason }) => reason === "CrdRefused");
+      return event?.type === "Warning" && event.note.includes(told);
+    }, "an Event names module, definition and object");
     const sizeIn = (): Promise<string> =>
       kubectl([
         "get",

@@ -595,6 +595,7 @@ export class EngineLab {
         moduleDeleteFailed: (name) => tell(`delete of ${name} failed`),
         discoveryFailed: () => tell("discovery failed"),
         released: (name, outcome) => tell(`released ${name}: ${outcome?.action ?? "nothing"}`),
+        crdRefused: (name) => void this.failures.push(`${name}: CrdRefused`),
         removed: (name) => tell(`removed ${name}`),
         failed: (name, reason, message) => {
           this.failures.push(`${name}: ${reason}`);

@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import type { EnsureCrdsTask, Task } from "../../model/index.ts";
-import { ProblemError } from "../../model/index.ts";
+import { describeProblem, ProblemError } from "../../model/index.ts";
 import type { Outcome } from "../../queue/index.ts";
 import { crdRequest } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
@@ -33,6 +33,7 @@ async function ensureOf(ports: Ports, name: string): Promise<void> {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
     ports.state.recordProblem(name, problem);
+    ports.recorder.crdRefused(name, describeProblem(problem));
     ports.logger.error("Module is invalid", { module: name, ...problem });
   }
 }
