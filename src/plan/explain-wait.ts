@@ -149,6 +149,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
   const { problem, retry, absent, drift } = module;
   const facts: readonly (string | undefined | false)[] = [
     problem !== undefined && `needs a person: ${describeProblem(problem)}`,
+    module.crdWork,
     explainHold(module, at),
     describeFailure(module, at),
     lostBy(module, at.view)?.message,

@@ -32,6 +32,8 @@ export interface ModuleRecord {
   files: number | undefined;
   /** The module as it was when its CRDs were last applied. */
   withCrds: Module | undefined;
+  /** What the work on objects of its CRDs has come to, in words; undefined while there is none. */
+  crdWork: string | undefined;
   /** Set when hooks could not be configured or schemas not compiled. */
   loadProblem: Problem | undefined;
   /** Set by discovery: protected but disabled, a foreign release, values refused. */
@@ -73,6 +75,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     loaded: undefined,
     files: undefined,
     withCrds: undefined,
+    crdWork: undefined,
     loadProblem: undefined,
     decisionProblem: undefined,
     enabled: false,

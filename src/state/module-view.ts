@@ -20,7 +20,7 @@ export interface Terms {
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
 export function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, drift, unread, troubles, files, requestedToken } = record;
+  const { release, absent, drift, crdWork, unread, troubles, files, requestedToken } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   return {
     ...run,
@@ -34,6 +34,7 @@ export function moduleView(record: ModuleRecord, values: ValuesView, terms: Term
     absent,
     health: knownHealth(record),
     drift,
+    crdWork,
     unread,
     troubles,
     files,

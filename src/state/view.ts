@@ -97,6 +97,7 @@ type Shown =
   | "absent"
   | "health"
   | "drift"
+  | "crdWork"
   | "unread"
   | "troubles"
   | "files"

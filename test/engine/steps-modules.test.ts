@@ -208,6 +208,15 @@ describe("5: module run", () => {
     expect(lab.quiet).toBe(true);
   });
 
+  it("5: how far the work on objects of CRDs is, is known while it lasts", async () => {
+    const lab = new EngineLab({
+      modules: [{ name: "one", order: 1, enabled: true, crds: ["rewritten.yaml"] }],
+    });
+    await lab.start();
+    expect(lab.log.slice(0, 2)).toEqual(["one: Rewrites 4 of 9 objects", "crds rewritten.yaml"]);
+    expect(lab.state.view.modules.get("one")?.crdWork).toBeUndefined();
+  });
+
   it("5: a reload announces to helm what it runs, and what no hook will change any more", async () => {
     const lab = new EngineLab({
       modules: [

@@ -13,6 +13,8 @@ export interface CrdTools {
   readonly fieldManager?: string;
   /** The breaking change that a person has confirmed, by its token. */
   readonly confirmed?: string | undefined;
+  /** Called now and then with what a long work on objects has come to, in words. */
+  readonly tell?: ((progress: string) => void) | undefined;
 }
 
 /** A definition as a module has it. */

@@ -190,10 +190,10 @@ export class Releases extends ObservedReleases {
     return previewCrds(request, { client, clock });
   }
 
-  /** Creates and updates CRDs from files. Throws as `ensureCrds`. */
-  async ensureCrds({ files, confirmed }: CrdRequest): Promise<void> {
+  /** Creates and updates CRDs from files; `tell` is called with what that has come to. Throws as `ensureCrds`. */
+  async ensureCrds({ files, confirmed }: CrdRequest, tell?: (progress: string) => void): Promise<void> {
     const { client, clock } = this.#options;
-    await ensureCrds(files, { client, clock, confirmed });
+    await ensureCrds(files, { client, clock, confirmed, tell });
     this.#capabilities.forget();
     this.#options.onCrds?.();
   }

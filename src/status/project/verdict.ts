@@ -64,6 +64,9 @@ const deleting: Rule = (view) => {
   return { state: "Deleting", reason: "Deleting", message };
 };
 
+const rewriting: Rule = ({ crdWork }) =>
+  crdWork === undefined ? undefined : { state: "Running", reason: "Progressing", message: crdWork };
+
 /** A healing shows at once and takes nothing from Ready: it is False, or unknown, only for what was so without it. */
 const healing: Rule = (view) => {
   if (view.activity !== "healing") return undefined;
@@ -138,7 +141,7 @@ const unread: Rule = ({ unread: why, release }) =>
 /** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle, what ails. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended,
+  invalid, deleting, rewriting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended,
   rolledBack, unread, drifted, ailing,
 ];
 

@@ -27,7 +27,10 @@ async function ensureOf(ports: Ports, name: string): Promise<void> {
     const record = ports.state.module(name);
     if (record === undefined) return;
     const { module } = record;
-    await ports.releases.ensureCrds(crdRequest(ports.state.values, record));
+    await ports.releases.ensureCrds(crdRequest(ports.state.values, record), (progress) => {
+      ports.logger.info("Work on CRDs goes on", { module: name, progress });
+      ports.state.update(name, (under) => void (under.crdWork = progress));
+    });
     ports.state.update(name, (applied) => void (applied.withCrds = module));
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
@@ -35,5 +38,8 @@ async function ensureOf(ports: Ports, name: string): Promise<void> {
     ports.state.recordProblem(name, problem);
     ports.recorder.crdRefused(name, describeProblem(problem));
     ports.logger.error("Module is invalid", { module: name, ...problem });
+  } finally {
+    if (ports.state.module(name)?.crdWork !== undefined)
+      ports.state.update(name, (done) => void (done.crdWork = undefined));
   }
 }
