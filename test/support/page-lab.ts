@@ -389,11 +389,11 @@ export async function openPage(
 }
 
 const ORIGINS = {
-  "/replicas": "ConfigMap: prometheus",
+  "/replicas": "ConfigMap: key prometheus",
   "/retention": "module values.yaml: /modules/40-prometheus/values.yaml:3",
   "/resources/requests/cpu": "values schema default",
   "/resources/requests/memory": "module values.yaml: /modules/40-prometheus/values.yaml:6",
-  "/ingress/enabled": "ConfigMap: prometheus",
+  "/ingress/enabled": "ConfigMap: key prometheus",
   "/ingress/host": "hook patch: 010-hosts.sh",
   "/remoteWrite/url": "modules/values.yaml: /modules/values.yaml:12",
   "/remoteWrite/password": "hook patch: 020-credentials.sh",
