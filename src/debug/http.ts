@@ -29,7 +29,7 @@ type Route = (sources: PublicSources, query: URLSearchParams) => WebAnswer | Pro
 const EXPOSITION = "text/plain; version=0.0.4; charset=utf-8";
 
 const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
-  ["/", () => ({ status: 200, body: index(), type: "text/html; charset=utf-8" })],
+  ["/", (sources) => ({ status: 200, body: index(sources), type: "text/html; charset=utf-8" })],
   ["/healthz", () => ({ status: 200, body: "" })],
   ["/readyz", readyz],
   ["/status/converge", converge],
@@ -107,8 +107,9 @@ function queue(sources: PublicSources, query: URLSearchParams): WebAnswer {
   return query.get("output") === "json" ? json(dump) : text(queueText(dump));
 }
 
-function index(): string {
-  const links = [...ROUTES.keys()].map((path) => `<li><a href="${path}">${path}</a></li>`);
+function index({ page }: PublicSources): string {
+  const paths = [...ROUTES.keys(), ...(page === undefined ? [] : ["/ui/"])];
+  const links = paths.map((path) => `<li><a href="${path}">${path}</a></li>`);
   return `<!doctype html><title>addon-operator</title><h1>addon-operator</h1><ul>${links.join("")}</ul>\n`;
 }
 

@@ -16,6 +16,7 @@ import type { State } from "../state/index.ts";
 import { judge, overviewOf, standingOf } from "../status/index.ts";
 import { happened, type RunRing } from "../trace/index.ts";
 import type { Page } from "../ui/index.ts";
+import { withMeant } from "../values/index.ts";
 import { bundleOf } from "./bundle.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
 import type { TemporaryLevel } from "./temporary-level.ts";
@@ -176,10 +177,14 @@ function module(sources: Sources, ask: Ask): Answer | Promise<Answer> {
   const ofAll = ask.path.length === 1 && Object.hasOwn(ALL_MODULES, name) ? ALL_MODULES[name] : undefined;
   if (ofAll !== undefined) return ofAll(sources, ask);
   const found = sources.state.module(name);
-  if (found === undefined) return failure(500, `module not found: ${name}`);
+  if (found === undefined) return notFound(name, sources.state);
   const handler = Object.hasOwn(MODULE_VIEWS, what) ? MODULE_VIEWS[what] : undefined;
   if (handler === undefined) return failure(404, `module: use ${Object.keys(MODULE_VIEWS).join(", ")}`);
   return handler(sources, found.module, ask);
+}
+
+function notFound(name: string, { view }: State): Answer {
+  return failure(500, `module not found: ${withMeant(name, [...view.modules.keys()])}`);
 }
 
 /** The graph of modules and what they require, as data or drawn. */

@@ -7,7 +7,7 @@ import { hookEnvironment, hookFileAt, hookOffline } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toYaml } from "../lib/index.ts";
 import { camelCase, type Json } from "../model/index.ts";
-import { parseDocument, parsePatch, type PatchRules } from "../values/index.ts";
+import { parseDocument, parsePatches, type PatchRules } from "../values/index.ts";
 import { readGiven, scoped, stderrLogger, type Printed } from "./surroundings.ts";
 
 /** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
@@ -59,8 +59,8 @@ function failed(failure: string): Printed {
 
 /** Throws PatchError for a patch that would fail the hook. */
 function changesOf(output: HookOutput, rules: PatchRules): Json {
-  const config = parsePatch(output.configPatchText, rules);
-  const values = parsePatch(output.valuesPatchText, rules);
+  const texts = { config: output.configPatchText, values: output.valuesPatchText };
+  const { config, values } = parsePatches(texts, rules);
   const warnings = [...config.warnings, ...values.warnings];
   const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
   return {

@@ -107,9 +107,8 @@ function waitsForStart(module: ModuleView, view: View): string | undefined {
 
 function waitsForConfig(view: View): string | undefined {
   if (view.config.condition === "ok") return undefined;
-  return configIsMissing(view)
-    ? "nothing is deleted or purged while the ConfigMap is missing"
-    : "a new ConfigMap content is invalid; the last good one is in force";
+  if (configIsMissing(view)) return "nothing is deleted or purged while the ConfigMap is missing";
+  return view.config.problems.map(describeProblem).join("; ");
 }
 
 /** What helm waits for at the moment, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
@@ -126,8 +125,9 @@ function describeActivity({ activity, lastRun }: ModuleView): readonly (string |
 /** Everything that can be said about the module's state, one sentence each (`module why`). */
 export function explainModule(module: ModuleView, at: Moment): string[] {
   const told = [...factsOf(module, at), ...describeChain(module, at)];
-  const rest = told.length > 0 ? told : ["nothing is owed: the last run took everything into account"];
-  return [enabledText(module), ...rest];
+  const isIdle = told.length === 0 && module.enabled;
+  const rest = isIdle ? ["nothing is owed: the last run took everything into account"] : told;
+  return [enabledText(module) + howToSwitchOn(module), ...rest];
 }
 
 /** Why the modules that are waited for are not there, one after the other down to the root. */
@@ -163,6 +163,11 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     ...module.troubles,
   ];
   return facts.filter((fact): fact is string => typeof fact === "string");
+}
+
+function howToSwitchOn({ enabledBy, module }: ModuleView): string {
+  if (enabledBy !== "none") return "";
+  return ` (${module.valuesKey}Enabled: true in the ConfigMap does, or in a values.yaml)`;
 }
 
 const ENABLED_TEXT = {

@@ -10,7 +10,7 @@ export {
 export { NO_SETTINGS, SETTINGS, guardKeys, keepsRelease } from "./config/module-settings.ts";
 export type { DriftMode, ModuleSettings } from "./config/module-settings.ts";
 export type { ParsedConfig } from "./config/parse-config-map.ts";
-export { describeUnknownKeys } from "./config/meant-key.ts";
+export { describeUnknownKeys, withMeant } from "./config/meant-key.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
 export type { Sections } from "./config/config-write.ts";
 export { explain, originOf } from "./origin.ts";
@@ -20,7 +20,7 @@ export type { Effective, SectionInput } from "./layers.ts";
 export { merge, mergeLayers } from "./merge.ts";
 export { checkPatched, judgePatches } from "./patch/judge-patches.ts";
 export type { JudgedPatches, PatchTarget } from "./patch/judge-patches.ts";
-export { parsePatch } from "./patch/parse-patch.ts";
+export { parsePatch, parsePatches } from "./patch/parse-patch.ts";
 export { PatchError } from "./patch/parse-patch.ts";
 export type { PatchOperation, PatchRules } from "./patch/parse-patch.ts";
 export { violationId } from "./schema/ajv.ts";

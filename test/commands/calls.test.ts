@@ -1,9 +1,30 @@
 import { describe, expect, it } from "vitest";
 
+import { askForPlan } from "../../src/commands/asking/ask.ts";
 import { NoOperatorError } from "../../src/commands/asking/call.ts";
 import { callSocket } from "../../src/commands/asking/socket.ts";
 import { UsageError } from "../../src/config.ts";
+import { answeringSocket } from "../support/answering-socket.ts";
 import { callOf, lineOf } from "../support/command-line.ts";
+
+it.each([
+  ["plan", /^$/],
+  ["plan --namespace other", /^An operator runs and was asked: its directories and namespace count/],
+  ["plan --modules-dir other", /^An operator runs and was asked/],
+])("tells that a running operator plans by its own settings: %s", async (text, told) => {
+  const { setting } = await answeringSocket(() => "install: {}\n");
+  const out = { printed: "", complained: "" };
+  const code = await askForPlan(lineOf([...text.split(" "), setting]), {
+    env: {},
+    print: (part) => void (out.printed += part),
+    complain: (part) => void (out.complained += part),
+    ask: () => Promise.resolve(false),
+    isTerminal: false,
+    columns: 80,
+  });
+  expect([code, out.printed]).toEqual([0, "install: {}\n"]);
+  expect(out.complained).toMatch(told);
+});
 
 describe("which call a sub-command makes", () => {
   it.each([

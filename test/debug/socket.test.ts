@@ -293,7 +293,8 @@ describe("debug socket", () => {
     ["config set log.level loud", 400, /"loud" is not accepted; use debug/],
     ["config set log.level debug soon", 400, /"soon" is not accepted; use a duration/],
     ["config set nope x", 400, /unknown parameter "nope"; known: log.level/],
-    ["module values nope", 500, /module not found: nope/],
+    ["module values nope", 500, /^module not found: nope$/m],
+    ["module values webshop", 500, /^module not found: webshop \(did you mean web-shop\?\)$/m],
     ["raw /nope", 404, /no such path/],
   ])("%s → %i", async (line, status, message) => {
     const answer = await ask(line);

@@ -60,6 +60,11 @@ test(
     expect(status).toMatchObject({ code: 1, stdout: expect.stringMatching(/shop: Pending: .*nowhere/) });
     const why = await kubectl(`addon why shop -n ${namespace}`);
     expect(why.stdout).toContain("it requires nowhere, which is no module");
+    expect(await kubectl(`addon list -n ${await freshNamespace("empty")}`)).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: "There is no AddonOperator there (-n names another namespace)\n",
+    });
     expect(await kubectl(`addon why none -n ${namespace}`)).toEqual({
       code: 1,
       stdout: "",

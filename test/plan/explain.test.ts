@@ -110,8 +110,16 @@ describe("why a module does not run now", () => {
       "nothing is deleted or purged while the ConfigMap is missing",
     ],
     [
-      { view: { config: { ...viewOf([]).config, condition: "invalid" } } },
-      "a new ConfigMap content is invalid; the last good one is in force",
+      {
+        view: {
+          config: {
+            ...viewOf([]).config,
+            condition: "invalid",
+            problems: [{ file: "ConfigMap cm", message: "web/size: must be integer", remedy: "mend it" }],
+          },
+        },
+      },
+      "ConfigMap cm: web/size: must be integer (mend it)",
     ],
     // Something else is said of these.
     [
@@ -179,10 +187,7 @@ describe("module why: everything that can be said", () => {
     [{}, ["Switched on by the ConfigMap", "nothing is owed: the last run took everything into account"]],
     [
       { web: { enabled: false, enabledBy: "script", enabledReason: "no GPU here" } },
-      [
-        "Switched off by the module's enabled script: no GPU here",
-        "nothing is owed: the last run took everything into account",
-      ],
+      ["Switched off by the module's enabled script: no GPU here"],
     ],
     [
       { web: { problem: { file: "values.yaml", message: "line 3: no map" }, enabledBy: "values" } },
@@ -233,7 +238,7 @@ describe("module why: everything that can be said", () => {
     ],
     [
       { web: { enabled: false, enabledBy: "none" } },
-      ["Off because nothing switches it on", "nothing is owed: the last run took everything into account"],
+      ["Off because nothing switches it on (webEnabled: true in the ConfigMap does, or in a values.yaml)"],
     ],
   ])("%j", (world, expected) => {
     expect(explain(world).why).toEqual(expected);

@@ -11,6 +11,7 @@ import {
   parseConfigMap,
   parseModuleValues,
   parsePatch,
+  parsePatches,
 } from "../../src/values/index.ts";
 
 const problemsOf = (fn: () => unknown): unknown => {
@@ -55,6 +56,13 @@ describe("what is wrong with a patch is told", () => {
     ['{"op":"copy","from":"/m/x","path":"/global/x"}', "/m/x: a global hook may patch"],
   ])("of a global hook: %j", (text, told) => {
     expect(() => parsePatch(text, { kind: "global" })).toThrow(told);
+  });
+
+  it.each([
+    [{ config: "{", values: "" }, "the file at CONFIG_VALUES_JSON_PATCH_PATH is refused: malformed JSON"],
+    [{ config: "", values: "[" }, "the file at VALUES_JSON_PATCH_PATH is refused: malformed JSON"],
+  ])("with the file: %j", (texts, told) => {
+    expect(() => parsePatches(texts, { kind: "global" })).toThrow(told);
   });
 
   it("with the dotted path that was meant", () => {

@@ -255,6 +255,14 @@ describe("problems of schemas", () => {
     expect([...schemas(text, values).secretPaths]).toEqual(["/a", "/b/*", "/c/*", "/e"]);
   });
 
+  it("warnings tell the same word once", () => {
+    const { warnings } = schemas("{properties: {a: {form: x}, b: {form: x, hidden: 1}, c: {form: x}}}");
+    expect(warnings).toEqual([
+      'c.yaml: /properties/a: unknown keyword "form", also in 2 other places',
+      'c.yaml: /properties/b: unknown keyword "hidden"',
+    ]);
+  });
+
   it("warnings name file and place", () => {
     const { warnings } = schemas(
       "{typ: object, x-typ: 1, properties: {a: {forma: x, format: ipv4}, b: {format: zip}}}",

@@ -12,6 +12,8 @@ const REFUSED = 1;
 /** Of `module diff`, where there is a difference. */
 const DIFFERS = 10;
 const WATCH_MS = 1000;
+const ITS_OWN =
+  "An operator runs and was asked: its directories and namespace count, not those of this line (--debug-unix-socket chooses another one, or none)\n";
 
 /** What the operator says, again with each call; undefined when it refuses, which is told. */
 function askerOf(line: Line, world: World): () => Promise<string | undefined> {
@@ -77,10 +79,13 @@ function inColour(text: string, world: World): string {
   return text.split("\n").map(paint).join("\n");
 }
 
-/** `plan` does the work itself where no operator runs. */
+/** `plan` does the work itself where no operator runs; one that runs plans by its own settings, which is told. */
 export async function askForPlan(line: Line, world: World): Promise<number> {
   try {
-    return await askOperator(line, world);
+    const code = await askOperator(line, world);
+    const { modulesDir, globalHooksDir, namespace } = line.settings({}).settings;
+    if ([modulesDir, globalHooksDir, namespace].some((each) => each !== undefined)) world.complain(ITS_OWN);
+    return code;
   } catch (error) {
     if (!(error instanceof NoOperatorError)) throw error;
     const { planAlone } = await import("../../wiring/plan-alone.ts");

@@ -33,7 +33,10 @@ function show(how: Pick<Showing, "draw" | "code">): Work {
   return (read, line, world) => {
     const fetch = async () => {
       const { operator, modules } = await read();
-      return overviewFrom(operator, modules, systemClock.now());
+      if (operator !== undefined || modules.length > 0)
+        return overviewFrom(operator, modules, systemClock.now());
+      world.complain("There is no AddonOperator there (-n names another namespace)\n");
+      return 1;
     };
     return showAll(line, world, { ...how, clock: systemClock, fetch });
   };

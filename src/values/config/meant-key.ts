@@ -12,10 +12,13 @@ interface Keyed {
 /** Keys that match no module, each with the key that was probably meant: `webb (did you mean web?)`. */
 export function describeUnknownKeys(keys: readonly string[], known: readonly Keyed[]): string[] {
   const candidates = known.flatMap(({ valuesKey }) => ENDINGS.map((ending) => `${valuesKey}${ending}`));
-  return keys.map((key) => {
-    const meant = nearest(key, ["global", ...candidates]);
-    return meant === undefined ? key : `${key} (did you mean ${meant}?)`;
-  });
+  return keys.map((key) => withMeant(key, ["global", ...candidates]));
+}
+
+/** `NAME`, with the one that was probably meant of those that there are: `webb (did you mean web?)`. */
+export function withMeant(name: string, names: readonly string[]): string {
+  const meant = nearest(name, names);
+  return meant === undefined ? name : `${name} (did you mean ${meant}?)`;
 }
 
 /** The candidate that is written nearly like `word`: separators and case do not count, a third may differ. */

@@ -9,8 +9,8 @@ import type { Effective, SectionInput } from "../layers.ts";
 import { violationId } from "../schema/ajv.ts";
 import type { Violation } from "../schema/ajv.ts";
 import { forStorage } from "./apply-patch.ts";
-import { parsePatch } from "./parse-patch.ts";
-import type { PatchOperation, PatchRules } from "./parse-patch.ts";
+import { parsePatches } from "./parse-patch.ts";
+import type { PatchOperation, PatchRules, PatchTexts } from "./parse-patch.ts";
 
 /** The section that is patched, as it is in force. */
 export interface PatchTarget {
@@ -36,14 +36,10 @@ export interface JudgedPatches {
  * Parses both patch files, applies them to copies, and validates the result: config patches against the config schema,
  * values patches against the values schema. Throws with one message when anything is wrong.
  */
-export function judgePatches(
-  target: PatchTarget,
-  texts: { readonly config: string; readonly values: string },
-): JudgedPatches {
+export function judgePatches(target: PatchTarget, texts: PatchTexts): JudgedPatches {
   const { key, layers, isOverlaid } = target;
   const rules: PatchRules = key === GLOBAL ? { kind: "global" } : { kind: "module", valuesKey: key };
-  const config = parsePatch(texts.config, rules);
-  const own = parsePatch(texts.values, rules);
+  const { config, values: own } = parsePatches(texts, rules);
   const saved = patchedSections(layers, config.operations, isOverlaid);
   if (config.operations.length > 0) checkPatched(target, saved);
   return {

@@ -39,6 +39,28 @@ const FLAG_SUFFIX = "Enabled";
 /** Most operations of one patch: each may have to move everything in a list. */
 const MOST_OPERATIONS = 10_000;
 
+/** The texts of a hook's two patch files. */
+export interface PatchTexts {
+  readonly config: string;
+  readonly values: string;
+}
+
+/** Reads both patch files as `parsePatch` does; what is thrown names the variable of the bad one. */
+export function parsePatches(texts: PatchTexts, rules: PatchRules): Record<keyof PatchTexts, ParsedPatch> {
+  const parsed = (variable: string, text: string): ParsedPatch => {
+    try {
+      return parsePatch(text, rules);
+    } catch (error) {
+      if (!(error instanceof PatchError)) throw error;
+      throw new PatchError(`the file at ${variable} is refused: ${error.message}`);
+    }
+  };
+  return {
+    config: parsed("CONFIG_VALUES_JSON_PATCH_PATH", texts.config),
+    values: parsed("VALUES_JSON_PATCH_PATH", texts.values),
+  };
+}
+
 /**
  * Reads a patch file: one operation, an array, or a stream of both. Every operation is
  * checked against `rules`; a path with dots in place of slashes is accepted with a warning.

@@ -102,21 +102,24 @@ const KEYWORDS = new Set(
   dependencies definitions allOf anyOf oneOf not if then else contentEncoding contentMediaType`.split(/\s+/),
 );
 
-/** Warnings about a schema that can be used: misspelt keywords, unknown formats, CEL rules. */
+/** Warnings about a schema that can be used: misspelt keywords, unknown formats, CEL rules. Each is told once. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
-  const warnings: string[] = [];
+  const places = new Map<string, string[]>();
   let hasRules = false;
   for (const [pointer, schema] of allSchemas(root)) {
-    const at = `${file}: ${pointer === "" ? "/" : pointer}`;
-    for (const keyword of Object.keys(schema)) {
-      if (!KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
-        warnings.push(`${at}: unknown keyword "${keyword}"`);
-    }
     const { format } = schema;
-    if (typeof format === "string" && !knowsFormat(format))
-      warnings.push(`${at}: unknown format "${format}"`);
+    const told = Object.keys(schema)
+      .filter((keyword) => !KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
+      .map((keyword) => `unknown keyword "${keyword}"`);
+    if (typeof format === "string" && !knowsFormat(format)) told.push(`unknown format "${format}"`);
+    for (const text of told) places.set(text, [...(places.get(text) ?? []), pointer === "" ? "/" : pointer]);
     hasRules ||= schema["x-deckhouse-validations"] !== undefined;
   }
+  const warnings = [...places].map(([text, [first, ...more]]) => {
+    const rest =
+      more.length === 0 ? "" : `, also in ${more.length} other place${more.length === 1 ? "" : "s"}`;
+    return `${file}: ${first}: ${text}${rest}`;
+  });
   if (hasRules) warnings.push(`${file}: x-deckhouse-validations (CEL) is not evaluated`);
   return warnings;
 }
