@@ -46,7 +46,7 @@ export class Engine {
   }
 
   #restart(cause: NonNullable<Plan["restart"]>): void {
-    this.#queues.remove((task) => task.group === "reload" || task.kind === "reload" || isRunAside(task));
+    this.#queues.remove((task) => task.group === "reload" || task.kind === "converge" || isRunAside(task));
     this.#queues.interrupt((task) => task.group === "reload" && task.kind === "run-module");
     this.#state.recordReload({ phase: "idle", remaining: [] });
     this.#offer(reloadTask(cause));

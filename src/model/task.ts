@@ -28,7 +28,8 @@ interface BootTask extends Common {
 
 /** Reload of all modules: stays at the head of its queue while its steps run in front of it. */
 export interface ReloadTask extends Common {
-  readonly kind: "reload";
+  /** As people see it, in `task_type` and in traces. */
+  readonly kind: "converge";
   readonly cause: Cause;
 }
 
@@ -91,7 +92,7 @@ export function moduleOf(task: Task): string | undefined {
     case "delete-module":
       return task.module;
     case "boot":
-    case "reload":
+    case "converge":
     case "read-modules":
     case "ensure-crds":
     case "purge-release":
@@ -104,7 +105,7 @@ export function describeTask(task: Task): string {
   switch (task.kind) {
     case "boot":
       return "start-up";
-    case "reload":
+    case "converge":
       return `reload all modules: ${describeCause(task.cause)}`;
     case "hook":
       return `hook ${task.hook.module === undefined ? "" : `${task.hook.module}/`}${task.hook.name}: ${task.trigger.binding.name}`;

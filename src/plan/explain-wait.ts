@@ -47,7 +47,7 @@ function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task
 }
 
 function isReload({ kind }: Task): boolean {
-  return kind === "reload" || kind === "boot";
+  return kind === "converge" || kind === "boot";
 }
 
 /** Whether a task is the module's run or removal. */

@@ -192,7 +192,7 @@ function isOutdated({ enabled, activity, retry, attempted, sectionDigest, files 
 
 /** The reload task. */
 export function reloadTask(cause: Cause): Offer {
-  return { queue: MAIN_QUEUE, task: { kind: "reload", key: RELOAD_KEY, cause }, place: placeOf(cause) };
+  return { queue: MAIN_QUEUE, task: { kind: "converge", key: RELOAD_KEY, cause }, place: placeOf(cause) };
 }
 
 /** The task of a module run; folds into one that waits. */

@@ -57,7 +57,8 @@ function isFree({ phase, module }: ModuleView): boolean {
   return phase === "ready" || module.requires !== undefined;
 }
 
-function orderOf({ module }: ModuleView): number {
+/** Its number. */
+export function orderOf({ module }: ModuleView): number {
   return module.order;
 }
 

@@ -3,6 +3,7 @@
 import type { ModuleView, View } from "../state/index.ts";
 import { mayRun } from "./may-run.ts";
 import { requirementsOf } from "./requirements.ts";
+import { orderOf } from "./turns.ts";
 
 /** In which order a start runs modules. */
 interface Order {
@@ -55,10 +56,6 @@ function nextWave(course: Course): ModuleView[] {
       else passed.add(each.name);
     }
   }
-}
-
-function orderOf({ module }: ModuleView): number {
-  return module.order;
 }
 
 /** Whether nothing keeps a module: what it requires has run, and those of `after` have, or have passed. */

@@ -22,7 +22,7 @@ export async function runTask(
   if (task === undefined) return { kind: "done" };
   const outcome = await runKind(ports, { task, batch }, context);
   if (task.kind === "run-module") return counted(ports, task, outcome);
-  if (task.kind === "reload" || task.group === "reload") noteStep(ports, outcome);
+  if (task.kind === "converge" || task.group === "reload") noteStep(ports, outcome);
   return outcome;
 }
 
@@ -34,7 +34,7 @@ function runKind(
   switch (task.kind) {
     case "boot":
       return boot(ports, context);
-    case "reload":
+    case "converge":
       return reload(ports, task, context);
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);

@@ -15,7 +15,7 @@ const discover = (module?: string): Task => ({
   trigger: lifecycle("beforeAll"),
 });
 const run = (module: string): Task => ({ kind: "run-module", module, cause: { kind: "section" } });
-const RELOAD: Task = { kind: "reload", cause: { kind: "start-up" } };
+const RELOAD: Task = { kind: "converge", cause: { kind: "start-up" } };
 
 function entry(task: Task, change: Partial<TaskView<Task>> = {}): TaskView<Task> {
   return { task, count: 1, failures: 0, message: undefined, nextAt: undefined, running: true, ...change };

@@ -46,16 +46,16 @@ export class ObservedReleases {
   }
 
   /** Resolves when all releases are known, those of an older Go operator included. */
-  async ready(signal?: AbortSignal): Promise<void> {
+  async ready(): Promise<void> {
     await this.store.synced;
     const unmarked = this.store.all().filter((meta) => this.#origin(meta) === "hand");
-    for (const meta of unmarked) await this.#lookForGoMark(meta, signal);
+    for (const meta of unmarked) await this.#lookForGoMark(meta);
   }
 
   /** Manifest and helm hooks as the release's newest record has them; empty when there is none. */
-  async stored(name: string, signal?: AbortSignal): Promise<readonly string[]> {
+  async stored(name: string): Promise<readonly string[]> {
     const meta = this.store.get(name);
-    return meta === undefined ? [] : this.store.manifests(meta, signal);
+    return meta === undefined ? [] : this.store.manifests(meta);
   }
 
   /** What is known of a release now; answered from memory. */
@@ -139,11 +139,10 @@ export class ObservedReleases {
     return origin !== "hand" && mayAdopt(this.#options.adopt, origin);
   }
 
-  async #lookForGoMark(meta: ReleaseMeta, signal?: AbortSignal): Promise<void> {
+  async #lookForGoMark(meta: ReleaseMeta): Promise<void> {
     try {
       if ((await this.store.summary(meta)).goMark) this.#goMarked.add(meta.name);
     } catch (error) {
-      signal?.throwIfAborted();
       this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
     }
   }

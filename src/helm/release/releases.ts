@@ -180,8 +180,8 @@ export class Releases extends ObservedReleases {
   }
 
   /** Removes the release's records, never objects. */
-  forget(name: string, signal?: AbortSignal): Promise<void> {
-    return this.store.forget(name, signal);
+  forget(name: string): Promise<void> {
+    return this.store.forget(name);
   }
 
   /** What `ensureCrds` would do; changes nothing. Throws ApiError, ConnectionError. */

@@ -35,21 +35,16 @@ const TAIL_LINES = 3;
 /** Runs a hook with `--config`, in its own directory, and reads what it prints. Never throws. */
 export async function askConfig(
   file: HookFile,
-  asking: {
-    readonly kind: HookKind;
-    readonly queue?: string;
-    readonly signal?: AbortSignal | undefined;
-  },
+  { kind, queue }: { readonly kind: HookKind; readonly queue?: string },
   options: AskOptions,
 ): Promise<ConfigAnswer> {
   const result = await run({
     ...(await commandOf(file, ["--config"], options)),
     timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
-    signal: asking.signal,
   });
   if (result.outcome !== "succeeded") return { failure: describe(result) };
   if (result.stdoutTruncated) return { errors: ["the configuration is larger than 1 MiB"] };
-  const parsed = parseHookConfig(result.stdout, asking.kind, asking.queue);
+  const parsed = parseHookConfig(result.stdout, kind, queue);
   if ("errors" in parsed) return parsed;
   const errors = await filterErrors(parsed.config, options.checkFilter);
   return errors.length === 0 ? parsed : { errors };
@@ -93,14 +88,14 @@ export class HookLoader {
   }
 
   /** Never throws: what is wrong with the hook is its `problem`. `module` is undefined for global hooks. */
-  async load(file: HookFile, module?: string, signal?: AbortSignal): Promise<LoadedHook> {
+  async load(file: HookFile, module?: string): Promise<LoadedHook> {
     const names = { id: `${module ?? "global"}:${file.name}`, module };
     const key = `${names.id} ${file.path}`;
     const kept = this.#kept.get(key);
     if (kept?.signature === file.signature) return toHook(file, names, kept.configured);
     const kind = module === undefined ? "global" : "module";
     const queue = queueOf(this.#options.moduleQueues ?? "main", module);
-    const answer = await this.#turns.add(() => askConfig(file, { kind, queue, signal }, this.#options));
+    const answer = await this.#turns.add(() => askConfig(file, { kind, queue }, this.#options));
     if ("failure" in answer) return { problem: failureProblem(file, answer.failure) };
     if ("errors" in answer) return { problem: configProblem(file, answer.errors.join("; ")) };
     this.#kept.set(key, { signature: file.signature, configured: answer });

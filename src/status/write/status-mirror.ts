@@ -11,7 +11,7 @@ import { type HelmRelease, type StatusClient, listObjects } from "./objects.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { AddonObject, ModuleStatus } from "../models/kinds.ts";
-import { Timers } from "./timers.ts";
+import { LookPace, Timers } from "./pace.ts";
 import type { StatusValues } from "../project/values-mirror.ts";
 import { Wanted } from "./wanted.ts";
 import { Writer, type OnWrite } from "./writer.ts";
@@ -40,10 +40,6 @@ export interface MirrorOptions extends KubeAccess {
   readonly specChanged: () => Promise<void>;
 }
 
-/** Least and longest time between two looks at the view, in milliseconds; looks may take a twentieth of the time. */
-const LOOK_EVERY_MS = 50;
-const LOOK_COST = 20;
-const LOOK_SELDOM_MS = 500;
 /** A deleted AddonOperator is created again after this time: its chart may be going, and the operator with it. */
 const OPERATOR_BACK_MS = 2000;
 const READ_AGAIN_MS = 5000;
@@ -60,17 +56,17 @@ export class StatusMirror {
   readonly #backoff: WriteBackoff;
   readonly #writer: Writer;
   readonly #wanted: Wanted;
+  readonly #pace: LookPace;
   readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
   readonly #lists = new Lists();
   #shown: Moment | undefined;
-  #lookedAt = Number.NEGATIVE_INFINITY;
-  #lookCostMs = 0;
   #loaded = false;
   #loading: Promise<void> | undefined;
 
   constructor(options: MirrorOptions) {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
+    this.#pace = new LookPace(clock);
     this.#timers = new Timers(clock);
     this.#api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues, options.secrets);
@@ -270,32 +266,27 @@ export class StatusMirror {
 
   #lookSoon(): void {
     if (this.#timers.has("look")) return;
-    const pause = Math.min(LOOK_SELDOM_MS, Math.max(LOOK_EVERY_MS, LOOK_COST * this.#lookCostMs));
-    this.#timers.set("look", Math.max(0, this.#lookedAt + pause - this.#options.clock.now()), () =>
-      this.#look(),
-    );
+    this.#timers.set("look", this.#pace.waitMs, () => this.#look());
   }
 
   /** Computes the statuses of the view and looks at those that changed, or at all. */
   #look(isFirst = false): void {
     if (this.#shown === undefined || !this.#loaded || this.#closed) return;
     const { clock } = this.#options;
-    const startedAt = clock.monotonic();
-    this.#lookedAt = clock.now();
-    const projection = this.#project(this.#shown);
+    const projection = this.#project(this.#shown, this.#pace.begin());
     if (projection === undefined) return;
     const changed = this.#wanted.set(projection, this.#shown.view);
     if (this.#wanted.waitMs > 0) this.#timers.set("late", this.#wanted.waitMs, () => this.#look());
     for (const mirrored of isFirst ? this.#writer.all() : changed) this.#writer.consider(mirrored);
-    this.#lookCostMs = clock.monotonic() - startedAt;
+    this.#pace.end();
     const again = projection.lookAgainAt;
     if (again !== undefined) this.#timers.set("age", Math.max(1, again - clock.now()), () => this.#look());
   }
 
   /** A view that cannot be shown costs its status, never the work. */
-  #project(shown: Moment): Projection | undefined {
+  #project(shown: Moment, now: number): Projection | undefined {
     try {
-      return this.#projector.project(shown, this.#lookedAt);
+      return this.#projector.project(shown, now);
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;
