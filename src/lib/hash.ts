@@ -12,6 +12,11 @@ export const DIGEST_SCHEME = "v1";
 
 /** `v1-` and 40 hex digits of the SHA-256 of `parts`, in order. */
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
+  return digestAll(parts);
+}
+
+/** The same of as many parts as there may be, of which one at a time is held. */
+export function digestAll(parts: Iterable<string | Uint8Array>): string {
   const hash = createHash("sha256");
   for (const part of parts) {
     hash.update(String(part.length)).update(":").update(part);

@@ -14,6 +14,7 @@ export * from "./json/json-texts.ts";
 export * from "./log/log.ts";
 export * from "./memo.ts";
 export * from "./parallel.ts";
+export { readPlain } from "./read-plain.ts";
 export { looksSecret } from "./redact/key.ts";
 export * from "./redact/known-secrets.ts";
 export { shownDigest, standIn, useRedactionKey } from "./redact/stand-in.ts";

@@ -114,6 +114,7 @@ describe("what is told of a change", () => {
     ["an editor's lock", () => put(module("010-a/templates/.#x.yaml"), "")],
     ["an editor's swap file", () => put(module("010-a/.values.yaml.swp"), "")],
     ["what rsync has not renamed yet", () => put(module("010-a/templates/.x.yaml.Ab12Cd"), "kind: S")],
+    ["a link that cannot be followed", () => symlink("x".repeat(300), join(root, module("010-a/far")))],
   ])("nothing is told of %s", async (_what, change) => {
     await start();
     await change();

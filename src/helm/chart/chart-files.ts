@@ -1,10 +1,10 @@
 /** The files of a chart, as helm would load them. */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
-import { parseYaml } from "../../lib/index.ts";
+import { parseYaml, readPlain } from "../../lib/index.ts";
 import { objectOf, type JsonObject } from "../../model/index.ts";
 import { found, stat, type Found } from "../../modules/index.ts";
 import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
@@ -37,7 +37,7 @@ export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
 
 function readIgnore(dir: string): Ignore {
   try {
-    return parseHelmIgnore(readFileSync(join(dir, ".helmignore"), "utf8"));
+    return parseHelmIgnore(readPlain(join(dir, ".helmignore")).toString("utf8"));
   } catch {
     return parseHelmIgnore("");
   }
@@ -70,7 +70,7 @@ export function isTemplate(rel: string): boolean {
 /** The map in a YAML file; empty where it is missing or broken, which helm tells when it renders the chart. */
 export function readMap(file: string): JsonObject {
   try {
-    return objectOf(parseYaml(readFileSync(file, "utf8"), file).value);
+    return objectOf(parseYaml(readPlain(file).toString("utf8"), file).value);
   } catch {
     return {};
   }

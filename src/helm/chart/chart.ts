@@ -3,9 +3,7 @@
  * (docs/CONTRACT.md, "Labels and annotations").
  */
 
-import { readFileSync } from "node:fs";
-
-import { canonicalJson, digest, hashFiles, parseYaml, type Clock } from "../../lib/index.ts";
+import { canonicalJson, digest, hashFiles, parseYaml, readPlain, type Clock } from "../../lib/index.ts";
 import { objectOf, valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { isSettled } from "../../modules/index.ts";
 import { fingerprintOf, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
@@ -47,7 +45,10 @@ export class ChartReader {
     const known = this.#cache.get(module.name);
     const same = known?.dir === module.chartDir && known.fingerprint === fingerprint;
     if (same && known.settled) return known.chart;
-    const settled = isSettled(Math.max(0, ...files.map((file) => file.changedAt)), this.#clock.now());
+    const settled = isSettled(
+      files.reduce((latest, file) => Math.max(latest, file.changedAt), 0),
+      this.#clock.now(),
+    );
     const chart = readChart(files, module.chart);
     this.#cache.set(module.name, { dir: module.chartDir, fingerprint, settled, chart });
     return chart;
@@ -55,7 +56,7 @@ export class ChartReader {
 }
 
 function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
-  const contents = files.map((file) => [file.rel, readFileSync(file.path)] as const);
+  const contents = files.map((file) => [file.rel, readPlain(file.path)] as const);
   const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
   const templates = contents.filter(([rel]) => isTemplate(rel)).map(([rel, bytes]) => contentOf(rel, bytes));
   const reach = scanTemplates(templates);

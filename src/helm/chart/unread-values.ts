@@ -1,8 +1,8 @@
 /** Finds values of a chart that nothing reads, for `lint`. */
 
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { readPlain } from "../../lib/index.ts";
 import { objectOf, objectsIn, textOf, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { contentOf, isTemplate, listChartFiles, readMap } from "./chart-files.ts";
 import { scanTemplates } from "./template-scan.ts";
@@ -31,7 +31,7 @@ function keysRead({
 }: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
   const files = listChartFiles(dir, chart === "synthetic").filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
-    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => contentOf(rel, readFileSync(path)));
+    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => contentOf(rel, readPlain(path)));
   const own = texts((rel) => rel.startsWith("templates/"));
   // What a sub-chart defines and the chart includes reads the chart's values, too.
   const { keys, dynamic } = scanTemplates(includesOthers(own) ? texts(() => true) : own);

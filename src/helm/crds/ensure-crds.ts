@@ -1,8 +1,6 @@
 /** Creates and upgrades CRDs (docs/MODULES.md, "The chart"). */
 
-import { readFile } from "node:fs/promises";
-
-import { bothEnds, sleep } from "../../lib/index.ts";
+import { bothEnds, readPlain, sleep } from "../../lib/index.ts";
 import {
   ApiError,
   applyPatch,
@@ -39,7 +37,7 @@ const REFUSED: ReadonlySet<number> = new Set([400, 422]);
  * server; ApiError.
  */
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
-  const crds = await readCrds(files);
+  const crds = readCrds(files);
   await refuseBreaking(crds, tools);
   return applyCrds(crds, tools);
 }
@@ -53,12 +51,12 @@ export async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Prom
 }
 
 /** The definitions in files. Throws ProblemError. */
-export async function readCrds(files: readonly string[]): Promise<CrdFile[]> {
-  return (await Promise.all(files.map(readOne))).flat();
+export function readCrds(files: readonly string[]): CrdFile[] {
+  return files.flatMap(readOne);
 }
 
-async function readOne(file: string): Promise<CrdFile[]> {
-  return documentsOf(await readFile(file, "utf8")).map((document) => {
+function readOne(file: string): CrdFile[] {
+  return documentsOf(readPlain(file).toString("utf8")).map((document) => {
     if (isJsonObject(document) && isCrd(document)) return { file, crd: document };
     const message = "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1";
     throw problem(file, message, "move it to templates/, or correct its apiVersion and kind");

@@ -17,7 +17,7 @@ interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
 export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Promise<void> {
   try {
     // helm installs the same definitions with the chart, and would refuse to change them if they had another owner.
-    await applyCrds(await readCrds(OWN_FILES.map(fileOf)), { client, clock, fieldManager: "helm" });
+    await applyCrds(readCrds(OWN_FILES.map(fileOf)), { client, clock, fieldManager: "helm" });
   } catch (error) {
     logger.warn("The CRDs of the operator could not be applied; statuses need them", {
       error: oneLine(error),

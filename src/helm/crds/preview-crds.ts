@@ -25,7 +25,7 @@ export interface CrdPreview {
 /** Compares definitions in files with those in force, by dry runs. Throws ApiError, ConnectionError. */
 export async function previewCrds({ files, confirmed }: CrdRequest, tools: CrdTools): Promise<CrdPreview> {
   try {
-    const crds = await readCrds(files);
+    const crds = readCrds(files);
     const { problem } = await judgeCrds(crds, { ...tools, confirmed });
     const changes = (await Promise.all(crds.map((each) => changeBy(each, tools)))).flat();
     return { changes, problem };

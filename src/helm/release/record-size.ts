@@ -1,8 +1,8 @@
 /** Estimates what helm's record of a release takes before there is one. */
 
-import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
+import { readPlain } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";
 import { listChartFiles } from "../chart/chart-files.ts";
 
@@ -16,7 +16,7 @@ export const LARGEST_RECORD = 1024 * 1024;
 export function recordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
   const files = listChartFiles(module.chartDir, module.chart === "synthetic")
     .filter(({ rel }) => !rel.startsWith("charts/"))
-    .map(({ rel, path }) => ({ name: rel, data: readFileSync(path).toString("base64") }));
+    .map(({ rel, path }) => ({ name: rel, data: readPlain(path).toString("base64") }));
   const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });
   return Math.ceil(packed.length / 3) * 4;
 }

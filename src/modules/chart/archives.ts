@@ -1,7 +1,7 @@
 /** Unpacks chart archives. */
 
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
+import { constants, existsSync } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -70,8 +70,10 @@ export class ChartArchives {
 
 async function readArchive(file: string): Promise<Buffer> {
   try {
-    await using handle = await open(file);
-    const { size } = await handle.stat();
+    await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw new Error("it is no plain file");
+    const { size } = stats;
     if (size > MOST_PACKED) throw new Error(`it is larger than ${MOST_PACKED >> 20} MiB`);
     return await handle.readFile();
   } catch (error) {

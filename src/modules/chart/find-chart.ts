@@ -1,9 +1,9 @@
 /** Finds a module's chart where `module.yaml` says that it lies. */
 
-import { readdirSync, readFileSync, realpathSync, type Dirent } from "node:fs";
+import { readdirSync, realpathSync, type Dirent } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
-import { hashFiles } from "../../lib/index.ts";
+import { hashFiles, readPlain } from "../../lib/index.ts";
 import { ProblemError, type Module } from "../../model/index.ts";
 import { found, stat, type Found } from "../read/signature.ts";
 import type { ChartArchives } from "./archives.ts";
@@ -115,6 +115,6 @@ function digestOf(dir: string): string {
   return `sha256:${hashFiles(
     filesBelow(dir)
       .values()
-      .map((rel) => [rel, readFileSync(join(dir, rel))]),
+      .map((rel) => [rel, readPlain(join(dir, rel))]),
   )}`;
 }

@@ -55,7 +55,7 @@ export function listedPaths(listing: Listing): string[] {
 function summary(entries: readonly (readonly [string, Found])[]): { fingerprint: string; changedAt: number } {
   return {
     fingerprint: entries.map(([rel, file]) => `${rel}\0${file.signature}`).join("\n"),
-    changedAt: Math.max(0, ...entries.map(([, file]) => file.changedAt)),
+    changedAt: entries.reduce((latest, [, file]) => Math.max(latest, file.changedAt), 0),
   };
 }
 

@@ -1,14 +1,12 @@
 /** Reads files as text. */
 
-import { readFileSync } from "node:fs";
-
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, readPlain } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
 
 /** The text of a file. Throws ProblemError where it cannot be read. */
 export function readText(path: string): string {
   try {
-    return readFileSync(path, "utf8");
+    return readPlain(path).toString("utf8");
   } catch (error) {
     throw new ProblemError([fileProblem(path, error)]);
   }

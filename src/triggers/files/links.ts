@@ -32,9 +32,11 @@ function namesOf(path: string): string[] {
   return path.split("/").filter((name) => name !== "" && name !== ".");
 }
 
-/** Where the link at `path` leads; empty where it is none, undefined where nothing is. */
+/** Where the link at `path` leads; empty where it is none, undefined where nothing is, or nothing that one may see. */
 function linkAt(path: string): string | undefined {
-  const stats = lstatSync(path, { throwIfNoEntry: false });
-  if (stats === undefined) return undefined;
-  return stats.isSymbolicLink() ? readlinkSync(path) : "";
+  try {
+    return lstatSync(path).isSymbolicLink() ? readlinkSync(path) : "";
+  } catch {
+    return undefined;
+  }
 }

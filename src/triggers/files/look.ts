@@ -1,9 +1,9 @@
 /** Looks at directories of modules and global hooks: what there is, and what tells that it has changed. */
 
-import { readFileSync, readdirSync, type Dirent, type Stats } from "node:fs";
+import { readdirSync, type Dirent, type Stats } from "node:fs";
 import { join } from "node:path";
 
-import { breathe, digest } from "../../lib/index.ts";
+import { breathe, digestAll, readPlain } from "../../lib/index.ts";
 import { MODULE_FILE, found, stat } from "../../modules/index.ts";
 import type { WatchedDir } from "./dir-watches.ts";
 import { stepsOf } from "./links.ts";
@@ -72,7 +72,7 @@ function entryOf(options: LookOptions, entry: string): Seen {
   const before = options.before.get(entry);
   if (before !== undefined && !options.isStale(entry)) return before;
   const files = filesBelow(options, entry);
-  const stamps = digest(...files.flatMap(({ rel, stamp }) => [rel, stamp]));
+  const stamps = digestAll(files.flatMap(({ rel, stamp }) => [rel, stamp]));
   if (before?.stamps === stamps) return before;
   const terms = files.filter(({ rel }) => isTerm(rel));
   return { stamps, content: contentOf(files), terms: contentOf(terms) };
@@ -87,13 +87,13 @@ interface File {
 }
 
 function contentOf(files: readonly File[]): string {
-  return digest(...files.flatMap((file) => [file.rel, String(file.mode), textOf(file)]));
+  return digestAll(files.values().flatMap((file) => [file.rel, String(file.mode), textOf(file)]));
 }
 
 function textOf({ path, stamp, size }: File): string | Uint8Array {
   if (size > LARGEST_READ) return stamp;
   try {
-    return readFileSync(path);
+    return readPlain(path);
   } catch {
     return stamp;
   }
