@@ -106,7 +106,7 @@ describe("whose turn it is, where each module has a queue of its own", () => {
       true,
     ],
   ])("%s: the rest of the reload follows: %#", (_what, modules, follows) => {
-    expect(told(during(modules)).some((line) => line.startsWith("main: reload"))).toBe(follows);
+    expect(told(during(modules)).some((line) => line.startsWith("main: converge"))).toBe(follows);
   });
 
   it.each(["beforeAll", "discovery", "modules"] as const)(
