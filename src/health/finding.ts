@@ -22,6 +22,8 @@ export interface Finding extends Judgement {
   readonly isLost: boolean;
   /** Where a workload is not Current: which Pods are its own. */
   readonly pods: LabelSelector | undefined;
+  /** Where a StatefulSet is not Current that waits for each Pod before it replaces it: the revision of the Pods it makes. */
+  readonly makes: string | undefined;
 }
 
 /** The moment, what was found of an object before, and what judges it instead of the rules. */
@@ -41,7 +43,15 @@ export function findingOf(object: JsonObject, { now, before, check }: Look): Fin
   const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
   const generation = intAt(object, "metadata.generation", 0) || undefined;
   if (judged.status === "Current")
-    return { ...judged, generation, settled: generation, since: now, isLost: false, pods: undefined };
+    return {
+      ...judged,
+      generation,
+      settled: generation,
+      since: now,
+      isLost: false,
+      pods: undefined,
+      makes: undefined,
+    };
   const settled = before?.settled;
   const since = judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before);
   const wasWell = generation !== undefined && settled === generation;
@@ -53,6 +63,7 @@ export function findingOf(object: JsonObject, { now, before, check }: Look): Fin
     since,
     isLost,
     pods: podsOf(object),
+    makes: madeBy(object),
   };
 }
 
@@ -74,7 +85,7 @@ function sinceOf(generation: number | undefined, now: number, before: Finding | 
     : before.since;
 }
 
-const BARE = { generation: undefined, settled: undefined, isLost: false, pods: undefined };
+const BARE = { generation: undefined, settled: undefined, isLost: false, pods: undefined, makes: undefined };
 
 /** Of an object that is not there: it is brought back, however long that takes. */
 export const NOT_FOUND: Finding = { ...BARE, ...inProgress("NotFound", "is not there"), since: Infinity };
@@ -129,6 +140,12 @@ export function makesPods(apiVersion: string, kind: string): boolean {
 function podsOf(object: JsonObject): LabelSelector | undefined {
   const selector = objectOf(object["spec"])["selector"];
   return WORKLOADS.has(kindOf(object)) && isJsonObject(selector) ? (selector as LabelSelector) : undefined;
+}
+
+function madeBy(object: JsonObject): string | undefined {
+  if (kindOf(object) !== "apps/StatefulSet" || textAt(object, "spec.podManagementPolicy") === "Parallel")
+    return undefined;
+  return textAt(object, "status.updateRevision") || undefined;
 }
 
 function kindOf(object: JsonObject): string {

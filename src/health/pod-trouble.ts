@@ -14,10 +14,21 @@ export interface PodTrouble {
   readonly isHopeless: boolean;
 }
 
+/** The trouble of a Pod, its name, and the revision of the workload that it was made from. */
+export interface NamedTrouble extends PodTrouble {
+  readonly name: string;
+  readonly revision: string | undefined;
+}
+
 /** A container that crashed more often than this is not going to start. */
 const MOST_RESTARTS = 3;
 /** How much each finding tells. */
 const RANK = { crashes: 5, refused: 4, ended: 3, unscheduled: 2, unready: 1, starts: 0 };
+
+/** Whether it tells of a container that does not run, and not only of a Pod that is not ready yet. */
+export function isBroken({ rank }: PodTrouble): boolean {
+  return rank >= RANK.ended;
+}
 
 /** Undefined where a Pod is ready, has succeeded, or says nothing yet. */
 export function podTrouble(pod: JsonObject): PodTrouble | undefined {

@@ -1,7 +1,8 @@
 /** The health of a release: what its objects say, taken together. */
 
 import type { Finding } from "./finding.ts";
-import type { PodTrouble } from "./pod-trouble.ts";
+import { isBroken } from "./pod-trouble.ts";
+import type { NamedTrouble } from "./pod-trouble.ts";
 import type { HealthStatus } from "./rule.ts";
 
 /** An object of a release, as it was found. */
@@ -13,7 +14,7 @@ export interface Patient {
   /** Undefined before its kind was listed. */
   readonly finding: Finding | undefined;
   /** Its Pod that tells the most. */
-  readonly pod: (PodTrouble & { readonly name: string }) | undefined;
+  readonly pod: NamedTrouble | undefined;
 }
 
 /** An object that is not Current. */
@@ -66,7 +67,7 @@ export function healthOf(patients: readonly Patient[], patience: Patience): Heal
   return {
     ...verdict(by),
     counts: countsOf(patients),
-    ailments: ailing.slice(0, MOST_AILMENTS).map(ailmentOf),
+    ailments: ailing.slice(0, MOST_AILMENTS).map((patient) => ailmentOf(patient, by.ill.includes(patient))),
   };
 }
 
@@ -80,7 +81,8 @@ function levelOf({ finding, pod }: Patient, { now, timeoutMs }: Patience): Level
 
 function verdict(by: Record<Level, readonly Patient[]>): HealthVerdict {
   const [ill] = by.ill;
-  if (ill !== undefined) return { status: "False", reason: "Unhealthy", message: told(ill, by.ill.length) };
+  if (ill !== undefined)
+    return { status: "False", reason: "Unhealthy", message: told(ill, by.ill.length, true) };
   const [underWay] = by.underWay;
   if (underWay !== undefined)
     return { status: "Unknown", reason: "Progressing", message: told(underWay, by.underWay.length) };
@@ -108,19 +110,30 @@ function reasonOf({ finding = UNSEEN }: { readonly finding?: Pick<Finding, "reas
 }
 
 /** E.g. `Deployment kube-system/web: 1 of 3 replicas available; Pod web-7d-x: CrashLoopBackOff: exit code 1`. */
-function told(patient: Patient, count: number): string {
+function told(patient: Patient, count: number, isIll = false): string {
   const more = count > 1 ? ` (and ${count - 1} more)` : "";
-  return `${patient.title}: ${messageOf(patient)}${more}`;
+  return `${patient.title}: ${messageOf(patient, isIll)}${more}`;
 }
 
-function messageOf({ finding, pod }: Patient): string {
+function messageOf({ finding, pod }: Patient, isIll: boolean): string {
   const message = finding?.message ?? UNSEEN.message;
-  return pod === undefined ? message : `${message}; Pod ${pod.name}: ${pod.text}`;
+  if (pod === undefined) return message;
+  const text = `${message}; Pod ${pod.name}: ${pod.text}`;
+  return isInTheWay(finding, pod, isIll)
+    ? `${text}; delete Pod ${pod.name}: its StatefulSet waits for it before it makes another one`
+    : text;
 }
 
-function ailmentOf(patient: Patient): Ailment {
+/** A Pod of a revision that is not wanted any more, and that will not become ready: nobody replaces it. */
+function isInTheWay(finding: Finding | undefined, pod: NamedTrouble, isIll: boolean): boolean {
+  if (finding?.makes === undefined || pod.revision === undefined || pod.revision === finding.makes)
+    return false;
+  return isIll || isBroken(pod);
+}
+
+function ailmentOf(patient: Patient, isIll: boolean): Ailment {
   const status = patient.finding?.status ?? "Unknown";
-  return { object: patient.name, status, reason: reasonOf(patient), message: messageOf(patient) };
+  return { object: patient.name, status, reason: reasonOf(patient), message: messageOf(patient, isIll) };
 }
 
 function countsOf(patients: readonly Patient[]): HealthCounts {

@@ -15,7 +15,7 @@ import type { ReleaseMeta } from "./release/revisions.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "./request.ts";
 import { isSame, withCall } from "./rendering.ts";
 import { restoreObjects } from "./restore.ts";
-import type { Refusal } from "./rollback/memory.ts";
+import { hasNoWayBack, type Refusal } from "./rollback/memory.ts";
 import { countFailure, describeRefusal, markGood, nextOf, rollBack } from "./rollback/roll-back.ts";
 
 type Result = Omit<ReleaseOutcome, "release">;
@@ -28,12 +28,20 @@ type Done = Omit<Result, "recovered">;
 export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
   const { reconciliation, release, decision } = await examine(tools, request);
   tools.logger.debug("Decided on a release", { release: request.module.name, ...decision });
-  const result = await act(reconciliation, release, decision);
+  const result = withWayBack(reconciliation, await act(reconciliation, release, decision));
   const { absent = [], signal } = request;
   const stays = result.action === "unchanged" || result.action === "labelled";
   if (!stays || absent.length === 0 || release === undefined) return result;
   await restoreObjects(tools, { release, absent, signal });
   return { ...result, action: "restored" };
+}
+
+/** Tells of a release that is not healthy in time, and would go back. */
+function withWayBack({ tools, request, policy }: Reconciliation, result: Result): Result {
+  const isRejected = policy !== undefined && request.ailing?.status === "False";
+  return isRejected && hasNoWayBack(tools.store.revisions(request.module.name))
+    ? { ...result, hasNoWayBack: true }
+    : result;
 }
 
 async function act(

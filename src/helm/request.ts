@@ -11,6 +11,8 @@ export interface ReleaseOutcome {
   readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
   /** Why these inputs are not in force, and what is; undefined where they are. */
   readonly refused?: string | undefined;
+  /** It is to be rejected, but nothing good is there to go back to. */
+  readonly hasNoWayBack?: boolean;
   readonly release: Release | undefined;
   /** A release that a dead helm had left unfinished was recovered first. */
   readonly recovered: boolean;

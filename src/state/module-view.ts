@@ -68,6 +68,9 @@ function ailments(
   const ailing = ready === "healthy" ? ailingOf(record) : undefined;
   const { module, run, release } = record;
   const rollsBack = retriesOf(module, onFailure) !== undefined;
-  const goesBack = rollsBack && ailing?.status === "False" && run.foundUnhealthy !== release?.revision;
-  return { ailing, goesBack };
+  if (ailing?.status !== "False") return { ailing, goesBack: false };
+  const goesBack = rollsBack && run.foundUnhealthy !== release?.revision;
+  const isStuck = run.withoutWayBack !== undefined && run.withoutWayBack === release?.revision;
+  const message = `${ailing.message}; there is no good revision to go back to`;
+  return { ailing: isStuck ? { ...ailing, message } : ailing, goesBack };
 }

@@ -94,6 +94,8 @@ export interface RunRecord {
   readonly refused: string | undefined;
   /** Revision of its release that was not healthy in time when a run came to it. */
   readonly foundUnhealthy: number | undefined;
+  /** The same, where nothing good was there to go back to. */
+  readonly withoutWayBack: number | undefined;
 }
 
 /** After this many runs or reloads in a row that their own last hooks caused, they back off. */
@@ -116,6 +118,7 @@ export const NEVER_RAN: RunRecord = {
   turn: undefined,
   refused: undefined,
   foundUnhealthy: undefined,
+  withoutWayBack: undefined,
 };
 
 /** A first run is owed: after a removal, and when the module becomes enabled again. */

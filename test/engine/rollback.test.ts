@@ -129,4 +129,15 @@ it("a release that is not healthy in time makes one run for each revision", asyn
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual(["unhealthy"]);
   expect(view(lab)?.lastRun?.trigger).toEqual({ kind: "unhealthy" });
+  expect(view(lab)?.ailing?.message).toBe("m");
+
+  // The same, where nothing was ever good: that is told as long as that revision is not healthy.
+  lab.noWayBack = true;
+  lab.edit({ m: "a: 2" });
+  await lab.run();
+  lab.state.update("m", (record) => void (record.health = { ...health, revision: 2 }));
+  await lab.run(3_600_000);
+  expect(view(lab)?.ailing?.message).toBe("m; there is no good revision to go back to");
+  lab.state.update("m", (record) => void (record.health = { ...health, revision: 2, status: "Unknown" }));
+  expect(view(lab)?.ailing?.message).toBe("m");
 });

@@ -9,6 +9,7 @@ type Change = Partial<ModuleView> & { readonly hold?: string };
 type Case = readonly [change: Change, state: string, message: string];
 
 const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2 } as const;
+const AILS = { status: "Unknown", reason: "Progressing", message: "Pod web-0 crashes" } as const;
 const WAITS = { hook: "Job/migrate (pre-upgrade)", hookSince: T0 - 30_000 };
 const WAITS_TEXT = "helm waits for its hook Job/migrate (pre-upgrade) since 2025-12-31T23:59:30Z";
 const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
@@ -29,6 +30,9 @@ describe("what the MESSAGE column says", () => {
       "Release m.v3 is in place; Pods: forbidden; Jobs: forbidden",
     ],
     [{ problem: PROBLEM }, "Invalid", "values.yaml: m: no YAML"],
+    [{ crdWork: "Rewrites 4 of 9 objects" }, "Running", "Rewrites 4 of 9 objects"],
+    [{ refused: "Rolled back" }, "RolledBack", "Rolled back"],
+    [{ refused: "Rolled back", ailing: AILS }, "RolledBack", "Rolled back; not healthy: Pod web-0 crashes"],
     [{ retry: RETRY }, "Retrying", "helm: timed out"],
     [{ enabled: false, activity: "deleting" }, "Deleting", "The release is being removed"],
     [{ enabled: false, activity: "deleting", retry: RETRY }, "Retrying", "helm: timed out"],

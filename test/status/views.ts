@@ -33,6 +33,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     goesBack: false,
     refused: undefined,
     foundUnhealthy: undefined,
+    withoutWayBack: undefined,
     crdWork: undefined,
     unread: undefined,
     troubles: [],

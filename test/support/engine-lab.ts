@@ -140,6 +140,8 @@ export class EngineLab {
   readonly askedOfHelm: string[] = [];
   /** Set to have what a module is made from rejected, for this reason. */
   refuses: ((module: string) => string | undefined) | undefined;
+  /** No release is good. */
+  noWayBack = false;
   helmTakes = 0;
   /** What the API server says of its version; it does not answer while this is undefined. */
   serverVersion: string | undefined = "v1.31.2";
@@ -545,7 +547,8 @@ export class EngineLab {
               release: this.releases.get(module.name),
               recovered: false,
             };
-          return this.#upgrade(module.name, values);
+          const hasNoWayBack = ailing?.status === "False" && this.noWayBack;
+          return { ...this.#upgrade(module.name, values), hasNoWayBack };
         },
         announce: (modules) =>
           void this.announced.push(

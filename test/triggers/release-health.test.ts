@@ -13,6 +13,7 @@ const MINUTE = 60_000;
 const common = { version: "v1", namespaced: true, verbs: ["list", "watch"] };
 const KINDS: Readonly<Record<string, Resource>> = {
   Deployment: { ...common, group: "apps", plural: "deployments", kind: "Deployment" },
+  StatefulSet: { ...common, group: "apps", plural: "statefulsets", kind: "StatefulSet" },
   ConfigMap: { ...common, group: "", plural: "configmaps", kind: "ConfigMap" },
   Thing: { ...common, group: "example.com", plural: "things", kind: "Thing" },
   Blind: { ...common, group: "example.com", plural: "blinds", kind: "Blind", verbs: ["get"] },
@@ -61,7 +62,7 @@ function lab() {
   let revision = 1;
   const follow = (module: string, ...objects: [kind: string, name: string][]): void => {
     const refs = objects.map(([kind, name]) => ({
-      apiVersion: kind === "Deployment" ? "apps/v1" : "v1",
+      apiVersion: ["Deployment", "StatefulSet"].includes(kind) ? "apps/v1" : "v1",
       kind,
       namespace: "ns",
       name,
@@ -110,11 +111,12 @@ const map = (name: string, more: JsonObject = {}): JsonObject => ({
   metadata: { name, namespace: "ns", ...more },
 });
 
-function pod(name: string, restartCount: number): JsonObject {
+function pod(name: string, restartCount: number, revision?: string): JsonObject {
   const state = { waiting: { reason: "CrashLoopBackOff" } };
   const lastState = { terminated: { exitCode: 1, reason: "Error" } };
   const status = { phase: "Running", containerStatuses: [{ state, lastState, restartCount }] };
-  return { metadata: { name, namespace: "ns" }, status };
+  const labels = revision === undefined ? {} : { "controller-revision-hash": revision };
+  return { metadata: { name, namespace: "ns", labels }, status };
 }
 
 test("a release is healthy once all its objects are Current; whole objects come only where there is a status", async () => {
@@ -168,6 +170,27 @@ test("a Deployment that was well and becomes unavailable is not healthy at once,
   await applied("deployments", deployment({ available: 3 }));
   expect(shown()[0]).toBe("True");
   expect(of("pods")).toEqual([]);
+});
+
+const IN_THE_WAY = "; delete Pod web-1: its StatefulSet waits for it before it makes another one";
+test.each([
+  { what: "of a revision that is not wanted any more", revision: "web-old", remedy: IN_THE_WAY },
+  { what: "of the revision that is wanted", revision: "web-new", remedy: "" },
+  { what: "that is replaced side by side with others", revision: "web-old", policy: "Parallel", remedy: "" },
+])("a broken Pod $what: what is told", async ({ revision, policy = "OrderedReady", remedy }) => {
+  const { follow, listed, shown, clock } = lab();
+  follow("a", ["StatefulSet", "web"]);
+  const set = {
+    metadata: { name: "web", namespace: "ns", generation: 3 },
+    spec: { replicas: 2, podManagementPolicy: policy, selector: { matchLabels: { app: "web" } } },
+    status: { observedGeneration: 3, replicas: 2, readyReplicas: 1, updateRevision: "web-new" },
+  };
+  await listed("statefulsets", { apiVersion: "apps/v1", kind: "StatefulSet", ...set });
+  await clock.advance(1000);
+  await listed("pods", pod("web-1", 1, revision));
+  await clock.advance(500);
+  const told = "StatefulSet ns/web: 1 of 2 replicas ready; Pod web-1: CrashLoopBackOff: exit code 1";
+  expect(shown()).toEqual(["Unknown", "Progressing", told + remedy]);
 });
 
 test("a Pod that has crashed too often, and a deadline that is over, are not waited for", async () => {

@@ -90,6 +90,11 @@ export function unhealthyRefusal(revisions: readonly ReleaseMeta[], inputs: stri
   return { rejected, good, isOver: false };
 }
 
+/** Whether what is installed was never good, and nothing was. */
+export function hasNoWayBack(revisions: readonly ReleaseMeta[]): boolean {
+  return markable(revisions) !== undefined && lastGood(revisions) === undefined;
+}
+
 /** Label of a revision that is good. */
 export const GOOD = { [LABELS.good]: SET } as const;
 

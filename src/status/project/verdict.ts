@@ -129,8 +129,12 @@ const ailing: Rule = ({ ailing: why }) => {
   return { state: "Progressing", reason: "Progressing", message: `Not healthy yet: ${why.message}` };
 };
 
-const rolledBack: Rule = ({ refused }) =>
-  refused === undefined ? undefined : { state: "RolledBack", reason: "RolledBack", message: refused };
+/** Going back does not always mend what was broken. */
+const rolledBack: Rule = ({ refused, ailing: why }) => {
+  if (refused === undefined) return undefined;
+  const message = why === undefined ? refused : `${refused}; not healthy: ${why.message}`;
+  return { state: "RolledBack", reason: "RolledBack", message };
+};
 
 /** Only a person can repair a record that cannot be read, or delete it: then the release is installed anew. */
 const unread: Rule = ({ unread: why, release }) =>

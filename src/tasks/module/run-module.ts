@@ -124,7 +124,9 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   ports.state.update(name, (record) => {
     record.absent = [];
     record.release = outcome.release;
-    record.run = { ...record.run, leftRevision: outcome.release?.revision };
+    const revision = outcome.release?.revision;
+    const withoutWayBack = outcome.hasNoWayBack === true ? revision : undefined;
+    record.run = { ...record.run, leftRevision: revision, withoutWayBack };
   });
   return outcome;
 }

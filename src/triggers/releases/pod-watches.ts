@@ -1,18 +1,15 @@
 /** Watches the Pods of workloads that are not as they should be, to tell why. */
 
 import { podTrouble } from "../../health/index.ts";
-import type { PodTrouble } from "../../health/index.ts";
+import type { NamedTrouble } from "../../health/index.ts";
 import { labelSelectorText, PODS } from "../../kube/index.ts";
 import type { Subscription, WatchedObject, WatchHub } from "../../kube/index.ts";
-import type { LabelSelector } from "../../model/index.ts";
+import { objectOf, textOf, type LabelSelector } from "../../model/index.ts";
 
 /** Watches at the same time; further workloads wait until one of these is well. */
 const MOST_WATCHES = 20;
 /** Pods of one workload whose trouble is kept. */
 const MOST_PODS = 100;
-
-/** The trouble of a Pod, and its name. */
-export type NamedTrouble = PodTrouble & { readonly name: string };
 
 /** Which Pods are a workload's own. */
 export interface PodsOf {
@@ -76,10 +73,13 @@ export class PodWatches {
   }
 
   #subscribe({ of, changed, troubles }: PodWatch): Subscription {
-    const see = ({ metadata: { name }, ...pod }: WatchedObject): void => {
+    const see = ({ metadata: { name, labels }, ...pod }: WatchedObject): void => {
       const trouble = podTrouble(pod);
       if (trouble === undefined) troubles.delete(name);
-      else if (troubles.has(name) || troubles.size < MOST_PODS) troubles.set(name, { ...trouble, name });
+      else if (troubles.has(name) || troubles.size < MOST_PODS) {
+        const revision = textOf(objectOf(labels)["controller-revision-hash"]);
+        troubles.set(name, { ...trouble, name, revision });
+      }
     };
     const labelSelector = labelSelectorText(of.selector);
     return this.#hub.subscribe(
