@@ -1,12 +1,13 @@
 /** The pages of the public HTTP port: probes, queues and metrics. */
 
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
+import type { Exposition } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
 import { isOfPage, type Page } from "../ui/index.ts";
 import { dumpQueues, queueText } from "./queue-dump.ts";
-import { serve, type Limits, type Listening, type WebAnswer } from "./web.ts";
+import { serve, type Limits, type Listening, type WebAnswer, type WebRequest } from "./web.ts";
 
 /** What the public port shows. None of it shows values or changes anything. */
 export interface PublicSources {
@@ -14,7 +15,7 @@ export interface PublicSources {
   readonly view: () => View;
   readonly queues: () => readonly QueueView<Task>[];
   readonly secrets: KnownSecrets;
-  readonly metrics: () => Promise<string>;
+  readonly metrics: (exposition: Exposition) => Promise<string | Buffer>;
   readonly hookMetrics: () => Promise<string>;
   /** The answer to /readyz of a follower, which is its leader's; undefined for a leader. */
   readonly mirrored?: () => Promise<{ status: number; text: string } | undefined>;
@@ -24,19 +25,22 @@ export interface PublicSources {
   readonly failed: (error: unknown) => void;
 }
 
-type Route = (sources: PublicSources, query: URLSearchParams) => WebAnswer | Promise<WebAnswer>;
+type Route = (sources: PublicSources, request: WebRequest) => WebAnswer | Promise<WebAnswer>;
 
-const EXPOSITION = "text/plain; version=0.0.4; charset=utf-8";
+const TYPES: Readonly<Record<Exposition, string>> = {
+  plain: "text/plain; version=0.0.4; charset=utf-8",
+  open: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+};
 
 const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/", (sources) => ({ status: 200, body: index(sources), type: "text/html; charset=utf-8" })],
   ["/healthz", () => ({ status: 200, body: "" })],
   ["/readyz", readyz],
   ["/status/converge", converge],
-  ["/metrics", async ({ metrics }) => ({ status: 200, body: await metrics(), type: EXPOSITION })],
+  ["/metrics", metrics],
   [
     "/metrics/hooks",
-    async ({ hookMetrics }) => ({ status: 200, body: await hookMetrics(), type: EXPOSITION }),
+    async ({ hookMetrics }) => ({ status: 200, body: await hookMetrics(), type: TYPES.plain }),
   ],
   ["/queue", queue],
 ]);
@@ -53,10 +57,10 @@ export function servePublic(
       limits,
       failed: sources.failed,
       async answer(request) {
-        const { path, query } = request;
+        const { path } = request;
         if (sources.page !== undefined && isOfPage(path)) return sources.page.answerGuarded(request);
         const route = ROUTES.get(path);
-        return route === undefined ? { status: 404, body: "not found\n" } : route(sources, query);
+        return route === undefined ? { status: 404, body: "not found\n" } : route(sources, request);
       },
     },
   );
@@ -84,7 +88,22 @@ async function readyz(sources: PublicSources): Promise<WebAnswer> {
     : { status: 500, body: "Startup converge in progress\n" };
 }
 
-function converge(sources: PublicSources, query: URLSearchParams): WebAnswer {
+/** OpenMetrics, which alone tells of exemplars, for who would rather have it, as Prometheus does. */
+async function metrics(sources: PublicSources, { accept = "" }: WebRequest): Promise<WebAnswer> {
+  const ranks = new Map(accept.split(",").map(rankOf).reverse());
+  const open = ranks.get("application/openmetrics-text") ?? 0;
+  const exposition = open > 0 && open >= (ranks.get("text/plain") ?? 0) ? "open" : "plain";
+  return { status: 200, body: await sources.metrics(exposition), type: TYPES[exposition] };
+}
+
+/** A media type of the header Accept, and how much it is wanted: `text/plain;q=0.5`. */
+function rankOf(wanted: string): [type: string, rank: number] {
+  const [type = "", ...rest] = wanted.split(";").map((part) => part.trim().toLowerCase());
+  const rank = rest.find((part) => part.startsWith("q="));
+  return [type, rank === undefined ? 1 : Number(rank.slice(2))];
+}
+
+function converge(sources: PublicSources, { query }: WebRequest): WebAnswer {
   const { boot, reload: state } = sources.view();
   const tasks = state.phase === "idle" ? 0 : state.remaining.length + 1;
   const status = {
@@ -101,7 +120,7 @@ function converge(sources: PublicSources, query: URLSearchParams): WebAnswer {
   return text(`STARTUP_CONVERGE_DONE\n${second}\n`);
 }
 
-function queue(sources: PublicSources, query: URLSearchParams): WebAnswer {
+function queue(sources: PublicSources, { query }: WebRequest): WebAnswer {
   const { clock, secrets } = sources;
   const dump = dumpQueues(sources.queues(), { now: clock.now(), secrets }, true);
   return query.get("output") === "json" ? json(dump) : text(queueText(dump));

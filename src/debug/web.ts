@@ -19,11 +19,12 @@ export interface WebRequest {
   /** The headers of these names. */
   readonly host: string | undefined;
   readonly origin: string | undefined;
+  readonly accept?: string | undefined;
 }
 
 export interface WebAnswer {
   readonly status: number;
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -152,14 +153,14 @@ async function respond(
 type Parsed = Omit<WebRequest, "body">;
 
 function parse(
-  { method = "GET", url = "/", headers: { host, origin } }: IncomingMessage,
+  { method = "GET", url = "/", headers: { host, origin, accept } }: IncomingMessage,
   methods: readonly string[],
 ): Parsed | WebAnswer {
   if (!methods.includes(method)) return { status: 405, body: `use ${methods.join(" or ")}\n` };
   // A request through a proxy has a host in its path.
   const parsed = URL.parse(url.startsWith("/") ? `http://operator${url}` : url);
   if (parsed === null) return { status: 400, body: "that is no path\n" };
-  return { method, path: parsed.pathname, query: parsed.searchParams, host, origin };
+  return { method, path: parsed.pathname, query: parsed.searchParams, host, origin, accept };
 }
 
 class TooLargeError extends Error {}

@@ -1,17 +1,9 @@
-/** One series of the table, with all its label sets, in Prometheus' text format. */
+/** One series of the table, with all its label sets, as Prometheus reads it. */
 
-import type { SeriesDefinition } from "./series.ts";
+import { escaped, linesOf, observeIn, type Counted, type Exemplar, type Exposition } from "./lines.ts";
+import { isOpenCounter, type SeriesDefinition } from "./series.ts";
 
 export type Labels = Readonly<Record<string, string>>;
-
-/** What is known of one label set. */
-interface Counted {
-  /** Of a counter or gauge; the sum of a histogram. */
-  value: number;
-  /** Of a histogram: observations up to each bucket's bound, and of all. */
-  readonly counts: number[];
-  count: number;
-}
 
 /** One label set. */
 interface Sample extends Counted {
@@ -26,6 +18,8 @@ export class Family {
   readonly #definition: SeriesDefinition;
   readonly #buckets: readonly number[];
   readonly #samples = new Map<string, Sample>();
+  /** Of the lines that are kept. */
+  #exposition: Exposition = "plain";
 
   constructor(definition: SeriesDefinition, prefix: string) {
     this.#name = `${prefix}${definition.name}`;
@@ -56,9 +50,9 @@ export class Family {
     sample.text = undefined;
   }
 
-  observe(labels: Labels, value: number): void {
+  observe(labels: Labels, value: number, exemplar?: Exemplar): void {
     if (this.#definition.type !== "histogram") return;
-    observeIn(this.#changed(labels), value, this.#buckets);
+    observeIn(this.#changed(labels), value, { buckets: this.#buckets, exemplar });
   }
 
   /** Drops all label sets. */
@@ -73,11 +67,26 @@ export class Family {
       if (wanted.every(([label, value]) => sample.labels[label] === value)) this.#samples.delete(key);
   }
 
-  text(): string {
+  /** Its text, in parts: as one it would be copied again and again. */
+  parts(exposition: Exposition = "plain"): string[] {
+    if (exposition !== this.#exposition) for (const sample of this.#samples.values()) sample.text = undefined;
+    this.#exposition = exposition;
+    const parts = [this.#head()];
+    for (const sample of this.#samples.values()) parts.push((sample.text ??= this.#lines(sample)));
+    return parts;
+  }
+
+  #head(): string {
     const { help, type } = this.#definition;
-    let text = `# HELP ${this.#name} ${help}\n# TYPE ${this.#name} ${type}\n`;
-    for (const sample of this.#samples.values()) text += sample.text ??= this.#lines(sample);
-    return text;
+    const told =
+      this.#exposition === "open" && type === "counter" ? this.#openHead() : { name: this.#name, type };
+    return `# HELP ${told.name} ${help}\n# TYPE ${told.name} ${told.type}\n`;
+  }
+
+  #openHead(): { readonly name: string; readonly type: string } {
+    return isOpenCounter(this.#definition)
+      ? { name: this.#name.slice(0, -"_total".length), type: "counter" }
+      : { name: this.#name, type: "unknown" };
   }
 
   #changed(labels: Labels): Sample {
@@ -103,37 +112,7 @@ export class Family {
     return linesOf(this.#name, sample, {
       labels,
       buckets: type === "histogram" ? (buckets ?? []) : undefined,
+      exposition: this.#exposition,
     });
   }
-}
-
-/** Takes an observation into a histogram. */
-export function observeIn(sample: Counted, value: number, buckets: readonly number[]): void {
-  sample.value += value;
-  sample.count += 1;
-  for (const [place, bound] of buckets.entries())
-    if (value <= bound) sample.counts[place] = (sample.counts[place] ?? 0) + 1;
-}
-
-/** The lines of one label set in Prometheus' text format; a histogram has buckets. */
-export function linesOf(
-  name: string,
-  { value, count, counts }: Counted,
-  { labels, buckets }: { readonly labels: string; readonly buckets: readonly number[] | undefined },
-): string {
-  const own = labels === "" ? "" : `{${labels}}`;
-  if (buckets === undefined) return `${name}${own} ${value}\n`;
-  const after = labels === "" ? "" : `,${labels}`;
-  const upTo = [...buckets.map(String), "+Inf"].map(
-    (bound, place) => `${name}_bucket{le="${bound}"${after}} ${counts[place] ?? count}\n`,
-  );
-  return `${upTo.join("")}${name}_sum${own} ${value}\n${name}_count${own} ${count}\n`;
-}
-
-/** The value of a label as it stands between quotes. */
-export function escaped(value: string): string {
-  return value
-    .replaceAll("\\", String.raw`\\`)
-    .replaceAll('"', String.raw`\"`)
-    .replaceAll("\n", String.raw`\n`);
 }

@@ -1,7 +1,7 @@
 /** The metrics that hooks make (docs/METRICS.md, "Metrics of hooks"). */
 
 import type { MetricOperation } from "../hooks/index.ts";
-import { escaped, linesOf, observeIn } from "./family.ts";
+import { escaped, linesOf, observeIn } from "./lines.ts";
 
 /** The hook that made a series. */
 export interface HookMetricOwner {
@@ -150,7 +150,7 @@ export class HookMetrics {
 }
 
 function update(series: HookSeries, { action, value }: Write): void {
-  if (action === "observe") observeIn(series, value, series.buckets);
+  if (action === "observe") observeIn(series, value, series);
   else series.value = action === "set" ? value : series.value + value;
 }
 

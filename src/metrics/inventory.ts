@@ -45,7 +45,8 @@ export class Inventory {
   }
 
   #refreshModules(names: readonly string[]): void {
-    for (const module of this.#modules) if (!names.includes(module)) this.#metrics.drop({ module });
+    const known = new Set(names);
+    for (const module of this.#modules) if (!known.has(module)) this.#metrics.drop({ module });
     for (const module of names) for (const series of OF_MODULES) this.#metrics.touch(series, { module });
     this.#modules = names;
   }

@@ -2,7 +2,10 @@
 
 import { collectDefaultMetrics, Registry } from "prom-client";
 
+import { systemClock, type Clock } from "../lib/index.ts";
+import { traceToShow } from "../trace/index.ts";
 import { Family, type Labels } from "./family.ts";
+import { asOpenMetrics, type Exposition } from "./lines.ts";
 import { SERIES, type SeriesName } from "./series.ts";
 
 export type { Labels };
@@ -22,8 +25,12 @@ export class Metrics {
   readonly #process = new Registry();
   readonly #families: ReadonlyMap<SeriesName, Family>;
   readonly #samplers: (() => void | Promise<void>)[] = [];
+  readonly #clock: Pick<Clock, "now">;
+  /** Once somebody has asked for a text that shows them. */
+  #takesExemplars = false;
 
-  constructor(prefix: string) {
+  constructor(prefix: string, clock: Pick<Clock, "now"> = systemClock) {
+    this.#clock = clock;
     const families = Object.entries(SERIES).map(
       ([key, definition]) => [key as SeriesName, new Family(definition, prefix)] as const,
     );
@@ -33,11 +40,18 @@ export class Metrics {
     collectDefaultMetrics({ register: this.#process, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
   }
 
-  /** The text that Prometheus reads; calls the samplers first. */
-  async text(): Promise<string> {
+  async text(exposition?: Exposition): Promise<string> {
+    return String(await this.bytes(exposition));
+  }
+
+  /** What Prometheus reads; calls the samplers first. */
+  async bytes(exposition: Exposition = "plain"): Promise<Buffer> {
     for (const sample of this.#samplers) await sample();
-    const own = [...this.#families.values()].map((family) => family.text());
-    return `${own.join("\n")}\n${await this.#process.metrics()}`;
+    const ofProcess = await this.#process.metrics();
+    const own = [...this.#families.values()].map((family) => family.parts(exposition));
+    if (exposition === "plain") return bytesOf([...own.map((parts) => [...parts, "\n"]), [ofProcess]]);
+    this.#takesExemplars = true;
+    return bytesOf([...own, [asOpenMetrics(ofProcess), "# EOF\n"]]);
   }
 
   /** Calls `sample` before each scrape, so that gauges (queue lengths) are current. */
@@ -59,7 +73,9 @@ export class Metrics {
   }
 
   observe(name: SeriesName, labels: Labels, value: number): void {
-    this.#families.get(name)?.observe(labels, value);
+    const traceId = this.#takesExemplars ? traceToShow() : undefined;
+    const exemplar = traceId === undefined ? undefined : { traceId, value, atMs: this.#clock.now() };
+    this.#families.get(name)?.observe(labels, value, exemplar);
   }
 
   /** Drops all label sets of one series. */
@@ -72,4 +88,14 @@ export class Metrics {
     for (const [name, family] of this.#families)
       if (names?.includes(name) !== false && family.knows(labels)) family.drop(labels);
   }
+}
+
+/** Some 17 MB with a thousand modules: written in place, part by part, a text is never made of them. */
+function bytesOf(families: readonly (readonly string[])[]): Buffer {
+  let length = 0;
+  for (const parts of families) for (const part of parts) length += Buffer.byteLength(part);
+  const bytes = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (const parts of families) for (const part of parts) at += bytes.write(part, at);
+  return bytes;
 }

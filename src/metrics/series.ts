@@ -211,3 +211,13 @@ export const SERIES = {
 } as const satisfies Record<string, SeriesDefinition>;
 
 export type SeriesName = keyof typeof SERIES;
+
+const NAMES: ReadonlySet<string> = new Set(Object.values(SERIES).map(({ name }) => name));
+
+/**
+ * Whether OpenMetrics takes it for a counter: there a counter ends in `_total`, which is no part of its name, and no
+ * other one has that name. What is none for it keeps its name, and is of type unknown.
+ */
+export function isOpenCounter({ name, type }: SeriesDefinition): boolean {
+  return type === "counter" && name.endsWith("_total") && !NAMES.has(name.slice(0, -"_total".length));
+}

@@ -72,6 +72,13 @@ export function traceParent(): string | undefined {
     : `00-${span?.traceId}-${span?.spanId}-${isExported ? "01" : "00"}`;
 }
 
+/** The trace of what is done now, where it can be looked up: the collector gets it, or there is none. */
+export function traceToShow(): string | undefined {
+  const { span, recorder } = surroundings() ?? {};
+  if (span === undefined || recorder === undefined) return undefined;
+  return recorder.isExported(span.traceId) === false ? undefined : span.traceId;
+}
+
 /** Does the work as a part of nothing: what goes on for long belongs to no span that happens to be open. */
 export function outside<R>(work: () => R): R {
   return store.run(undefined, work);

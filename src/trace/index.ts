@@ -1,4 +1,4 @@
-export { current, happened, note, origin, outside, span, traceParent } from "./context.ts";
+export { current, happened, note, origin, outside, span, traceParent, traceToShow } from "./context.ts";
 export type { OpenSpan } from "./context.ts";
 export { DROP_REASONS, exportTo } from "./export.ts";
 export type { SpanExport } from "./export.ts";

@@ -95,7 +95,7 @@ export class Adapters {
         ...this.#base,
         view: () => state.view,
         queues: () => queues.views(),
-        metrics: () => metrics.text(),
+        metrics: (exposition) => metrics.bytes(exposition),
         hookMetrics: () => Promise.resolve(hookMetrics.text()),
         mirrored: this.#parts.mirrored,
         page: settings.ui ? this.#page : undefined,

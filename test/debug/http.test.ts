@@ -40,7 +40,7 @@ beforeEach(async () => {
       secrets: new KnownSecrets(),
       view: () => view,
       queues: () => [QUEUE],
-      metrics: () => Promise.resolve("own 1\n"),
+      metrics: (exposition) => Promise.resolve(exposition === "open" ? "# EOF\n" : "own 1\n"),
       hookMetrics: () => Promise.resolve("hooks 1\n"),
       mirrored: () => Promise.resolve(mirrored),
       failed: () => {},
@@ -50,8 +50,11 @@ beforeEach(async () => {
 
 afterEach(() => server.close());
 
-async function get(path: string): Promise<{ status: number; body: string; type: string | null }> {
-  const answer = await fetch(`http://127.0.0.1:${server.port}${path}`);
+async function get(
+  path: string,
+  headers = {},
+): Promise<{ status: number; body: string; type: string | null }> {
+  const answer = await fetch(`http://127.0.0.1:${server.port}${path}`, { headers });
   return { status: answer.status, body: await answer.text(), type: answer.headers.get("content-type") };
 }
 
@@ -76,6 +79,28 @@ it("a port that is taken is one line with a remedy", async () => {
 });
 
 describe("the HTTP port", () => {
+  it.each([
+    [
+      "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+      "open",
+    ],
+    ["application/openmetrics-text", "open"],
+    ["text/plain;version=0.0.4;q=0.5, application/openmetrics-text;version=1.0.0;q=0.4", "plain"],
+    ["text/plain,application/openmetrics-text;q=0", "plain"],
+    ["application/openmetrics-text;q=x", "plain"],
+    ["*/*", "plain"],
+    [",;=,", "plain"],
+  ])("answers /metrics to %s in the form that is wanted", async (accept, form) => {
+    const { body, type } = await get("/metrics", { accept });
+    expect([body, type]).toEqual(
+      form === "open"
+        ? ["# EOF\n", "application/openmetrics-text; version=1.0.0; charset=utf-8"]
+        : ["own 1\n", "text/plain; version=0.0.4; charset=utf-8"],
+    );
+    const hooks = await get("/metrics/hooks", { accept });
+    expect(hooks.type).toBe("text/plain; version=0.0.4; charset=utf-8");
+  });
+
   it.each([
     ["/healthz", 200, ""],
     ["/metrics", 200, "own 1\n"],

@@ -127,6 +127,11 @@ test("a collector gets the trace of an edit, which is printed as a tree", { time
   const env = { NAMESPACE: namespace, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint };
   const operator = await startOperator({ ...places, env });
   await operator.waitReady();
+  const metrics = async (): Promise<string> => {
+    const headers = { accept: "application/openmetrics-text;version=1.0.0,text/plain;q=0.5" };
+    return (await fetch(`${operator.url}/metrics`, { headers })).text();
+  };
+  expect(await metrics()).not.toContain("trace_id");
   await edit(namespace);
   const shown = await eventually(
     async () => {
@@ -146,6 +151,16 @@ test("a collector gets the trace of an edit, which is printed as a tree", { time
   expect(plain(drawn)[0]).toBe("edit");
   const trace = /"traceId":"(\w+)","spanId":"\w+","name":"edit"/.exec(readFileSync(file, "utf8"))?.[1];
   expect(operator.log()).toMatch(new RegExp(`within 00-${trace}-[0-9a-f]{16}-01`));
+  const exemplars = (await metrics()).split("\n").filter((line) => line.includes(`# {trace_id="${trace}"}`));
+  const series = exemplars.map((line) => line.slice(0, line.indexOf("_bucket{")));
+  const expected = [
+    "module_run",
+    "module_hook_run",
+    "module_helm",
+    "helm_operation",
+    "kubernetes_client_request_latency",
+  ];
+  expect(series).toEqual(expect.arrayContaining(expected.map((name) => `addon_operator_${name}_seconds`)));
 });
 
 test(
