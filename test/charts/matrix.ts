@@ -53,7 +53,15 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
     image: { repository: "example.com/addons", digest: `sha256:${"a".repeat(64)}` },
     imagePullSecrets: [{ name: "pull" }],
     modules: { dir: "/git/modules", globalHooksDir: "/git/global-hooks", watch: true },
-    operator: { extraArgs: ["--hook-timeout=10m"], helmIgnoreReleases: ["a", "b"] },
+    operator: {
+      extraArgs: ["--hook-timeout=10m"],
+      helmIgnoreReleases: ["a", "b"],
+      otlp: {
+        endpoint: "http://collector.monitoring:4318",
+        samplingRatio: 0.1,
+        headersSecret: { name: "collector", key: "token" },
+      },
+    },
     extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy" }],
     extraEnvFrom: [{ secretRef: { name: "env" } }],
     extraVolumes: [{ name: "git", emptyDir: {} }],
@@ -95,6 +103,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       purge: "off",
       statusValues: "none",
       shutdownTimeout: "1m",
+      otlp: { endpoint: "https://collector.example.com" },
     },
     metrics: {
       serviceMonitor: { enabled: true, interval: "1m" },
