@@ -3,6 +3,7 @@
 import { UsageError } from "../config.ts";
 import { ProblemError } from "../model/index.ts";
 import { NoOperatorError } from "./asking/call.ts";
+import { fitted } from "./line/help.ts";
 import { parseLine } from "./line/parse.ts";
 import type { World } from "./table/row.ts";
 
@@ -13,7 +14,7 @@ const USAGE = 2;
 export async function runLine(args: readonly string[], world: World): Promise<number> {
   const parsed = parseLine(args, world.env);
   if ("help" in parsed) {
-    world.print(parsed.help);
+    world.print(fitted(parsed.help, world.columns));
     return 0;
   }
   return parsed.row.run(parsed, world);

@@ -21,14 +21,15 @@ export async function serveSocketAt(
   sources: Sources,
   logger: Logger,
 ): Promise<Listening | undefined> {
+  const errors: string[] = [];
   for (const place of places) {
     try {
       return await serveSocket(place, sources);
     } catch (error) {
-      logger.debug("The debug socket cannot be opened", { place, error: oneLine(error) });
+      errors.push(`${place}: ${oneLine(error)}`);
     }
   }
-  logger.warn("There is no debug socket", { places });
+  logger.warn("There is no debug socket: set --debug-unix-socket", { errors });
   return undefined;
 }
 

@@ -6,8 +6,15 @@ import { ManualClock, settle } from "../support/clock.ts";
 import { lineOf } from "../support/command-line.ts";
 import { T0 } from "../status/views.ts";
 
-const task = { traceId: "t", spanId: "a", kind: "task", name: "run-module web", attributes: {}, startMs: T0 };
-const from = { kind: "cause", name: "ConfigMap changed", startMs: T0 };
+const task = {
+  traceId: "t",
+  spanId: "a",
+  kind: "task",
+  name: "run-module web",
+  attributes: { about: "run-module web: ConfigMap changed" },
+  startMs: T0,
+};
+const from = { kind: "cause", name: "edit", startMs: T0 };
 const line = (n: number, message: string) => ({
   n,
   timeMs: T0 + n * 1000,
@@ -65,7 +72,7 @@ it("prints the runs that are kept, with their lines, cause and end", async () =>
   );
   expect([code, asked]).toEqual([0, ["/runs.json?module=web&since=0&lines=true"]]);
   expect(printed.split("\n")).toEqual([
-    "2026-01-01T00:00:00Z --- run-module web: ConfigMap changed",
+    "2026-01-01T00:00:00Z --- run-module web: ConfigMap changed (edit)",
     '2026-01-01T00:00:01Z INFO  one hook="a b"',
     '2026-01-01T00:00:03Z INFO  two hook="a b"',
     "2026-01-01T00:00:04Z --- run-module web: ended well after 4s",
@@ -81,6 +88,8 @@ it("-f prints what comes, nothing twice, until the operator is gone", async () =
       { cursor: 1, runs: [view(false, [line(1, "one")])] },
       { cursor: 1, runs: [] },
       { cursor: 3, runs: [view(true, [line(1, "one"), line(2, "two")], failed)] },
+      // Its status was written meanwhile.
+      { cursor: 4, runs: [view(true, [line(1, "one"), line(2, "two")], failed)] },
     ],
   );
   expect([code, complained]).toEqual([1, "gone\n"]);
@@ -88,6 +97,13 @@ it("-f prints what comes, nothing twice, until the operator is gone", async () =
   expect(printed.match(/one/g)).toHaveLength(1);
   expect(printed.match(/ConfigMap changed/g)).toHaveLength(1);
   expect(printed).toMatch(/two[^]*failed: exit code 1 after 4s\n$/);
+  expect(printed.match(/exit code 1/g)).toHaveLength(1);
+});
+
+it("of a run that nothing outside has caused, the task alone tells why", async () => {
+  const run = { ...view(true, []), from: { ...from, name: "owed" } };
+  const { printed } = await logs(["web"], [{ cursor: 1, runs: [run] }]);
+  expect(printed).toContain("--- run-module web: ConfigMap changed\n");
 });
 
 it("-o json prints each run as a line", async () => {

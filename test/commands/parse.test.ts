@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 
+import { runLine } from "../../src/commands/run.ts";
 import { parseLine } from "../../src/commands/line/parse.ts";
 import { COMMANDS, GROUPS } from "../../src/commands/table/commands.ts";
 import { callOf, lineOf, parseSettings, run } from "../support/command-line.ts";
@@ -22,6 +23,30 @@ it.each([
   ["toString", /^"toString" is not a sub-command/],
 ])("%s: says what is meant", (line, message) => {
   expect(() => parseLine(words(line))).toThrow(message);
+});
+
+it("breaks the lines of help where a terminal ends, below where their last column began", async () => {
+  let shown = "";
+  const print = (text: string): void => void (shown += text);
+  const world = { env: {}, print, complain: print, ask: () => Promise.resolve(false), isTerminal: true };
+  const helps = ["--help", "wait --help", "lint --help", "module list --help"];
+  for (const line of helps) await runLine(words(line), { ...world, columns: 80 });
+  // But for variables that are as long as that.
+  const long = shown.split("\n").filter((line) => line.length > 80);
+  expect(long.filter((line) => !/^ +\[?[A-Z_]+[,\]]?$/.test(line))).toEqual([]);
+  expect(shown).toContain(
+    "  module list                       enabled modules; on a terminal with state,\n                                    health, drift,",
+  );
+  expect(shown).toContain(
+    "Print what a module does until it is Ready, or its objects are healthy. Ends\nwith 1 when",
+  );
+  expect(shown).toContain(
+    "\n      where hooks write: secret/NAME or configmap/NAME; not set: into the\n      ConfigMap itself",
+  );
+  const whole = shown.replaceAll(/\s+/g, " ");
+  shown = "";
+  for (const line of helps) await runLine(words(line), { ...world, columns: Infinity });
+  expect(shown.replaceAll(/\s+/g, " ")).toBe(whole);
 });
 
 it("names what is wrong with settings together with a flag that is not known", () => {

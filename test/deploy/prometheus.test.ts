@@ -23,7 +23,9 @@ interface Config {
 const { resources } = (yaml("deploy/prometheus/kube-state-metrics.yaml") as Config).spec;
 interface Rules {
   readonly spec: {
-    readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[];
+    readonly groups: readonly {
+      readonly rules: readonly { alert: string; expr: string; for?: string; annotations: Json }[];
+    }[];
   };
 }
 const rules = (yaml("deploy/prometheus/alerts.yaml") as Rules).spec.groups.flatMap((group) => group.rules);
@@ -79,6 +81,15 @@ describe("alerts", () => {
     metrics.map(({ name }) => `${metricNamePrefix}_${name}`),
   );
   const known = new Set([...documented, ...custom]);
+
+  // An alert begins anew where a label of its series changes, as a reason does.
+  it.each(rules.filter(({ expr, for: time }) => time !== undefined && /Ready|module_waiting/.test(expr)))(
+    "$alert counts its time whatever the reason",
+    ({ expr, annotations }) => {
+      expect(expr).toContain("max without (reason)");
+      expect(JSON.stringify(annotations)).not.toContain("$labels.reason");
+    },
+  );
 
   it.each(rules)("$alert uses series that exist", ({ expr }) => {
     const used = expr.match(/addon_(?:operator|module)_[a-z_]+/g) ?? [];

@@ -38,7 +38,7 @@ export async function run(
     complain: print,
     ask,
     isTerminal: false,
-    columns: 100,
+    columns: Number.POSITIVE_INFINITY,
     ...world,
   });
   return { code, text };

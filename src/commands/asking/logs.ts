@@ -29,14 +29,14 @@ export async function showLogs(line: Line, world: World, clock: Clock = systemCl
   const isJson = formatIn(line) === "json";
   const operator = operatorOf(line, world);
   const ask = (path: string): Promise<Answer> => operator(get(path));
-  const begun = new Set<string>();
+  const [begun, ended] = [new Set<string>(), new Set<string>()];
   let cursor = 0;
   for (;;) {
     const answer = await ask(`/runs.json?${query(module, cursor)}`);
     if (answer.status >= 400) return tellRefusal(world, answer);
     const shown = JSON.parse(answer.body) as Shown;
     if (isJson) for (const run of shown.runs) world.print(`${JSON.stringify(run)}\n`);
-    else for (const { text } of told(shown.runs, { cursor, begun, world })) world.print(`${text}\n`);
+    else for (const { text } of told(shown.runs, { cursor, begun, ended, world })) world.print(`${text}\n`);
     if (!follows) return shown.runs.length > 0 || module === undefined ? 0 : nothingOf(module, ask, world);
     cursor = shown.cursor;
     await sleep(clock, LOOK_MS);
@@ -68,11 +68,12 @@ async function nothingOf(
 interface Telling {
   readonly cursor: number;
   readonly begun: Set<string>;
+  readonly ended: Set<string>;
   readonly world: World;
 }
 
 /** Beginnings, lines and ends that were not told before, by the clock. */
-function told(runs: readonly RunView[], { cursor, begun, world }: Telling): Told[] {
+function told(runs: readonly RunView[], { cursor, begun, ended, world }: Telling): Told[] {
   const parts = runs.flatMap((run) => {
     const head = begun.has(run.id)
       ? []
@@ -81,14 +82,19 @@ function told(runs: readonly RunView[], { cursor, begun, world }: Telling): Told
     const lines = (run.lines ?? [])
       .filter(({ n }) => n > cursor)
       .map(({ timeMs, ...entry }) => ({ at: timeMs, text: logText({ ...entry, time: timeOf(timeMs) }) }));
-    return [...head, ...lines, ...endOf(run, world)];
+    // What follows from a run, such as a status, may be added when it has ended.
+    const end = ended.has(run.id) ? [] : endOf(run, world);
+    if (end.length > 0) ended.add(run.id);
+    return [...head, ...lines, ...end];
   });
   return parts.toSorted((a, b) => a.at - b.at);
 }
 
 function headOf({ task, from, dropped }: RunView): string {
   const missing = dropped === 0 ? "" : ` (${dropped} older lines are not kept)`;
-  return `${timeOf(task.startMs)} --- ${task.name}: ${from.name}${missing}`;
+  const { about = task.name } = task.attributes;
+  const because = from.name === "owed" ? "" : ` (${from.name})`;
+  return `${timeOf(task.startMs)} --- ${about}${because}${missing}`;
 }
 
 function endOf({ isOver, task }: RunView, world: World): Told[] {

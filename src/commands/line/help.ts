@@ -85,3 +85,25 @@ function settingsHelp(): string {
   });
   return `Settings (flag > environment > default):\n${settings.join("\n")}\n`;
 }
+
+/** Help for a terminal: long lines go on below where their last column begins. */
+export function fitted(text: string, columns: number): string {
+  return text
+    .split("\n")
+    .map((line) => broken(line, columns))
+    .join("\n");
+}
+
+function broken(line: string, columns: number): string {
+  const [lead = ""] = /^ *(?:\S+ )*\S+ {2,}/.exec(line) ?? /^ */.exec(line) ?? [];
+  const indent = lead.length;
+  let rest = line.slice(indent);
+  const lines: string[] = [];
+  while (indent + rest.length > columns) {
+    const end = rest.lastIndexOf(" ", columns - indent);
+    if (end <= 0) break;
+    lines.push(rest.slice(0, end));
+    rest = rest.slice(end + 1);
+  }
+  return line.slice(0, indent) + [...lines, rest].join(`\n${" ".repeat(indent)}`);
+}
