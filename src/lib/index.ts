@@ -22,6 +22,7 @@ export { redactText } from "./redact/redact-text.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./time/progress.ts";
 export { Quiet } from "./time/quiet.ts";
+export { Timers } from "./time/timers.ts";
 export * from "./scope.ts";
 export * from "./share-answer.ts";
 export { type RateLimit, TokenBucket } from "./time/token-bucket.ts";

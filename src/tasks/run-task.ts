@@ -1,8 +1,10 @@
-/** Runs tasks: one function for each kind. */
+/** Runs tasks, one function for each kind, and tells of each run as a span. */
 
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
+import { describeTask, moduleOf } from "../model/index.ts";
 import { turnsLeft } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
+import type { Tracer } from "../trace/index.ts";
 import { boot, reload } from "./reload/reload.ts";
 import { deleteModule } from "./module/delete-module.ts";
 import { ensureCrds } from "./reload/ensure-crds.ts";
@@ -65,4 +67,42 @@ function counted({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>):
   if (outcome.kind === "done" && task.group === "reload" && remaining.includes(task.module))
     state.recordReload({ remaining: remaining.filter((name) => name !== task.module) });
   return outcome;
+}
+
+/** A run of a batch of tasks. */
+interface TaskRun {
+  readonly tracer: Tracer;
+  readonly batch: readonly Task[];
+  readonly context: RunContext;
+}
+
+/** Runs a batch of tasks as one span. */
+export function traceTask(
+  { tracer, batch, context }: TaskRun,
+  run: () => Promise<Outcome<Task>>,
+): Promise<Outcome<Task>> {
+  const [task] = batch;
+  if (task === undefined) return run();
+  const { queue, failures, from, waitingSince } = context;
+  const module = moduleOf(task);
+  const attributes = {
+    kind: task.kind,
+    module,
+    queue,
+    about: describeTask(task),
+    tasks: batch.length,
+    attempt: failures + 1,
+  };
+  return tracer.task({ name: nameOf(task), attributes, module, from, waitingSince }, async (span) => {
+    const outcome = await run();
+    span.set({ outcome: outcome.kind });
+    if (outcome.kind === "retry") span.fail(outcome.message);
+    return outcome;
+  });
+}
+
+/** Few names, so that runs can be compared. */
+function nameOf(task: Task): string {
+  const of = task.kind === "hook" ? task.hook.id : moduleOf(task);
+  return of === undefined ? task.kind : `${task.kind} ${of}`;
 }

@@ -29,7 +29,7 @@ import { reportChildren } from "../process/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { runTask } from "../tasks/index.ts";
+import { runTask, traceTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
 import {
   FollowedConfig,
@@ -41,7 +41,7 @@ import {
 import { makeReleases } from "./base.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
-import { countDrops, traceRequests, traceTask } from "./traces.ts";
+import { countDrops, traceRequests } from "./traces.ts";
 
 interface RoomsOptions {
   readonly scope: Scope;

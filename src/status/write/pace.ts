@@ -1,34 +1,6 @@
-/** When the view is looked at: the pace of looks, and timers with names. */
+/** The pace at which the view is looked at. */
 
-import type { Clock, Timer } from "../../lib/index.ts";
-
-/** Timers by name: setting one again moves it. */
-export class Timers<Name extends string> {
-  readonly #clock: Clock;
-  readonly #running = new Map<Name, Timer>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** Calls back once after `ms` milliseconds. */
-  set(name: Name, ms: number, fn: () => void): void {
-    this.#running.get(name)?.cancel();
-    const run = (): void => {
-      this.#running.delete(name);
-      fn();
-    };
-    this.#running.set(name, this.#clock.setTimer(ms, run));
-  }
-
-  has(name: Name): boolean {
-    return this.#running.has(name);
-  }
-
-  close(): void {
-    for (const timer of this.#running.values()) timer.cancel();
-  }
-}
+import type { Clock } from "../../lib/index.ts";
 
 /** Least and longest time between two looks at the view, in milliseconds; looks may take a twentieth of the time. */
 const LOOK_EVERY_MS = 50;

@@ -1,6 +1,6 @@
 /** Keeps AddonModules and the AddonOperator as the state says. */
 
-import { type KnownSecrets, oneLine } from "../../lib/index.ts";
+import { type KnownSecrets, Timers, oneLine } from "../../lib/index.ts";
 import type { KubeAccess, NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
@@ -11,7 +11,7 @@ import { type HelmRelease, type StatusClient, listObjects } from "./objects.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { AddonObject, ModuleStatus } from "../models/kinds.ts";
-import { LookPace, Timers } from "./pace.ts";
+import { LookPace } from "./pace.ts";
 import type { StatusValues } from "../project/values-mirror.ts";
 import { Wanted } from "./wanted.ts";
 import { Writer, type OnWrite } from "./writer.ts";

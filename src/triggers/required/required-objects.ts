@@ -4,10 +4,9 @@ import { KindFinder } from "../../kube/index.ts";
 import type { Discovery, Resource, Subscription, WatchedObject, WatchHub } from "../../kube/index.ts";
 import { compileCel, TOO_LONG } from "../../lib/index.ts";
 import type { CelTest, Clock, Timer } from "../../lib/index.ts";
-import { requiredKey } from "../../model/index.ts";
-import type { RequiredObject, Tree } from "../../model/index.ts";
+import { conditionOf, requiredKey } from "../../model/index.ts";
+import type { JsonObject, RequiredObject, Tree } from "../../model/index.ts";
 import type { RequiredFinding, State } from "../../state/index.ts";
-import { judgeObject } from "./judge-object.ts";
 
 interface RequiredObjectsOptions {
   readonly hub: WatchHub;
@@ -169,4 +168,18 @@ export class RequiredObjects {
     const objects = new Map(this.#options.state.view.objects);
     if (objects.delete(key)) this.#options.state.record({ objects });
   }
+}
+
+/** What is wrong with an object, in words that go on after *which*; undefined where nothing is. */
+function judgeObject(
+  { condition }: RequiredObject,
+  found: JsonObject | undefined,
+  test: CelTest | undefined,
+): string | undefined {
+  if (found === undefined) return "is not there";
+  if (condition !== undefined && conditionOf(found, condition, "True") === undefined)
+    return `is not ${condition}`;
+  const answer = test?.(found);
+  if (answer === undefined || answer.isMet) return undefined;
+  return answer.why === undefined ? "does not meet its expression" : `has an expression that ${answer.why}`;
 }
