@@ -18,8 +18,7 @@ export {
 } from "./explain-wait.ts";
 export { RELOAD_KEY, placeOf, plan, reloadTask, runOwed, type Offer, type Plan } from "./owed.ts";
 export { configOvertaken, reloadOwed, restartOwed } from "./reload-owed.ts";
-export { mayBegin, mayRun } from "./may-run.ts";
-export { turnsLeft } from "./turns.ts";
+export { mayBegin, mayRun, turnsLeft } from "./turns.ts";
 export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
 export { requiredBy } from "./dependents.ts";
 export { preceding, requirementCycle } from "./requirement-graph.ts";

@@ -6,10 +6,9 @@
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { mayBegin } from "./may-run.ts";
 import { GLOBALS, configOvertaken, isAsked, readsAlone, reloadOwed, restartOwed } from "./reload-owed.ts";
 import { waitOf } from "./requirements.ts";
-import { turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
+import { mayBegin, turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
 
 /** Key of the reload task: there is at most one. */
 export const RELOAD_KEY = "reload";

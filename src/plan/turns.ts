@@ -1,9 +1,28 @@
-/** Decides which modules may take their turn in a reload (docs/LIFECYCLE.md, "A queue for each module"). */
+/**
+ * Decides which modules may run at all, and which may take their turn in a reload (docs/LIFECYCLE.md, "A queue for each
+ * module").
+ */
 
 import type { Cause } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { mayBegin, mayRun } from "./may-run.ts";
 import { waitOf } from "./requirements.ts";
+
+/**
+ * Whether a module may run: it is on, needs no person, and its files are there. While some are missing, a second read
+ * decides whether it runs without them or is gone.
+ */
+export function mayRun({
+  enabled,
+  problem,
+  module,
+}: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
+  return enabled && problem === undefined && module.gone === undefined;
+}
+
+/** Whether its next run may begin, if there is one: not before the CRDs of its files, which a reload sees to. */
+export function mayBegin(module: ModuleView): boolean {
+  return mayRun(module) && !module.awaitsCrds;
+}
 
 /** A module that the reload has still to run, with the reason for the reload. */
 type Open = ModuleView & { readonly turn: NonNullable<ModuleView["turn"]> };

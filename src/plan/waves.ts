@@ -1,9 +1,8 @@
 /** The order of first runs, in waves (docs/DEBUG.md, "plan"). */
 
 import type { ModuleView, View } from "../state/index.ts";
-import { mayRun } from "./may-run.ts";
 import { requirementsOf } from "./requirements.ts";
-import { orderOf } from "./turns.ts";
+import { mayRun, orderOf } from "./turns.ts";
 
 /** In which order a start runs modules. */
 interface Order {
