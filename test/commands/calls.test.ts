@@ -1,9 +1,15 @@
-import { describe, expect, it } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { askForPlan } from "../../src/commands/asking/ask.ts";
 import { NoOperatorError } from "../../src/commands/asking/call.ts";
-import { callSocket } from "../../src/commands/asking/socket.ts";
+import { callSocket } from "../../src/commands/asking/request.ts";
 import { UsageError } from "../../src/config.ts";
+import { ProblemError } from "../../src/model/index.ts";
 import { answeringSocket } from "../support/answering-socket.ts";
 import { callOf, lineOf } from "../support/command-line.ts";
 
@@ -100,5 +106,54 @@ describe("which call a sub-command makes", () => {
     const call = callSocket("/nonexistent/socket", { method: "GET", path: "/" });
     await expect(call).rejects.toThrow(NoOperatorError);
     await expect(call).rejects.toThrow(/--debug-unix-socket/);
+  });
+
+  /** Answers whatever comes with these bytes, and ends. */
+  async function answering(text: string): Promise<string> {
+    const dir = mkdtempSync(join(tmpdir(), "answering-"));
+    const path = join(dir, "socket");
+    const server = createServer((socket) => socket.on("error", () => {}).end(text));
+    await new Promise<void>((done) => void server.listen(path, done));
+    onTestFinished(() => {
+      server.close();
+      rmSync(dir, { recursive: true, force: true });
+    });
+    return path;
+  }
+
+  const ask = async (text: string) => callSocket(await answering(text), { method: "GET", path: "/" });
+
+  it.each([
+    ["", /what answers there is no operator \(look whether it is the operator's socket/],
+    ["SSH-2.0-OpenSSH_10\r\n\r\n", /what answers there is no operator/],
+    ["HTTP/1.1 200 OK\r\n", /what answers there is no operator/],
+    ["HTTP/1.1 2e2 OK\r\n\r\n", /what answers there is no operator/],
+    ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhal", /the answer broke off/],
+  ])("says that %j is no answer", async (text, message) => {
+    await expect(ask(text)).rejects.toThrow(ProblemError);
+    await expect(ask(text)).rejects.toThrow(message);
+  });
+
+  it("takes an answer with and without its length, and characters that come in parts", async () => {
+    expect(await ask("HTTP/1.1 404 Not Found\r\n\r\nno such path: ä\n")).toEqual({
+      status: 404,
+      body: "no such path: ä\n",
+    });
+    expect(await ask("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")).toEqual({ status: 200, body: "" });
+  });
+
+  it("a path cannot add a header, and one that waits too long is told", async () => {
+    const seen: string[] = [];
+    const dir = mkdtempSync(join(tmpdir(), "silent-"));
+    const server = createServer((socket) => socket.on("data", (part) => seen.push(String(part))));
+    await new Promise<void>((done) => void server.listen(join(dir, "socket"), done));
+    const over = new AbortController();
+    const asked = callSocket(join(dir, "socket"), { method: "GET", path: "/a b\r\nX: 1" }, over.signal);
+    await vi.waitFor(() => expect(seen).toHaveLength(1));
+    over.abort();
+    await expect(asked).rejects.toThrow(/there was no answer in time/);
+    server.close();
+    rmSync(dir, { recursive: true });
+    expect(seen[0]?.split("\r\n")[0]).toBe("GET /a%20b%0D%0AX:%201 HTTP/1.0");
   });
 });

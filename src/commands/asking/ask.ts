@@ -5,7 +5,8 @@ import { sleep, systemClock } from "../../lib/index.ts";
 import { VERSION } from "../../version.ts";
 import { NoOperatorError, type Call } from "./call.ts";
 import type { Line, World } from "../table/row.ts";
-import { operatorOf, type Answer } from "./socket.ts";
+import type { Answer } from "./request.ts";
+import { operatorOf } from "./socket.ts";
 import { CLEAR, painted } from "./terminal.ts";
 
 const REFUSED = 1;

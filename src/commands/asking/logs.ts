@@ -6,7 +6,8 @@ import type { RunView } from "../../trace/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { tellRefusal } from "./ask.ts";
 import { get } from "./call.ts";
-import { operatorOf, type Answer } from "./socket.ts";
+import type { Answer } from "./request.ts";
+import { operatorOf } from "./socket.ts";
 import { painted } from "./terminal.ts";
 
 const LOOK_MS = 500;
