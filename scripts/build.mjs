@@ -53,7 +53,19 @@ await import("./main.js");
 `;
 
 const dist = join(root, "dist");
-const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+
+/** The bundle as a package of its own, for `npm pack ./dist`: it needs no other but those that have native parts. */
+function packageOf() {
+  const own = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const { name, version, description, license, type, engines, bin, dependencies } = own;
+  const { "node-jq": jq } = own.optionalDependencies;
+  const inside = Object.entries(bin).map(([command, path]) => [command, path.replace("dist/", "")]);
+  return {
+    ...{ name, version, description, license, type, engines, bin: Object.fromEntries(inside) },
+    dependencies: { koffi: dependencies.koffi },
+    optionalDependencies: { "node-jq": jq },
+  };
+}
 
 export async function bundle() {
   rmSync(dist, { recursive: true, force: true });
@@ -86,7 +98,7 @@ export async function bundle() {
   writeFileSync(join(dist, "addon-operator"), launcher("main.js"), { mode: 0o755 });
   writeFileSync(join(dist, "kubectl-addon"), launcher("kubectl-addon.js"), { mode: 0o755 });
   writeFileSync(join(dist, "kubectl-addon.js"), PLUGIN, { mode: 0o755 });
-  writeFileSync(join(dist, "package.json"), `${JSON.stringify({ type: "module", version })}\n`);
+  writeFileSync(join(dist, "package.json"), `${JSON.stringify(packageOf(), undefined, 2)}\n`);
   const own = Object.values(result.metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
   const bytes = own + (await bundlePage());
   return { outfile, bytes, metafile: result.metafile };
