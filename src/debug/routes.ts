@@ -88,7 +88,7 @@ export async function answer(sources: Answers, ask: Ask): Promise<Answer> {
 }
 
 /** What only the operator knows that works. */
-const OF_LEADER = new Set(["overview", "queue", "runs", "global", "module"]);
+const OF_LEADER = new Set(["overview", "queue", "runs", "global", "module", "plan"]);
 
 const ROUTES: Readonly<Record<string, Handler>> = {
   "": () => ({ status: 200, text: "addon-operator is alive\n" }),

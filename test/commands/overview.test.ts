@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 
+import { askOperator } from "../../src/commands/asking/ask.ts";
 import { listModules, showStatus } from "../../src/commands/asking/overview.ts";
 import type { World } from "../../src/commands/table/row.ts";
 import type { Overview } from "../../src/status/index.ts";
@@ -194,6 +195,27 @@ it.each([
   expect([code, out.printed]).toEqual([1, ""]);
   expect(out.complained).toMatch(message);
 });
+
+it.each([
+  [
+    "module diff web",
+    404,
+    "module: use values, config\n",
+    /^module: use values.*\nThe running operator may be older/,
+  ],
+  ["raw /nowhere", 404, "no such path: /nowhere\n", /^no such path: \/nowhere\n$/],
+  ["module why web", 500, "module not found: web\n", /^module not found: web\n$/],
+])(
+  "%s says what the operator says against it, and whether that is because it is older",
+  async (line, status, body, told) => {
+    const { setting } = await answeringSocket(() => ({ status, body }));
+    let complained = "";
+    const world = { env: {}, print: () => {}, complain: (part: string) => void (complained += part) };
+    const around: World = { ...world, ask: () => Promise.resolve(false), isTerminal: false, columns: 80 };
+    expect(await askOperator(lineOf([...line.split(" "), setting]), around)).toBe(1);
+    expect(complained).toMatch(told);
+  },
+);
 
 /** Watches an operator that goes from one overview to another, and is then gone. */
 async function watched(isTerminal: boolean): Promise<string> {

@@ -250,7 +250,7 @@ describe("debug socket", () => {
   it("a follower names the one that leads", async () => {
     const at = join(dir, "follower.socket");
     const follower = await serveSocket(at, { ...sources(), leader: () => "addon-operator-7" });
-    for (const line of ["module list", "queue", "global values", "raw /overview.json"])
+    for (const line of ["module list", "queue", "global values", "plan", "raw /overview.json"])
       expect([line, await callSocket(at, callOf(line.split(" ")))]).toEqual([
         line,
         { status: 503, body: "this operator does not lead: ask addon-operator-7, which does\n" },

@@ -239,6 +239,15 @@ test("a stop gives the lease back after the last hook", { timeout: 90_000 }, asy
   expect(scene.overlaps()).toEqual([]);
 });
 
+/** A follower names who leads, whatever is asked that only the leader knows. */
+async function refusesAll(follower: OperatorProcess, leader: string): Promise<void> {
+  const stderr = `this operator does not lead: ask ${leader}, which does\n`;
+  const lines = ["status", "module list", "module run work", "queue list", "global values", "logs", "plan"];
+  for (const line of lines)
+    expect(await follower.cli(line.split(" "))).toMatchObject({ code: 1, stdout: "", stderr });
+  expect(await follower.cli(["wait", "work"])).toMatchObject({ code: 1, stdout: stderr });
+}
+
 test("a follower is warm, and as ready as its leader", { timeout: 90_000 }, async () => {
   const scene = await stage();
   scene.hook("modules/010-work/hooks/before.sh", { beforeHelm: 1 }, `[ -e '${scene.lab.dir}/mended' ]`);
@@ -257,6 +266,7 @@ test("a follower is warm, and as ready as its leader", { timeout: 90_000 }, asyn
     body: "Waiting for the lease; the leader is ready\n",
   });
   expect((await b.http("/healthz")).status).toBe(200);
+  await refusesAll(b, (await scene.lease()).holderIdentity);
   expect(scene.marks("b").filter(({ what }) => what === "start")).toEqual([]);
 
   const asked = scene.marks("b").filter(({ what }) => what === "ask");

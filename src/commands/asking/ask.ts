@@ -23,23 +23,22 @@ function askerOf(line: Line, world: World): () => Promise<string | undefined> {
   return async () => {
     const answer = await ask(call);
     if (answer.status < 400) return answer.body;
-    tellRefusal(world, answer);
+    if (line.row.words === "raw") world.complain(answer.body);
+    else tellRefusal(world, answer);
     return undefined;
   };
 }
 
-/**
- * Tells on stderr what the operator says against it; returns the exit code. An operator that does not know the path is
- * older than this program.
- */
-export function tellRefusal({ complain }: World, { status, body }: Answer): number {
-  const isOlder = status === 404 && body.startsWith("no such path");
-  complain(
-    isOlder
-      ? `${body}The running operator may be older than this command (${VERSION}): use its own program\n`
-      : body,
-  );
+/** Tells on stderr what the operator says against it; returns the exit code. */
+export function tellRefusal({ complain }: World, answer: Answer): number {
+  complain(refusalOf(answer));
   return REFUSED;
+}
+
+/** What the operator says against it. One that does not know the path of a command is older than this program. */
+export function refusalOf({ status, body }: Answer): string {
+  if (status !== 404) return body;
+  return `${body}The running operator may be older than this command (${VERSION}): use its own program\n`;
 }
 
 function callIn(line: Line): Call {

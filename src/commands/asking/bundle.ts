@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import { systemClock, writeAll } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import type { Line, World } from "../table/row.ts";
+import { tellRefusal } from "./ask.ts";
 import { get } from "./call.ts";
 import { operatorOf } from "./socket.ts";
 
@@ -13,13 +14,11 @@ const BLOCK = 512;
 
 /** Asks the operator and writes a file that is its owner's alone, or, for `-`, to standard output. */
 export async function bundle(line: Line, world: World, now = systemClock.now()): Promise<number> {
-  const { status, body } = await operatorOf(line, world)(get("/bundle.json"));
-  if (status === 404) world.complain("the operator is older than this program and knows no bundle\n");
-  else if (status >= 400) world.complain(body);
-  if (status >= 400) return 1;
+  const answer = await operatorOf(line, world)(get("/bundle.json"));
+  if (answer.status >= 400) return tellRefusal(world, answer);
   const stamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
   const name = `addon-operator-bundle-${stamp}`;
-  const archive = await archiveOf(name, JSON.parse(body) as Record<string, Json>, new Date(now));
+  const archive = await archiveOf(name, JSON.parse(answer.body) as Record<string, Json>, new Date(now));
   const [file = `${name}.tgz`] = line.args;
   if (file === "-") writeAll(1, archive);
   else {

@@ -4,6 +4,7 @@ import { UsageError } from "../../config.ts";
 import { formatDuration, parseDuration, sleep, systemClock, type Clock } from "../../lib/index.ts";
 import { STALLED } from "../../status/index.ts";
 import type { Line, World } from "../table/row.ts";
+import { refusalOf } from "./ask.ts";
 import { get } from "./call.ts";
 import { operatorOf } from "./socket.ts";
 
@@ -41,8 +42,8 @@ export function wait(line: Line, world: World, clock: Clock = systemClock): Prom
   return awaitModule(line, world, {
     clock,
     look: async (module) => {
-      const { status, body } = await ask(get(`/module/${encodeURIComponent(module)}/status.json`));
-      return status < 400 ? (JSON.parse(body) as Said) : { refusal: body };
+      const answer = await ask(get(`/module/${encodeURIComponent(module)}/status.json`));
+      return answer.status < 400 ? (JSON.parse(answer.body) as Said) : { refusal: refusalOf(answer) };
     },
   });
 }
