@@ -61,7 +61,13 @@ function packageOf() {
   const { "node-jq": jq } = own.optionalDependencies;
   const inside = Object.entries(bin).map(([command, path]) => [command, path.replace("dist/", "")]);
   return {
-    ...{ name, version, description, license, type, engines, bin: Object.fromEntries(inside) },
+    name,
+    version,
+    description,
+    license,
+    type,
+    engines,
+    bin: Object.fromEntries(inside),
     dependencies: { koffi: dependencies.koffi },
     optionalDependencies: { "node-jq": jq },
   };

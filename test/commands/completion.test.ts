@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -56,8 +56,45 @@ it("bash completes through the program", async () => {
   );
 });
 
-it.each(["zsh", "fish"])("completion %s calls the program, too", async (shell) => {
-  expect((await run(["completion", shell])).text).toMatch(/__complete -- [^]*addon-operator/);
+/** A program that knows the names of modules alone, and the directory that it is in, with a file. */
+async function place(shell: string): Promise<string> {
+  const dir = mkdtempSync(join(tmpdir(), "completion-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const program = `#!/bin/sh\n[ "$*" = "__complete -- module why we" ] && printf 'web-a\\nweb-shop\\n'\n`;
+  writeFileSync(join(dir, "addon-operator"), program, { mode: 0o755 });
+  writeFileSync(join(dir, "a-file"), "");
+  writeFileSync(join(dir, "script"), (await run(["completion", shell])).text);
+  return dir;
+}
+
+function shellIn(dir: string, shell: string, script: string): string {
+  const env = { PATH: `${dir}:${process.env["PATH"] ?? ""}`, HOME: dir, XDG_CONFIG_HOME: dir, TERM: "dumb" };
+  return execFileSync(shell, ["-c", script], { encoding: "utf8", cwd: dir, env, timeout: 60_000 });
+}
+
+const isThere = (shell: string): boolean => spawnSync(shell, ["-c", "true"]).status === 0;
+const named = (shell: string): string =>
+  isThere(shell) ? shell : `${shell}, which is not on the PATH: skipped`;
+
+it.runIf(isThere("fish"))(`completes in ${named("fish")}`, async () => {
+  const dir = await place("fish");
+  const behind = (line: string) =>
+    shellIn(dir, "fish", `source script; complete -C "addon-operator ${line}"`);
+  expect(behind("module why we")).toBe("web-a\nweb-shop\n");
+  expect(behind("lint a-")).toBe("a-file\n");
+});
+
+it.runIf(isThere("zsh"))(`completes in ${named("zsh")}`, async () => {
+  const dir = await place("zsh");
+  const told = shellIn(
+    dir,
+    "zsh",
+    `zmodload zsh/zpty; zpty z zsh -f -i
+zpty -w z 'autoload -Uz compinit; compinit -u -d dump; source script; PS1=; echo REA""DY'; zpty -r z out '*READY*'
+zpty -w -n z $'addon-operator module why we\t'; zpty -r z out '*why web-*'; print -r -- "$out"
+zpty -w -n z $'\x15addon-operator lint a-\t'; zpty -r z out '*a-file*'; print -r -- "$out"; zpty -d z`,
+  );
+  expect(told).toMatch(/why web-[^]*lint a-file/);
 });
 
 it("knows no other shell", async () => {

@@ -207,7 +207,7 @@ it.each([
   ["module why web", 500, "module not found: web\n", /^module not found: web\n$/],
 ])(
   "%s says what the operator says against it, and whether that is because it is older",
-  async (line, status, body, told) => {
+  async (...[line, status, body, told]) => {
     const { setting } = await answeringSocket(() => ({ status, body }));
     let complained = "";
     const world = { env: {}, print: () => {}, complain: (part: string) => void (complained += part) };

@@ -27,9 +27,10 @@ compdef _addon_operator addon-operator
 `,
   fish: `function __addon_operator
   set -l typed (commandline -opc)
-  $typed[1] __complete -- $typed[2..-1] (commandline -ct) 2>/dev/null
+  set -l found ($typed[1] __complete -- $typed[2..-1] (commandline -ct) 2>/dev/null)
+  if set -q found[1]; printf '%s\\n' $found; else; __fish_complete_path (commandline -ct); end
 end
-complete -c addon-operator -a '(__addon_operator)'
+complete -c addon-operator -f -a '(__addon_operator)'
 `,
 } as const;
 
