@@ -31,6 +31,8 @@ export default defineConfig({
           env,
           include: ["test/integration/**/*.test.ts"],
           globalSetup: ["test/support/global-setup.ts"],
+          // No file leaves anything behind in its process; to load it all anew for each was a sixth of their time.
+          isolate: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 2,

@@ -2,7 +2,7 @@
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundle } from "../build.mjs";
-import { startOperator } from "../operator.mjs";
+import { programFile, startOperator } from "../operator.mjs";
 import { isWritable } from "../setup/npm.mjs";
 import { root } from "../setup/versions.mjs";
 import { parseOptions } from "./ask.mjs";
@@ -16,6 +16,8 @@ const started = performance.now();
 const { once, kubeconfig, yes, verbose, ...options } = parseOptions();
 /** A checkout that cannot be written takes no bundle. */
 const sources = options.sources || !isWritable(root);
+/** Tests that run the bundle have made it before. */
+const program = sources ? programFile() : join(root, "dist", "main.js");
 
 const say = (text) => console.log(text);
 const inMiB = (bytes) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
@@ -40,7 +42,7 @@ async function demo() {
     namespace,
     modulesDir: join(root, "examples", "modules"),
     globalHooksDir: join(root, "examples", "global-hooks"),
-    bundle: sources ? join(root, "src", "main.ts") : true,
+    bundle: program,
     args: ["--watch-dirs", ...(options.requirements ? ["--module-queues=own"] : [])],
     env: { LOG_TYPE: "text" },
     onLine: (line) => {
@@ -56,7 +58,7 @@ async function demo() {
 function hints() {
   const { cluster, operator } = running;
   const path = [...(sources ? [] : [join(root, "dist")]), join(cluster.bin.kubectl, ".."), "$PATH"].join(":");
-  const command = sources ? `${process.execPath} ${join(root, "src/main.ts")}` : "addon-operator";
+  const command = sources ? `${process.execPath} ${program}` : "addon-operator";
   step("It stays up until Ctrl-C. In another terminal:");
   say(`
   export KUBECONFIG=${cluster.kubeconfig}

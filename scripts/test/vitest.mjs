@@ -11,6 +11,8 @@ export function testEnv() {
   return {
     ...process.env,
     ...toolsEnv(tools()),
+    // As in the image: what was compiled once is kept for the next start.
+    NODE_COMPILE_CACHE: join(root, ".tmp", "compile-cache"),
     PATH: `${join(root, "node_modules", ".bin")}${delimiter}${process.env.PATH}`,
     OPERATOR_BUNDLE: process.env.OPERATOR_BUNDLE ?? "true",
   };

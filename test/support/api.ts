@@ -25,7 +25,7 @@ interface Discovered {
   }[];
 }
 
-interface Answer {
+export interface Answer {
   readonly status: number;
   readonly body: unknown;
 }
@@ -40,22 +40,17 @@ interface Written {
   };
 }
 
-interface Read {
-  readonly metadata?: { managedFields?: unknown };
-  readonly items?: readonly Read[];
-}
-
 const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /** In place of a body: no such resource, or no longer. */
-const NOT_SERVED = Symbol("not served");
+export const NOT_SERVED = Symbol("not served");
 
 const apis = new Map<string, Api>();
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
-/**
- * The commonest commands of the suite without a process of kubectl for each, which costs a tenth of a second of a
- * processor: `get … -o json`, and the first `apply` of an object. Undefined stands for what only kubectl can do.
- */
+/** There is no answer. */
+export class Unreachable extends Error {}
+
+/** An API server by its kubeconfig, over one connection: a process of kubectl for each request costs much more. */
 export class Api {
   readonly #kubeconfig: string;
   #connection:
@@ -74,19 +69,10 @@ export class Api {
     return api;
   }
 
-  /** `kubectl get` with these arguments; rejects as kubectl does where the server says no. */
-  async get(args: readonly string[]): Promise<unknown> {
-    const asked = parse(args);
-    const resource = asked === undefined ? undefined : await this.#resource(asked.resource);
-    if (asked === undefined || resource === undefined) return undefined;
-    const { name, namespace, selector } = asked;
-    const query = selector === undefined ? "" : `?labelSelector=${encodeURIComponent(selector)}`;
-    const path = pathOf(resource, namespace, name);
-    const { status, body } = await this.#request("GET", `${path}${query}`);
-    if (body === NOT_SERVED) return undefined;
-    if (status >= 300) throw refusal(`kubectl ${args.join(" ")}`, body);
-    if (!asked.managedFields) for (const each of itemsOf(body as Read)) delete each.metadata?.managedFields;
-    return body;
+  /** The path of all objects of a kind, by any name that kubectl takes, or of one;. */
+  async path(kind: string, namespace: string | undefined, name?: string): Promise<string | undefined> {
+    const resource = await this.#resource(kind);
+    return resource && pathOf(resource, namespace, name);
   }
 
   /** Creates an object as `kubectl apply` does; false where it is there already, or only kubectl knows how. */
@@ -100,13 +86,13 @@ export class Api {
     const made = { ...object, metadata: { ...object.metadata, annotations } };
     const path = pathOf(resource, object.metadata.namespace ?? "default");
     const query = "fieldManager=kubectl-client-side-apply&fieldValidation=Strict";
-    const { status, body } = await this.#request("POST", `${path}?${query}`, made);
+    const { status, body } = await this.request("POST", `${path}?${query}`, made);
     if (status === 409 || body === NOT_SERVED) return false;
     if (status >= 300) throw refusal(`kubectl apply ${object.kind} ${object.metadata.name}`, body);
     return true;
   }
 
-  async #request(method: string, path: string, body?: object): Promise<Answer> {
+  async request(method: string, path: string, body?: object): Promise<Answer> {
     const response = await this.#send(method, path, { body });
     const content = await text(response);
     const status = response.statusCode ?? 0;
@@ -125,14 +111,20 @@ export class Api {
     this.#connection ??= connect(this.#kubeconfig);
     const { server, agent, headers } = await this.#connection;
     const { body, accept = "application/json" } = given;
+    const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+    const content = body === undefined ? "" : JSON.stringify(body);
+    const length = { "content-type": type, "content-length": Buffer.byteLength(content) };
+    const sent = { ...headers, accept, ...length, "user-agent": "kubectl" };
     return new Promise((done, fail) => {
-      const options = { method, agent, headers: { ...headers, accept, "content-type": "application/json" } };
-      const call = request(`${server}${path}`, options, done);
-      // The server closes a connection that was idle, or ends: that says nothing about this request.
-      const again = (error: Error) =>
-        call.reusedSocket ? done(this.#send(method, path, given)) : fail(error);
-      call.on("error", again);
-      call.end(body === undefined ? undefined : JSON.stringify(body));
+      const call = request(`${server}${path}`, { method, agent, headers: sent }, done);
+      call.on("error", (cause: Error) => {
+        // The server closes a connection that was idle, or ends: that says nothing about this request.
+        if (call.reusedSocket) return done(this.#send(method, path, given));
+        // The kubeconfig may have changed.
+        this.#connection = this.#resources = undefined;
+        return fail(new Unreachable(`${method} ${path}: ${cause.message}`, { cause }));
+      });
+      call.end(content);
     });
   }
 
@@ -161,7 +153,8 @@ function enter(found: Map<string, Resource>, { metadata, versions }: Discovered)
     const root = metadata.name === undefined ? `/api/${version}` : `/apis/${metadata.name}/${version}`;
     for (const { resource, scope, singularResource, shortNames = [], responseKind } of resources) {
       const kind = responseKind?.kind.toLowerCase() ?? resource;
-      const names = [resource, singularResource ?? kind, kind, ...shortNames, `${kind} ${root}`];
+      const full = `${resource}.${metadata.name ?? ""}`;
+      const names = [resource, singularResource ?? kind, kind, ...shortNames, full, `${kind} ${root}`];
       for (const name of names)
         if (!found.has(name)) found.set(name, { root, plural: resource, namespaced: scope === "Namespaced" });
     }
@@ -177,43 +170,7 @@ function pathOf(
   return `${root}${within}/${plural}${name === undefined ? "" : `/${name}`}`;
 }
 
-interface Asked {
-  readonly resource: string;
-  readonly name?: string;
-  readonly namespace?: string;
-  readonly selector?: string;
-  readonly managedFields: boolean;
-}
-
-/** `get KIND [NAME] [-n NAMESPACE | -A] [-l SELECTOR] [--show-managed-fields]`; undefined for anything else. */
-function parse([verb, ...args]: readonly string[]): Asked | undefined {
-  const words: string[] = [];
-  const flags = new Map<string, string>();
-  for (let index = 0; index < args.length; index++) {
-    const arg = args[index] ?? "";
-    if (arg === "-n" || arg === "-l") flags.set(arg, args[++index] ?? "");
-    else if (arg === "-A" || arg === "--show-managed-fields") flags.set(arg, "");
-    else words.push(arg);
-  }
-  const [resource, name] = words;
-  const isPlain = words.every((word) => /^[a-z0-9][\w.-]*$/i.test(word)) && words.length <= 2;
-  if (verb !== "get" || resource === undefined || !isPlain) return undefined;
-  const [namespace, selector] = [
-    flags.get("-n") ?? (flags.has("-A") ? undefined : "default"),
-    flags.get("-l"),
-  ];
-  return {
-    resource: resource.toLowerCase(),
-    managedFields: flags.has("--show-managed-fields"),
-    ...(name === undefined ? {} : { name }),
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(selector === undefined ? {} : { selector }),
-  };
-}
-
-const itemsOf = (read: Read): readonly Read[] => read.items ?? [read];
-
-function refusal(what: string, body: unknown): Error {
+export function refusal(what: string, body: unknown): Error {
   const { reason, message } = body as { readonly reason?: string; readonly message?: string };
   return new Error(`${what}: Error from server (${reason}): ${message}`);
 }

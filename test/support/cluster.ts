@@ -7,6 +7,7 @@ import { kubectl as runKubectl, startCluster } from "../../scripts/control-plane
 import type { ClusterOptions, ControlPlane, Tools } from "../../scripts/control-plane.mjs";
 import { eventually } from "../../scripts/eventually.mjs";
 import { Api } from "./api.ts";
+import { withoutKubectl } from "./kubectl.ts";
 
 export { eventually };
 export type { ControlPlane, Tools };
@@ -16,7 +17,7 @@ export interface Cluster {
   /** A kubeconfig file with every right. */
   readonly kubeconfig: string;
   readonly bin: Tools;
-  /** Resolves to stdout; rejects with stderr. */
+  /** Resolves to stdout; rejects with stderr. The commonest commands are done without its process. */
   readonly kubectl: (args: readonly string[], input?: string) => Promise<string>;
   /** `kubectl … -o json`, parsed. */
   readonly json: <T>(args: readonly string[]) => Promise<T>;
@@ -31,14 +32,15 @@ export function cluster(): Cluster {
 
 /** The same helpers for a control plane of one's own. */
 export function clusterOf({ kubeconfig, bin }: { kubeconfig: string; bin: Tools }): Cluster {
-  const kubectl = (args: readonly string[], input?: string) => runKubectl({ bin, kubeconfig }, args, input);
   const api = Api.of(kubeconfig);
+  const kubectl = async (args: readonly string[], input?: string) =>
+    (input === undefined ? await withoutKubectl(api, args) : undefined) ??
+    runKubectl({ bin, kubeconfig }, args, input);
   return {
     kubeconfig,
     bin,
     kubectl,
-    json: async <T>(args: readonly string[]) =>
-      ((await api.get(args)) ?? JSON.parse(await kubectl([...args, "-o", "json"]))) as T,
+    json: async <T>(args: readonly string[]) => JSON.parse(await kubectl([...args, "-o", "json"])) as T,
     apply: async (...objects) => {
       const left: object[] = [];
       for (const each of objects) if (!(await api.applyFirst(each as never))) left.push(each);
