@@ -1,13 +1,11 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect } from "vitest";
 
 import { keptFromBefore, waitingForEver } from "../support/fuzz-requirements.ts";
 import type { ModuleQueues } from "../../src/model/index.ts";
 import { FuzzWorld } from "../support/fuzz-world.ts";
 import type { EngineLab } from "../support/engine-lab.ts";
+import { tell } from "../support/stories.ts";
 
-const LONG = process.env["LONG"] !== undefined;
-const SEEDS = Number(process.env["SEEDS"] ?? (LONG ? 10_000 : 200));
-const FIRST = Number(process.env["SEED"] ?? 1);
 const STEPS = 40;
 
 /** One thing that may happen to an operator. */
@@ -148,29 +146,9 @@ async function story(seed: number, queues: ModuleQueues): Promise<void> {
   expect(outcome(lab)).toEqual(outcome(twin));
 }
 
-/** The failure of a story; undefined when it ended well. */
-async function failureOf(seed: number, queues: ModuleQueues): Promise<string | undefined> {
-  try {
-    await story(seed, queues);
-    return undefined;
-  } catch (error) {
-    return `SEED=${seed} SEEDS=1: ${error instanceof Error ? error.message : String(error)}`;
-  }
-}
-
-describe("the engine under random events and failures, in virtual time", () => {
-  it.each<ModuleQueues>(["main", "own"])(
-    `with modules in %s, ${SEEDS} stories end as an undisturbed start does`,
-    { timeout: 3_600_000 },
-    async (queues) => {
-      // A single story shows where it went wrong; of many it is enough to know which.
-      if (SEEDS === 1) return story(FIRST, queues);
-      const failures: string[] = [];
-      for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
-        const failure = await failureOf(seed, queues);
-        if (failure !== undefined) failures.push(failure);
-      }
-      expect(failures).toEqual([]);
-    },
-  );
-});
+describe.each<ModuleQueues>(["main", "own"])(
+  "the engine under random events and failures, in virtual time, with modules in %s",
+  (queues) => {
+    tell("ends as an undisturbed start does", { few: 70 }, (seed) => story(seed, queues));
+  },
+);

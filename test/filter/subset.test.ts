@@ -10,6 +10,7 @@ import type { Json } from "../../src/model/index.ts";
 import type { Jq } from "../../src/filter/jq.ts";
 import { run } from "../../src/process/index.ts";
 import { jqEngines } from "../support/jq-engines.ts";
+import { often } from "../support/stories.ts";
 
 const POD = {
   metadata: { name: "web", labels: { tier: "front", app: "web" }, annotations: { "a.b/c": "1" } },
@@ -219,7 +220,7 @@ describe.each((await jqEngines()).map((jq) => [jq.version, jq] as const))(
   "the same answer as %s",
   (_, jq) => {
     test("for generated filters and inputs, errors included", { timeout: 60_000 }, async () => {
-      const samples = fc.sample(fc.tuple(filter, value), { numRuns: 3000, seed: 4 });
+      const samples = fc.sample(fc.tuple(filter, value), { numRuns: often(1500), seed: 4 });
       const cases = samples
         .map(([text, input]): Case => ({ text, input: JSON.parse(canonicalJson(input)), ours: "" }))
         .map((one): Case => ({ ...one, ours: ourAnswer(one.text, one.input) }))
@@ -227,10 +228,10 @@ describe.each((await jqEngines()).map((jq) => [jq.version, jq] as const))(
         // gojq takes characters of a string by their place, and an old one the first of two equal keys; plain filters
         // here do as jq does.
         .filter((one) => !jq.gojq || !/\[-?\d\]|"b":/.test(one.text));
-      expect(cases.length).toBeGreaterThan(1000);
+      expect(cases.length).toBeGreaterThan(500);
       const errors = cases.filter((one) => one.ours === "error").length;
-      expect(errors).toBeGreaterThan(100);
-      expect(cases.length - errors).toBeGreaterThan(300);
+      expect(errors).toBeGreaterThan(50);
+      expect(cases.length - errors).toBeGreaterThan(150);
       for (let start = 0; start < cases.length; start += 200) {
         const batch = cases.slice(start, start + 200);
         const answers = await jqAnswers(jq, batch);

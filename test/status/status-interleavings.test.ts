@@ -318,5 +318,5 @@ async function statusStory(seed: number): Promise<void> {
 }
 
 describe("in every order that a server and its network may choose", () => {
-  tell("each module's object says what was shown last", { few: 60 }, statusStory);
+  tell("each module's object says what was shown last", { few: 25 }, statusStory);
 });

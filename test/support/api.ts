@@ -41,7 +41,7 @@ interface Written {
 }
 
 const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/** In place of a body: no such resource, or no longer. */
+/** In place of a body: no such resource, no longer, or not yet. */
 export const NOT_SERVED = Symbol("not served");
 
 const apis = new Map<string, Api>();
@@ -96,7 +96,8 @@ export class Api {
     const response = await this.#send(method, path, { body });
     const content = await text(response);
     const status = response.statusCode ?? 0;
-    if (status === 404 && !content.startsWith("{")) {
+    // 429: the storage of a CRD that was changed begins anew.
+    if (status === 429 || (status === 404 && !content.startsWith("{"))) {
       this.#resources = undefined;
       return { status, body: NOT_SERVED };
     }

@@ -1,7 +1,7 @@
 import { sample, stringMatching } from "fast-check";
 
 /** Makes a text of about that many characters. */
-type TextMaker = (length: number) => string;
+export type TextMaker = (length: number) => string;
 
 /** Texts that a pattern with backtracking may choke on, made from the pattern itself. */
 export function* hostileTexts(pattern: RegExp): Generator<TextMaker> {

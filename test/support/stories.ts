@@ -3,6 +3,11 @@ import { expect, it } from "vitest";
 const asked = process.env["SEEDS"];
 const FIRST = Number(process.env["SEED"] ?? 1);
 
+/** How often something random is tried: `few` times in an ordinary run, 10,000 with `LONG`, or as `SEEDS` says. */
+export function often(few: number): number {
+  return Number(asked ?? (process.env["LONG"] === undefined ? few : 10_000));
+}
+
 /** How random stories are told. */
 export interface Telling {
   /** Stories in an ordinary run; 10,000 with `LONG`, or as many as `SEEDS` says. */
@@ -17,7 +22,7 @@ export function tell(
   { few, before = [] }: Telling,
   story: (seed: number) => Promise<void>,
 ): void {
-  const count = Number(asked ?? (process.env["LONG"] === undefined ? few : 10_000));
+  const count = often(few);
   const seeds = Array.from({ length: count }, (_, index) => FIRST + index);
   it(`${what}: ${count} stories`, { timeout: 3_600_000 }, async () => {
     const failed: string[] = [];

@@ -191,6 +191,6 @@ async function leaseStory(seed: number): Promise<void> {
 }
 
 describe("in every order that a server and its network may choose", () => {
-  tell("what hooks write is saved once and in force once", { few: 100, before: TOLD_BEFORE }, configStory);
+  tell("what hooks write is saved once and in force once", { few: 40, before: TOLD_BEFORE }, configStory);
   tell("one operator holds the lease", { few: 100 }, leaseStory);
 });

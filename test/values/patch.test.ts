@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Json, Section } from "../../src/model/index.ts";
 import { PatchError, applyPatch, compact, forStorage, parsePatch, replay } from "../../src/values/index.ts";
 import type { PatchOperation, PatchRules } from "../../src/values/index.ts";
+import { often } from "../support/stories.ts";
 
 const MODULE: PatchRules = { kind: "module", valuesKey: "m" };
 const GLOBAL: PatchRules = { kind: "global" };
@@ -308,7 +309,7 @@ describe("compact", () => {
         const few = safely(() => replay(base, compact(operations)));
         expect(few).toEqual(all);
       }),
-      { numRuns: 3000 },
+      { numRuns: often(1000) },
     );
   });
 
@@ -320,7 +321,7 @@ describe("compact", () => {
         expect(compact(compact(stored))).toEqual(compact(stored));
         expect(compact(stored).length).toBeLessThanOrEqual(stored.length);
       }),
-      { numRuns: 3000 },
+      { numRuns: often(1000) },
     );
   });
 
