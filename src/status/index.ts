@@ -4,11 +4,11 @@ export type { IAddonOperator } from "./models/addon-operator.ts";
 export {
   ADDON_MODULES,
   ADDON_OPERATORS,
+  STALLED,
   type AddonObject,
   type Condition,
   type ModuleStatus,
 } from "./models/kinds.ts";
-export { STALLED } from "./project/conditions.ts";
 export { projectModule } from "./project/module-status.ts";
 export { projectOperator } from "./project/operator-status.ts";
 export { overviewOf, standingOf, type ModuleRow, type Overview } from "./project/overview.ts";

@@ -44,6 +44,9 @@ type Unstamped<T> = Omit<T, "observedGeneration" | "conditions"> & {
 
 /** `status.state` of an AddonModule (docs/STATUS.md, "States of a module"). */
 export type ModuleState = NonNullable<ModuleFields["state"]>;
+/** States that do not end by themselves: somebody has to change something. */
+export const STALLED: ReadonlySet<ModuleState> = new Set(["Invalid", "RolledBack"]);
+
 export type ModuleSpec = Required<NonNullable<IAddonModule["spec"]>>;
 export type ModuleStatus = Unstamped<ModuleFields>;
 export type LastRunStatus = NonNullable<ModuleFields["lastRun"]>;

@@ -1,6 +1,7 @@
 /** Conditions of both kinds of resources (docs/STATUS.md, "Conditions"). */
 
 import { line, timestamp } from "./format.ts";
+import { STALLED } from "../models/kinds.ts";
 import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
 import type { Verdict } from "./verdict.ts";
 
@@ -28,9 +29,6 @@ export function readyOf(judged: Verdict): ConditionStatus {
 
 /** States in which something is at work, or waits for its turn. */
 export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);
-
-/** States that do not end by themselves: somebody has to change something. */
-export const STALLED: ReadonlySet<ModuleState> = new Set(["Invalid", "RolledBack"]);
 
 /** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
 export function progress(judged: Verdict): Aspect[] {
