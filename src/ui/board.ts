@@ -21,10 +21,12 @@ interface BoardOptions {
 }
 
 const TABLES = ["operator", "modules", "queues"] as const;
-/** Least and longest time between two looks, in milliseconds; looks may take a twentieth of the time. */
+/** Least and longest time between two looks, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 const LOOK_SELDOM_MS = 1000;
+/** Looks may take a twentieth of the time, on average: after a rest some may follow one another at once. */
 const LOOK_COST = 20;
+const LOOK_CREDIT_MS = 2000;
 /** A run is announced when it is a second old, which changes nothing that one is told of. */
 const LOOK_AGAIN_MS = 1100;
 
@@ -36,7 +38,8 @@ export class Board {
   #soon: Timer | undefined;
   #again: Timer | undefined;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #costMs = 0;
+  /** When the looks so far have taken no more than their share. */
+  #paidAt = 0;
 
   constructor(options: BoardOptions) {
     this.#options = options;
@@ -66,8 +69,8 @@ export class Board {
   changed(): void {
     if (this.viewers === 0 || this.#soon !== undefined) return;
     const { clock } = this.#options;
-    const pause = Math.min(LOOK_SELDOM_MS, Math.max(LOOK_EVERY_MS, LOOK_COST * this.#costMs));
-    const wait = Math.max(0, this.#lookedAt + pause - clock.monotonic());
+    const at = Math.max(this.#lookedAt + LOOK_EVERY_MS, this.#paidAt - LOOK_CREDIT_MS);
+    const wait = Math.max(0, Math.min(at, this.#lookedAt + LOOK_SELDOM_MS) - clock.monotonic());
     this.#soon = clock.setTimer(wait, () => {
       this.#soon = undefined;
       this.#again?.cancel();
@@ -89,7 +92,8 @@ export class Board {
       const change = this.#tables[name].take(scene[name]);
       return change === undefined ? [] : [`"${name}":${change}`];
     });
-    this.#costMs = clock.monotonic() - this.#lookedAt;
+    const costMs = clock.monotonic() - this.#lookedAt;
+    this.#paidAt = Math.max(this.#paidAt, this.#lookedAt) + LOOK_COST * costMs;
     if (news.length > 0) this.#streams.tell(`{"now":${clock.now()},${news.join(",")}}`);
   }
 

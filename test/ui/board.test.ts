@@ -56,6 +56,8 @@ const row = (name: string, change: Partial<ModuleRow> = {}): ModuleRow => ({
 let clock: ManualClock;
 let scene: Scene;
 let looks: number;
+/** How long a look takes. */
+let costMs: number;
 let board: Board;
 
 const join = (): Viewer => {
@@ -72,15 +74,22 @@ const set = (modules: readonly ModuleRow[]): void => {
 beforeEach(() => {
   clock = new ManualClock();
   looks = 0;
+  costMs = 0;
+  let spentMs = 0;
   scene = {
     operator: [{ version: "1", name: "o", namespace: "n", state: "Ready", ready: "True", message: "fine" }],
     modules: [row("a"), row("b")],
     queues: [],
   };
   board = new Board({
-    clock,
+    clock: {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic() + spentMs,
+      setTimer: (ms, fn) => clock.setTimer(ms, () => void fn()),
+    },
     look() {
       looks += 1;
+      spentMs += costMs;
       return scene;
     },
     redact: (value) => JSON.parse(JSON.stringify(value).replaceAll("hunter2", "hidden")) as typeof value,
@@ -119,6 +128,27 @@ describe("the board", () => {
     await clock.advance(60);
     expect(viewer.news.length).toBe(2);
     expect(viewer.news[1]?.modules?.set).toEqual([row("a", { message: "999" })]);
+  });
+
+  it("looks soon a few times after a rest, seldom while all changes all the time, and each second at least", async () => {
+    costMs = 20;
+    join();
+    await clock.advance(10_000);
+    const looksWithin = async (ms: number): Promise<number> => {
+      const before = looks;
+      for (let passed = 0; passed < ms; passed += 10) {
+        board.changed();
+        await clock.advance(10);
+      }
+      return looks - before;
+    };
+    expect(await looksWithin(200)).toBeGreaterThanOrEqual(3);
+    await looksWithin(5000);
+    const often = await looksWithin(10_000);
+    expect(often * costMs).toBeLessThanOrEqual(0.06 * 10_000);
+    costMs = 1000;
+    await looksWithin(10_000);
+    expect(await looksWithin(10_000)).toBeGreaterThanOrEqual(5);
   });
 
   it("says nothing where nothing is to be said", async () => {
