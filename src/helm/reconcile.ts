@@ -1,9 +1,10 @@
 /** Brings one release to the module's chart and values. */
 
-import { oneLine } from "../lib/index.ts";
+import { oneLine, sleep } from "../lib/index.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import { withHookWatch } from "./binary/hook-watch.ts";
+import { ChartMovedError } from "./chart/stage.ts";
 import { isUnfinished, type ReleaseDecision } from "./decide.ts";
 import { decisionOn, examine, labelsOf, type Reconciler, type Reconciliation } from "./examine.ts";
 import type { Rendered } from "./manifest/manifest.ts";
@@ -21,11 +22,26 @@ import { countFailure, describeRefusal, markGood, nextOf, rollBack } from "./rol
 type Result = Omit<ReleaseOutcome, "release">;
 type Done = Omit<Result, "recovered">;
 
+/** A chart that is changed just then is looked at again, so often and after this time. */
+const LOOKS = 10;
+const CALM_MS = 500;
+
 /**
  * Compares, and does as little as possible: nothing for equal inputs, new labels for an equal manifest, else an
  * upgrade. Missing objects of a release that is not upgraded are restored.
  */
 export async function reconcileRelease(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
+  for (let look = 1; ; look++) {
+    try {
+      return await reconcileOnce(tools, request);
+    } catch (error) {
+      if (!(error instanceof ChartMovedError) || look === LOOKS) throw error;
+    }
+    await sleep(tools.clock, CALM_MS, request.signal);
+  }
+}
+
+async function reconcileOnce(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
   const { reconciliation, release, decision } = await examine(tools, request);
   tools.logger.debug("Decided on a release", { release: request.module.name, ...decision });
   const result = withWayBack(reconciliation, await act(reconciliation, release, decision));

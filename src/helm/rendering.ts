@@ -56,7 +56,7 @@ export function withCall<T>(
   act: (call: UpgradeCall) => Promise<T>,
 ): Promise<T> {
   const { tools, request, chart } = reconciliation;
-  return withChart(tools.tmpDir, { ...request, needsStage: chart.needsStage }, async (call) => {
+  return withChart(tools.tmpDir, { ...request, chart }, async (call) => {
     const applyMethod = release === undefined ? undefined : await applyMethodOf(reconciliation, release);
     return act({ ...call, labels: {}, applyMethod });
   });
@@ -109,8 +109,8 @@ export async function renderOffline(
   request: ReconcileRequest & { readonly includeCrds: boolean },
 ): Promise<string> {
   const { includeCrds } = request;
-  const { needsStage } = new ChartReader(tools.clock).read(request.module);
-  return withChart(tools.tmpDir, { ...request, needsStage }, (call) =>
+  const chart = new ChartReader(tools.clock).read(request.module);
+  return withChart(tools.tmpDir, { ...request, chart }, (call) =>
     tools.helm.template({ ...call, isUpgrade: false, includeCrds }),
   );
 }

@@ -1,12 +1,13 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { ChartReader, inputsDigest, withValueTemplates } from "../../src/helm/chart/chart.ts";
 import { parseHelmIgnore } from "../../src/helm/chart/helm-ignore.ts";
-import { stageChart } from "../../src/helm/chart/stage.ts";
+import { ChartMovedError, stageChart } from "../../src/helm/chart/stage.ts";
+import type { Module } from "../../src/model/index.ts";
 import { Scratch } from "../../src/process/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -37,13 +38,17 @@ describe(".helmignore as helm reads it", () => {
 });
 
 let root: string;
+let scratches: string;
 const clock = new ManualClock(Date.now() + 86_400_000);
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), "chart-test-"));
+  scratches = await mkdtemp(join(tmpdir(), "chart-test-"));
   await put("Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\n");
   await put("templates/a.yaml", "{{ .Values.global.used.deep }}{{ .Values.m.a }}");
 });
-afterEach(() => rm(root, { recursive: true, force: true }));
+afterEach(async () => {
+  for (const dir of [root, scratches]) await rm(dir, { recursive: true, force: true });
+});
 
 async function put(rel: string, text: string | Buffer): Promise<void> {
   await mkdir(dirname(join(root, rel)), { recursive: true });
@@ -150,17 +155,35 @@ test.each<[string, boolean]>([
   expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).needsStage).toBe(needed);
 });
 
+async function staged(
+  chart: Module["chart"],
+  meanwhile: () => Promise<void> = async () => {},
+): Promise<string> {
+  const module = { name: "m", chartDir: root, chart };
+  const read = new ChartReader(clock).read(module);
+  await meanwhile();
+  return stageChart({ module, chart: read }, await Scratch.open(scratches, "stage"));
+}
+
 test("a made chart has the module's name and leaves out what is none of helm's", async () => {
   await rm(join(root, "Chart.yaml"));
   for (const dir of ["hooks", "lib", "crds", "docs", "images"]) await put(`${dir}/x`, "");
   await symlink(join(root, "templates"), join(root, "linked"));
-  const scratch = await Scratch.open(root, "stage");
-  const { readdir, readFile } = await import("node:fs/promises");
-  const dir = await stageChart({ name: "m", chartDir: root, chart: "synthetic" }, scratch);
-  const entries = await readdir(dir);
-  expect(entries).toEqual(expect.arrayContaining(["Chart.yaml", "linked", "templates"]));
-  expect(entries).not.toEqual(expect.arrayContaining(["hooks"]));
+  const dir = await staged("synthetic");
+  expect((await readdir(dir)).sort()).toEqual(["Chart.yaml", "linked", "templates"]);
   expect(await readFile(join(dir, "Chart.yaml"), "utf8")).toContain("name: m");
+});
+
+test("helm gets a copy of what was decided on, and nothing of what was written since", async () => {
+  const file = join("templates", "a.yaml");
+  await put(file, "first");
+  const dir = await staged("own");
+  await put(file, "second");
+  expect(await readFile(join(dir, file), "utf8")).toBe("first");
+  expect(await readFile(join(dir, "Chart.yaml"))).toEqual(await readFile(join(root, "Chart.yaml")));
+  await expect(staged("own", () => put(file, "third"))).rejects.toThrow(ChartMovedError);
+  await expect(staged("own", () => put("templates/b.yaml", ""))).rejects.toThrow(ChartMovedError);
+  await expect(staged("own", () => rm(root, { recursive: true }))).rejects.toThrow(ChartMovedError);
 });
 
 describe("whether a chart may hold namespaces or CRDs", () => {

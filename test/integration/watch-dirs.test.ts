@@ -59,21 +59,48 @@ test("--watch-dirs: a template, values, a new module, and one that goes take eff
   expect(operator.log()).toMatch(/second look/);
 });
 
-test("--watch-dirs: git-sync's link leads to another commit, which removes the last one", async () => {
-  const scene = await openScene("watch-link");
-  const commit = (name: string, says: Record<string, string>): void => {
+/** What git-sync does: another directory, then its link leads there. */
+const committer =
+  (scene: Scene) =>
+  (name: string, says: Record<string, string>): void => {
     for (const [each, text] of Object.entries(says)) module(scene, `git/${name}/modules/${each}`, text);
     mkdirSync(join(scene.dir, "git", name, "global-hooks"));
     symlinkSync(name, join(scene.dir, "git/next"));
     renameSync(join(scene.dir, "git/next"), join(scene.dir, "git/current"));
   };
-  commit("c1", { a: "one", b: "one" });
-  await switchOn(scene);
-  const operator = await scene.start({
+
+const startAtLink = (scene: Scene): Promise<OperatorProcess> =>
+  scene.start({
     args: ["--watch-dirs"],
     modulesDir: join(scene.dir, "git/current/modules"),
     globalHooksDir: join(scene.dir, "git/current/global-hooks"),
   });
+
+test("--watch-dirs: a link that is swapped while helm runs does not change what helm reads", async () => {
+  const scene = await openScene("watch-swap");
+  const commit = committer(scene);
+  commit("c1", { a: "one" });
+  await switchOn(scene);
+  const operator = await startAtLink(scene);
+  await hasRun(operator, "a");
+  const [before, after] = [scene.close("before-upgrade a"), scene.close("after-upgrade a")];
+  commit("c2", { a: "two" });
+  await before.reached();
+  commit("c3", { a: "three" });
+  scene.remove("git/c2");
+  before.open();
+  await after.reached();
+  expect(await saying(scene, "a")()).toBe("two");
+  after.open();
+  await eventually(async () => expect(await saying(scene, "a")()).toBe("three"), "the next commit");
+});
+
+test("--watch-dirs: git-sync's link leads to another commit, which removes the last one", async () => {
+  const scene = await openScene("watch-link");
+  const commit = committer(scene);
+  commit("c1", { a: "one", b: "one" });
+  await switchOn(scene);
+  const operator = await startAtLink(scene);
   await hasRun(operator, "b");
   for (const [index, says] of ["two", "three", "four"].entries()) {
     commit(`c${index + 2}`, { a: says, b: "one" });

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { Scratch } from "../../process/index.ts";
 import type { UpgradeCall } from "../binary/helm.ts";
+import { stageChart } from "../chart/stage.ts";
 import { examine, labelsOf, type Reconciler, type Reconciliation } from "../examine.ts";
 import type { UpcomingModule } from "./ahead.ts";
 
@@ -96,8 +97,13 @@ export class InstallAhead {
 
   async #launch(reconciliation: Reconciliation, abort: AbortController): Promise<Waiting> {
     const { helm, tmpDir, clock } = this.#tools;
-    const { module, values, signal } = reconciliation.request;
+    const { request, chart } = reconciliation;
+    const { module, values, signal } = request;
     const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
+    const chartDir = await stageChart({ module, chart }, scratch).catch(async (error: unknown) => {
+      await scratch.dispose();
+      throw error;
+    });
     const labels = labelsOf(reconciliation, undefined, true);
     const gate = Promise.withResolvers<string>();
     const timer = clock.setTimer(LONGEST_MS, () => abort.abort());
@@ -106,7 +112,7 @@ export class InstallAhead {
         await helm.upgradeInstall({
           release: module.name,
           terms: module.helm,
-          chartDir: module.chartDir,
+          chartDir,
           valuesFile: scratch.path("values.json"),
           signal,
           labels,

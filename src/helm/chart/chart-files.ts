@@ -15,7 +15,7 @@ export interface ChartFile extends Found {
 }
 
 /** Directories that are left out of a generated chart. */
-export const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
+const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
 
 /** Every file that helm would load from `dir`, sorted. Throws the file system's error. */
 export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
