@@ -159,7 +159,7 @@ describe("what the hooks leave", () => {
   test.each([
     ["report", "CreateOrUpdate"],
     ["namespaces", "CreateOrUpdate"],
-    ["afterDeleteHelm", "Delete"],
+    ["afterDeleteHelm", "DeleteInBackground"],
   ])("report on %s: %s", (binding, operation) => {
     const namespaces = ["b", "a", "kube-system"].map((filterResult) => ({ filterResult }));
     const values = { namespaceCensus: { ignored: ["kube-system"] } };
