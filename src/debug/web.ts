@@ -20,6 +20,8 @@ export interface WebRequest {
   readonly host: string | undefined;
   readonly origin: string | undefined;
   readonly accept?: string | undefined;
+  /** `Sec-Fetch-Site`. */
+  readonly site: string | undefined;
 }
 
 export interface WebAnswer {
@@ -153,14 +155,16 @@ async function respond(
 type Parsed = Omit<WebRequest, "body">;
 
 function parse(
-  { method = "GET", url = "/", headers: { host, origin, accept } }: IncomingMessage,
+  { method = "GET", url = "/", headers }: IncomingMessage,
   methods: readonly string[],
 ): Parsed | WebAnswer {
   if (!methods.includes(method)) return { status: 405, body: `use ${methods.join(" or ")}\n` };
   // A request through a proxy has a host in its path.
   const parsed = URL.parse(url.startsWith("/") ? `http://operator${url}` : url);
   if (parsed === null) return { status: 400, body: "that is no path\n" };
-  return { method, path: parsed.pathname, query: parsed.searchParams, host, origin, accept };
+  const { host, origin, accept, "sec-fetch-site": site } = headers;
+  const whence = { host, origin, accept, site: Array.isArray(site) ? site.join() : site };
+  return { method, path: parsed.pathname, query: parsed.searchParams, ...whence };
 }
 
 class TooLargeError extends Error {}

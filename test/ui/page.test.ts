@@ -208,6 +208,19 @@ describe("who may ask", () => {
     },
   );
 
+  it.each(["/ui/events", "/ui/diff?name=loki", "/ui/runs", "/ui/page.js"])(
+    "nobody who has an image of %s on another site, which starts work and takes the place of a stream",
+    async (path) => {
+      for (const site of ["cross-site", "same-site", "cross-site, same-origin"])
+        expect((await send(path, { "sec-fetch-site": site })).status).toBe(403);
+      expect((await send("/ui/runs", { "sec-fetch-site": "same-origin" })).status).toBe(200);
+    },
+  );
+
+  it("somebody who follows a link to it", async () => {
+    expect((await send("/ui/", { "sec-fetch-site": "cross-site" })).status).not.toBe(403);
+  });
+
   it.each(["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])("nobody with %s", async (method) => {
     expect((await send("/ui/module?name=loki", {}, method)).status).toBe(405);
   });
