@@ -90,6 +90,11 @@ describe("spans that a hook leaves", () => {
       `for n in $(seq 101); do echo '{"name": "a", "start": 1, "end": 2}'; done >$SPANS_PATH`,
       "more than 100",
     ],
+    [
+      "a time in milliseconds",
+      `echo '{"name": "a", "start": 1700000000000, "end": 1700000001000}' >$SPANS_PATH`,
+      "seconds since 1970",
+    ],
     ["too large", `head -c 70000 /dev/zero >$SPANS_PATH`, "more than 65536"],
     ["no file any more", `rm $SPANS_PATH; mkfifo $SPANS_PATH`, "no plain file"],
   ])("%s: they are left out with a warning, and the hook succeeds", async (_, script, reason) => {
@@ -103,6 +108,21 @@ describe("spans that a hook leaves", () => {
         { variable: "SPANS_PATH", error: expect.stringContaining(reason) },
       ],
     ]);
+  });
+
+  test("hold no secret that its key tells, and no number that a collector cannot read", async () => {
+    const span = {
+      name: "a",
+      start: 1,
+      end: 2,
+      attributes: { password: "hunter2hunter2", large: 1e300, fraction: 1.5 },
+    };
+    const { spans } = await within(`echo '${JSON.stringify(span)}' >$SPANS_PATH`);
+    expect(spans[0]?.attributes).toEqual({
+      password: expect.stringMatching(/^<redacted:/),
+      large: "1e+300",
+      fraction: 1.5,
+    });
   });
 
   test("are written as the page shows", async () => {

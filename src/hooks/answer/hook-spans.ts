@@ -1,6 +1,6 @@
 /** Reads the spans that a hook leaves of its own steps (docs/TRACES.md, "Spans of hooks"). */
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, redactValues } from "../../lib/index.ts";
 import type { Logger } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { note } from "../../trace/index.ts";
@@ -32,18 +32,27 @@ function noteSpan({ name, start, end, error, attributes = {} }: JsonObject, plac
   note(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
 }
 
-/** Any date that JavaScript knows. */
+/** In nanoseconds, as a collector takes it, a time has 63 bits; of one that is later it refuses all that comes with it. */
+const LATEST = 9.2e9;
+
 function isTime(value: Json | undefined): value is number {
-  return typeof value === "number" && value >= 0 && value <= 8.64e12;
+  return typeof value === "number" && value >= 0 && value <= LATEST;
 }
 
-/** Texts, numbers and booleans; the rest is left out. */
+/** Texts, numbers and booleans; the rest is left out. A secret is known by its key, too. */
 function flat(attributes: Json): Record<string, string | number | boolean> {
   const all = isJsonObject(attributes) ? Object.entries(attributes).slice(0, MOST_ATTRIBUTES) : [];
-  return Object.fromEntries(
+  const shown = Object.fromEntries(
     all.flatMap(([key, value]): [string, string | number | boolean][] => {
       if (typeof value === "string") return [[oneLine(key, LONGEST), oneLine(value, LONGEST)]];
-      return typeof value === "number" || typeof value === "boolean" ? [[oneLine(key, LONGEST), value]] : [];
+      if (typeof value === "number") return [[oneLine(key, LONGEST), numberOf(value)]];
+      return typeof value === "boolean" ? [[oneLine(key, LONGEST), value]] : [];
     }),
   );
+  return redactValues(shown) as typeof shown;
+}
+
+/** An integer of more than 64 bits is text: a collector refuses all that comes with it. */
+function numberOf(value: number): number | string {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? String(value) : value;
 }
