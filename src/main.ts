@@ -2,7 +2,7 @@
 
 import { exitCodeOf, runLine, type World } from "./commands/index.ts";
 import { environment } from "./environment.ts";
-import { writeAll } from "./lib/index.ts";
+import { visible, writeAll } from "./lib/index.ts";
 
 const OLDEST_NODE = 24;
 
@@ -12,7 +12,7 @@ const world: World = {
   complain: (text) => writeAll(2, text),
   ask,
   isTerminal: process.stdout.isTTY,
-  columns: process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY,
+  columns: (process.stdout.isTTY && process.stdout.columns) || Number.POSITIVE_INFINITY,
 };
 
 /** Shows a text and asks for a word at the terminal; without one nobody agrees. */
@@ -40,6 +40,6 @@ if (Number.parseInt(node) < OLDEST_NODE) {
     process.exitCode = exitCodeOf(error);
     // A bug is printed with its stack.
     if (process.exitCode === undefined) throw error;
-    world.complain(`${(error as Error).message}\n`);
+    world.complain(`${visible((error as Error).message)}\n`);
   }
 }

@@ -1,7 +1,7 @@
 /** Commands that ask a running operator: the answer is printed, again and again where that is asked for. */
 
 import { UsageError } from "../../config.ts";
-import { sleep, systemClock } from "../../lib/index.ts";
+import { sleep, systemClock, visible } from "../../lib/index.ts";
 import { VERSION } from "../../version.ts";
 import { NoOperatorError, type Call } from "./call.ts";
 import type { Line, World } from "../table/row.ts";
@@ -23,7 +23,7 @@ function askerOf(line: Line, world: World): () => Promise<string | undefined> {
   return async () => {
     const answer = await ask(call);
     if (answer.status < 400) return answer.body;
-    if (line.row.words === "raw") world.complain(answer.body);
+    if (line.row.words === "raw") world.complain(visible(answer.body));
     else tellRefusal(world, answer);
     return undefined;
   };
@@ -31,7 +31,7 @@ function askerOf(line: Line, world: World): () => Promise<string | undefined> {
 
 /** Tells on stderr what the operator says against it; returns the exit code. */
 export function tellRefusal({ complain }: World, answer: Answer): number {
-  complain(refusalOf(answer));
+  complain(visible(refusalOf(answer)));
   return REFUSED;
 }
 
@@ -54,7 +54,8 @@ export async function askOperator(line: Line, world: World): Promise<number> {
   for (;;) {
     const body = await ask();
     if (body === undefined) return REFUSED;
-    world.print(`${watches && world.isTerminal ? CLEAR : ""}${body}`);
+    const shown = world.isTerminal || callIn(line).path.includes(".text") ? visible(body) : body;
+    world.print(`${watches && world.isTerminal ? CLEAR : ""}${shown}`);
     if (!watches) return 0;
     await sleep(systemClock, WATCH_MS);
   }
@@ -64,7 +65,7 @@ export async function askOperator(line: Line, world: World): Promise<number> {
 export async function askForDiff(line: Line, world: World): Promise<number> {
   const body = await askerOf(line, world)();
   if (body === undefined) return REFUSED;
-  world.print(body === "" ? "No differences\n" : inColour(body, world));
+  world.print(body === "" ? "No differences\n" : inColour(visible(body), world));
   if (body === "") return 0;
   return /^# .*: cannot be compared: /m.test(body) ? REFUSED : DIFFERS;
 }

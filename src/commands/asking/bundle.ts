@@ -8,7 +8,7 @@ import { ProblemError, type Json } from "../../model/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { tellRefusal } from "./ask.ts";
 import { get } from "./call.ts";
-import { operatorOf } from "./socket.ts";
+import { objectIn, operatorOf } from "./socket.ts";
 
 const BLOCK = 512;
 
@@ -18,7 +18,7 @@ export async function bundle(line: Line, world: World, now = systemClock.now()):
   if (answer.status >= 400) return tellRefusal(world, answer);
   const stamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
   const name = `addon-operator-bundle-${stamp}`;
-  const archive = await archiveOf(name, JSON.parse(answer.body) as Record<string, Json>, new Date(now));
+  const archive = await archiveOf(name, objectIn(answer.body) as Record<string, Json>, new Date(now));
   const [file = `${name}.tgz`] = line.args;
   if (file === "-") writeAll(1, archive);
   else {

@@ -7,6 +7,8 @@ import type { Line, Row, World } from "../table/row.ts";
 import { get } from "./call.ts";
 import { operatorOf } from "./socket.ts";
 
+/** In bash a completed word becomes part of the line as it is: no other name gets there. */
+const NAME = /^[\w.-]+$/;
 /** An operator that answers no sooner is left out: somebody waits with a finger on the key. */
 const PATIENCE_MS = 1000;
 
@@ -121,7 +123,9 @@ async function namesOfModules(line: Line, world: World): Promise<readonly string
   try {
     const ask = operatorOf(line, world);
     const { status, body } = await ask(get("/overview.json"), AbortSignal.timeout(PATIENCE_MS));
-    return status < 400 ? (JSON.parse(body) as Overview).modules.map(({ name }) => name) : [];
+    return status < 400
+      ? (JSON.parse(body) as Overview).modules.map(({ name }) => name).filter((name) => NAME.test(name))
+      : [];
   } catch {
     return [];
   }

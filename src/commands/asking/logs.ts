@@ -1,13 +1,13 @@
 /** The command `logs`: what the last runs of a module have logged, and what the next ones do. */
 
 import { UsageError } from "../../config.ts";
-import { formatDuration, logText, sleep, systemClock, type Clock } from "../../lib/index.ts";
+import { formatDuration, logText, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
 import type { RunView } from "../../trace/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { tellRefusal } from "./ask.ts";
 import { get } from "./call.ts";
 import type { Answer } from "./request.ts";
-import { operatorOf } from "./socket.ts";
+import { inTime, objectIn, operatorOf } from "./socket.ts";
 import { painted } from "./terminal.ts";
 
 const LOOK_MS = 500;
@@ -29,13 +29,13 @@ export async function showLogs(line: Line, world: World, clock: Clock = systemCl
   const follows = line.flags["follow"] === true;
   const isJson = formatIn(line) === "json";
   const operator = operatorOf(line, world);
-  const ask = (path: string): Promise<Answer> => operator(get(path));
+  const ask = (path: string): Promise<Answer> => operator(get(path), inTime());
   const [begun, ended] = [new Set<string>(), new Set<string>()];
   let cursor = 0;
   for (;;) {
     const answer = await ask(`/runs.json?${query(module, cursor)}`);
     if (answer.status >= 400) return tellRefusal(world, answer);
-    const shown = JSON.parse(answer.body) as Shown;
+    const shown = objectIn(answer.body) as Shown;
     if (isJson) for (const run of shown.runs) world.print(`${JSON.stringify(run)}\n`);
     else for (const { text } of told(shown.runs, { cursor, begun, ended, world })) world.print(`${text}\n`);
     if (!follows) return shown.runs.length > 0 || module === undefined ? 0 : nothingOf(module, ask, world);
@@ -95,14 +95,14 @@ function headOf({ task, from, dropped }: RunView): string {
   const missing = dropped === 0 ? "" : ` (${dropped} older lines are not kept)`;
   const { about = task.name } = task.attributes;
   const because = from.name === "owed" ? "" : ` (${from.name})`;
-  return `${timeOf(task.startMs)} --- ${about}${because}${missing}`;
+  return visible(`${timeOf(task.startMs)} --- ${about}${because}${missing}`);
 }
 
 function endOf({ isOver, task }: RunView, world: World): Told[] {
   if (!isOver || task.endMs === undefined) return [];
   const took = formatDuration(task.endMs - task.startMs);
   const how = task.error === undefined ? "ended well" : `failed: ${task.error}`;
-  const text = `${timeOf(task.endMs)} --- ${task.name}: ${how} after ${took}`;
+  const text = visible(`${timeOf(task.endMs)} --- ${task.name}: ${how} after ${took}`);
   return [{ at: task.endMs, text: painted(world, task.error === undefined ? "green" : "red", text) }];
 }
 

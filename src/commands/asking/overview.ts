@@ -1,13 +1,13 @@
 /** Commands that show all modules at a glance: `module list` on a terminal, and `status`. */
 
 import { UsageError } from "../../config.ts";
-import { sleep, systemClock, toYaml, type Clock } from "../../lib/index.ts";
+import { sleep, systemClock, toYaml, visible, type Clock } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
 import type { Overview } from "../../status/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { askOperator, tellRefusal } from "./ask.ts";
 import { get } from "./call.ts";
-import { operatorOf } from "./socket.ts";
+import { inTime, objectIn, operatorOf } from "./socket.ts";
 import { modulesTable, statusText, type Look } from "./tables.ts";
 import { CLEAR, painted } from "./terminal.ts";
 
@@ -51,8 +51,8 @@ export interface Showing {
 async function show(line: Line, world: World, how: Omit<Showing, "fetch">): Promise<number> {
   const ask = operatorOf(line, world);
   const fetch = async (): Promise<Overview | number> => {
-    const answer = await ask(get("/overview.json"));
-    return answer.status < 400 ? (JSON.parse(answer.body) as Overview) : tellRefusal(world, answer);
+    const answer = await ask(get("/overview.json"), inTime());
+    return answer.status < 400 ? (objectIn(answer.body) as Overview) : tellRefusal(world, answer);
   };
   return showAll(line, world, { ...how, fetch });
 }
@@ -67,8 +67,9 @@ export async function showAll(
   const drawn = drawingIn(line, draw);
   let before: ReadonlyMap<string, string> = new Map();
   for (;;) {
-    const overview = await fetch();
-    if (typeof overview === "number") return overview;
+    const fetched = await fetch();
+    if (typeof fetched === "number") return fetched;
+    const overview = drawn === draw ? withVisibleTexts(fetched) : fetched;
     const look = { now: clock.now(), columns: world.columns, paint };
     if (line.flags["watch"] !== true) {
       world.print(drawn(overview, look));
@@ -78,6 +79,11 @@ export async function showAll(
     else before = tellChanges(overview, before, world);
     await sleep(clock, LOOK_MS);
   }
+}
+
+function withVisibleTexts(overview: Overview): Overview {
+  const shown = (_key: string, value: unknown) => (typeof value === "string" ? visible(value) : value);
+  return JSON.parse(JSON.stringify(overview), shown) as Overview;
 }
 
 function tellChanges(

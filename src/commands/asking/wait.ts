@@ -1,12 +1,12 @@
 /** The command `wait`: until a module is Ready or Healthy (docs/DEBUG.md). */
 
 import { UsageError } from "../../config.ts";
-import { formatDuration, parseDuration, sleep, systemClock, type Clock } from "../../lib/index.ts";
+import { formatDuration, parseDuration, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
 import { STALLED } from "../../status/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { refusalOf } from "./ask.ts";
 import { get } from "./call.ts";
-import { operatorOf } from "./socket.ts";
+import { inTime, objectIn, operatorOf } from "./socket.ts";
 
 const LOOK_MS = 250;
 const TIMEOUT_MS = 300_000;
@@ -42,8 +42,8 @@ export function wait(line: Line, world: World, clock: Clock = systemClock): Prom
   return awaitModule(line, world, {
     clock,
     look: async (module) => {
-      const answer = await ask(get(`/module/${encodeURIComponent(module)}/status.json`));
-      return answer.status < 400 ? (JSON.parse(answer.body) as Said) : { refusal: refusalOf(answer) };
+      const answer = await ask(get(`/module/${encodeURIComponent(module)}/status.json`), inTime());
+      return answer.status < 400 ? (objectIn(answer.body) as Said) : { refusal: refusalOf(answer) };
     },
   });
 }
@@ -55,7 +55,7 @@ export function wait(line: Line, world: World, clock: Clock = systemClock): Prom
 export async function awaitModule(line: Line, world: World, { clock, look }: Waiting): Promise<number> {
   const { module, condition, timeoutMs } = wantedIn(line);
   const deadline = clock.monotonic() + timeoutMs;
-  const tell = (text: string): void => world.print(`${text}\n`);
+  const tell = (text: string): void => world.print(`${visible(text)}\n`);
   const tellUsual = usualTeller(module, tell);
   let last = "";
   let wentOnAt = clock.monotonic();

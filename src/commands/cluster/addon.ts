@@ -1,6 +1,6 @@
 /** The commands of `kubectl addon`: what a cluster's AddonModules say, without a way to the operator. */
 
-import { systemClock } from "../../lib/index.ts";
+import { systemClock, visible } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { codeOf, showAll, type Showing } from "../asking/overview.ts";
 import { modulesTable, statusText } from "../asking/tables.ts";
@@ -45,7 +45,7 @@ function show(how: Pick<Showing, "draw" | "code">): Work {
 const why: Work = async (read, { args: [name = ""] }, { print, complain }) => {
   const found = (await read()).modules.find(({ metadata }) => metadata?.name === name);
   if (found === undefined) complain(GONE(name));
-  else print(`${explanationFrom(found).join("\n")}\n`);
+  else print(`${visible(explanationFrom(found).join("\n"))}\n`);
   return found === undefined ? 1 : 0;
 };
 

@@ -1,6 +1,7 @@
 /** The logger: a sentence and fields in each line, without secrets. */
 
 import { type Clock, systemClock } from "../time/clock.ts";
+import { visible } from "../error-text.ts";
 import { KnownSecrets } from "../redact/known-secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -86,7 +87,8 @@ function format(type: LogType, line: LogEntry): string {
   const name = line.level.toUpperCase().padEnd(5);
   const level = type === "color" ? `\u001B[${COLORS[line.level]}m${name}\u001B[0m` : name;
   const fields = Object.entries(line.fields).map(([key, value]) => ` ${key}=${show(value)}`);
-  return `${line.time === undefined ? "" : `${line.time} `}${level} ${line.message}${fields.join("")}\n`;
+  const said = visible(`${line.message}${fields.join("")}`);
+  return `${line.time === undefined ? "" : `${line.time} `}${level} ${said}\n`;
 }
 
 /** An entry as a line of text. */
