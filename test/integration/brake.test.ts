@@ -1,4 +1,3 @@
-// Run with helm 3 as well.
 import { expect, test } from "vitest";
 
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";

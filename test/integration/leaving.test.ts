@@ -1,4 +1,3 @@
-// Run with helm 3 as well.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,4 +1,3 @@
-// Run with helm 3 as well.
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
