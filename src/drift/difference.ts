@@ -87,18 +87,20 @@ class Walk {
   readonly differing: FieldPath[] = [];
 
   step(node: Json | undefined, [wanted, live]: Pair, path: FieldPath): void {
-    if (!isJsonObject(node) || wanted === undefined || this.leaves.length >= MOST_FIELDS) return;
+    if (!isJsonObject(node) || this.leaves.length >= MOST_FIELDS) return;
+    // The server leaves out what is set to nothing, such as "" or false: then there is to be none.
+    if (wanted === undefined && live === undefined) return;
     const segments = Object.keys(node).filter((segment) => segment !== ".");
-    const ends = live === undefined || segments.length === 0;
-    if (!ends) {
-      for (const segment of segments)
-        this.step(
-          member(node, segment),
-          [childAt(wanted, segment), childAt(live, segment)],
-          [...path, segment],
-        );
-      return;
-    }
+    if (live === undefined || segments.length === 0) return this.#end(node, [wanted, live], path);
+    for (const segment of segments)
+      this.step(
+        member(node, segment),
+        [childAt(wanted, segment), childAt(live, segment)],
+        [...path, segment],
+      );
+  }
+
+  #end(node: JsonObject, [wanted, live]: Pair, path: FieldPath): void {
     this.leaves.push(path);
     // Of an item that is held without its members only its presence counts.
     if (live === undefined || (isLeaf(node) && !sameJson(wanted, live))) this.differing.push(path);

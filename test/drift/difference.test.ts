@@ -179,6 +179,21 @@ describe("what others changed of what helm set", () => {
     expect(found(live)).toEqual(expected);
   });
 
+  test("a field that helm has set to nothing, which the server leaves out", () => {
+    const template = { "f:spec": { "f:hostNetwork": {} } };
+    const helms = { ...HELMS, fieldsV1: { "f:spec": { "f:template": template } } };
+    const path = ["f:spec", "f:template", "f:spec", "f:hostNetwork"];
+    const opened = edit(({ spec }) => Object.assign(spec.template.spec, { hostNetwork: true })) as never;
+    const live = deployment(opened, [{ ...HELMS, fieldsV1: {} }, held("kubectl-edit", path)]);
+    const told = (object: JsonObject): unknown =>
+      compare(object, deployment(undefined, [helms]), []).fields.map(({ field, manager }) => [
+        field,
+        manager,
+      ]);
+    expect(told(live)).toEqual([["spec.template.spec.hostNetwork", "kubectl-edit"]]);
+    expect(told(deployment(undefined, [helms]))).toEqual([]);
+  });
+
   test.for<readonly [string, DriftIgnore, boolean]>([
     ["the field itself", { kind: "Deployment", name: "web", paths: ["/spec/replicas"] }, true],
     ["what it lies in, of all of a kind", { kind: "Deployment", paths: ["/spec"] }, true],
