@@ -62,7 +62,7 @@ async function place(shell: string): Promise<string> {
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   const program = `#!/bin/sh\n[ "$*" = "__complete -- module why we" ] && printf 'web-a\\nweb-shop\\n'\n`;
   writeFileSync(join(dir, "addon-operator"), program, { mode: 0o755 });
-  writeFileSync(join(dir, "a-file"), "");
+  for (const file of ["a-file", "we-file"]) writeFileSync(join(dir, file), "");
   writeFileSync(join(dir, "script"), (await run(["completion", shell])).text);
   return dir;
 }

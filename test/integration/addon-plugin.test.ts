@@ -1,7 +1,9 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
+import { extract } from "tar";
 import { expect, onTestFinished, test } from "vitest";
 
 import { programFile } from "../../scripts/operator.mjs";
@@ -16,16 +18,27 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** kubectl with the plugin on its PATH, as it is in the image. */
-async function kubectlWithPlugin(): Promise<(line: string) => Promise<Ended>> {
+const isBundle = programFile().endsWith("dist/main.js");
+
+function freshDir(): string {
   const dir = mkdtempSync(join(tmpdir(), "plugin-"));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  if (programFile().endsWith("dist/main.js"))
-    symlinkSync(join(repository, "dist", "kubectl-addon.js"), join(dir, "kubectl-addon"));
+  return dir;
+}
+
+/** kubectl with the plugin on its PATH, as it is in the image. */
+function kubectlWithPlugin(): (line: string) => Promise<Ended> {
+  const dir = freshDir();
+  if (isBundle) symlinkSync(join(repository, "dist", "kubectl-addon.js"), join(dir, "kubectl-addon"));
   else
     writeFileSync(join(dir, "kubectl-addon"), `#!/bin/sh\nexec node ${programFile()} addon "$@"\n`, {
       mode: 0o755,
     });
+  return kubectlIn(dir);
+}
+
+/** kubectl with this directory on its PATH. */
+function kubectlIn(dir: string): (line: string) => Promise<Ended> {
   symlinkSync(process.execPath, join(dir, "node"));
   const env = { PATH: `${dir}:/usr/bin:/bin`, KUBECONFIG: cluster().kubeconfig, HOME: dir };
   return (line) =>
@@ -49,7 +62,7 @@ test(
     writeFileSync(join(root, "020-shop/module.yaml"), "requires: {modules: {nowhere: '*'}}\n");
     const namespace = await freshNamespace("plugin");
     await startOperator({ namespace, modulesDir: root });
-    const kubectl = await kubectlWithPlugin();
+    const kubectl = kubectlWithPlugin();
 
     expect(await kubectl(`addon wait web -n ${namespace}`)).toMatchObject({ code: 0, stderr: "" });
     const waits = await kubectl(`addon wait shop -n ${namespace} --timeout=0s`);
@@ -70,5 +83,26 @@ test(
       stdout: "",
       stderr: "there is no AddonModule none\n",
     });
+  },
+);
+
+test.runIf(isBundle)(
+  "the package that npm makes of the bundle has the program and the plugin of kubectl",
+  { timeout: 120_000 },
+  async () => {
+    const [dir, path] = [freshDir(), freshDir()];
+    const pack = ["pack", join(repository, "dist"), "--pack-destination", dir, "--offline"];
+    await promisify(execFile)("npm", pack, { env: { ...process.env, HOME: dir, npm_config_cache: dir } });
+    const [archive = ""] = globSync("*.tgz", { cwd: dir });
+    await extract({ file: join(dir, archive), cwd: dir });
+    const { bin } = JSON.parse(readFileSync(join(dir, "package/package.json"), "utf8")) as {
+      bin: Record<string, string>;
+    };
+    for (const [name, file] of Object.entries(bin)) symlinkSync(join(dir, "package", file), join(path, name));
+    expect(Object.keys(bin)).toEqual(["addon-operator", "kubectl-addon"]);
+    const namespace = await freshNamespace("package");
+    const kubectl = kubectlIn(path);
+    const stderr = "There is no AddonOperator there (-n names another namespace)\n";
+    expect(await kubectl(`addon status -n ${namespace}`)).toEqual({ code: 1, stdout: "", stderr });
   },
 );

@@ -6,8 +6,8 @@ import { codeOf, showAll, type Showing } from "../asking/overview.ts";
 import { modulesTable, statusText } from "../asking/tables.ts";
 import { awaitModule } from "../asking/wait.ts";
 import type { Line, World } from "../table/row.ts";
-import { explanationFrom, overviewFrom } from "./from-resources.ts";
-import { resourceReader, type Resources } from "./read-resources.ts";
+import { explanationFrom, overviewFrom, rowFrom } from "./from-resources.ts";
+import { resourceReader, type Reader } from "./read-resources.ts";
 
 /** Which of them: the second word of the row. */
 export type Which = "status" | "list" | "why" | "wait";
@@ -18,21 +18,21 @@ export async function runAddon(which: Which, line: Line, world: World): Promise<
   const namespace = line.flags["n"] ?? settings.namespace;
   const reader = resourceReader({ ...settings, namespace: namespace === true ? undefined : namespace });
   try {
-    return await WORKS[which](reader.read, line, world);
+    return await WORKS[which](reader, line, world);
   } finally {
     await reader.close();
   }
 }
 
-type Work = (read: () => Promise<Resources>, line: Line, world: World) => Promise<number>;
+type Work = (reader: Reader, line: Line, world: World) => Promise<number>;
 
 const GONE = (name: string): string => `there is no AddonModule ${name}\n`;
 
 /** `status` and `list`. */
 function show(how: Pick<Showing, "draw" | "code">): Work {
-  return (read, line, world) => {
+  return (reader, line, world) => {
     const fetch = async () => {
-      const { operator, modules } = await read();
+      const { operator, modules } = await reader.all();
       if (operator !== undefined || modules.length > 0)
         return overviewFrom(operator, modules, systemClock.now());
       world.complain("There is no AddonOperator there (-n names another namespace)\n");
@@ -42,8 +42,8 @@ function show(how: Pick<Showing, "draw" | "code">): Work {
   };
 }
 
-const why: Work = async (read, { args: [name = ""] }, { print, complain }) => {
-  const found = (await read()).modules.find(({ metadata }) => metadata?.name === name);
+const why: Work = async (reader, { args: [name = ""] }, { print, complain }) => {
+  const found = await reader.module(name);
   if (found === undefined) complain(GONE(name));
   else print(`${visible(explanationFrom(found).join("\n"))}\n`);
   return found === undefined ? 1 : 0;
@@ -57,14 +57,13 @@ const NOT_YET = {
   healthy: "Unknown",
 };
 
-const wait: Work = (read, line, world) => {
+const wait: Work = (reader, line, world) => {
   const clock: Clock = systemClock;
   return awaitModule(line, world, {
     clock,
     look: async (name) => {
-      const { operator, modules } = await read();
-      const row = overviewFrom(operator, modules, clock.now()).modules.find((each) => each.name === name);
-      return row ?? NOT_YET;
+      const found = await reader.module(name);
+      return found === undefined ? NOT_YET : rowFrom(found, clock.now());
     },
   });
 };

@@ -33,7 +33,8 @@ function conditionOf(
   return { status, message: found?.message ?? "" };
 }
 
-function rowFrom({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
+/** One module at a glance. */
+export function rowFrom({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = conditionOf(conditions, "Ready");
   const waitsFor = state === "Pending" ? requires.find(({ met }) => !met)?.name : undefined;

@@ -15,11 +15,12 @@ export async function firstContact(client: KubeClient, signal?: AbortSignal): Pr
   try {
     await client.json({ path: "/version", timeoutMs: TIMEOUT_MS, signal });
   } catch (error) {
-    throw explain(error, client.origin);
+    throw explainContact(error, client.origin);
   }
 }
 
-function explain(error: unknown, { file, server }: KubeClient["origin"]): unknown {
+/** Why there was no contact, as a ProblemError; other errors as they are. */
+export function explainContact(error: unknown, { file, server }: KubeClient["origin"]): unknown {
   const key = `server ${server}`;
   if (error instanceof ApiError && error.status === 401) {
     const remedy = "check token or certificate, and whether they have expired";
