@@ -1,5 +1,6 @@
 /** The last runs of tasks as the page draws them; secrets are still in the texts. */
 
+import { logMessage } from "../lib/index.ts";
 import type { RunRing, RunView, Span } from "../trace/index.ts";
 import type { RunDetail, RunRow, SpanRow } from "./wire.ts";
 
@@ -39,12 +40,6 @@ function spanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, err
   };
 }
 
-function logRow({
-  timeMs,
-  level,
-  message,
-  fields,
-}: NonNullable<RunView["lines"]>[number]): RunDetail["lines"][number] {
-  const more = Object.entries(fields).map(([name, value]) => `${name}=${String(value)}`);
-  return { timeMs, level, text: [message, ...more].join(" ") };
+function logRow(line: NonNullable<RunView["lines"]>[number]): RunDetail["lines"][number] {
+  return { timeMs: line.timeMs, level: line.level, text: logMessage(line) };
 }

@@ -2,10 +2,10 @@ import { describe, expect, test } from "vitest";
 
 import { formatIdentity, Lease, ownIdentity } from "../../src/kube/index.ts";
 import type { Identity } from "../../src/kube/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
 import type { ManualClock } from "../support/clock.ts";
 import type { Answer, FakeApi, SeenRequest } from "../support/fake-api.ts";
 import { status } from "../support/fake-api.ts";
+import { keepLog, type LoggedLine } from "../support/logged.ts";
 import { until } from "../support/until.ts";
 import { fake } from "./fixture.ts";
 
@@ -81,6 +81,7 @@ async function lab(): Promise<{
   events: string[];
   /** For how long each time it was held. */
   held: number[];
+  lines: LoggedLine[];
   api: FakeApi;
   lease: Lease;
   contend: (identity: Identity) => Lease;
@@ -88,13 +89,14 @@ async function lab(): Promise<{
   const { api, client, clock } = await fake();
   const events: string[] = [];
   const held: number[] = [];
+  const lines: LoggedLine[] = [];
   const contend = (identity: Identity): Lease => {
     let isHolder = false;
     return new Lease({
       client,
       clock,
       identity,
-      logger: silentLogger,
+      logger: keepLog(lines),
       namespace: "ops",
       name: "guard",
       times: { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 },
@@ -112,7 +114,7 @@ async function lab(): Promise<{
       },
     });
   };
-  return { server: new LeaseServer(api), clock, events, held, api, lease: contend(me), contend };
+  return { server: new LeaseServer(api), clock, events, held, lines, api, lease: contend(me), contend };
 }
 
 /** Turns the clock in steps, letting real requests end in between, until `condition` holds. */
@@ -136,6 +138,18 @@ function quiet(api: FakeApi): () => boolean {
 }
 
 describe("acquiring", () => {
+  test("a namespace that is not there is told with what to do", async () => {
+    const { server, lease, clock, lines, api } = await lab();
+    server.broken = status(404, "NotFound");
+    const acquired = lease.acquire();
+    await until(quiet(api));
+    const remedy = expect.stringMatching(/--namespace/);
+    expect(lines).toEqual([["warn", "The lease cannot be acquired", expect.objectContaining({ remedy })]]);
+    server.broken = undefined;
+    await turn(clock, 10_000, quiet(api));
+    await acquired;
+  });
+
   test("a lease that is not there is made", async () => {
     const { server, lease, events } = await lab();
     await lease.acquire();

@@ -127,6 +127,7 @@ export class Lease {
       this.#options.logger.warn("The lease cannot be acquired", {
         lease: this.#options.name,
         error: oneLine(error),
+        ...(isNotFound(error) && { remedy: "create the namespace, or name the right one with --namespace" }),
       });
       return { held: false, waitMs: this.#options.times.retryMs };
     }

@@ -86,9 +86,13 @@ function format(type: LogType, line: LogEntry): string {
   }
   const name = line.level.toUpperCase().padEnd(5);
   const level = type === "color" ? `\u001B[${COLORS[line.level]}m${name}\u001B[0m` : name;
-  const fields = Object.entries(line.fields).map(([key, value]) => ` ${key}=${show(value)}`);
-  const said = visible(`${line.message}${fields.join("")}`);
-  return `${line.time === undefined ? "" : `${line.time} `}${level} ${said}\n`;
+  return `${line.time === undefined ? "" : `${line.time} `}${level} ${logMessage(line)}\n`;
+}
+
+/** The sentence of an entry with its fields. */
+export function logMessage({ message, fields }: Pick<LogEntry, "message" | "fields">): string {
+  const shown = Object.entries(fields).map(([key, value]) => ` ${key}=${show(value)}`);
+  return visible(`${message}${shown.join("")}`);
 }
 
 /** An entry as a line of text. */
