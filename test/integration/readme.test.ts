@@ -40,6 +40,16 @@ test.each([
       globalHooksDir: join(root, "examples", "global-hooks"),
     });
     await operator.waitReady();
+    // As when the demo has come to its end. A server that knows a kind for less than two seconds lets its first object wait.
+    for (const what of ["create", "condition=Ready"])
+      await kubectl([
+        "wait",
+        `--for=${what}`,
+        "addonmodule/priority-classes",
+        "-n",
+        namespace,
+        "--timeout=30s",
+      ]);
     const dir = mkdtempSync(join(tmpdir(), "readme-"));
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const kubeconfig = join(dir, "config");
