@@ -11,7 +11,7 @@ export default defineConfig({
           name: "unit",
           env,
           include: ["test/**/*.test.ts"],
-          exclude: ["test/integration/**", "test/e2e/**", "test/patterns.test.ts"],
+          exclude: ["test/integration/**", "test/e2e/**", "test/patterns.test.ts", "test/ui/browser.test.ts"],
           testTimeout: 20_000,
           // Pure code for the most part: loading it anew for each file would take as long as the tests.
           isolate: false,
@@ -20,9 +20,17 @@ export default defineConfig({
       },
       {
         test: {
-          // Times every regular expression: as long as all unit tests together.
+          // Times every regular expression.
           name: "patterns",
           include: ["test/patterns.test.ts"],
+        },
+      },
+      {
+        test: {
+          // Starts a Chromium.
+          name: "browser",
+          include: ["test/ui/browser.test.ts"],
+          testTimeout: 20_000,
         },
       },
       {

@@ -35,7 +35,8 @@ async function main() {
   await check("lint", ["npm", "run", "--silent", "check:lint"]);
   await check("types", ["npm", "run", "--silent", "check:types"]);
   const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
-  await tests("unit tests and patterns", ["--project", "unit", "--project", "patterns"]);
+  const projects = ["unit", "patterns", "browser"].flatMap((name) => ["--project", name]);
+  await tests("unit tests, patterns and the page in a browser", projects);
   if (!built) return;
   await tests("integration tests, helm 4", ["--project", "integration"], { HELM: "helm" });
   await tests("integration tests, helm 3", ["--project", "integration", ...helmTests()], { HELM: "helm3" });
