@@ -27,8 +27,7 @@ function freshDir(): string {
 }
 
 /** kubectl with the plugin on its PATH, as it is in the image. */
-function kubectlWithPlugin(): (line: string) => Promise<Ended> {
-  const dir = freshDir();
+function kubectlWithPlugin(dir: string): (line: string) => Promise<Ended> {
   if (isBundle) symlinkSync(join(repository, "dist", "kubectl-addon.js"), join(dir, "kubectl-addon"));
   else
     writeFileSync(join(dir, "kubectl-addon"), `#!/bin/sh\nexec node ${programFile()} addon "$@"\n`, {
@@ -62,7 +61,9 @@ test(
     writeFileSync(join(root, "020-shop/module.yaml"), "requires: {modules: {nowhere: '*'}}\n");
     const namespace = await freshNamespace("plugin");
     await startOperator({ namespace, modulesDir: root });
-    const kubectl = kubectlWithPlugin();
+    const home = freshDir();
+    const kubectl = kubectlWithPlugin(home);
+    mkdirSync(join(home, ".cache"));
 
     expect(await kubectl(`addon wait web -n ${namespace}`)).toMatchObject({ code: 0, stderr: "" });
     const waits = await kubectl(`addon wait shop -n ${namespace} --timeout=0s`);
@@ -71,6 +72,7 @@ test(
     expect(listed.stdout).toMatch(/^NAME +STATE[^]*web +Ready/);
     const status = await kubectl(`addon status -n ${namespace}`);
     expect(status).toMatchObject({ code: 1, stdout: expect.stringMatching(/shop: Pending: .*nowhere/) });
+    expect(globSync(join(home, ".cache/addon-operator/compiled/*")).length > 0).toBe(isBundle);
     const why = await kubectl(`addon why shop -n ${namespace}`);
     expect(why.stdout).toContain("it requires nowhere, which is no module");
     expect(await kubectl(`addon list -n ${await freshNamespace("empty")}`)).toMatchObject({
