@@ -211,9 +211,8 @@ export type Settings = { readonly [Key in keyof typeof ROWS]: ValueOf<(typeof RO
 const FURTHER_FLAGS: Readonly<Partial<Record<keyof Settings, string>>> = {
   listenAddress: "prometheus-listen-address",
   listenPort: "prometheus-listen-port",
-  // As kubectl has them: what is typed behind `kubectl addon` comes as it is.
+  // As kubectl has it: what is typed behind `kubectl addon` comes as it is.
   kubeConfig: "kubeconfig",
-  kubeContext: "context",
 };
 
 /** Environment variables that are not only named as the flag is, in order of precedence. */

@@ -10,7 +10,7 @@ describe("settings", () => {
     expect(parseSettings([], env).settings.listenPort).toBe(9650);
     expect(parseSettings(["--listen-port=1"], env).settings.listenPort).toBe(1);
     expect(parseSettings(["--prometheus-listen-port", "2"], env).settings.listenPort).toBe(2);
-    expect(parseSettings(["--context", "prod"], env).settings.kubeContext).toBe("prod");
+    expect(parseSettings(["--kubeconfig", "/k"], env).settings.kubeConfig).toBe("/k");
   });
 
   it("takes relative paths from where it is started, since children run elsewhere", () => {

@@ -92,7 +92,10 @@ describe.skipIf(program === undefined)(
       it.each(VIEWS)("shows %s as in the documents, without a finding of axe", async (view, text, name) => {
         await visit(view);
         await page.getByText(text).first().waitFor();
-        if (view === "runs") await page.getByText(text).first().click();
+        if (view === "runs") {
+          await page.getByText(text).first().click();
+          await page.getByText("backup of 3 clusters").waitFor();
+        }
         const picture = await page.screenshot();
         expect(picture.length).toBeLessThan(150_000);
         expect(compared(scheme === "light" ? name : `${name}-dark`, picture)).toBeLessThan(0.02);
