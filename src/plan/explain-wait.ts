@@ -6,7 +6,7 @@ import type { Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing } from "../state/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
-import { keptFor } from "./dependents.ts";
+import { keptFor } from "./removals.ts";
 import { heldBy, lostBy } from "./requirements.ts";
 import { turnsBefore } from "./turns.ts";
 

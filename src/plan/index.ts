@@ -8,6 +8,8 @@ export {
   type ModuleFacts,
   type ScriptAnswer,
 } from "./discovery.ts";
+export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
+export { Engine } from "./engine.ts";
 export {
   describeHelmWait,
   enabledText,
@@ -16,21 +18,27 @@ export {
   nextTryAt,
   type Moment,
 } from "./explain-wait.ts";
-export { RELOAD_KEY, placeOf, plan, reloadTask, runOwed, type Offer, type Plan } from "./owed.ts";
-export { configOvertaken, reloadOwed, restartOwed } from "./reload-owed.ts";
-export { mayBegin, mayRun, turnsLeft } from "./turns.ts";
-export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
-export { requiredBy } from "./dependents.ts";
-export { preceding, requirementCycle } from "./requirement-graph.ts";
-export { heldBy, lostBy, toldRequirements, waitOf, type Requirement, type Wait } from "./requirements.ts";
-export { wavesOf } from "./waves.ts";
+export { configOvertaken, placeOf, plan, reloadOwed, restartOwed, runOwed } from "./owed.ts";
 export {
   SECOND_LOOK_MS,
   guardOf,
-  leaving,
   holdOf,
+  leaving,
   nothingGoes,
   purgeHold,
   removalsOf,
+  requiredBy,
   type Removals,
 } from "./removals.ts";
+export {
+  heldBy,
+  lostBy,
+  preceding,
+  requirementCycle,
+  toldRequirements,
+  waitOf,
+  type Requirement,
+  type Wait,
+} from "./requirements.ts";
+export { mayBegin, mayRun, turnsLeft } from "./turns.ts";
+export { wavesOf } from "./waves.ts";

@@ -2,7 +2,6 @@
 
 import { KubeBindings, emitTo, makeSources } from "../bindings/index.ts";
 import type { Source } from "../bindings/index.ts";
-import { Engine } from "../engine/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, serverVersion } from "../kube/index.ts";
@@ -26,6 +25,7 @@ import { moduleOf } from "../model/index.ts";
 import type { Task } from "../model/index.ts";
 import { placesOf } from "../modules/index.ts";
 import { reportChildren } from "../process/index.ts";
+import { Engine } from "../plan/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";

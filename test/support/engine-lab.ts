@@ -1,4 +1,4 @@
-import { Engine } from "../../src/engine/index.ts";
+import { Engine } from "../../src/plan/index.ts";
 import { parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import type {

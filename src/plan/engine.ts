@@ -1,10 +1,10 @@
 /** The loop that turns the state into tasks: look at the view, plan, offer to the queues. */
 
 import type { Task } from "../model/index.ts";
-import { RELOAD_KEY, reloadTask, plan } from "../plan/index.ts";
-import type { Offer, Plan } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
+import { RELOAD_KEY, reloadTask, plan } from "./owed.ts";
+import type { Offer, Plan } from "./owed.ts";
 
 /**
  * The loop: whenever something was recorded or ended, look at the whole view, plan, and offer tasks. It depends on
