@@ -6,7 +6,7 @@ import { FilterError } from "./filter-error.ts";
 import { compileSubset, resultOf } from "./evaluate.ts";
 import { checkSyntax, findJq, type Jq } from "./jq.ts";
 import { parseSubset } from "./parser.ts";
-import { screen } from "./screen.ts";
+import { screen } from "./lexer.ts";
 import { JqWorker } from "./worker.ts";
 
 export interface FilterEngineOptions {

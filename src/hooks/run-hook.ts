@@ -1,14 +1,20 @@
-/** Runs a hook: writes its input files, starts it, reads what it leaves. */
+/** Runs a hook: what it is given, how it is started, and what becomes of that (docs/HOOKS.md, "Running: what a hook is given"). */
 
-import type { Snapshots } from "../bindings/index.ts";
-import { type LogFields, type Logger, oneLine } from "../lib/index.ts";
-import { type Hook, type HookFile, type HookTrigger } from "../model/index.ts";
-import { run, type RunResult, Scratch, type ScratchData } from "../process/index.ts";
+import { existsSync } from "node:fs";
+import { access, constants } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { Items, JsonText, contextOf, itemMembers } from "../bindings/index.ts";
+import type { Members, Snapshots } from "../bindings/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { LogFields, Logger } from "../lib/index.ts";
+import type { Hook, HookConfig, HookFile, HookTrigger, SnapshotItem } from "../model/index.ts";
+import { Scratch, run } from "../process/index.ts";
+import type { RunResult, ScratchData } from "../process/index.ts";
 import { traceParent } from "../trace/index.ts";
-import { commandOf } from "./hook-command.ts";
-import { renderContext } from "./context.ts";
-import { type HookOutput, OUTPUT_FILES, readLeftovers } from "./answer/leftovers.ts";
-import { noteHookSpans } from "./answer/hook-spans.ts";
+import { OUTPUT_FILES, noteHookSpans, readLeftovers } from "./answer/leftovers.ts";
+import type { HookOutput } from "./answer/leftovers.ts";
 import { OutputLog } from "./answer/output-log.ts";
 
 /** What all runs share. */
@@ -132,4 +138,133 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
   });
   log.flush();
   return result;
+}
+
+/** What a binding context file is made of. */
+export interface ContextInput {
+  readonly config: HookConfig;
+  readonly triggers: readonly HookTrigger[];
+  readonly snapshots: Snapshots;
+}
+
+const PIECE = 64 * 1024;
+
+/**
+ * The binding context as JSON text in pieces of about 64 KiB: an array, keys in alphabetical order, a line end.
+ * However large the snapshots are, no piece holds more than one item.
+ */
+export function* renderContext(input: ContextInput): Generator<string> {
+  let pending = "";
+  for (const text of contextTexts(input)) {
+    pending += text;
+    if (pending.length < PIECE) continue;
+    yield pending;
+    pending = "";
+  }
+  yield pending;
+}
+
+function* contextTexts({ config, triggers, snapshots }: ContextInput): Generator<string> {
+  const read = onceEach(snapshots);
+  yield "[";
+  for (const [index, trigger] of triggers.entries()) {
+    if (index > 0) yield ",";
+    const members = Object.entries(contextOf(trigger, config, read));
+    yield* objectTexts(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+  yield "]\n";
+}
+
+/** Keeps what was read: in one run the same name means the same array in every context. */
+function onceEach(snapshots: Snapshots): Snapshots {
+  const seen = new Map<string, readonly SnapshotItem[]>();
+  const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
+    const items = seen.get(key) ?? read();
+    seen.set(key, items);
+    return items;
+  };
+  return {
+    get: (name) => once(`name ${name}`, () => snapshots.get(name)),
+    objects: (id) => once(`id ${id}`, () => snapshots.objects(id)),
+  };
+}
+
+function* objectTexts(members: Iterable<readonly [string, Members[string]]>): Generator<string> {
+  let separator = "{";
+  for (const [key, value] of members) {
+    yield `${separator}${JSON.stringify(key)}:`;
+    yield* valueTexts(value);
+    separator = ",";
+  }
+  yield separator === "{" ? "{}" : "}";
+}
+
+function* valueTexts(value: Members[string]): Generator<string> {
+  if (value instanceof Map) yield* objectTexts(value);
+  else if (value instanceof Items) yield* itemTexts(value.list);
+  else if (value instanceof JsonText) yield utf8(value.bytes);
+  else yield JSON.stringify(value);
+}
+
+function utf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString("utf8");
+}
+
+function* itemTexts(items: readonly SnapshotItem[]): Generator<string> {
+  let separator = "[";
+  for (const item of items) {
+    yield separator;
+    yield* objectTexts(itemMembers(item));
+    separator = ",";
+  }
+  yield separator === "[" ? "[]" : "]";
+}
+
+interface HookCommand {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/**
+ * The command of a hook file; its own directory is the working directory in both phases. WORKING_DIR is the configured
+ * directory, else the hooks directory that the hook was found in. Hooks that end in `.py` use the virtual environment
+ * `venv` of their hooks directory where there is one.
+ */
+export async function commandOf(
+  { path, root }: HookFile,
+  args: readonly string[],
+  settings: { readonly env: HookCommand["env"]; readonly workingDir: string | undefined },
+): Promise<HookCommand> {
+  const env = { ...settings.env, WORKING_DIR: settings.workingDir ?? root };
+  const python = path.endsWith(".py") ? await venvPython(root) : undefined;
+  const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
+  return { ...program, cwd: dirname(path), env };
+}
+
+async function venvPython(root: string): Promise<string | undefined> {
+  const python = join(root, "venv", "bin", "python3");
+  return access(python, constants.X_OK).then(
+    () => python,
+    () => undefined,
+  );
+}
+
+/** The environment of children; SHELL_LIB_PATH names the shell library unless it is set already. */
+export function hookEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const defined = Object.fromEntries(
+    Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+  const library = shellLibrary();
+  return library === undefined ? defined : { SHELL_LIB_PATH: library, ...defined };
+}
+
+/** Beside the bundle, or in the source tree. */
+function shellLibrary(): string | undefined {
+  return ["./shell/shell_lib.sh", "../../shell/shell_lib.sh"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .find((path) => existsSync(path));
 }

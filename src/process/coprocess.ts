@@ -1,11 +1,10 @@
 /** A long-lived helper process that answers lines with lines. */
 
 import { systemClock } from "../lib/index.ts";
-import { launch, type Child } from "./spawn/child.ts";
-import { callBack, remember } from "./children.ts";
-import { Ending, signalGroup } from "./spawn/group.ts";
+import { launch, type Child } from "./child.ts";
+import { Ending, callBack, remember, signalGroup } from "./children.ts";
 import { LastBytes, LineSplitter } from "./output.ts";
-import { describeEnd } from "./spawn/result.ts";
+import { describeEnd } from "./run-process.ts";
 
 /** What to start, and who takes its answers. */
 export interface CoprocessOptions {

@@ -1,11 +1,11 @@
-export { endChildren, reportChildren, startOnlyWhile } from "./children.ts";
+export { endChildren, endStrays, reportChildren, startOnlyWhile, strays } from "./children.ts";
+export type { Fits, StrayOptions } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
 export { findProgram } from "./find-program.ts";
-export { startsAsMeant } from "./spawn/libc.ts";
+export { startsAsMeant } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
-export { run, type RunRequest } from "./run-process.ts";
-export type { RunOutcome, RunResult, Stream } from "./spawn/result.ts";
-export type { Usage } from "./reaper.ts";
+export { run } from "./run-process.ts";
+export type { RunOutcome, RunRequest, RunResult, Stream } from "./run-process.ts";
+export type { Usage } from "./spawn-libc.ts";
 export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";
-export { endStrays, strays, type Fits, type StrayOptions } from "./strays.ts";
 export { watchdog, type Watchdog } from "./watchdog.ts";

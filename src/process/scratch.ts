@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, open, readdir, readFile, rm, rmdir, unlink } from "node
 import { dirname, join } from "node:path";
 
 import { oneLine, type Clock } from "../lib/index.ts";
-import { endStrays } from "./strays.ts";
+import { endStrays } from "./children.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =

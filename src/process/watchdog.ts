@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 
 import type koffiType from "koffi";
 
-import { STRUCT_BYTES } from "./spawn/libc.ts";
+import { STRUCT_BYTES } from "./libc.ts";
 
 /** Without an init above it a process cannot be killed from inside: it has to exit by itself, after its children. */
 const LATER_MS = 400;

@@ -3,8 +3,8 @@
 import { oneLine, orAborted, sleep } from "../lib/index.ts";
 import type { Clock, Logger, Timer } from "../lib/index.ts";
 import { outside } from "./context.ts";
+import type { Span } from "./context.ts";
 import type { OtlpTarget, SendSpans } from "./otlp.ts";
-import type { Span } from "./span.ts";
 import type { SpanListener } from "./tracer.ts";
 
 /** Spans that wait, and of these how many go at once. */

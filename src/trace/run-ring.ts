@@ -2,7 +2,7 @@
 
 import type { Clock, LogEntry, LogFields, LogWork } from "../lib/index.ts";
 import { current } from "./context.ts";
-import type { Span } from "./span.ts";
+import type { Span } from "./context.ts";
 import type { SpanListener } from "./tracer.ts";
 
 /** At most this much is kept, whatever is logged; the oldest goes first. */

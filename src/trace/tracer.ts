@@ -2,11 +2,9 @@
 
 import { oneLine } from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
-import { outside, within } from "./context.ts";
-import type { About, Done, OpenSpan, SpanRecorder } from "./context.ts";
+import { newSpanId, outside, within } from "./context.ts";
+import type { About, Attributes, Done, OpenSpan, Span, SpanRecorder } from "./context.ts";
 import type { SpanExport } from "./export.ts";
-import { newSpanId } from "./span.ts";
-import type { Attributes, Span } from "./span.ts";
 
 /** Who is told of spans, with secrets still in their texts; its methods are cheap and never throw. */
 export interface SpanListener {

@@ -2,8 +2,7 @@ import { CronExpressionParser } from "cron-parser";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { nextWall } from "../../src/cron/schedule.ts";
-import { parseCrontab } from "../../src/cron/crontab.ts";
+import { nextWall, parseCrontab } from "../../src/cron/crontab.ts";
 import { type Fields, parseFields } from "../../src/cron/fields.ts";
 
 const DAY_MS = 86_400_000;

@@ -13,7 +13,7 @@ import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Logger } from "../../src/lib/index.ts";
 import type { ChartKind, HelmTerms } from "../../src/model/index.ts";
-import { strays } from "../../src/process/strays.ts";
+import { strays } from "../../src/process/children.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 
 interface Lab {

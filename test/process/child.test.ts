@@ -5,10 +5,10 @@ import type { Readable } from "node:stream";
 
 import { afterAll, describe, expect, test } from "vitest";
 
-import type { Child, LaunchSpec } from "../../src/process/spawn/child.ts";
-import { libc, type Libc } from "../../src/process/spawn/libc.ts";
-import { startByExeca } from "../../src/process/spawn/spawn-execa.ts";
-import { LibcSpawner } from "../../src/process/spawn/spawn-libc.ts";
+import { startByExeca } from "../../src/process/child.ts";
+import type { Child, LaunchSpec } from "../../src/process/child.ts";
+import { libc, type Libc } from "../../src/process/libc.ts";
+import { LibcSpawner } from "../../src/process/spawn-libc.ts";
 
 type Start = (spec: LaunchSpec) => Child;
 

@@ -7,7 +7,7 @@ import { oneLine } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookConfig, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
 import { run, type RunResult } from "../../process/index.ts";
-import { commandOf } from "../hook-command.ts";
+import { commandOf } from "../run-hook.ts";
 import { parseHookConfig } from "./hook-config.ts";
 
 /** What asking hooks needs. `checkFilter` rejects when the text is wrong. */
