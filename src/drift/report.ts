@@ -1,6 +1,6 @@
 /** What is told of the drift of a release. */
 
-import { HELM } from "./hands.ts";
+import { HELM } from "./managed-fields.ts";
 import type { DriftedField } from "./difference.ts";
 
 /** An object whose fields are not as helm has set them. */

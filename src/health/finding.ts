@@ -4,11 +4,8 @@ import type { CelTest } from "../lib/index.ts";
 import { plainLine } from "../lib/index.ts";
 import { conditionOf, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, LabelSelector } from "../model/index.ts";
-import { intAt, textAt } from "./fields.ts";
-import { judgeObject } from "./judge.ts";
-import { groupKind } from "./kinds.ts";
-import { count, CURRENT, inProgress } from "./rule.ts";
-import type { Judgement } from "./rule.ts";
+import { intAt, textAt, count, CURRENT, inProgress, type Judgement } from "./rule.ts";
+import { groupKind, judgeObject, kindOf } from "./judge.ts";
 
 /** A judgement with what is needed to tell an object under way from one that is ill. */
 export interface Finding extends Judgement {
@@ -146,8 +143,4 @@ function madeBy(object: JsonObject): string | undefined {
   if (kindOf(object) !== "apps/StatefulSet" || textAt(object, "spec.podManagementPolicy") === "Parallel")
     return undefined;
   return textAt(object, "status.updateRevision") || undefined;
-}
-
-function kindOf(object: JsonObject): string {
-  return groupKind(textAt(object, "apiVersion"), textAt(object, "kind"));
 }

@@ -2,7 +2,7 @@
 
 import { conditionOf, objectOf, objectsIn, textOf } from "../model/index.ts";
 import type { JsonObject } from "../model/index.ts";
-import { intAt } from "./fields.ts";
+import { intAt } from "./rule.ts";
 
 /** What keeps a Pod from being ready. */
 export interface PodTrouble {

@@ -1,24 +1,29 @@
 export * from "./client/client.ts";
+export type { ApiRequest } from "./client/request.ts";
 export * from "./client/kubeconfig.ts";
-export * from "./discovery/discovery.ts";
+export * from "./client/first-contact.ts";
+export * from "./client/verbs.ts";
+export { AGGREGATED, Discovery, readAggregated, type AggregatedList } from "./discovery/discovery.ts";
 export { KindFinder } from "./discovery/kind-finder.ts";
-export { serverVersion } from "./discovery/server-version.ts";
-export { AGGREGATED, readAggregated, type AggregatedList } from "./discovery/read-discovery.ts";
-export * from "./api-errors.ts";
-export { formatIdentity, ownIdentity } from "./leader/identity.ts";
-export type { Identity } from "./leader/identity.ts";
+export * from "./discovery/resources.ts";
+export {
+  ApiError,
+  ConnectionError,
+  ignoreNotFound,
+  isAlreadyExists,
+  isConflict,
+  isForbidden,
+  isNotFound,
+  retryConflicts,
+} from "./api-errors.ts";
 export { Leadership } from "./leader/leadership.ts";
+export { formatIdentity, ownIdentity, type Identity } from "./leader/lease-object.ts";
 export * from "./leader/lease.ts";
 export { MADE_HERE, microTime } from "./objects.ts";
 export type { ConfigMap, Event, NamedMeta, OwnerReference } from "./objects.ts";
-export * from "./client/first-contact.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
-export * from "./discovery/resources.ts";
 export * from "./rights.ts";
-export * from "./client/verbs.ts";
-export { listObjects } from "./watch/list.ts";
-export { WatchHub } from "./watch/hub.ts";
-export type { Subscription } from "./watch/hub.ts";
-export type { WatchConsumer } from "./watch/member.ts";
+export { listObjects } from "./watch/stream.ts";
+export { WatchHub, type Subscription, type WatchConsumer } from "./watch/hub.ts";
 export { isLater, labelSelectorText, objectKey, splitKey } from "./watch/watch-spec.ts";
 export type { WatchSpec, WatchedObject } from "./watch/watch-spec.ts";

@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import type { CredentialsOptions } from "../../src/kube/client/kubeconfig.ts";
-import { loadConfig } from "../../src/kube/client/kubeconfig.ts";
+import { loadConfig, type CredentialsOptions } from "../../src/kube/client/kubeconfig.ts";
 
 let root = "";
 beforeEach(() => {

@@ -2,8 +2,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 
-import { formatIdentity, isGone, ownIdentity, parseIdentity } from "../../src/kube/leader/identity.ts";
-import type { Identity } from "../../src/kube/leader/identity.ts";
+import {
+  formatIdentity,
+  isGone,
+  ownIdentity,
+  parseIdentity,
+  type Identity,
+} from "../../src/kube/leader/lease-object.ts";
 
 const own = ownIdentity("pod-a");
 const known = own.bootId !== "" && own.pidNamespace !== "" && own.start !== "";

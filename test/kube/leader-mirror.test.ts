@@ -10,7 +10,7 @@ import {
   leaderMirror,
   parseAddress,
   reachableIp,
-} from "../../src/kube/leader/leader-mirror.ts";
+} from "../../src/kube/leader/leadership.ts";
 import { fake } from "../kube/fixture.ts";
 import { until } from "../support/until.ts";
 

@@ -5,17 +5,10 @@ import type { Dispatcher } from "undici";
 import type { Clock, Logger, RateLimit, Timer } from "../../lib/index.ts";
 import { TokenBucket, cutDeep, orAborted, sleep, systemClock } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { answerError, connectionError } from "./answers.ts";
-import { Credentials } from "./credentials.ts";
-import { ApiError, ConnectionError } from "../api-errors.ts";
-import { Connections } from "./connections.ts";
-import type { PoolName } from "./connections.ts";
+import { answerError, connectionError, ApiError, ConnectionError } from "../api-errors.ts";
+import { Connections, type PoolName } from "./connections.ts";
 import { pathTemplate } from "../discovery/resources.ts";
-import type { ApiRequest, Method } from "./request.ts";
-import { bodyOf, headersOf, nameOf, queryOf } from "./request.ts";
-import { retryOf } from "./retry.ts";
-
-export type { ApiRequest } from "./request.ts";
+import { bodyOf, headersOf, nameOf, queryOf, retryOf, type ApiRequest, type Method } from "./request.ts";
 
 /** A finished request; `code` is the HTTP status or the code of the connection error. */
 export interface RequestReport {
@@ -51,7 +44,7 @@ const TIMEOUT_MS = 30_000;
 /** A client for the given credentials; nothing is sent yet. Throws ProblemError when they cannot be read. */
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
-  const connections = new Connections(new Credentials(options, clock));
+  const connections = new Connections(options, clock);
   return new KubeClient({ connections, clock, listeners: [], options, pool: "unary" });
 }
 
@@ -183,7 +176,7 @@ export class KubeClient {
         origin: access.origin,
         path: `${access.prefix}${request.path}${queryOf(request)}`,
         method: request.method ?? "GET",
-        headers: headersOf(request, access, this.#parts.options.userAgent),
+        headers: headersOf(request, access.headers, this.#parts.options.userAgent),
         body: bodyOf(request),
         signal,
       });

@@ -1,9 +1,15 @@
-/** The first contact with the API server at a start. */
+/** The version of the API server, and the first contact with it at a start. */
 
 import { oneLine } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
-import type { KubeClient } from "./client.ts";
+import { textOf, ProblemError, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
+import type { KubeClient } from "./client.ts";
+
+/** As the server says it, e.g. `v1.31.2-gke.100`. Throws ApiError, ConnectionError. */
+export async function serverVersion(client: KubeClient, signal?: AbortSignal): Promise<string> {
+  const { gitVersion } = await client.json<JsonObject>({ path: "/version", signal });
+  return textOf(gitVersion) ?? "";
+}
 
 const TIMEOUT_MS = 10_000;
 

@@ -1,16 +1,14 @@
-/** Reads kubeconfigs and the credentials of a Pod. */
+/** Reads kubeconfigs, with what kubectl knows of their users, and the credentials of a Pod. */
 
 import { accessSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, join, dirname, resolve } from "node:path";
 
 // The deep import keeps the rest of the library (models, watch, exec) out of the bundle where it can.
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
-import { oneLine } from "../../lib/index.ts";
-import type { Problem } from "../../model/index.ts";
-import { ProblemError } from "../../model/index.ts";
-import { completeUsers } from "./config-users.ts";
+import { oneLine, parseYaml } from "../../lib/index.ts";
+import { ProblemError, isJsonObject, type Problem, type Json, type JsonObject } from "../../model/index.ts";
 
 /** Which credentials to use. Nothing given = in-cluster, then `~/.kube/config`. */
 export interface CredentialsOptions {
@@ -137,4 +135,49 @@ function readable(file: string): boolean {
 
 function problem(what: Problem): ProblemError {
   return new ProblemError([what]);
+}
+
+type User = KubeConfig["users"][number];
+
+/**
+ * Adds to the users of a kubeconfig what kubectl knows and the library does not: `tokenFile` (read again as it
+ * rotates), commands of exec plug-ins beside the file, and the KUBERNETES_EXEC_INFO that plug-ins ask for.
+ */
+function completeUsers(users: readonly User[], text: string, file: string): User[] {
+  const root = parseYaml(text, file).value;
+  const raw = new Map(entries(root).map((entry) => [entry["name"], entry["user"]]));
+  return users.map((user) => {
+    const told = raw.get(user.name);
+    return isJsonObject(told) ? complete(user, told, dirname(file)) : user;
+  });
+}
+
+function entries(root: Json): JsonObject[] {
+  const users = isJsonObject(root) ? root["users"] : undefined;
+  return Array.isArray(users) ? users.filter(isJsonObject) : [];
+}
+
+function complete(user: User, told: JsonObject, folder: string): User {
+  const tokenFile = told["tokenFile"];
+  if (typeof tokenFile === "string" && tokenFile !== "") {
+    const { token: _, ...rest } = user;
+    return {
+      ...rest,
+      authProvider: { name: "tokenFile", config: { tokenFile: resolve(folder, tokenFile) } },
+    };
+  }
+  return isJsonObject(told["exec"]) ? { ...user, exec: completeExec(told["exec"], folder) } : user;
+}
+
+function completeExec(exec: JsonObject, folder: string): JsonObject {
+  const { command, env, apiVersion } = exec;
+  const info = { kind: "ExecCredential", apiVersion: apiVersion ?? "", spec: { interactive: false } };
+  return {
+    ...exec,
+    // A bare name is looked up on PATH; anything else is relative to the kubeconfig.
+    command:
+      typeof command === "string" && command.includes("/") ? resolve(folder, command) : (command ?? ""),
+    args: Array.isArray(exec["args"]) ? exec["args"] : [],
+    env: [{ name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }, ...(Array.isArray(env) ? env : [])],
+  };
 }

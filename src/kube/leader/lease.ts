@@ -5,9 +5,7 @@ import { oneLine, sleep } from "../../lib/index.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
 import { microTime, type LeaseSpec } from "../objects.ts";
-import type { Identity } from "./identity.ts";
-import { formatIdentity, isGone } from "./identity.ts";
-import { LeaseObject, type Limits } from "./lease-object.ts";
+import { formatIdentity, isGone, LeaseObject, type Identity, type Limits } from "./lease-object.ts";
 
 /** What a Lease reports to its owner. */
 interface LeaseEvents {

@@ -1,22 +1,16 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import type { Clock } from "../../lib/index.ts";
-import { sleep } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { sleep, type Clock } from "../../lib/index.ts";
+import { isJsonObject, type JsonObject } from "../../model/index.ts";
+import { ApiError, ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
-import { ApiError, ConnectionError } from "../api-errors.ts";
-import { pathOf } from "../discovery/resources.ts";
-import { remedyFor, retryDelayFor } from "./watch-failure.ts";
-import { statusError } from "../client/answers.ts";
 import { acceptOf } from "../client/request.ts";
-import { listObjects } from "./list.ts";
-import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
-import { selectorsOf, wholeObject } from "./watch-spec.ts";
-import { Breather, FrameSplitter, readStream } from "./stream.ts";
+import { pathOf } from "../discovery/resources.ts";
+import { listObjects, Breather, Pieces, readStream } from "./stream.ts";
+import { selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
 
 /** What a watch loop reports, in order. The loop waits for a returned promise. */
-export interface ReflectorHandler {
+interface ReflectorHandler {
   /** A list begins; the objects of an unfinished one before it do not count. */
   listing(): void;
   listed(object: WatchedObject): Promise<void> | void;
@@ -31,7 +25,7 @@ export interface ReflectorHandler {
 }
 
 /** What a watch loop needs. */
-export interface ReflectorTools {
+interface ReflectorTools {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
   /** In [0, 1). */
@@ -179,6 +173,27 @@ export class Reflector {
   }
 }
 
+const NEWLINE = 0x0a;
+
+/** Splits a watch stream at its newlines; what has no newline yet waits for the next chunk. */
+export class FrameSplitter {
+  readonly #open = new Pieces();
+
+  /** The non-empty lines that `chunk` completes. They may share memory with it. */
+  push(chunk: Uint8Array): Buffer[] {
+    const lines: Buffer[] = [];
+    let from = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
+      this.#open.add(chunk.subarray(from, end));
+      from = end + 1;
+      const line = this.#open.take();
+      if (line.length > 0) lines.push(line);
+    }
+    this.#open.add(chunk.subarray(from));
+    return lines;
+  }
+}
+
 function parseFrame(line: Buffer): JsonObject {
   let frame: unknown;
   try {
@@ -187,4 +202,51 @@ function parseFrame(line: Buffer): JsonObject {
     throw new ConnectionError("EFRAME", "the server sent something that is no watch event", { cause });
   }
   return isJsonObject(frame) ? frame : {};
+}
+
+/** What to do after a failed list or watch. */
+type Remedy =
+  /** Too old a version: list again. */
+  | { readonly kind: "expired" }
+  /** The server said when to come back. */
+  | { readonly kind: "wait"; readonly ms: number }
+  /** It may work again any moment. */
+  | { readonly kind: "soon" }
+  /** Somebody has to change something (rights, a missing kind, a wrong selector): try seldom. */
+  | { readonly kind: "seldom" };
+
+/** Sorts errors by status; connection errors and whatever else is thrown are tried again soon. */
+export function remedyFor(error: unknown): Remedy {
+  if (!(error instanceof ApiError)) return { kind: "soon" };
+  if (error.status === 410 || error.reason === "Expired" || error.reason === "Gone")
+    return { kind: "expired" };
+  if (error.retryAfterMs !== undefined && error.retryAfterMs > 0)
+    return { kind: "wait", ms: error.retryAfterMs };
+  if ([400, 403, 404, 405, 406, 415, 422].includes(error.status)) return { kind: "seldom" };
+  return { kind: "soon" };
+}
+
+/** Classes of failures of a watch, as the Go operator's metric names them. */
+export type WatchErrorType = "expired" | "eof" | "unexpected-eof" | "fail";
+
+/** `eof`: the server ended the watch at once; `unexpected-eof`: the connection broke; `fail`: an error was answered. */
+export function watchErrorType(error: unknown): WatchErrorType {
+  if (remedyFor(error).kind === "expired") return "expired";
+  if (!(error instanceof ConnectionError)) return "fail";
+  return error.code === "ECLOSED" ? "eof" : "unexpected-eof";
+}
+
+const SOON = { firstMs: 200, mostMs: 10_000 };
+const SELDOM = { firstMs: 1000, mostMs: 30_000 };
+const LONGEST_WAIT_MS = 60_000;
+
+/**
+ * Delay before the next try after `failures` failures in a row (1 = the first), with jitter down to half of it:
+ * 0.2 to 10 s, 1 to 30 s where a person is needed, at least what the server asked for, none for a first 410.
+ */
+export function retryDelayFor(remedy: Remedy, failures: number, random: number): number {
+  if (remedy.kind === "expired" && failures <= 1) return 0;
+  const { firstMs, mostMs } = remedy.kind === "seldom" ? SELDOM : SOON;
+  const backoff = Math.min(firstMs * 2 ** Math.min(failures - 1, 20), mostMs) * (1 - random / 2);
+  return remedy.kind === "wait" ? Math.min(remedy.ms, LONGEST_WAIT_MS) + random * 200 : backoff;
 }

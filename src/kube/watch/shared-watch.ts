@@ -2,14 +2,12 @@
 
 import { sleep } from "../../lib/index.ts";
 import { outside } from "../../trace/index.ts";
-import type { HubTools } from "./hub.ts";
-import type { Change, Member } from "./member.ts";
+import type { HubTools, Change, Member } from "./hub.ts";
 import { apiVersionOf } from "../discovery/resources.ts";
-import { remedyFor, retryDelayFor, watchErrorType } from "./watch-failure.ts";
-import { listObjects } from "./list.ts";
+import { remedyFor, retryDelayFor, watchErrorType, Reflector } from "./reflector.ts";
+import { listObjects } from "./stream.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
 import { describeSpec, isLater, objectKey, splitKey, versionOf } from "./watch-spec.ts";
-import { Reflector } from "./reflector.ts";
 
 /**
  * One watch and its members. It stores only the version of each object: enough to tell after a new list what

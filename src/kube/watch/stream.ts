@@ -1,12 +1,163 @@
-/** Reads the stream of a watch or list, notices when it is dead, and cuts it into lines. */
+/** Reads the streams of lists and watches, notices when one is dead, and cuts it into objects. */
 
-import type { Clock, Timer } from "../../lib/index.ts";
-import { breathe, orAborted } from "../../lib/index.ts";
-import type { ApiRequest, KubeClient } from "../client/client.ts";
-import { ConnectionError } from "../api-errors.ts";
+import { breathe, orAborted, type Clock, type Timer } from "../../lib/index.ts";
+import { isJsonObject, type JsonObject } from "../../model/index.ts";
+import { ConnectionError, statusError } from "../api-errors.ts";
+import type { KubeClient } from "../client/client.ts";
+import { acceptOf, type ApiRequest } from "../client/request.ts";
+import { pathOf } from "../discovery/resources.ts";
+import { selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
+
+interface ListOptions extends Omit<ReadOptions, "silenceMs"> {
+  /** Ask for everything in one answer: for servers that expire a list before the next page is asked for. */
+  readonly unpaged: boolean;
+}
+
+const PAGE_SIZE = 500;
+const SILENCE_MS = 60_000;
+
+/**
+ * Lists everything that `spec` selects, page by page, and hands each object to `take` as it arrives; other work
+ * gets its turn every few objects. Returns the resource version of the list. Errors as of `readStream`.
+ */
+export async function listObjects(
+  spec: WatchSpec,
+  { unpaged, ...options }: ListOptions,
+  take: (object: WatchedObject) => Promise<void> | void,
+): Promise<string> {
+  const breather = new Breather(options.clock);
+  let page: JsonObject = {};
+  do {
+    const splitter = new ListSplitter();
+    const query = {
+      ...selectorsOf(spec),
+      limit: unpaged ? undefined : PAGE_SIZE,
+      continue: textOf(page["continue"]) || undefined,
+    };
+    const request = { path: pathOf(spec.resource, spec), query, accept: acceptOf(spec, "List") };
+    await readStream(request, { ...options, silenceMs: SILENCE_MS }, async (chunk) => {
+      for (const bytes of splitter.push(chunk)) {
+        await take(wholeObject(JSON.parse(bytes.toString("utf8")), spec));
+        await breather.pause();
+      }
+    });
+    page = metadataOf(splitter);
+  } while (textOf(page["continue"]) !== "");
+  return textOf(page["resourceVersion"]);
+}
+
+function metadataOf(splitter: ListSplitter): JsonObject {
+  let list: JsonObject;
+  try {
+    list = splitter.end();
+  } catch (cause) {
+    throw new ConnectionError("ECUT", "the list ended in the middle", { cause });
+  }
+  if (list["kind"] === "Status") throw statusError(list);
+  return isJsonObject(list["metadata"]) ? list["metadata"] : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+/**
+ * Cuts a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, so that no page, however
+ * large, is parsed in one go. Relies on `items` being the only array directly inside a list.
+ */
+export class ListSplitter {
+  readonly #item = new Pieces();
+  readonly #envelope = new Pieces();
+  #depth = 0;
+  #inString = false;
+  #skip = 0;
+  #inItems = false;
+
+  /** The items that `chunk` completes, as bytes. They may share memory with it. */
+  push(chunk: Uint8Array): Buffer[] {
+    const items: Buffer[] = [];
+    let at = this.#skip;
+    let from = 0;
+    this.#skip = 0;
+    while (at < chunk.length) {
+      if (this.#inString) {
+        at = this.#pastString(chunk, at);
+        continue;
+      }
+      const byte = chunk[at];
+      at += 1;
+      if (byte === QUOTE) this.#inString = true;
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) from = this.#opened(chunk, from, at);
+      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET)
+        from = this.#closed(chunk, from, { at, items });
+    }
+    this.#skip = at - chunk.length;
+    this.#keep(chunk.subarray(from));
+    return items;
+  }
+
+  /** The list without its items. Throws a SyntaxError when the answer is not complete. */
+  end(): JsonObject {
+    const list = JSON.parse(this.#envelope.take().toString("utf8")) as unknown;
+    if (!isJsonObject(list)) throw new SyntaxError("the answer is not a list");
+    return list;
+  }
+
+  #pastString(chunk: Uint8Array, start: number): number {
+    let at = start;
+    while (at < chunk.length) {
+      const byte = chunk[at];
+      // The escaped byte may lie in the next chunk: `at` then points past this one's end.
+      at += byte === BACKSLASH ? 2 : 1;
+      if (byte === QUOTE) {
+        this.#inString = false;
+        return at;
+      }
+    }
+    return at;
+  }
+
+  // `at` is just behind the bracket. Returns where the bytes begin that nobody has taken yet.
+  #opened(chunk: Uint8Array, from: number, at: number): number {
+    this.#depth += 1;
+    if (this.#depth === 2 && chunk[at - 1] === OPEN_BRACKET) {
+      this.#envelope.add(chunk.subarray(from, at));
+      this.#inItems = true;
+      return at;
+    }
+    // An item begins: commas and white space before it are dropped.
+    return this.#inItems && this.#depth === 3 ? at - 1 : from;
+  }
+
+  #closed(chunk: Uint8Array, from: number, end: { at: number; items: Buffer[] }): number {
+    this.#depth -= 1;
+    if (this.#inItems && this.#depth === 2) {
+      this.#item.add(chunk.subarray(from, end.at));
+      end.items.push(this.#item.take());
+      return end.at;
+    }
+    if (this.#inItems && this.#depth === 1) {
+      this.#inItems = false;
+      return end.at - 1;
+    }
+    return from;
+  }
+
+  #keep(rest: Uint8Array): void {
+    if (!this.#inItems) this.#envelope.add(rest);
+    else if (this.#depth > 2) this.#item.add(rest);
+  }
+}
 
 /** How a stream is read. */
-export interface ReadOptions {
+interface ReadOptions {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
   /** Ends the reading. */
@@ -129,26 +280,5 @@ export class Pieces {
         : Buffer.concat(this.#parts);
     this.#parts = [];
     return whole;
-  }
-}
-
-const NEWLINE = 0x0a;
-
-/** Splits a watch stream at its newlines; what has no newline yet waits for the next chunk. */
-export class FrameSplitter {
-  readonly #open = new Pieces();
-
-  /** The non-empty lines that `chunk` completes. They may share memory with it. */
-  push(chunk: Uint8Array): Buffer[] {
-    const lines: Buffer[] = [];
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
-      this.#open.add(chunk.subarray(from, end));
-      from = end + 1;
-      const line = this.#open.take();
-      if (line.length > 0) lines.push(line);
-    }
-    this.#open.add(chunk.subarray(from));
-    return lines;
   }
 }
