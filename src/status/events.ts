@@ -10,8 +10,7 @@ import {
   mergePatch,
   microTime,
 } from "../kube/index.ts";
-import { line } from "./project/format.ts";
-import { API_VERSION } from "./models/kinds.ts";
+import { API_VERSION, line } from "./models/kinds.ts";
 
 /** The reasons of all Events, with their type, and what the operator did or tried. */
 export const EVENT_REASONS = {

@@ -9,12 +9,17 @@ export {
   type Condition,
   type ModuleStatus,
 } from "./models/kinds.ts";
-export { projectModule } from "./project/module-status.ts";
+export {
+  VALUES_LIMIT,
+  projectModule,
+  showValues,
+  type ShownValues,
+  type StatusValues,
+} from "./project/module-status.ts";
 export { projectOperator } from "./project/operator-status.ts";
 export { overviewOf, standingOf, type ModuleRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
-export { VALUES_LIMIT, showValues, type ShownValues, type StatusValues } from "./project/values-mirror.ts";
 export { isHidden, judge } from "./project/verdict.ts";
-export { stamp } from "./write/live.ts";
+export { stamp } from "./write/mirrored.ts";
+export { watchOwnObjects } from "./write/objects.ts";
 export { StatusMirror, type MirrorOptions } from "./write/status-mirror.ts";
-export { watchOwnObjects } from "./write/watching.ts";

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { requiredKey } from "../../src/model/index.ts";
 import type { ModuleView, View } from "../../src/state/index.ts";
-import { differsInWordsOnly } from "../../src/status/write/difference.ts";
+import { differsInWordsOnly } from "../../src/status/write/mirrored.ts";
 import { Projector } from "../../src/status/project/projector.ts";
 import type { ModuleStatus } from "../../src/status/models/kinds.ts";
 import { T0, moduleView, viewOf } from "./views.ts";

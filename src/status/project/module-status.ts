@@ -1,18 +1,22 @@
-/** The AddonModule of a module (docs/STATUS.md, "States of a module"). */
+/** The AddonModule of a module: its state, what it requires, and its values (docs/STATUS.md). */
 
-import { shownDigest } from "../../lib/index.ts";
+import { KnownSecrets, shownDigest } from "../../lib/index.ts";
 import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
-import { describeCause } from "../../model/index.ts";
+import { type Json, describeCause, isJsonObject } from "../../model/index.ts";
 import { enabledText, type Requirement, type Wait } from "../../plan/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
-import { type Aspect, type Transitions, progress, timed } from "./conditions.ts";
-import { defined, line, timestamp } from "./format.ts";
-import type { LastRunStatus, ModuleSpec, ModuleStatus, ReleaseStatus } from "../models/kinds.ts";
-import { projectRequires } from "./required.ts";
-import type { ShownValues } from "./values-mirror.ts";
-import { type JudgeContext, type Verdict, isHidden, judge } from "./verdict.ts";
+import { defined, line, timestamp } from "../models/kinds.ts";
+import type {
+  LastRunStatus,
+  ModuleSpec,
+  ModuleStatus,
+  ReleaseStatus,
+  RequirementStatus,
+} from "../models/kinds.ts";
+import { isHidden, judge, progress, timed } from "./verdict.ts";
+import type { Aspect, JudgeContext, Transitions, Verdict } from "./verdict.ts";
 
 /** An AddonModule as it should be. */
 export interface ModuleProjection {
@@ -158,4 +162,115 @@ function projectRelease(release: ReleaseView): ReleaseStatus {
 
 function optional<T, R>(value: T | undefined, map: (value: T) => R): R | undefined {
   return value === undefined ? undefined : map(value);
+}
+
+const MOST_REQUIRED = 20;
+
+/** What is not met first; each keeps its time of `before` while it stays met or not. */
+function projectRequires(
+  all: readonly Requirement[] = [],
+  before: ModuleStatus["requires"] = [],
+  now: number,
+): Pick<ModuleStatus, "requires" | "requiresMet"> {
+  if (all.length === 0) return {};
+  const met = all.filter(({ unmet }) => unmet === undefined);
+  const listed = [...all.filter((each) => !met.includes(each)), ...met].slice(0, MOST_REQUIRED);
+  const sinceOf = (each: Requirement): string | undefined =>
+    before.find(({ of, name, met: was }) => of === each.of && name === each.name && was === isMet(each))
+      ?.since;
+  return {
+    requires: listed.map((each) => ({ ...requirement(each), since: sinceOf(each) ?? timestamp(now) })),
+    requiresMet: `${met.length}/${all.length}`,
+  };
+}
+
+function isMet({ unmet }: Requirement): boolean {
+  return unmet === undefined;
+}
+
+function requirement(each: Requirement): Omit<RequirementStatus, "since"> {
+  const { of, name, range, unmet } = each;
+  const why = unmet && { reason: unmet.reason, message: line(unmet.message) };
+  return defined({ of, name: line(name), range, met: isMet(each), ...why });
+}
+
+/** `--status-values`. */
+export type StatusValues = "redacted" | "full" | "none";
+
+/** Merged values as they may be shown. */
+export interface ShownValues {
+  readonly values?: Json;
+  readonly valuesTruncated?: boolean;
+}
+
+/** What is known to be secret: paths from the schemas of the values, and texts. */
+export interface SecretMarks {
+  readonly secretPaths?: ReadonlySet<string> | undefined;
+  readonly secrets?: KnownSecrets;
+}
+
+/** Most bytes of JSON that the values in a status may have. */
+export const VALUES_LIMIT = 32 * 1024;
+
+/**
+ * The merged values as they may be shown: in mode `redacted` without secrets, in every mode but `none` cut to 32
+ * KiB, with a note in place of what was cut.
+ */
+export function showValues(values: Json, mode: StatusValues, marks: SecretMarks = {}): ShownValues {
+  if (mode === "none") return {};
+  const { secrets = new KnownSecrets(), secretPaths } = marks;
+  const shown = mode === "full" ? values : secrets.redactValues(values, secretPaths);
+  if (sizeOf(shown) <= VALUES_LIMIT) return { values: shown };
+  return { values: cut(shown, VALUES_LIMIT), valuesTruncated: true };
+}
+
+/** Bytes of `value` as JSON. */
+function sizeOf(value: Json): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
+
+/** `value` in at most `budget` bytes: small members are kept whole, then large ones are cut, the rest is left out. */
+function cut(value: Json, budget: number): Json {
+  const size = sizeOf(value);
+  if (size <= budget) return value;
+  if (Array.isArray(value)) return cutList(value, budget - 2);
+  if (isJsonObject(value)) return cutMap(value, budget - 2);
+  return note(size);
+}
+
+function note(size: number): string {
+  return `<cut: ${size} bytes>`;
+}
+const NOTE_SIZE = 24;
+
+function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: number): Json {
+  const members = Object.entries(value).map(([key, member]) => ({ key, member: member ?? null }));
+  const sized = members.map((member) => ({ ...member, size: sizeOf(member.member) }));
+  const kept = new Map<string, Json>();
+  let left = budget - 2 * NOTE_SIZE;
+  for (const { key, member, size } of sized.toSorted((a, b) => a.size - b.size)) {
+    const room = left - Buffer.byteLength(JSON.stringify(key)) - 2;
+    if (room < Math.min(size, NOTE_SIZE)) continue;
+    const shown = cut(member, room);
+    kept.set(key, shown);
+    left = room - sizeOf(shown);
+  }
+  // In the order in which the user wrote them.
+  const shown: [string, Json][] = members.flatMap(({ key }) =>
+    kept.has(key) ? [[key, kept.get(key) ?? null]] : [],
+  );
+  const dropped = members.length - kept.size;
+  if (dropped > 0) shown.push(["…", `<cut: ${dropped} keys>`]);
+  return Object.fromEntries(shown);
+}
+
+function cutList(value: readonly Json[], budget: number): Json {
+  const kept: Json[] = [];
+  let left = budget - NOTE_SIZE;
+  for (const item of value) {
+    left -= sizeOf(item) + 1;
+    if (left < 0) break;
+    kept.push(item);
+  }
+  return [...kept, `<cut: ${value.length - kept.length} items>`];
 }

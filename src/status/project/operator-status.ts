@@ -4,11 +4,9 @@ import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy } from "../../plan/index.ts";
 import type { ReloadPhase, View } from "../../state/index.ts";
-import { type Transitions, UNDER_WAY, progress, readyOf, timed } from "./conditions.ts";
-import { defined, line, timestamp } from "./format.ts";
-import { STALLED } from "../models/kinds.ts";
+import { STALLED, defined, line, timestamp } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
-import { type Verdict, judge } from "./verdict.ts";
+import { type Transitions, UNDER_WAY, type Verdict, judge, progress, readyOf, timed } from "./verdict.ts";
 
 /** An AddonOperator as it should be; its spec is not written by the operator. */
 export interface OperatorProjection {

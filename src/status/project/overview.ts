@@ -5,10 +5,9 @@ import { describeCause } from "../../model/index.ts";
 import { explainHold, heldBy, type Moment } from "../../plan/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
-import { readyOf } from "./conditions.ts";
-import { defined, line, timestamp } from "./format.ts";
+import { defined, line, timestamp } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
-import { judge } from "./verdict.ts";
+import { judge, readyOf } from "./verdict.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
 interface RunRow {

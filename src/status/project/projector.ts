@@ -4,11 +4,10 @@ import type { KnownSecrets } from "../../lib/index.ts";
 import { explainHold, heldBy, lostBy, nextTryAt, toldRequirements } from "../../plan/index.ts";
 import type { Moment, Requirement, Wait } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
-import { type Transitions, transitionsOf } from "./conditions.ts";
-import { type ModuleProjection, projectModule } from "./module-status.ts";
+import { projectModule, showValues } from "./module-status.ts";
+import type { ModuleProjection, ShownValues, StatusValues } from "./module-status.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
-import { type ShownValues, type StatusValues, showValues } from "./values-mirror.ts";
-import { ANNOUNCE_AFTER_MS, isHidden } from "./verdict.ts";
+import { ANNOUNCE_AFTER_MS, type Transitions, isHidden, transitionsOf } from "./verdict.ts";
 
 /** Everything that is to be shown at one moment. */
 export interface Projection {

@@ -1,10 +1,18 @@
-/** The state of a module, and the reason for it (docs/STATUS.md, "States of a module"). */
+/** Where Ready is computed: the state of a module by rules, and the conditions that follow from a state (docs/STATUS.md). */
 
 import { changedByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeHelmWait, enabledText, type Wait } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
-import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
+import {
+  type Condition,
+  type ConditionStatus,
+  type ModuleState,
+  STALLED,
+  type StoredCondition,
+  line,
+  timestamp,
+} from "../models/kinds.ts";
 
 /** A run younger than this is not announced as Running. */
 export const ANNOUNCE_AFTER_MS = 1000;
@@ -174,4 +182,61 @@ function absentText(view: ModuleView): string {
   const [first] = view.absent;
   if (first === undefined) return "missing objects";
   return view.absent.length === 1 ? first : `${first} and ${view.absent.length - 1} more`;
+}
+
+/** A condition without its time. */
+export type Aspect = Omit<Condition, "lastTransitionTime">;
+
+const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
+  Pending: "Unknown",
+  Running: "Unknown",
+  Ready: "True",
+  Progressing: "Unknown",
+  Unhealthy: "False",
+  Retrying: "False",
+  Invalid: "False",
+  RolledBack: "False",
+  Disabled: "True",
+  Deleting: "Unknown",
+  Suspended: "True",
+};
+
+/** The one function that computes Ready: of a module as it is judged here, of the operator as `operator-status.ts` does. */
+export function readyOf(judged: Verdict): ConditionStatus {
+  return judged.ready ?? READY[judged.state];
+}
+
+/** States in which something is at work, or waits for its turn. */
+export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);
+
+/** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
+export function progress(judged: Verdict): Aspect[] {
+  const { state, reason } = judged;
+  const message = line(judged.message);
+  const aspects: Aspect[] = [{ type: "Ready", status: readyOf(judged), reason, message }];
+  if (STALLED.has(state)) {
+    aspects.push({ type: "Stalled", status: "True", reason, message });
+  } else if (state === "Retrying") {
+    aspects.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });
+  } else if (UNDER_WAY.has(state)) {
+    aspects.push({ type: "Reconciling", status: "True", reason: "Progressing", message });
+  }
+  return aspects;
+}
+
+/** Times by condition type, of the last status. */
+export type Transitions = ReadonlyMap<string, Pick<Condition, "status" | "lastTransitionTime">>;
+
+/** The transition times that a list of conditions carries. */
+export function transitionsOf(conditions: readonly StoredCondition[]): Transitions {
+  return new Map(conditions.map((condition) => [condition.type, condition]));
+}
+
+/** Adds the times: kept where the status of a condition did not change. */
+export function timed(aspects: readonly Aspect[], before: Transitions, now: number): Condition[] {
+  return aspects.map((aspect) => {
+    const old = before.get(aspect.type);
+    const since = old?.status === aspect.status ? old.lastTransitionTime : timestamp(now);
+    return { ...aspect, lastTransitionTime: since };
+  });
 }

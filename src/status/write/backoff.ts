@@ -1,7 +1,7 @@
 /** Waits and log lines after errors of the API server. */
 
 import { type Clock, type Logger, oneLine, retryDelay } from "../../lib/index.ts";
-import { ApiError } from "../../kube/index.ts";
+import { ApiError, ConnectionError } from "../../kube/index.ts";
 
 const BOUNDS = { minMs: 1000, maxMs: 60_000 };
 /** A missing CRD is looked for this often. */
@@ -84,4 +84,16 @@ function sentence(error: unknown): string {
     return "Status is not written: grant get, list, create, patch and delete on addonmodules and addonoperators";
   }
   return "Status is not written: the API server is in trouble";
+}
+
+/** Errors that every other write would meet as well: no answer, a missing kind, a server with problems. */
+export function isShared(error: unknown): boolean {
+  if (error instanceof ConnectionError) return true;
+  if (!(error instanceof ApiError)) return false;
+  return isMissingKind(error) || error.status === 429 || error.status >= 500;
+}
+
+/** 404 for the kind, not for an object of it: that answer names no object. */
+function isMissingKind(error: ApiError): boolean {
+  return error.status === 404 && error.details?.["name"] === undefined;
 }

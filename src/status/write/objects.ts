@@ -1,4 +1,4 @@
-/** Reads and writes AddonModules and the AddonOperator on the server. */
+/** Reads, writes and watches AddonModules and the AddonOperator on the server. */
 
 import { helmMarks, LABELS } from "../../helm/index.ts";
 import {
@@ -7,6 +7,9 @@ import {
   type NamedMeta,
   type OwnerReference,
   type Target,
+  type WatchConsumer,
+  type WatchHub,
+  type WatchedObject,
   create,
   get,
   ignoreNotFound,
@@ -17,9 +20,9 @@ import {
   remove,
 } from "../../kube/index.ts";
 import { pointerOf } from "../../lib/index.ts";
-import { type PatchStep, statusPatch } from "./difference.ts";
-import { type MirroredObject, type Identity, type OwnerMarks, type Need, wantedStatus } from "./mirrored.ts";
-import { type LiveObject, liveFrom } from "./live.ts";
+import { liveFrom, statusPatch, wantedStatus } from "./mirrored.ts";
+import type { Identity, LiveObject, MirroredObject, Need, OwnerMarks, PatchStep } from "./mirrored.ts";
+import type { StatusMirror } from "./status-mirror.ts";
 import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
 import { AddonOperator, type IAddonOperator } from "../models/addon-operator.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
@@ -165,4 +168,38 @@ function ownedMeta(
 
 function targetOf(api: StatusClient, { kind, name }: Identity): Target {
   return { resource: RESOURCES[kind], namespace: api.namespace, name };
+}
+
+/**
+ * Watches the operator's own objects, so that edits by hand are undone and tokens are seen; returns a function that
+ * stops it.
+ */
+export function watchOwnObjects(hub: WatchHub, mirror: StatusMirror, namespace: string): () => void {
+  const subscriptions = (["AddonOperator", "AddonModule"] as const).map((kind) => {
+    const resource = kind === "AddonModule" ? ADDON_MODULES : ADDON_OPERATORS;
+    return hub.subscribe({ resource, namespace }, consumerFor(mirror, kind));
+  });
+  return () => {
+    for (const subscription of subscriptions) subscription.close();
+  };
+}
+
+function consumerFor(mirror: StatusMirror, kind: Identity["kind"]): WatchConsumer {
+  const see = (object: WatchedObject): void => mirror.onObserved(object as unknown as AddonObject);
+  let names = new Set<string>();
+  return {
+    begin: () => void (names = new Set()),
+    object: (object) => {
+      names.add(object.metadata.name);
+      see(object);
+    },
+    synced: (version) => mirror.onListed(kind, { names, version }),
+    applied: see,
+    deleted: (object) => mirror.onDeleted(object as unknown as AddonObject),
+    relisted: (keys, version) => mirror.onListed(kind, { names: namesOf(keys), version }),
+  };
+}
+
+function namesOf(keys: ReadonlySet<string>): ReadonlySet<string> {
+  return new Set([...keys].map((key) => key.slice(key.indexOf("/") + 1)));
 }

@@ -5,15 +5,19 @@ import type { KubeAccess, NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
 import type { View } from "../../state/index.ts";
 import type { Tracer } from "../../trace/index.ts";
-import type { MirroredObject, Identity } from "./mirrored.ts";
-import { type Listed, Lists, type LiveObject, liveFrom } from "./live.ts";
+import {
+  type Identity,
+  type Listed,
+  Lists,
+  type LiveObject,
+  type MirroredObject,
+  liveFrom,
+} from "./mirrored.ts";
 import { type HelmRelease, type StatusClient, listObjects } from "./objects.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { AddonObject, ModuleStatus } from "../models/kinds.ts";
-import { LookPace } from "./pace.ts";
-import type { StatusValues } from "../project/values-mirror.ts";
-import { Wanted } from "./wanted.ts";
+import type { StatusValues } from "../project/module-status.ts";
 import { Writer, type OnWrite } from "./writer.ts";
 
 /** Settings of a {@link StatusMirror}. */
@@ -43,6 +47,9 @@ export interface MirrorOptions extends KubeAccess {
 /** A deleted AddonOperator is created again after this time: its chart may be going, and the operator with it. */
 const OPERATOR_BACK_MS = 2000;
 const READ_AGAIN_MS = 5000;
+/** Least and longest time between two looks at the view; looks may take a twentieth of the time. */
+const LOOK_MS = { min: 50, max: 500 };
+const LOOK_COST = 20;
 
 /**
  * Keeps AddonModules and the AddonOperator as the view says. Work never waits for it: `update` only takes notes.
@@ -55,18 +62,18 @@ export class StatusMirror {
   readonly #abort = new AbortController();
   readonly #backoff: WriteBackoff;
   readonly #writer: Writer;
-  readonly #wanted: Wanted;
-  readonly #pace: LookPace;
   readonly #timers: Timers<"look" | "age" | "load" | "read" | "late">;
   readonly #lists = new Lists();
   #shown: Moment | undefined;
+  /** When the last look at the view began, and the least time until the next. */
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #pauseMs = LOOK_MS.min;
   #loaded = false;
   #loading: Promise<void> | undefined;
 
   constructor(options: MirrorOptions) {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
-    this.#pace = new LookPace(clock);
     this.#timers = new Timers(clock);
     this.#api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues, options.secrets);
@@ -82,7 +89,6 @@ export class StatusMirror {
       adopt: (mirrored, live) => this.#adopt(mirrored, live),
       ended: (mirrored) => this.#notice(mirrored),
     });
-    this.#wanted = new Wanted(this.#writer, clock);
   }
 
   /** Notes what is known now; the first change is written at once, later ones at most once a second per object. */
@@ -96,7 +102,7 @@ export class StatusMirror {
   /** An own object as a watch reports it: edits by hand are undone, annotations passed on. */
   onObserved(object: AddonObject): void {
     const mirrored = this.#mirroredOf(object);
-    if (this.#closed || mirrored === undefined) return;
+    if (mirrored === undefined) return;
     this.#tellAnnotations(mirrored, object);
     this.#see(mirrored, object, object);
   }
@@ -104,8 +110,7 @@ export class StatusMirror {
   /** An own object that a watch reports as deleted: it is created again while it is wanted. */
   onDeleted(object: AddonObject): void {
     const mirrored = this.#mirroredOf(object);
-    if (this.#closed || mirrored === undefined) return;
-    this.#see(mirrored, object, undefined);
+    if (mirrored !== undefined) this.#see(mirrored, object, undefined);
   }
 
   /** A watch listed all objects of a kind. */
@@ -154,8 +159,9 @@ export class StatusMirror {
     return this.#abort.signal.aborted;
   }
 
-  /** The mirrored object of what was seen; undefined = someone else's AddonOperator. */
+  /** The mirrored object of what was seen; undefined = someone else's AddonOperator, or too late. */
   #mirroredOf({ kind, metadata: { name } }: AddonObject): MirroredObject | undefined {
+    if (this.#closed) return undefined;
     if (kind === "AddonModule") return this.#writer.module(name);
     return name === this.#api.operatorName ? this.#writer.operator : undefined;
   }
@@ -163,9 +169,7 @@ export class StatusMirror {
   #startLoading(): void {
     if (this.#loaded || this.#loading !== undefined || this.#backoff.until > this.#options.clock.now())
       return;
-    this.#loading = this.#load().finally(() => {
-      this.#loading = undefined;
-    });
+    this.#loading = this.#load().finally(() => void (this.#loading = undefined));
   }
 
   async #load(): Promise<void> {
@@ -205,9 +209,7 @@ export class StatusMirror {
     if (!mirrored.busy && this.#catchUp(mirrored)) this.#writer.consider(mirrored);
   }
 
-  /**
-   * Takes over what watches reported; false = nothing new. The list at the start is the base: until then it waits.
-   */
+  /** Takes over what watches reported; false = nothing new. The list at the start is the base: until then it waits. */
   #catchUp(mirrored: MirroredObject): boolean {
     if (!this.#loaded) return false;
     const live = this.#lists.liveAfter(mirrored);
@@ -219,12 +221,8 @@ export class StatusMirror {
     return true;
   }
 
-  #tellAnnotations(mirrored: MirroredObject, { metadata }: AddonObject): void {
-    this.#options.annotated(this.#moduleOf(mirrored), metadata.annotations);
-  }
-
-  #moduleOf(mirrored: MirroredObject): string | undefined {
-    return mirrored === this.#writer.operator ? undefined : mirrored.id.name;
+  #tellAnnotations({ id }: MirroredObject, { metadata }: AddonObject): void {
+    this.#options.annotated(id.kind === "AddonModule" ? id.name : undefined, metadata.annotations);
   }
 
   /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */
@@ -266,27 +264,32 @@ export class StatusMirror {
 
   #lookSoon(): void {
     if (this.#timers.has("look")) return;
-    this.#timers.set("look", this.#pace.waitMs, () => this.#look());
+    const wait = Math.max(0, this.#lookedAt + this.#pauseMs - this.#options.clock.now());
+    this.#timers.set("look", wait, () => this.#look());
   }
 
   /** Computes the statuses of the view and looks at those that changed, or at all. */
   #look(isFirst = false): void {
     if (this.#shown === undefined || !this.#loaded || this.#closed) return;
     const { clock } = this.#options;
-    const projection = this.#project(this.#shown, this.#pace.begin());
+    const startedAt = clock.monotonic();
+    this.#lookedAt = clock.now();
+    const projection = this.#project(this.#shown);
     if (projection === undefined) return;
-    const changed = this.#wanted.set(projection, this.#shown.view);
-    if (this.#wanted.waitMs > 0) this.#timers.set("late", this.#wanted.waitMs, () => this.#look());
+    const changed = this.#writer.want(projection, this.#shown.view);
+    const { undecidedMs } = this.#writer;
+    if (undecidedMs > 0) this.#timers.set("late", undecidedMs, () => this.#look());
     for (const mirrored of isFirst ? this.#writer.all() : changed) this.#writer.consider(mirrored);
-    this.#pace.end();
+    const costMs = clock.monotonic() - startedAt;
+    this.#pauseMs = Math.min(LOOK_MS.max, Math.max(LOOK_MS.min, LOOK_COST * costMs));
     const again = projection.lookAgainAt;
     if (again !== undefined) this.#timers.set("age", Math.max(1, again - clock.now()), () => this.#look());
   }
 
   /** A view that cannot be shown costs its status, never the work. */
-  #project(shown: Moment, now: number): Projection | undefined {
+  #project(shown: Moment): Projection | undefined {
     try {
-      return this.#projector.project(shown, now);
+      return this.#projector.project(shown, this.#lookedAt);
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;

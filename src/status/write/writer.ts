@@ -1,12 +1,16 @@
-/** Writes the objects of the status, bounded in rate and number. */
+/** Sets what is wanted of the objects of the status, and writes them, bounded in rate and number. */
 
 import PQueue from "p-queue";
 
 import { type Clock, type Logger, nextBurst } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
-import { ApiError, ConnectionError, MADE_HERE } from "../../kube/index.ts";
+import { ApiError, MADE_HERE } from "../../kube/index.ts";
+import type { View } from "../../state/index.ts";
 import type { Tracer } from "../../trace/index.ts";
+import type { ModuleSpec } from "../models/kinds.ts";
+import type { Projection } from "../project/projector.ts";
 import {
+  type LiveObject,
   type MirroredObject,
   type OwnerMarks,
   type Need,
@@ -16,12 +20,13 @@ import {
   needOf,
   newMirroredObject,
 } from "./mirrored.ts";
-import type { LiveObject } from "./live.ts";
 import { type StatusClient, readObject, takeStep } from "./objects.ts";
-import type { WriteBackoff } from "./backoff.ts";
+import { type WriteBackoff, isShared } from "./backoff.ts";
 
 /** Writes at the same time. */
 const PARALLEL = 6;
+/** A module that discovery has not looked at is shown after this time, so that a long start can be followed. */
+const UNDECIDED_MS = 2000;
 
 /** Told how a write of an object ended. */
 export type OnWrite = (kind: MirroredObject["id"]["kind"], result: "written" | "failed") => void;
@@ -56,6 +61,7 @@ export class Writer {
   readonly #warned = new Set<string>();
   /** uid of the AddonOperator that modules refer to: "" = it cannot be made, undefined = not tried yet. */
   #owner: string | undefined;
+  #undecidedUntil: number | undefined;
 
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.api;
@@ -81,6 +87,42 @@ export class Writer {
   /** All mirrored objects, the AddonOperator first: modules carry a reference to it. */
   all(): MirroredObject[] {
     return [this.operator, ...this.modules.values()];
+  }
+
+  /** Sets what is wanted of each object; returns those that change by it. A directory not read yet removes nothing. */
+  want(projection: Projection, view: View): MirroredObject[] {
+    const changed = [this.operator];
+    this.operator.status = projection.operator.status;
+    for (const [name, { spec, status }] of projection.modules) {
+      const mirrored = this.module(name);
+      if (mirrored.status === status) continue;
+      const shown = view.modules.get(name)?.decided === false ? this.#undecided(mirrored, spec) : spec;
+      if (shown === undefined) continue;
+      Object.assign(mirrored, { spec: shown, status, gone: false });
+      changed.push(mirrored);
+    }
+    if (view.boot === "loading") return changed;
+    for (const [name, mirrored] of this.modules) {
+      if (mirrored.gone || projection.modules.has(name)) continue;
+      Object.assign(mirrored, { status: undefined, gone: true });
+      changed.push(mirrored);
+    }
+    return changed;
+  }
+
+  /** How long modules without an object still wait for discovery, in milliseconds. */
+  get undecidedMs(): number {
+    return this.#undecidedUntil === undefined ? 0 : this.#undecidedUntil - this.#parts.clock.now();
+  }
+
+  /**
+   * Before discovery a module keeps its spec, and one without an object waits for a moment: else every start would
+   * write what the next second overwrites. undefined = not to be shown yet.
+   */
+  #undecided({ live }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
+    if (live?.spec !== undefined) return live.spec as unknown as ModuleSpec;
+    this.#undecidedUntil ??= this.#parts.clock.now() + UNDECIDED_MS;
+    return this.undecidedMs <= 0 ? spec : undefined;
   }
 
   /** Queues the object when something has to be done to it, now or as soon as it may be written. */
@@ -244,16 +286,4 @@ export class Writer {
       );
     }
   }
-}
-
-/** Errors that every other write would meet as well: no answer, a missing kind, a server with problems. */
-function isShared(error: unknown): boolean {
-  if (error instanceof ConnectionError) return true;
-  if (!(error instanceof ApiError)) return false;
-  return isMissingKind(error) || error.status === 429 || error.status >= 500;
-}
-
-/** 404 for the kind, not for an object of it: that answer names no object. */
-function isMissingKind(error: ApiError): boolean {
-  return error.status === 404 && error.details?.["name"] === undefined;
 }
