@@ -1,30 +1,32 @@
-/** The ConfigMap and its overlay: read, watched, written by hooks (docs/VALUES.md, "The ConfigMap"). */
+/** The ConfigMap and its overlay: read, watched, judged, written by hooks (docs/VALUES.md, "The ConfigMap"). */
 
 import { ownerOf } from "../../helm/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import type { Clock, Timer } from "../../lib/index.ts";
 import { isAlreadyExists, isForbidden } from "../../kube/index.ts";
 import type { Subscription } from "../../kube/index.ts";
-import { describeOverlay } from "../../model/index.ts";
-import type { Overlay } from "../../model/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { Clock, Timer } from "../../lib/index.ts";
+import { describeOverlay, describeProblem } from "../../model/index.ts";
+import type { Problem } from "../../model/index.ts";
+import { configIsMissing, judgeConfig } from "../../state/index.ts";
+import type { State } from "../../state/index.ts";
 import { happened } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
-import { ConfigJudge } from "./config-judge.ts";
-import type { ConfigJudgeOptions } from "./config-judge.ts";
 import { ConfigObjects } from "./config-objects.ts";
 import type { ConfigLocation, ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
-import { moveOverlay } from "./overlay-move.ts";
+import { moveOverlay, OverlayRestorer } from "./overlay.ts";
 
 /** Where the ConfigMap is, and what is called on changes. */
-export interface FollowedConfigOptions extends ConfigLocation, ConfigJudgeOptions {
+interface FollowedConfigOptions extends ConfigLocation {
+  readonly state: State;
   readonly clock: Clock;
+  readonly name: string;
+  /** Called when new content was refused, or the ConfigMap is gone. */
+  readonly onTrouble: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
 }
 
 /** Edits within this time are taken together. */
 const THROTTLE_MS = 10;
-/** An overlay that could not be written again is tried again after this time. */
-const RESTORE_AGAIN_MS = 5000;
 
 /**
  * The ConfigMap as the source of configuration and as the place where hooks write. Content that is valid is
@@ -43,8 +45,7 @@ export class FollowedConfig {
   #overlay: ConfigObject | undefined;
   /** A notice came while a hook's write was under way. */
   #isOwed = false;
-  #isClosed = false;
-  #restoreTimer: Timer | undefined;
+  #restorer: OverlayRestorer | undefined;
 
   constructor(options: FollowedConfigOptions) {
     this.#options = options;
@@ -119,7 +120,18 @@ export class FollowedConfig {
     const { name, overlay } = this.#options;
     this.#subscriptions.push(this.#objects.follow(name, () => this.#throttle.touch()));
     if (overlay !== undefined) {
-      this.#subscriptions.push(this.#objects.follow(overlay.name, () => this.#overlayChanged(overlay)));
+      const restorer = new OverlayRestorer({
+        ...this.#options,
+        overlay,
+        objects: this.#objects,
+        inTurn: (work) => this.#writer.inTurn(work),
+      });
+      const changed = (): void => {
+        this.#throttle.touch();
+        restorer.look();
+      };
+      this.#restorer = restorer;
+      this.#subscriptions.push(this.#objects.follow(overlay.name, changed));
     }
     await Promise.all(this.#subscriptions.map((subscription) => subscription.synced));
   }
@@ -131,8 +143,7 @@ export class FollowedConfig {
 
   close(): void {
     this.#throttle.close();
-    this.#restoreTimer?.cancel();
-    this.#isClosed = true;
+    this.#restorer?.close();
     for (const subscription of this.#subscriptions) subscription.close();
   }
 
@@ -164,32 +175,6 @@ export class FollowedConfig {
     const { name, overlay } = this.#options;
     const over = overlay && this.#objects.last(overlay.name);
     return isOther(this.#objects.latest(name), this.#judged) || isOther(over, this.#overlay);
-  }
-
-  /** The overlay belongs to the operator: when somebody deletes it, it is written again from memory. */
-  #overlayChanged(overlay: Overlay): void {
-    this.#throttle.touch();
-    if (this.#objects.latest(overlay.name) === undefined)
-      void this.#writer.inTurn(() => this.#restore(overlay));
-  }
-
-  async #restore(overlay: Overlay): Promise<void> {
-    if (this.#isClosed) return;
-    const { clock, logger } = this.#options;
-    const { data } = this.#objects.last(overlay.name) ?? {};
-    const isThere = this.#objects.latest(overlay.name) !== undefined;
-    const what = describeOverlay(overlay);
-    if (isThere || data === undefined || Object.keys(data).length === 0) return;
-    try {
-      await this.#objects.create(overlay.name, data);
-      logger.info("The overlay was deleted; it is written again from memory", { overlay: what });
-    } catch (error) {
-      if (isAlreadyExists(error)) return;
-      logger.warn("The overlay cannot be written", { overlay: what, error: oneLine(error) });
-      if (this.#isClosed) return;
-      this.#restoreTimer?.cancel();
-      this.#restoreTimer = clock.setTimer(RESTORE_AGAIN_MS, () => this.#overlayChanged(overlay));
-    }
   }
 }
 
@@ -230,5 +215,70 @@ class Throttle {
     const more = this.#waiting;
     this.#waiting = false;
     if (more) this.touch();
+  }
+}
+
+/** Decides what comes into force: valid content whole, else the whole last good content stays. */
+class ConfigJudge {
+  readonly #options: FollowedConfigOptions;
+  /** Whether the ConfigMap must exist: at a first start there is none yet, which is no problem. */
+  #isOwed = false;
+  /** Warnings of the last content. */
+  #warned: ReadonlySet<string> = new Set();
+
+  constructor(options: FollowedConfigOptions) {
+    this.#options = options;
+  }
+
+  /** Judges what was read last and records it; undefined = there is no ConfigMap. */
+  take(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
+    if (object === undefined) {
+      if (this.#isOwed) this.#gone("the last good content stays in force, and nothing is deleted");
+      return;
+    }
+    this.#isOwed = true;
+    const { state, name, overlay } = this.#options;
+    const over = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
+    const judged = judgeConfig(state.values, { name, data: object.data, overlay: over });
+    const { content, overlay: overlayed, problems } = judged;
+    const { resourceVersion } = object.metadata;
+    if (problems.length > 0) return this.#refuse(problems, resourceVersion);
+    const seen = { condition: "ok", problems, resourceVersion, content, overlay: overlayed } as const;
+    this.#tell(state.recordConfig(seen, { kind: "config" }), judged);
+  }
+
+  /** There is no ConfigMap at a start, and there should be one: releases of this operator exist. */
+  missingAtStart(): void {
+    this.#isOwed = true;
+    this.#gone("releases of ours exist, so nothing runs until it is back");
+  }
+
+  #gone(consequence: string): void {
+    const { state, name, onTrouble } = this.#options;
+    if (configIsMissing(state.view)) return;
+    const message = `does not exist; ${consequence}`;
+    const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
+    onTrouble("ConfigMapMissing", describeProblem(problem));
+    state.recordConfig(
+      { condition: "missing", problems: [problem], resourceVersion: undefined },
+      { kind: "config" },
+    );
+  }
+
+  #refuse(problems: readonly Problem[], resourceVersion: string): void {
+    const { state, onTrouble } = this.#options;
+    const seen = state.view.config;
+    if (seen.condition !== "invalid" || seen.resourceVersion !== resourceVersion) {
+      onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
+    }
+    state.recordConfig({ condition: "invalid", problems, resourceVersion }, { kind: "config" });
+  }
+
+  #tell(unknown: readonly string[], { warnings, changed }: ReturnType<typeof judgeConfig>): void {
+    const { logger } = this.#options;
+    if (unknown.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknown });
+    for (const text of warnings) if (!this.#warned.has(text)) logger.warn(text);
+    this.#warned = new Set(warnings);
+    if (changed.length > 0) logger.info("ConfigMap changed", { keys: changed });
   }
 }

@@ -1,27 +1,32 @@
-/** Moves a former overlay ConfigMap into the overlay Secret (docs/VALUES.md, "Patches"). */
+/** The overlay: moved into its Secret, and written again when somebody deletes it (docs/VALUES.md, "Patches"). */
 
-import { oneLine } from "../../lib/index.ts";
 import {
   CONFIG_MAPS,
-  SECRETS,
   create,
   get,
   ignoreNotFound,
+  isAlreadyExists,
   isForbidden,
   isNotFound,
   mergePatch,
   remove,
   retryConflicts,
+  SECRETS,
 } from "../../kube/index.ts";
 import type { ConfigMap, Target } from "../../kube/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import type { Clock, Logger, Timer } from "../../lib/index.ts";
+import { describeOverlay } from "../../model/index.ts";
 import type { Overlay } from "../../model/index.ts";
 import { CREATED_BY_US, encoded } from "./config-objects.ts";
-import type { ConfigLocation } from "./config-objects.ts";
+import type { ConfigLocation, ConfigObjects } from "./config-objects.ts";
 
 /** On the Secret: which version of the ConfigMap it holds, `<uid>/<resourceVersion>`. */
 const MOVED_FROM = "addon-operator.io/moved-from";
 /** Tries, since somebody may write to the ConfigMap meanwhile. */
 const TRIES = 5;
+/** An overlay that could not be written again is tried again after this time. */
+const RESTORE_AGAIN_MS = 5000;
 
 /**
  * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies it, then deletes
@@ -83,6 +88,56 @@ async function copy(
 
 function find({ client }: ConfigLocation, target: Target): Promise<ConfigMap | undefined> {
   return get<ConfigMap>(client, target).catch(ignoreNotFound);
+}
+
+interface OverlayRestorerOptions {
+  readonly objects: ConfigObjects;
+  readonly overlay: Overlay;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Runs it after the writes of hooks that are under way. */
+  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+}
+
+/** The overlay belongs to the operator: when somebody deletes it, it is written again from memory. */
+export class OverlayRestorer {
+  readonly #options: OverlayRestorerOptions;
+  #isClosed = false;
+  #timer: Timer | undefined;
+
+  constructor(options: OverlayRestorerOptions) {
+    this.#options = options;
+  }
+
+  /** Writes it again if it is gone. */
+  look(): void {
+    const { objects, overlay, inTurn } = this.#options;
+    if (objects.latest(overlay.name) === undefined) void inTurn(() => this.#restore());
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  async #restore(): Promise<void> {
+    if (this.#isClosed) return;
+    const { objects, overlay, clock, logger } = this.#options;
+    const { data } = objects.last(overlay.name) ?? {};
+    const isThere = objects.latest(overlay.name) !== undefined;
+    const what = describeOverlay(overlay);
+    if (isThere || data === undefined || Object.keys(data).length === 0) return;
+    try {
+      await objects.create(overlay.name, data);
+      logger.info("The overlay was deleted; it is written again from memory", { overlay: what });
+    } catch (error) {
+      if (isAlreadyExists(error)) return;
+      logger.warn("The overlay cannot be written", { overlay: what, error: oneLine(error) });
+      if (this.#isClosed) return;
+      this.#timer?.cancel();
+      this.#timer = clock.setTimer(RESTORE_AGAIN_MS, () => this.look());
+    }
+  }
 }
 
 /** Which object holds the overlay now: until it was moved, the ConfigMap of its name. Changes nothing. */
