@@ -1,10 +1,10 @@
 export { FollowedConfig } from "./config/followed-config.ts";
 export { FollowedReleases } from "./releases/followed-releases.ts";
-export * from "./releases/healing.ts";
+export { Healing } from "./releases/healing.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
 export { REQUESTED_AT, Requests } from "./requests.ts";
 export { overlayInForce } from "./config/overlay.ts";
 export { ReleaseDrift } from "./releases/release-drift.ts";
 export { KindWatches } from "./releases/kind-watches.ts";
 export type { ReleaseObject } from "./releases/release-object.ts";
-export { RequiredObjects } from "./required/required-objects.ts";
+export { RequiredObjects } from "./required-objects.ts";

@@ -1,12 +1,12 @@
 /** Looks at directories of modules and global hooks: what there is, and what tells that it has changed. */
 
-import { readdirSync, type Dirent, type Stats } from "node:fs";
-import { join } from "node:path";
+import { lstatSync, readdirSync, readlinkSync } from "node:fs";
+import type { Dirent, Stats } from "node:fs";
+import { isAbsolute, join } from "node:path";
 
 import { breathe, digestAll, readPlain } from "../../lib/index.ts";
-import { MODULE_FILE, found, stat } from "../../modules/index.ts";
+import { found, MODULE_FILE, stat } from "../../modules/index.ts";
 import type { WatchedDir } from "./dir-watches.ts";
-import { stepsOf } from "./links.ts";
 
 /** Where modules and global hooks are. */
 export interface Places {
@@ -147,4 +147,42 @@ function statOf(path: string): Stats | undefined {
 
 function idOf({ dev, ino }: Stats): string {
   return `${dev}:${ino}`;
+}
+
+/** An entry of a directory, on which it depends where a path leads. */
+interface Step {
+  readonly dir: string;
+  readonly name: string;
+}
+
+const MOST_LINKS = 40;
+
+/** Each link on the way along `path`, and its end; where something is missing, that is the end. */
+function stepsOf(path: string): Step[] {
+  const steps: Step[] = [];
+  let rest = namesOf(path);
+  let dir = "/";
+  for (let name = rest.shift(); name !== undefined && steps.length < MOST_LINKS; name = rest.shift()) {
+    const target = linkAt(join(dir, name));
+    if (target !== "" || rest.length === 0) steps.push({ dir, name });
+    if (target === undefined) break;
+    if (target === "") dir = join(dir, name);
+    else if (isAbsolute(target)) dir = "/";
+    rest = [...namesOf(target), ...rest];
+  }
+  return steps;
+}
+
+/** `..` is joined to where the path has led by then, as the kernel does. */
+function namesOf(path: string): string[] {
+  return path.split("/").filter((name) => name !== "" && name !== ".");
+}
+
+/** Where the link at `path` leads; empty where it is none, undefined where nothing is, or nothing that one may see. */
+function linkAt(path: string): string | undefined {
+  try {
+    return lstatSync(path).isSymbolicLink() ? readlinkSync(path) : "";
+  } catch {
+    return undefined;
+  }
 }

@@ -1,7 +1,6 @@
 /** An object that a release is made of, and what it is called. */
 
 import type { ObjectRef } from "../../helm/index.ts";
-import type { Resource } from "../../kube/index.ts";
 import type { CelTest } from "../../lib/index.ts";
 
 /** An object that a release is made of. */
@@ -13,14 +12,6 @@ export interface ReleaseObject {
   readonly name: string;
   /** What tells that it is as it should be, instead of its status: an expression. */
   readonly check?: { readonly cel: string; readonly test: CelTest } | undefined;
-}
-
-/** An object that may be gone. */
-export interface Suspect {
-  readonly object: ReleaseObject;
-  readonly resource: Resource;
-  /** Its kind cannot be watched: only an answer of the server shows whether it exists. */
-  readonly unwatched: boolean;
 }
 
 /** What the objects of one watch have in common. */

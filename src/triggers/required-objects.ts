@@ -1,12 +1,12 @@
 /** Watches the objects that modules require (docs/MODULES.md, "What a module requires"). */
 
-import { KindFinder } from "../../kube/index.ts";
-import type { Discovery, Resource, Subscription, WatchedObject, WatchHub } from "../../kube/index.ts";
-import { compileCel, TOO_LONG } from "../../lib/index.ts";
-import type { CelTest, Clock, Timer } from "../../lib/index.ts";
-import { conditionOf, requiredKey } from "../../model/index.ts";
-import type { JsonObject, RequiredObject, Tree } from "../../model/index.ts";
-import type { RequiredFinding, State } from "../../state/index.ts";
+import { KindFinder } from "../kube/index.ts";
+import type { Discovery, Resource, Subscription, WatchedObject, WatchHub } from "../kube/index.ts";
+import { compileCel, TOO_LONG } from "../lib/index.ts";
+import type { CelTest, Clock, Timer } from "../lib/index.ts";
+import { conditionOf, requiredKey } from "../model/index.ts";
+import type { JsonObject, RequiredObject, Tree } from "../model/index.ts";
+import type { RequiredFinding, State } from "../state/index.ts";
 
 interface RequiredObjectsOptions {
   readonly hub: WatchHub;
