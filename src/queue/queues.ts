@@ -1,12 +1,20 @@
-/** Named queues of tasks (docs/LIFECYCLE.md, "Queues"). */
+/** Named queues of tasks, and what limits how many of these run: slots, and rates of hooks (docs/LIFECYCLE.md, "Queues"). */
 
-import { sleep } from "../lib/index.ts";
+import { TokenBucket, sleep } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
 import { MAIN_QUEUE } from "../model/index.ts";
-import type { Outcome, Position, QueuesOptions, QueueTask, QueueView, RunContext } from "./queue-task.ts";
-import { Slots } from "./slots.ts";
-import { Waits } from "./waits.ts";
-import type { WaitUntil } from "./waits.ts";
+import type { Task } from "../model/index.ts";
+import type { Outcome, Position, QueueTask, QueueView, QueuesOptions, RunContext } from "./lane.ts";
 import { Worker } from "./worker.ts";
+
+/** What is waited for: the task has left its queue, or has at least been tried. */
+export type WaitUntil = "left" | "tried";
+
+interface Wait {
+  readonly key: string;
+  readonly until: WaitUntil;
+  readonly resolve: () => void;
+}
 
 /**
  * Named FIFO queues with one worker each. A head that failed is tried again after 5, 6, 7, 9, 13, 21, 30, 30 … s, with a
@@ -14,7 +22,7 @@ import { Worker } from "./worker.ts";
  * delay that its outcome asks for: a reload asks for the least each time for its reading, its Synchronization of global
  * hooks and its discovery; nothing else asks. An edit of what it works on ends its back-off (`retryNow`). It blocks its
  * own queue and no other; only what came to the front meanwhile goes before it (`Lane.yieldHead`). What waits for a task
- * in another queue is a run of a module, for a Synchronization (`tasks/hook/synchronize.ts`), and with queues of their
+ * in another queue is a run of a module, for a Synchronization (`tasks/sources.ts`), and with queues of their
  * own first runs, for each other (`plan/turns.ts`). How a head starts and is tried again: `worker.ts`.
  */
 export class Queues<T extends QueueTask> {
@@ -23,7 +31,7 @@ export class Queues<T extends QueueTask> {
   readonly #slots: Slots;
   #stopped = false;
   #idle: (() => void)[] = [];
-  readonly #waits = new Waits((key) => this.failures(key));
+  #waits: readonly Wait[] = [];
   /** Cached: it is read far more often than it changes. */
   #views: readonly QueueView<T>[] | undefined;
 
@@ -69,7 +77,10 @@ export class Queues<T extends QueueTask> {
 
   /** Resolves when the task with this key is in no queue, for any reason: done, cancelled, removed; or was tried. */
   over(key: string, until: WaitUntil): Promise<void> {
-    return this.#waits.add(key, until);
+    return new Promise((resolve) => {
+      this.#waits = [...this.#waits, { key, until, resolve }];
+      this.#endWaits();
+    });
   }
 
   /** How many queues are at work. */
@@ -117,8 +128,23 @@ export class Queues<T extends QueueTask> {
 
   #changed(queue: string): void {
     this.#views = undefined;
-    this.#waits.look();
+    this.#endWaits();
     this.#options.onChange?.(queue);
+  }
+
+  /** Ends those that are over. */
+  #endWaits(): void {
+    if (this.#waits.length === 0) return;
+    const { over = [], under = [] } = Object.groupBy(this.#waits, (wait) =>
+      this.#isOver(wait) ? "over" : "under",
+    );
+    this.#waits = under;
+    for (const { resolve } of over) resolve();
+  }
+
+  #isOver({ key, until }: Wait): boolean {
+    const failures = this.failures(key);
+    return failures === undefined || (until === "tried" && failures > 0);
   }
 
   #runEnded(batch: readonly T[], outcome: Outcome<T>, context: RunContext): void {
@@ -142,4 +168,69 @@ export class Queues<T extends QueueTask> {
 
 function rank(name: string): number {
   return name === MAIN_QUEUE ? 0 : 1;
+}
+
+/** Slots for tasks that say they need one; all others run without. */
+export class Slots {
+  readonly #limit: number;
+  #taken = 0;
+
+  constructor(limit = Infinity) {
+    this.#limit = limit;
+  }
+
+  /** One more is kept for what is urgent, so that it never waits for the usual work alone. */
+  isFree({ slot }: QueueTask): boolean {
+    if (slot === undefined) return true;
+    return this.#taken < (slot === "urgent" ? this.#limit + 1 : this.#limit);
+  }
+
+  take({ slot }: QueueTask): void {
+    if (slot !== undefined) this.#taken += 1;
+  }
+
+  /** Returns whether there was one to give back. */
+  giveBack({ slot }: QueueTask): boolean {
+    if (slot !== undefined) this.#taken -= 1;
+    return slot !== undefined;
+  }
+}
+
+interface Limited {
+  readonly minIntervalMs: number;
+  readonly burst: number;
+  readonly bucket: TokenBucket;
+}
+
+/** A token bucket for each hook that asks for a limit of its runs (`settings` in its configuration). */
+export class RateLimits {
+  readonly #clock: Clock;
+  readonly #hooks = new Map<string, Limited>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Milliseconds until the task's hook may run. */
+  waitMs(task: Task): number {
+    return Math.ceil(this.#bucketOf(task)?.waitMs ?? 0);
+  }
+
+  /** Its hook runs now. */
+  take(task: Task): void {
+    void this.#bucketOf(task)?.take();
+  }
+
+  /** The one of the hook as it is configured now; undefined where it has no limit. */
+  #bucketOf(task: Task): TokenBucket | undefined {
+    if (task.kind !== "hook") return undefined;
+    const { id, config } = task.hook;
+    const { minIntervalMs = 0, burst = 1 } = config.settings ?? {};
+    if (minIntervalMs <= 0) return undefined;
+    const known = this.#hooks.get(id);
+    if (known?.minIntervalMs === minIntervalMs && known.burst === burst) return known.bucket;
+    const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);
+    this.#hooks.set(id, { minIntervalMs, burst, bucket });
+    return bucket;
+  }
 }

@@ -4,17 +4,17 @@ import { retryDelay, toError } from "../lib/index.ts";
 import type { Timer } from "../lib/index.ts";
 import { outside } from "../trace/index.ts";
 import { Lane } from "./lane.ts";
-import type { QueueItem } from "./lane.ts";
 import type {
   Outcome,
   Position,
   QueueAction,
-  QueuesOptions,
+  QueueItem,
   QueueTask,
   QueueView,
+  QueuesOptions,
   RunContext,
-} from "./queue-task.ts";
-import type { Slots } from "./slots.ts";
+} from "./lane.ts";
+import type { Slots } from "./queues.ts";
 
 /** A run that somebody is done with may end by itself within this time; a longer one is interrupted. */
 const PATIENCE_MS = 3000;

@@ -5,14 +5,13 @@ import { describeTask, moduleOf } from "../model/index.ts";
 import { turnsLeft } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import type { Tracer } from "../trace/index.ts";
-import { boot, reload } from "./reload/reload.ts";
-import { deleteModule } from "./module/delete-module.ts";
-import { ensureCrds } from "./reload/ensure-crds.ts";
+import { boot, reload } from "./reload.ts";
+import { deleteModule, purgeRelease } from "./delete-module.ts";
+import { ensureCrds } from "./discover.ts";
 import type { Ports } from "./ports.ts";
-import { purgeRelease } from "./module/purge-release.ts";
-import { readModules } from "./reload/read-modules.ts";
-import { runHookTask } from "./hook/hook-task.ts";
-import { runModule } from "./module/run-module.ts";
+import { readModules } from "./load.ts";
+import { runHookTask } from "./execute-hook.ts";
+import { runModule } from "./run-module.ts";
 
 /** Runs a batch of tasks: hook tasks of one hook together, every other kind alone. */
 export async function runTask(

@@ -63,9 +63,7 @@ test("every operation of helm and every action on a queue is listed in docs/METR
   expect(told("operation").toSorted()).toEqual(
     (await choices("helm/binary/helm-process.ts", "HelmOperation")).toSorted(),
   );
-  expect(told("queue_action").toSorted()).toEqual(
-    (await choices("queue/queue-task.ts", "QueueAction")).toSorted(),
-  );
+  expect(told("queue_action").toSorted()).toEqual((await choices("queue/lane.ts", "QueueAction")).toSorted());
 });
 
 test("the activation of a hook is Schedule, Kubernetes or its lifecycle binding", () => {

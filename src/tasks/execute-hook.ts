@@ -3,24 +3,28 @@
  * the record (docs/HOOKS.md, "What takes effect when").
  */
 
-import { allowsFailure, hookActivation } from "../../bindings/index.ts";
-import type { HookOutput, HookRunInput } from "../../hooks/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import { GLOBAL, camelCase } from "../../model/index.ts";
+import { allowsFailure, collapseGroups, hookActivation } from "../bindings/index.ts";
+import type { HookOutput, HookRunInput } from "../hooks/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { GLOBAL, camelCase } from "../model/index.ts";
 import type {
   Binding,
   Cause,
   Hook,
+  HookTask,
   HookTrigger,
+  KubernetesBinding,
   LifecycleBinding,
   LifecycleName,
-} from "../../model/index.ts";
-import { valuesFiles } from "../../state/index.ts";
-import { span } from "../../trace/index.ts";
-import type { OpenSpan } from "../../trace/index.ts";
-import type { Usage } from "../../process/index.ts";
-import type { JudgedPatches } from "../../values/index.ts";
-import type { Ports } from "../ports.ts";
+  Task,
+} from "../model/index.ts";
+import { valuesFiles } from "../state/index.ts";
+import { span } from "../trace/index.ts";
+import type { OpenSpan } from "../trace/index.ts";
+import type { Usage } from "../process/index.ts";
+import type { JudgedPatches } from "../values/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import type { Ports } from "./ports.ts";
 
 /** One run of one hook, for whatever reason. */
 export interface HookRunRequest {
@@ -143,4 +147,83 @@ export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName): Lif
       return binding === undefined ? [] : [{ hook, trigger: { type: "lifecycle", binding } as const }];
     })
     .sort((a, b) => a.trigger.binding.order - b.trigger.binding.order);
+}
+
+/**
+ * Runs the hook of a batch of tasks once, with the contexts of all of them in order; of neighbours of one group
+ * only the last context stays.
+ */
+export async function runHookTask(
+  ports: Ports,
+  batch: readonly HookTask[],
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const first = batch[0];
+  if (first === undefined || !isOwed(ports, first)) return { kind: "done" };
+  const { hook } = first;
+  const [trigger = first.trigger, ...others] = collapseGroups(batch.map((task) => task.trigger));
+  const triggers = [trigger, ...others] as const;
+  const generation = ports.watches.generation(hook);
+  // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
+  const isStale = (): boolean => generation !== undefined && ports.watches.generation(hook) !== generation;
+  try {
+    await executeHook(ports, { hook, triggers, queue: context.queue, signal: context.signal });
+  } catch (error) {
+    if (context.signal.aborted || isStale() || !isOwed(ports, first)) return { kind: "cancelled" };
+    const message = oneLine(error);
+    ports.logger.error("Hook failed", {
+      hook: hook.name,
+      module: hook.module,
+      queue: context.queue,
+      error: message,
+    });
+    if (!allowsFailure(triggers)) return { kind: "retry", message };
+  }
+  if (!isStale()) unlockSynchronized(ports, batch);
+  return { kind: "done" };
+}
+
+/** Nothing runs for a module that was disabled meanwhile, or for a hook that is gone or was changed. */
+function isOwed(ports: Ports, { hook }: HookTask): boolean {
+  const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
+  return enabled && isCurrent(ports, hook);
+}
+
+/** Whether a hook is still the one on disk: neither gone nor changed since the last reload. */
+export function isCurrent({ state }: Ports, { id, module, signature }: Hook): boolean {
+  return state.hooksOf(module).some((each) => each.id === id && each.signature === signature);
+}
+
+function unlockSynchronized(ports: Ports, batch: readonly HookTask[]): void {
+  for (const { hook, trigger } of batch) {
+    if (trigger.type === "synchronization") noteSynchronized(ports, hook, [trigger.binding]);
+  }
+}
+
+export const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
+
+/** Ids of bindings that were synchronized: of all global hooks, or of a module's since it became enabled. */
+function synchronizedWith(ports: Ports, { module }: Hook): Set<string> | undefined {
+  return module === undefined ? ports.state.globalSynchronized : ports.state.module(module)?.synchronized;
+}
+
+/** A retried first run, or a reload, does not repeat what succeeded before. */
+export function isSynchronized(ports: Ports, hook: Hook, binding: KubernetesBinding): boolean {
+  return synchronizedWith(ports, hook)?.has(syncId(hook, binding)) === true;
+}
+
+/** Notes Synchronizations that succeeded: the hook has seen the objects, later events may follow. */
+export function noteSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
+  const done = synchronizedWith(ports, hook);
+  for (const binding of bindings) done?.add(syncId(hook, binding));
+  ports.watches.unlock(
+    hook,
+    bindings.map(({ id }) => id),
+  );
+}
+
+/** The hook's watches were closed: it needs a new Synchronization. */
+export function forgetSynchronized(ports: Ports, hook: Hook): void {
+  const done = synchronizedWith(ports, hook);
+  for (const binding of hook.config.bindings.kubernetes) done?.delete(syncId(hook, binding));
 }

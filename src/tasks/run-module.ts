@@ -1,18 +1,18 @@
 /** The run of one module (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import { ForeignReleaseError, RestoreError, withoutHelm } from "../../helm/index.ts";
-import type { ReconcileRequest, ReleaseOutcome } from "../../helm/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import { GLOBAL, describeCause } from "../../model/index.ts";
-import type { Hook, RunModuleTask, Task } from "../../model/index.ts";
-import { mayBegin, waitOf } from "../../plan/index.ts";
-import type { Outcome, RunContext } from "../../queue/index.ts";
-import { MAX_ROUNDS, helmInput, invalidValues, passedOver } from "../../state/index.ts";
-import type { ModuleView, RetryReason } from "../../state/index.ts";
-import { span } from "../../trace/index.ts";
-import type { Ports } from "../ports.ts";
-import { HookFailure, failureText } from "../hook/execute-hook.ts";
-import { activate } from "../hook/sources.ts";
+import { ForeignReleaseError, RestoreError, withoutHelm } from "../helm/index.ts";
+import type { ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { GLOBAL, describeCause } from "../model/index.ts";
+import type { Hook, RunModuleTask, Task } from "../model/index.ts";
+import { mayBegin, waitOf } from "../plan/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import { MAX_ROUNDS, helmInput, invalidValues, passedOver } from "../state/index.ts";
+import type { ModuleView, RetryReason } from "../state/index.ts";
+import { span } from "../trace/index.ts";
+import type { Ports } from "./ports.ts";
+import { HookFailure, failureText } from "./execute-hook.ts";
+import { activate } from "./sources.ts";
 import { ModuleRun, isOn, tellProblem } from "./module-run.ts";
 
 /** Values are missing that a hook may still fill in. */

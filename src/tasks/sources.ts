@@ -1,11 +1,64 @@
-/** Starts the watches of hooks and runs their Synchronization (docs/HOOKS.md, "Kubernetes events"). */
+/**
+ * The life of a hook's sources, which make it run: watches, schedules, and what these have put into queues. They
+ * are activated after a hook was loaded, and deactivated when it is gone, was changed, or its module was removed.
+ */
 
-import { hookTask } from "../../bindings/index.ts";
-import { orAborted } from "../../lib/index.ts";
-import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
-import type { WaitUntil } from "../../queue/index.ts";
-import type { Ports } from "../ports.ts";
-import { executeHook, failureText } from "./execute-hook.ts";
+import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
+import { hookTask } from "../bindings/index.ts";
+import { orAborted } from "../lib/index.ts";
+import type { WaitUntil } from "../queue/index.ts";
+import type { Ports } from "./ports.ts";
+import {
+  executeHook,
+  failureText,
+  forgetSynchronized,
+  isSynchronized,
+  noteSynchronized,
+  syncId,
+} from "./execute-hook.ts";
+
+/**
+ * Opens the watches of hooks, runs their Synchronization, then starts their schedules. Twice is harmless. Schedules
+ * of global hooks begin at once (all are of one module, or global): one that cannot be synchronized does not keep the others from theirs.
+ */
+export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+  const start = (): void => hooks.forEach((hook) => ports.sources.enable(hook));
+  const areGlobal = hooks[0]?.module === undefined;
+  if (areGlobal) start();
+  await synchronize(ports, hooks, run);
+  if (!areGlobal) start();
+  note(ports, hooks, true);
+}
+
+/** Opens the watches of hooks for their snapshots alone: no events, no Synchronization. */
+export async function openSnapshots(ports: Ports, hooks: readonly Hook[]): Promise<void> {
+  for (const hook of hooks) await ports.watches.enable(hook);
+}
+
+/** Stops the schedules of hooks; their snapshots stay, for those that still run while their module is removed. */
+export function silence(ports: Ports, hooks: readonly Hook[]): void {
+  for (const hook of hooks) ports.sources.disable(hook);
+}
+
+/** Stops everything that makes hooks run, and what waits of it; if they come back, they are activated anew. */
+export function deactivate(ports: Ports, hooks: readonly Hook[]): void {
+  for (const hook of hooks) {
+    ports.sources.disable(hook);
+    ports.watches.disable(hook);
+    ports.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
+    forgetSynchronized(ports, hook);
+  }
+  note(ports, hooks, false);
+}
+
+/** A module knows its active hooks: its next run activates the others. */
+function note(ports: Ports, hooks: readonly Hook[], isActive: boolean): void {
+  const module = hooks[0]?.module;
+  if (module === undefined) return;
+  ports.state.update(module, ({ active }) => {
+    for (const { id } of hooks) active[isActive ? "add" : "delete"](id);
+  });
+}
 
 export interface SyncRun {
   readonly queue: string;
@@ -19,7 +72,7 @@ export interface SyncRun {
  * Opens the watches of the hooks, in name order, and runs their Synchronization. Bindings of the queue at work run
  * here; those of other queues are offered to these, and waited for unless `waitForSynchronization: false`.
  */
-export async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
+async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const elsewhere: Promise<void>[] = [];
   for (const hook of hooks) {
     await ports.watches.enable(hook);
@@ -107,32 +160,4 @@ function synchronizationTask(
     ...hookTask(hook, trigger),
     key: `sync/${syncId(hook, binding)}/${ports.watches.generation(hook)}`,
   };
-}
-
-const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
-
-/** Ids of bindings that were synchronized: of all global hooks, or of a module's since it became enabled. */
-function synchronizedWith(ports: Ports, { module }: Hook): Set<string> | undefined {
-  return module === undefined ? ports.state.globalSynchronized : ports.state.module(module)?.synchronized;
-}
-
-/** A retried first run, or a reload, does not repeat what succeeded before. */
-function isSynchronized(ports: Ports, hook: Hook, binding: KubernetesBinding): boolean {
-  return synchronizedWith(ports, hook)?.has(syncId(hook, binding)) === true;
-}
-
-/** Notes Synchronizations that succeeded: the hook has seen the objects, later events may follow. */
-export function noteSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
-  const done = synchronizedWith(ports, hook);
-  for (const binding of bindings) done?.add(syncId(hook, binding));
-  ports.watches.unlock(
-    hook,
-    bindings.map(({ id }) => id),
-  );
-}
-
-/** The hook's watches were closed: it needs a new Synchronization. */
-export function forgetSynchronized(ports: Ports, hook: Hook): void {
-  const done = synchronizedWith(ports, hook);
-  for (const binding of hook.config.bindings.kubernetes) done?.delete(syncId(hook, binding));
 }

@@ -1,17 +1,19 @@
-/** Reads the directories again and loads hooks and schemas. */
+/** Reads the directories again, or files of single modules, and loads hooks and schemas (docs/RUNNING.md, "Changes on disk"). */
 
-import { ProblemError } from "../../model/index.ts";
-import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
-import { tellTree } from "../../modules/index.ts";
-import { isWanted, moduleFacts } from "../../plan/index.ts";
-import type { ModuleFacts } from "../../plan/index.ts";
-import type { ModuleRecord } from "../../state/index.ts";
-import { compileSchemas } from "../../values/index.ts";
-import type { Schemas } from "../../values/index.ts";
-import { isCurrent } from "../hook/hook-task.ts";
-import { deactivate } from "../hook/sources.ts";
-import { endRuns } from "../module/own-queue.ts";
-import type { Ports } from "../ports.ts";
+import { ProblemError } from "../model/index.ts";
+import type { Hook, HookFile, Module, Problem, SchemaFiles, Task, Tree } from "../model/index.ts";
+import { tellTree } from "../modules/index.ts";
+import { isWanted, moduleFacts } from "../plan/index.ts";
+import type { ModuleFacts } from "../plan/index.ts";
+import { NO_FILES } from "../state/index.ts";
+import type { ModuleRecord } from "../state/index.ts";
+import { compileSchemas } from "../values/index.ts";
+import type { Schemas } from "../values/index.ts";
+import type { Outcome } from "../queue/index.ts";
+import { isCurrent } from "./execute-hook.ts";
+import { deactivate } from "./sources.ts";
+import { endRuns } from "./module-run.ts";
+import type { Ports } from "./ports.ts";
 
 /**
  * Reads the directories again and configures the hooks of the modules that may run. A module whose files, schemas
@@ -116,14 +118,14 @@ interface Loaded {
 }
 
 /** Configures the hooks of a module and compiles its schemas; nothing is taken over yet. */
-export async function configure(ports: Ports, module: Module): Promise<Loaded> {
+async function configure(ports: Ports, module: Module): Promise<Loaded> {
   const schemas = checkSchemas(ports, module.schemas);
   const { hooks, problems } = await loadHooks(ports, module.hookFiles, module.name);
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
 }
 
 /** Takes them over at once, and resolves when nothing of what was before works any more. */
-export async function takeLoaded(ports: Ports, module: Module, { hooks, problem }: Loaded): Promise<void> {
+async function takeLoaded(ports: Ports, module: Module, { hooks, problem }: Loaded): Promise<void> {
   const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.update(module.name, (record) => {
     record.loaded = module;
@@ -188,4 +190,52 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void>
   const kept = before.filter((hook) => broken.has(hook.path));
   ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
   await retireHooks(ports, before);
+}
+
+/**
+ * Reads what has changed of single modules and loads it, so that a run of each follows. Where others may have to do
+ * with it nothing is taken over: a reload reads it.
+ */
+export async function readModules(ports: Ports): Promise<Outcome<Task>> {
+  const { state, logger } = ports;
+  const { movedFiles } = state.view;
+  if (movedFiles === "all" || movedFiles.size === 0) return { kind: "done" };
+  state.record({ movedFiles: NO_FILES });
+  const before = state.tree;
+  const tree = await ports.readTree(before, movedFiles);
+  const modules = tree.modules.filter(({ name }) => movedFiles.has(name));
+  const isSure = (before.recheckAt ?? tree.recheckAt) === undefined && namesOf(tree) === namesOf(before);
+  if (!isSure || !modules.every((module) => isAlone(ports, module))) {
+    state.recordFiles("all");
+    return { kind: "done" };
+  }
+  const wanted = modules.filter((module) => isWanted(factsOf(ports, module)));
+  const loaded = await Promise.all(
+    wanted.map(async (module) => [module, await configure(ports, module)] as const),
+  );
+  logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
+  tellTree(logger, tree, before);
+  // In one turn: no run begins with half of it.
+  state.recordTree(tree);
+  for (const { name } of modules)
+    state.update(name, (record) => void (record.files = (record.files ?? 0) + 1));
+  const taken = loaded.map(([module, found]) => takeLoaded(ports, module, found));
+  // Content that was refused may be valid with the files as they are now.
+  if (state.view.config.condition === "invalid") ports.config.judgeAgain();
+  await Promise.all(taken);
+  return { kind: "done" };
+}
+
+/** Whether nothing but runs of the module depends on what has changed of it. */
+function isAlone({ state }: Ports, module: Module): boolean {
+  const record = state.module(module.name);
+  if (record === undefined || !record.decided || record.decisionProblem !== undefined) return false;
+  const before = record.module;
+  const sameFlag = before.own.enabled === module.own.enabled && before.order === module.order;
+  // CRDs are applied by a reload.
+  return sameFlag && module.gone === undefined && (module.crdFiles.length === 0 || module === before);
+}
+
+function namesOf({ modules }: Tree): string {
+  return modules.map(({ name }) => name).join();
 }

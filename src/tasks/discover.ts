@@ -1,19 +1,19 @@
-/** Modules discovery: which modules are enabled, and what follows (docs/LIFECYCLE.md, "Start-up and reload"). */
+/** Modules discovery: which modules are enabled, and what follows: removals, CRDs, runs (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import { withoutHelm } from "../../helm/index.ts";
-import type { Cause, Module, Task } from "../../model/index.ts";
-import { moduleOf, runModuleKey } from "../../model/index.ts";
-import { decideAll, mayRun } from "../../plan/index.ts";
-import type { DiscoveryInput, ScriptAnswer } from "../../plan/index.ts";
-import { helmInput, valuesFiles, withTurn } from "../../state/index.ts";
-import type { Enablement, ModuleRecord, ValuesFiles, ValuesView } from "../../state/index.ts";
-import { lifecycleHooks } from "../hook/execute-hook.ts";
-import { deactivate, silence } from "../hook/sources.ts";
-import { tellProblem } from "../module/module-run.ts";
-import { endRuns } from "../module/own-queue.ts";
-import type { Ports } from "../ports.ts";
-import { factsOf, loadLate } from "./load.ts";
-import { removals } from "./removals.ts";
+import { withoutHelm } from "../helm/index.ts";
+import { ProblemError, deleteModuleKey, describeProblem, moduleOf, runModuleKey } from "../model/index.ts";
+import type { Cause, EnsureCrdsTask, Module, Task } from "../model/index.ts";
+import { CONFIRM_DELETE, SECOND_LOOK_MS, decideAll, mayRun, removalsOf } from "../plan/index.ts";
+import type { DiscoveryInput, Removals, ScriptAnswer } from "../plan/index.ts";
+import { crdRequest, helmInput, valuesFiles, withTurn } from "../state/index.ts";
+import type { Enablement, ModuleRecord, ValuesFiles, ValuesView } from "../state/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { Outcome } from "../queue/index.ts";
+import { lifecycleHooks } from "./execute-hook.ts";
+import { deactivate, silence } from "./sources.ts";
+import { endRuns, tellProblem } from "./module-run.ts";
+import type { Ports } from "./ports.ts";
+import { factsOf, loadLate, lookAgain } from "./load.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
 class ScriptFailure extends Error {}
@@ -137,4 +137,75 @@ function announceRuns({ state, releases }: Ports, runs: readonly string[]): void
 /** Whether no hook of the module changes its values before helm's turn. */
 function hasFinalValues({ hooks, run }: Readonly<ModuleRecord>): boolean {
   return hooks.length === 0 || (run.phase === "ready" && lifecycleHooks(hooks, "beforeHelm").length === 0);
+}
+
+/** The removals of modules that are disabled or gone: deletes in reverse order, then purges. */
+function removals(ports: Ports): Task[] {
+  const { state, releases, clock, deleteBrake: limit } = ports;
+  const { tree, view, values } = state;
+  const found = removalsOf({
+    modules: tree.modules.map((module) => factsOf(ports, module)),
+    orphans: releases.withoutModule(tree),
+    present: [...releases.installed(), ...view.enabledModules],
+    limit,
+    config: values.config,
+    view,
+    now: clock.now(),
+  });
+  record(ports, found);
+  if (found.looksAgain) lookAgain(ports, SECOND_LOOK_MS);
+  return [
+    ...found.deletes.map((module): Task => ({ kind: "delete-module", key: deleteModuleKey(module), module })),
+    ...found.purges.map((release): Task => ({
+      kind: "purge-release",
+      key: `purge-release/${release}`,
+      release,
+    })),
+  ];
+}
+
+function record({ state, recorder }: Ports, { holds, brake, orphans, foreign, braked }: Removals): void {
+  state.record({ holds, brake, orphans });
+  const note = "a release of this name is not ours; it is left alone";
+  for (const module of foreign) recorder.failed(module, "ForeignRelease", note);
+  const message = "the module is switched off, but its removal is held: too many would go at once";
+  const remedy = `switch it on again, or set ${CONFIRM_DELETE} as status.holds of the AddonOperator says`;
+  for (const { name, dir } of braked) state.recordProblem(name, { file: dir, message, remedy });
+}
+
+/**
+ * Creates and upgrades the CRDs of all modules that are about to run, before the first of them runs. A file that is
+ * broken or refused makes its module Invalid, and the others go on; after any other failure the task is tried
+ * again.
+ */
+export async function ensureCrds(ports: Ports, task: EnsureCrdsTask): Promise<Outcome<Task>> {
+  try {
+    await Promise.all(task.modules.map((name) => ensureOf(ports, name)));
+    return { kind: "done" };
+  } catch (error) {
+    ports.logger.error("CRDs of modules could not be applied", { error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
+}
+
+async function ensureOf(ports: Ports, name: string): Promise<void> {
+  try {
+    const record = ports.state.module(name);
+    if (record === undefined) return;
+    const { module } = record;
+    await ports.releases.ensureCrds(crdRequest(ports.state.values, record), (progress) => {
+      ports.logger.info("Work on CRDs goes on", { module: name, progress });
+      ports.state.update(name, (under) => void (under.crdWork = progress));
+    });
+    ports.state.update(name, (applied) => void (applied.withCrds = module));
+  } catch (error) {
+    const problem = error instanceof ProblemError ? error.problems[0] : undefined;
+    if (problem === undefined) throw error;
+    ports.state.recordProblem(name, problem);
+    ports.recorder.crdRefused(name, describeProblem(problem));
+    ports.logger.error("Module is invalid", { module: name, ...problem });
+  } finally {
+    if (ports.state.module(name)?.crdWork !== undefined)
+      ports.state.update(name, (done) => void (done.crdWork = undefined));
+  }
 }

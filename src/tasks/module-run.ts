@@ -1,9 +1,10 @@
-/** A run of a module, or its removal: what is recorded, logged and measured of it from its begin to its end. */
+/** A run of a module, or its removal: what is recorded, logged and measured of it from its begin to its end, and how it is ended early. */
 
-import type { OnWait } from "../../helm/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import type { Cause, LifecycleName } from "../../model/index.ts";
-import type { RunContext } from "../../queue/index.ts";
+import type { OnWait } from "../helm/index.ts";
+import { oneLine, orAborted } from "../lib/index.ts";
+import { MAIN_QUEUE, queueOf } from "../model/index.ts";
+import type { Cause, LifecycleName } from "../model/index.ts";
+import type { RunContext } from "../queue/index.ts";
 import {
   atStep,
   begun,
@@ -13,10 +14,10 @@ import {
   rolledBack,
   succeeded,
   withValuesOfNow,
-} from "../../state/index.ts";
-import type { Enablement, ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../../state/index.ts";
-import { executeHook, failureText, lifecycleHooks } from "../hook/execute-hook.ts";
-import type { Ports } from "../ports.ts";
+} from "../state/index.ts";
+import type { Enablement, ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../state/index.ts";
+import { executeHook, failureText, lifecycleHooks } from "./execute-hook.ts";
+import type { Ports } from "./ports.ts";
 
 /** What is to be done to a module, and why. */
 interface Work {
@@ -144,4 +145,19 @@ export function tellProblem(
   const { enabled, problem } = decision;
   logger.error("Module is invalid", { module, ...problem });
   if (enabled) recorder.failed(module, "ValuesInvalid", problem?.message ?? "");
+}
+
+/** Ends the runs of modules that are under way: what they stand on is about to change. */
+export function endRuns({ queues }: Ports, modules: ReadonlySet<string | undefined>): Promise<void> {
+  return queues.ended((task) => task.kind === "run-module" && modules.has(task.module));
+}
+
+/** Ends everything that is under way in a module's own queue: nothing overlaps its removal. */
+export async function endWork({ queues, state }: Ports, module: string, signal: AbortSignal): Promise<void> {
+  const own = queueOf(state.view.moduleQueues, module);
+  if (own !== MAIN_QUEUE)
+    await orAborted(
+      queues.ended((_, queue) => queue === own),
+      signal,
+    );
 }

@@ -1,14 +1,14 @@
-/** The task that removes a disabled module. */
+/** The tasks that remove: a disabled module, and a release that has no module directory. */
 
-import type { DeleteModuleTask, Task } from "../../model/index.ts";
-import { holdOf, nothingGoes } from "../../plan/index.ts";
-import type { Outcome, RunContext } from "../../queue/index.ts";
-import { startOver } from "../../state/index.ts";
-import type { Ports } from "../ports.ts";
-import { HookFailure } from "../hook/execute-hook.ts";
-import { deactivate, openSnapshots } from "../hook/sources.ts";
-import { ModuleRun } from "./module-run.ts";
-import { endWork } from "./own-queue.ts";
+import type { DeleteModuleTask, PurgeTask, Task } from "../model/index.ts";
+import { holdOf, nothingGoes, purgeHold } from "../plan/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import { startOver } from "../state/index.ts";
+import { oneLine } from "../lib/index.ts";
+import type { Ports } from "./ports.ts";
+import { HookFailure } from "./execute-hook.ts";
+import { deactivate, openSnapshots } from "./sources.ts";
+import { ModuleRun, endWork } from "./module-run.ts";
 
 /**
  * Delete of a module: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks (which still
@@ -82,4 +82,29 @@ function fail(run: ModuleRun, error: unknown): Outcome<Task> {
   ports.recorder.moduleDeleteFailed(name);
   ports.logger.error("Module delete failed", { module: name, error: message });
   return { kind: "retry", message };
+}
+
+/** Purge of a release: it and its records are removed; there are no hooks to run. */
+export async function purgeRelease(
+  ports: Ports,
+  task: PurgeTask,
+  context: RunContext,
+): Promise<Outcome<Task>> {
+  const { view, values } = ports.state;
+  const hold = purgeHold(view, values.config, task.release);
+  if (hold !== undefined) {
+    ports.state.addHold(hold);
+    return { kind: "done" };
+  }
+  try {
+    await endWork(ports, task.release, context.signal);
+    await ports.releases.uninstall({ name: task.release }, context.signal);
+    await ports.releases.forget(task.release);
+    ports.logger.info("Release purged", { release: task.release });
+    return { kind: "done" };
+  } catch (error) {
+    if (context.signal.aborted) return { kind: "cancelled" };
+    ports.logger.error("Purge failed", { release: task.release, error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
 }

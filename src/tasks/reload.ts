@@ -1,17 +1,17 @@
 /** Start-up, and the reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import { hookTask } from "../../bindings/index.ts";
-import { describeCause } from "../../model/index.ts";
-import type { ReloadTask, LifecycleName, Task } from "../../model/index.ts";
-import type { Outcome, RunContext } from "../../queue/index.ts";
-import { turnsLeft } from "../../plan/index.ts";
-import { MAX_ROUNDS } from "../../state/index.ts";
-import type { ReloadPhase } from "../../state/index.ts";
+import { hookTask } from "../bindings/index.ts";
+import { describeCause } from "../model/index.ts";
+import type { LifecycleName, ReloadTask, Task } from "../model/index.ts";
+import type { Outcome, RunContext } from "../queue/index.ts";
+import { turnsLeft } from "../plan/index.ts";
+import { MAX_ROUNDS } from "../state/index.ts";
+import type { ReloadPhase } from "../state/index.ts";
 import { discover } from "./discover.ts";
-import type { Ports } from "../ports.ts";
-import { failureText, lifecycleHooks } from "../hook/execute-hook.ts";
+import type { Ports } from "./ports.ts";
+import { failureText, lifecycleHooks } from "./execute-hook.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
-import { activate } from "../hook/sources.ts";
+import { activate } from "./sources.ts";
 
 /**
  * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
