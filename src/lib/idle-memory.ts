@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 import type { Clock } from "./time/clock.ts";
-import { Quiet } from "./time/quiet.ts";
+import { Quiet } from "./time/timers.ts";
 
 type Collect = (options: { type: "major"; execution: "sync"; flavor: "last-resort" }) => void;
 

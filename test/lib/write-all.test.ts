@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 // docs/DEBUG.md: what is printed arrives whole, however slow the reader is.
 
-const file = new URL("../../src/lib/write-all.ts", import.meta.url).href;
+const file = new URL("../../src/lib/files.ts", import.meta.url).href;
 const script = `
   import { writeAll } from "${file}";
   // Asked for its kind, the pipe does not block any more.

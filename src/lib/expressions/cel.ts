@@ -4,7 +4,7 @@ import { createContext, Script, type Context } from "node:vm";
 
 import type { Environment } from "@marcbachmann/cel-js";
 
-import { oneLine } from "../error-text.ts";
+import { oneLine } from "../errors.ts";
 import { systemClock } from "../time/clock.ts";
 
 /** Whether an object meets an expression; else why not, in words that tell nothing of the object. */

@@ -1,12 +1,10 @@
-/** Hides secrets in values (docs/VALUES.md, "Secrets"). */
+/** Hides secrets in values, and in texts that are YAML or JSON (docs/VALUES.md, "Secrets"). */
 
-import { MAX_DEPTH } from "../depth.ts";
-import { pointerOf } from "../json/json-pointer.ts";
+import { MAX_DEPTH, pointerOf } from "../json.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { hideArguments } from "./forms/commands.ts";
-import { hideInDocument } from "./forms/documents.ts";
-import { judgeKey, type Says } from "./key.ts";
-import { isHarmless, looksLikeKeyName, looksLikeName, looksRandom } from "./forms-of-words.ts";
+import { parseYaml } from "../yaml/yaml.ts";
+import { hideArguments } from "./given.ts";
+import { judgeKey, isHarmless, looksLikeKeyName, looksLikeName, looksRandom, type Says } from "./judge.ts";
 import { standIn, type Hide } from "./stand-in.ts";
 import { hideInText } from "./redact-text.ts";
 import { GIVING, NAMING, REFERRING } from "./vocabulary.ts";
@@ -158,4 +156,41 @@ function membersBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
   const name = pointerOf([key]).slice(1);
   return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));
+}
+
+/** Hides the secrets in a value, in the caller's way. */
+type HideIn = (value: Json, hide: Hide) => unknown;
+
+/**
+ * A text that is YAML or JSON, without the secrets that its values show. The text stays as it was written: its secrets are
+ * looked for in it, and if one is not found as it is, the text is hidden as a whole.
+ */
+function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string {
+  const document = mayBeDocument(text) ? read(text) : undefined;
+  if (typeof document !== "object" || document === null || isProse(document)) return text;
+  const secrets = new Set<string>();
+  hideIn(document, (secret) => {
+    secrets.add(secret);
+    return secret;
+  });
+  if ([...secrets].some((secret) => secret.length < 4 || !text.includes(secret))) return hide(text);
+  const longestFirst = [...secrets].toSorted((a, b) => b.length - a.length);
+  return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, () => hide(secret)), text);
+}
+
+/** `secrets "db" is forbidden: …` is no key with a value. */
+function isProse(document: object): boolean {
+  return Object.keys(document).every((key) => /\s\S+\s/.test(key));
+}
+
+function mayBeDocument(text: string): boolean {
+  return /^[[{]|:\s|- /.test(text);
+}
+
+function read(text: string): Json | undefined {
+  try {
+    return parseYaml(text, "").value;
+  } catch {
+    return undefined;
+  }
 }

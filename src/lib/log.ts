@@ -1,8 +1,8 @@
 /** The logger: a sentence and fields in each line, without secrets. */
 
-import { type Clock, systemClock } from "../time/clock.ts";
-import { visible } from "../error-text.ts";
-import { KnownSecrets } from "../redact/known-secrets.ts";
+import { systemClock, type Clock } from "./time/clock.ts";
+import { visible } from "./errors.ts";
+import { KnownSecrets } from "./redact/known-secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -1,0 +1,36 @@
+/** Reads files that others have made, and writes all of it to pipes and terminals. */
+
+import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
+
+/**
+ * The content of a file. Throws for anything that is none: the whole program would wait for who writes to a pipe, and
+ * a device never ends.
+ */
+export function readPlain(path: string): Buffer {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile() && !stats.isDirectory()) throw new Error("it is no plain file");
+    return readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+const FULL_MS = 5;
+const nobody = new Int32Array(new SharedArrayBuffer(4));
+
+/** Waits where the reader is slow; what a reader that has gone would have got is lost without a word. */
+export function writeAll(fd: number, content: string | Uint8Array): void {
+  let rest = Buffer.from(content as string);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(fd, rest));
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === "EPIPE") return;
+      if (code !== "EAGAIN") throw error;
+      Atomics.wait(nobody, 0, 0, FULL_MS);
+    }
+  }
+}

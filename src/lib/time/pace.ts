@@ -1,0 +1,73 @@
+/** How soon and how often: delays of retries, rate limits, writes gathered into bursts. */
+
+import { sleep, type Clock } from "./clock.ts";
+
+/** Bounds of the retry delay, in milliseconds (`--retry-delay-min`, `--retry-delay-max`). */
+export interface RetryBounds {
+  readonly minMs: number;
+  readonly maxMs: number;
+}
+
+const STEP_MS = 1000;
+const JITTER_MS = 1000;
+
+/**
+ * Delay before the next try after `failures` failures in a row (1 = the first): with bounds 5 s and 30 s it is 5,
+ * 6, 7, 9, 13, 21, 30, 30 … s plus a jitter below 1 s, but for the first and up to the bound. `random` is in [0, 1). Growth and jitter shrink with a
+ * minimum below 5 s.
+ */
+export function retryDelay(failures: number, bounds: RetryBounds, random: number): number {
+  const scale = Math.min(1, bounds.minMs / 5000);
+  const step = failures < 2 ? 0 : STEP_MS * scale * 2 ** Math.min(failures - 2, 20);
+  const jitter = failures < 2 ? 0 : random * JITTER_MS * scale;
+  return Math.min(bounds.minMs + step + jitter, bounds.maxMs);
+}
+
+/** How often something may be done; without `qps` there is no limit. */
+export interface RateLimit {
+  /** Times per second in the long run; 0 = no limit. */
+  readonly qps?: number | undefined;
+  /** Times at once after a pause; default: twice `qps`, at least 1. */
+  readonly burst?: number | undefined;
+}
+
+/** A token bucket, full at first. */
+export class TokenBucket {
+  readonly #clock: Clock;
+  readonly #refillMs: number;
+  readonly #burst: number;
+  /** When the bucket would be full again: one number instead of a counter and a timer. */
+  #fullAt = -Infinity;
+
+  constructor({ qps = 0, burst = qps * 2 }: RateLimit, clock: Clock) {
+    this.#clock = clock;
+    this.#refillMs = qps > 0 ? 1000 / qps : 0;
+    this.#burst = Math.max(1, burst);
+  }
+
+  /** Milliseconds until there is a token that nobody waits for. */
+  get waitMs(): number {
+    const now = this.#clock.monotonic();
+    return Math.max(0, Math.max(this.#fullAt, now) - now - (this.#burst - 1) * this.#refillMs);
+  }
+
+  /** Takes the next token and resolves when it is there, in the order of the calls; or when `signal` is aborted. */
+  async take(signal?: AbortSignal): Promise<void> {
+    const { waitMs } = this;
+    this.#fullAt = Math.max(this.#fullAt, this.#clock.monotonic()) + this.#refillMs;
+    if (waitMs > 0) await sleep(this.#clock, waitMs, signal);
+  }
+}
+
+const EVERY_MS = 1000;
+/** How long a burst stays open. */
+const OPEN_MS = 150;
+
+/**
+ * When a write that can wait may be sent, in ms since the epoch: at once while a burst is open, else at the next
+ * whole second. Each write makes the API server's next consistent list of another kind wait for up to 100 ms,
+ * helm's lists too; so writes that nobody waits for are sent together.
+ */
+export function nextBurst(now: number): number {
+  return now % EVERY_MS < OPEN_MS ? now : Math.ceil(now / EVERY_MS) * EVERY_MS;
+}
