@@ -1,20 +1,23 @@
 /** The records of all modules, and the views that are made of them. */
 
 import type { Module } from "../model/index.ts";
-import { newModuleRecord } from "./module-record.ts";
-import type { ModuleRecord } from "./module-record.ts";
+import { moduleView, newModuleRecord } from "./module-record.ts";
+import type { ModuleRecord, Terms } from "./module-record.ts";
+import type { ValuesView } from "./values/values-store.ts";
 import type { ModuleView } from "./view.ts";
 
 /** The records of the modules of a tree, by name, with a view of each that is kept until its module changes. */
 export class ModuleRecords {
   readonly #records = new Map<string, ModuleRecord>();
-  readonly #viewOf: (record: ModuleRecord) => ModuleView;
+  readonly #values: ValuesView;
+  readonly #terms: Terms;
   #names: readonly string[] = [];
   #views: ModuleViews | undefined;
   readonly #changed = new Set<string>();
 
-  constructor(viewOf: (record: ModuleRecord) => ModuleView) {
-    this.#viewOf = viewOf;
+  constructor(values: ValuesView, terms: Terms) {
+    this.#values = values;
+    this.#terms = terms;
   }
 
   /** From now on there is a record for each of these modules and for no other. */
@@ -51,7 +54,7 @@ export class ModuleRecords {
     const names = this.#views === undefined ? this.#names : [...this.#changed];
     const views = names.flatMap((name) => {
       const record = this.#records.get(name);
-      return record === undefined ? [] : [this.#viewOf(record)];
+      return record === undefined ? [] : [moduleView(record, this.#values, this.#terms)];
     });
     this.#changed.clear();
     this.#views = this.#views?.with(views) ?? new ModuleViews(views);

@@ -3,14 +3,14 @@
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, type Cause, type Hook, type Problem, type Tree } from "../model/index.ts";
 import type { JudgedPatches, ParsedConfig, PatchOperation } from "../values/index.ts";
-import { applyDecision, problemOf, runBasis, type Enablement, type ModuleRecord } from "./module-record.ts";
+import { applyDecision, problemOf, runBasis } from "./module-record.ts";
+import type { Enablement, ModuleRecord, Terms } from "./module-record.ts";
 import { ModuleRecords } from "./module-records.ts";
-import { moduleView, type Terms } from "./module-view.ts";
 import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { following, nothingToRun, type RunBasis, type RunRecord } from "./run-record.ts";
 import { configView } from "./values/check-config.ts";
-import { basisIn } from "./values/digests.ts";
+import { basisIn } from "./values/merged.ts";
 import { ValuesStore, type ValuesView } from "./values/values-store.ts";
 import { BLANK, NO_TREE, type ConfigObservation, type Hold, type OperatorState, type View } from "./view.ts";
 
@@ -40,7 +40,7 @@ export class State {
   constructor({ clock, secrets, ready = "applied", onFailure = "retry" }: StateOptions) {
     this.#values = new ValuesStore(secrets);
     this.#clock = clock;
-    this.#modules = new ModuleRecords((record) => moduleView(record, this.#values, { ready, onFailure }));
+    this.#modules = new ModuleRecords(this.#values, { ready, onFailure });
   }
 
   onChange(listener: () => void): void {

@@ -1,7 +1,7 @@
 /** Finds out who set a value that breaks a schema. */
 
-import type { Module, SchemaFiles } from "../../model/index.ts";
-import { originOf } from "../../values/index.ts";
+import type { JsonObject, Module, SchemaFiles } from "../../model/index.ts";
+import { explain, originOf } from "../../values/index.ts";
 import type {
   LayerName,
   Origin,
@@ -18,19 +18,23 @@ export interface Located extends Violation {
   readonly place: string | undefined;
 }
 
-type PlaceOf = (pointer: string) => string | undefined;
-
-/** The layers of one section and where they are written. */
+/** The layers of one section, and what tells where they are written. */
 export interface Written {
   readonly key: string;
   readonly input: SectionInput;
-  readonly places: Places;
-  /** File and line of a key, for layers that are files. */
-  readonly lines: Readonly<Partial<Record<LayerName, PlaceOf | undefined>>>;
+  /** The module whose section it is; undefined for `global`. */
+  readonly module: Module | undefined;
+  readonly schemas: SchemaFiles;
+  /** File and line of a value of `modules/values.yaml`. */
+  readonly commonPlaceOf: PlaceOf | undefined;
+  /** The hook that last patched a path. */
+  readonly hookOf: (path: string) => string | undefined;
 }
 
+type PlaceOf = (pointer: string) => string | undefined;
+
 /** Files and keys in which the layers of a section are written. */
-export function placesOf(key: string, module: Module | undefined, schemas: SchemaFiles): Places {
+function placesOf({ key, module, schemas, hookOf }: Written): Places {
   const places = {
     "modules/values.yaml": module?.common.file,
     "module values.yaml": module?.own.file,
@@ -39,14 +43,21 @@ export function placesOf(key: string, module: Module | undefined, schemas: Schem
     "config schema default": schemas.config?.file,
     "values schema default": schemas.values?.file,
   };
-  return Object.fromEntries(Object.entries(places).filter(([, place]) => place !== undefined)) as Places;
+  const known = Object.entries(places).filter(([, place]) => place !== undefined);
+  return { ...(Object.fromEntries(known) as Places), hookOf };
+}
+
+/** Which layer set each leaf of a section, and where, by JSON pointer. */
+export function explainAll(written: Written): JsonObject {
+  return Object.fromEntries(explain(written.input, placesOf(written)));
 }
 
 /** Where the values of a section come from. */
 export function locate(written: Written, violations: readonly Violation[]): Located[] {
+  const places = placesOf(written);
   return violations.map((violation) => {
     const origin = originOf(written.input, violation.path);
-    const place = origin === undefined ? undefined : placeOf(written, origin);
+    const place = origin === undefined ? undefined : placeOf(written, places, origin);
     return { ...violation, layer: origin?.layer, place };
   });
 }
@@ -58,10 +69,14 @@ export function wordsOf(key: string, violations: readonly Located[]): string[] {
   });
 }
 
-function placeOf(written: Written, { layer, path }: Origin): string {
-  const { key, places, lines } = written;
-  if (layer === "hook patch") return `a patch of hook ${places.hookOf?.(path) ?? "unknown"}`;
+function placeOf(written: Written, places: Places, { layer, path }: Origin): string {
+  const { key, module, commonPlaceOf, hookOf } = written;
+  if (layer === "hook patch") return `a patch of hook ${hookOf(path) ?? "unknown"}`;
   const place = places[layer];
+  const lines: Readonly<Partial<Record<LayerName, PlaceOf | undefined>>> = {
+    "modules/values.yaml": commonPlaceOf,
+    "module values.yaml": module?.own.placeOf,
+  };
   if (!(layer in lines)) return place === undefined ? layer : `${layer}: ${place}`;
   return lineAt(lines[layer], `/${key}${path}`) ?? place ?? layer;
 }

@@ -4,13 +4,12 @@ import type { KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, ProblemError } from "../../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../../model/index.ts";
 import {
-  MANY_OPERATIONS,
-  NO_SETTINGS,
   checkPatched,
   compact,
   compileSchemas,
-  explain,
   judgePatches,
+  MANY_OPERATIONS,
+  NO_SETTINGS,
   sectionIn,
   withOverlay,
 } from "../../values/index.ts";
@@ -20,20 +19,17 @@ import type {
   ParsedConfig,
   PatchOperation,
   PatchTarget,
-  Places,
   Schemas,
   SectionInput,
   Sections,
   Violation,
 } from "../../values/index.ts";
-import { Digests } from "./digests.ts";
-import { mergedOf } from "./merged.ts";
+import { Digests, mergedOf } from "./merged.ts";
 import type { Merged } from "./merged.ts";
-import { PatchAuthors, locate, placesOf, wordsOf } from "./origins.ts";
+import { explainAll, locate, PatchAuthors, wordsOf } from "./origins.ts";
 import type { Located, Written } from "./origins.ts";
 
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
-type Layers = Pick<SectionInput, "config" | "overlay" | "patches">;
 
 const NO_SCHEMAS: SchemaFiles = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
@@ -145,20 +141,21 @@ export class ValuesStore {
   merged(key: string): Merged {
     let merged = this.#merged.get(key);
     if (merged === undefined) {
-      merged = this.#merge(key, { ...this.#sections(key), patches: this.patches(key) });
+      merged = this.#merge(key, this.#sections(key));
       this.#merged.set(key, merged);
     }
     return merged;
   }
 
-  #merge(key: string, layers: Layers): Merged {
-    return mergedOf(key, this.#input(key, layers), this.#secrets);
+  #merge(key: string, sections: Sections): Merged {
+    return mergedOf(key, this.#input(key, sections), this.#secrets);
   }
 
   /** As `merged`, with other sections of ConfigMap and overlay; those in force are not merged again. */
-  mergeSections(key: string, { config, overlay }: Sections): Merged {
-    const inForce = config === sectionIn(this.#config, key) && overlay === sectionIn(this.#overlay, key);
-    return inForce ? this.merged(key) : this.#merge(key, { config, overlay, patches: this.patches(key) });
+  mergeSections(key: string, sections: Sections): Merged {
+    const { config, overlay } = this.#sections(key);
+    const inForce = sections.config === config && sections.overlay === overlay;
+    return inForce ? this.merged(key) : this.#merge(key, sections);
   }
 
   /** Judges what a hook's run patches, before it takes effect; throws when anything is wrong. */
@@ -172,7 +169,7 @@ export class ValuesStore {
   }
 
   #target(key: string): PatchTarget {
-    const layers = this.#input(key, { ...this.#sections(key), patches: this.patches(key) });
+    const layers = this.#input(key, this.#sections(key));
     const isOverlaid = this.#overlay !== undefined;
     return { key, layers, merged: this.merged(key), isOverlaid, secrets: this.#secrets };
   }
@@ -183,8 +180,7 @@ export class ValuesStore {
 
   /** Which layer set each leaf of a section, and where, by JSON pointer. */
   explain(key: string): JsonObject {
-    const input = this.#input(key, { ...this.#sections(key), patches: this.patches(key) });
-    return Object.fromEntries(explain(input, this.#places(key)));
+    return explainAll(this.#written(key));
   }
 
   /** Who caused violations: the layer that set the leaf, with file and line, ConfigMap key or hook. */
@@ -197,25 +193,19 @@ export class ValuesStore {
     return wordsOf(key, this.locate(key, violations)).join("; ");
   }
 
-  #written(key: string, sections: Sections): Written {
+  #written(key: string, sections = this.#sections(key)): Written {
     const module = this.#modules.get(key);
     return {
       key,
-      input: this.#input(key, { ...sections, patches: this.patches(key) }),
-      places: this.#places(key),
-      lines: {
-        "modules/values.yaml": key === GLOBAL ? this.#globals?.globalPlaceOf : module?.common.placeOf,
-        "module values.yaml": module?.own.placeOf,
-      },
+      input: this.#input(key, sections),
+      module,
+      schemas: this.#schemaFiles(key),
+      commonPlaceOf: key === GLOBAL ? this.#globals?.globalPlaceOf : module?.common.placeOf,
+      hookOf: (path) => this.#authors.of(key, path),
     };
   }
 
-  #places(key: string): Places {
-    const places = placesOf(key, this.#modules.get(key), this.#schemaFiles(key));
-    return { ...places, hookOf: (path) => this.#authors.of(key, path) };
-  }
-
-  #input(key: string, layers: Layers): SectionInput {
+  #input(key: string, { config, overlay }: Sections): SectionInput {
     const module = this.#modules.get(key);
     const files = this.#schemaFiles(key);
     return {
@@ -224,7 +214,9 @@ export class ValuesStore {
       },
       common: key === GLOBAL ? this.#globals?.globalValues : module?.common.section,
       own: module?.own.section,
-      ...layers,
+      config,
+      overlay,
+      patches: this.patches(key),
     };
   }
 
