@@ -1,14 +1,8 @@
 /** Finds what others have changed of what helm set, and what of it is nobody's business (docs/RUNNING.md, "Drift"). */
 
 import { oneLine, sameJson, isAtOrBelow } from "../lib/index.ts";
-import {
-  isJsonObject,
-  member,
-  objectOf,
-  type DriftIgnore,
-  type Json,
-  type JsonObject,
-} from "../model/index.ts";
+import { isJsonObject, member, objectOf } from "../model/index.ts";
+import type { DriftIgnore, Json, JsonObject } from "../model/index.ts";
 import {
   entriesOf,
   holderOf,

@@ -3,16 +3,8 @@
 import { createHash } from "node:crypto";
 
 import { pointerOf, sameJson } from "../lib/index.ts";
-import {
-  isJsonObject,
-  objectOf,
-  objectsIn,
-  textOf,
-  member,
-  setMember,
-  type Json,
-  type JsonObject,
-} from "../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf, member, setMember } from "../model/index.ts";
+import type { Json, JsonObject } from "../model/index.ts";
 
 /** The field manager of helm, with every method of applying. */
 export const HELM = "helm";

@@ -1,25 +1,73 @@
-/** Looks at a release and decides what is owed. */
+/** What is asked of a release, and what is owed to it now. */
 
+import type { HealthVerdict } from "../health/index.ts";
 import { digest, type Clock, type Logger } from "../lib/index.ts";
-import { objectOf, type OnFailure } from "../model/index.ts";
-import type { Helm, UpgradeCall } from "./binary/helm.ts";
-import type { Capabilities } from "./chart/capabilities.ts";
-import { inputsDigest, withValueTemplates, type Chart, type ChartReader } from "./chart/chart.ts";
+import { objectOf, type Json, type JsonObject, type Module, type OnFailure } from "../model/index.ts";
+import type { Helm, HelmRecorder, UpgradeCall } from "./binary/helm.ts";
+import type { OnWait } from "./binary/hook-watch.ts";
+import { inputsDigest, withValueTemplates } from "./chart/chart.ts";
+import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import { decide, type ReleaseDecision } from "./decide.ts";
 import type { Rendered } from "./manifest/manifest.ts";
-import { originToWorkOn, type AdoptPolicy, type Origin } from "./ownership/adopt.ts";
-import type { LookTools } from "./ownership/outliving.ts";
-import {
-  refusalOf,
-  retriesOf,
-  unhealthyRefusal,
-  type Refusal,
-  type RollbackPolicy,
-} from "./rollback/memory.ts";
-import { LABELS } from "./release/labels.ts";
+import type { LookTools } from "./live-objects.ts";
+import { originToWorkOn, type Release, type AdoptPolicy, type Origin } from "./release/observed-releases.ts";
+import type { LateLabels } from "./release/late-labels.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
-import type { ReleaseMeta } from "./release/revisions.ts";
-import type { ReconcileRequest } from "./request.ts";
+import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { refusalOf, retriesOf, unhealthyRefusal } from "./rollback/memory.ts";
+import type { Refusal, RollbackPolicy } from "./rollback/memory.ts";
+
+/** The outcome of a helm step. */
+export interface ReleaseOutcome {
+  /** `restored`: the release was right, and missing objects were put back. */
+  readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
+  /** Why these inputs are not in force, and what is; undefined where they are. */
+  readonly refused?: string | undefined;
+  /** It is to be rejected, but nothing good is there to go back to. */
+  readonly hasNoWayBack?: boolean;
+  readonly release: Release | undefined;
+  /** A release that a dead helm had left unfinished was recovered first. */
+  readonly recovered: boolean;
+}
+
+/** What a module's release is made from. */
+export interface HelmInput {
+  readonly module: Pick<
+    Module,
+    "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
+  >;
+  /** JSON with `global` and the module's section. */
+  readonly values: string;
+  /** Digest of what people say of them: without what hooks change. */
+  readonly given?: () => string;
+}
+
+export interface ReconcileRequest extends HelmInput {
+  /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
+  readonly absent?: readonly string[];
+  /** A person asks for the run: what was rejected is tried again. */
+  readonly isAsked?: boolean;
+  /** Where health counts: the release is not healthy yet, or in time; then it is rejected, unless it was good before. */
+  readonly ailing?: Pick<HealthVerdict, "status" | "message"> | undefined;
+  readonly signal: AbortSignal;
+  /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
+  readonly onWait?: OnWait;
+}
+
+/** The CRDs of a module. */
+export interface CrdRequest {
+  /** Those of sub-charts that are on among them. */
+  readonly files: readonly string[];
+  /** The breaking change that a person has confirmed, by its token. */
+  readonly confirmed?: string | undefined;
+}
+
+/** What a difference is made of. */
+export interface DiffRequest extends ReconcileRequest {
+  readonly crds: CrdRequest;
+  /** What of an object is shown. */
+  readonly shown: (object: JsonObject) => Json;
+}
 
 /** What is needed to work on a release. */
 export interface Reconciler extends LookTools {
@@ -38,12 +86,8 @@ export interface Reconciler extends LookTools {
   readonly historyMax: number;
   /** Whether a release is this operator's. */
   readonly isOurs: (release: string) => boolean;
-  /** Called with a release that somebody made with helm and that a module takes over. */
-  readonly adopting: (release: string) => void;
-  /** Called with objects that are taken over from other releases. */
-  readonly tookOver: (release: string, objects: readonly string[]) => void;
-  /** Notes a release whose labels are still to be written. */
-  readonly oweLabel: (release: string) => void;
+  readonly recorder?: HelmRecorder | undefined;
+  readonly lateLabels: LateLabels;
   /** Modules of the reload under way that are about to make objects, by `keyIn`. */
   readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
   /** Renders a chart as helm would install or upgrade now. */

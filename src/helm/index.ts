@@ -1,6 +1,5 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
-export { ensureCrds } from "./crds/ensure-crds.ts";
-export { applyOwnCrds } from "./crds/own-crds.ts";
+export { applyOwnCrds, ensureCrds } from "./crds/ensure-crds.ts";
 export {
   mayAdopt,
   originOf,
@@ -8,13 +7,13 @@ export {
   type AdoptPolicy,
   type Origin,
   type PurgeInput,
-} from "./ownership/adopt.ts";
+  type Release,
+} from "./release/observed-releases.ts";
 export { decide, withoutHelm, type DecisionInput } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
-export { Helm } from "./binary/helm.ts";
-export type { HelmRecorder } from "./binary/helm-process.ts";
+export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./binary/hook-watch.ts";
-export { LABELS, managedByDigest } from "./release/labels.ts";
+export { LABELS, managedByDigest } from "./release/revisions.ts";
 export {
   bodiesOf,
   documentsOf,
@@ -23,19 +22,15 @@ export {
   nameOf,
   type ObjectRef,
 } from "./manifest/manifest.ts";
-export { changedObjects } from "./manifest/manifest-diff.ts";
-export type { ChangedObject } from "./manifest/manifest-diff.ts";
+export { changedObjects, type ChangedObject } from "./manifest/manifest-diff.ts";
 export { manifestFaults } from "./manifest/manifest-faults.ts";
-export { helmMarks, ownerOf } from "./ownership/outliving.ts";
+export { helmMarks, ownerOf, type Inspection, type RecordedObjects } from "./live-objects.ts";
 export { readMap } from "./chart/chart-files.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
-export type { Inspection, RecordedObjects } from "./recorded-objects.ts";
-export { LARGEST_RECORD, recordSize } from "./release/record-size.ts";
+export { LARGEST_RECORD, recordSize } from "./release/record.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { retriesOf } from "./rollback/memory.ts";
-export { Releases } from "./release/releases.ts";
-export type { ReleasesOptions } from "./release/releases.ts";
-export type { CrdRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "./request.ts";
-export type { Release } from "./release/observed-releases.ts";
+export { Releases, type ReleasesOptions } from "./release/releases.ts";
+export type { CrdRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "./examine.ts";

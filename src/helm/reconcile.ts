@@ -1,21 +1,18 @@
 /** Brings one release to the module's chart and values. */
 
-import { oneLine, sleep } from "../lib/index.ts";
+import { sleep } from "../lib/index.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import { withHookWatch } from "./binary/hook-watch.ts";
-import { ChartMovedError } from "./chart/stage.ts";
+import { ChartMovedError, isSame, withCall } from "./rendering.ts";
 import { isUnfinished, type ReleaseDecision } from "./decide.ts";
-import { decisionOn, examine, labelsOf, type Reconciler, type Reconciliation } from "./examine.ts";
+import { decisionOn, examine, labelsOf } from "./examine.ts";
+import type { Reconciler, Reconciliation, ReconcileRequest, ReleaseOutcome } from "./examine.ts";
 import type { Rendered } from "./manifest/manifest.ts";
-import { spareInUpgrade } from "./ownership/spare.ts";
-import { isTaken, keepExisting, takeOver } from "./ownership/others-objects.ts";
-import { LABELS } from "./release/labels.ts";
+import { isTaken, keepExisting, spareInUpgrade, takeOver } from "./ownership.ts";
+import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { secretOf } from "./release/release-store.ts";
-import type { ReleaseMeta } from "./release/revisions.ts";
-import type { ReconcileRequest, ReleaseOutcome } from "./request.ts";
-import { isSame, withCall } from "./rendering.ts";
-import { restoreObjects } from "./restore.ts";
+import { restoreObjects } from "./live-objects.ts";
 import { hasNoWayBack, type Refusal } from "./rollback/memory.ts";
 import { countFailure, describeRefusal, markGood, nextOf, rollBack } from "./rollback/roll-back.ts";
 
@@ -127,14 +124,14 @@ async function relabel(
   const labels = labelsOf(reconciliation, manifest, false);
   const isOwed = (key: string): boolean => release.labels[key] !== labels[key];
   if (!Object.keys(labels).some(isOwed)) return "unchanged";
-  const { store, oweLabel } = reconciliation.tools;
+  const { store, lateLabels } = reconciliation.tools;
   tellAdoption(reconciliation);
   // Whose release it is must be on the server; the other labels only save a later rendering, and a reload of many
   // modules does not wait for them.
   if (isOwed(LABELS.managedBy)) await store.label(release, labels, reconciliation.request.signal);
   else {
     store.assume(release, labels);
-    oweLabel(release.name);
+    lateLabels.owe(release.name);
   }
   return "labelled";
 }
@@ -157,10 +154,10 @@ function upgrade(
     } catch (error) {
       return goBack(reconciliation, await countFailure(reconciliation, release, error));
     }
-    const { store, oweLabel } = reconciliation.tools;
+    const { store, lateLabels } = reconciliation.tools;
     const { name } = reconciliation.request.module;
     await store.learn(name, (release?.revision ?? 0) + 1);
-    if (rendered === undefined) oweLabel(name);
+    if (rendered === undefined) lateLabels.owe(name);
     return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
   });
 }
@@ -202,21 +199,10 @@ async function madeBefore({
 }
 
 function tellAdoption({ origin, tools, request }: Reconciliation): void {
-  if (origin === "hand") tools.adopting(request.module.name);
-}
-
-/**
- * Writes the label that was assumed, or the checksum of a new manifest: nothing waits for it, and nothing is lost
- * without it. Never fails.
- */
-export async function writeLabels({ store, logger }: Reconciler, name: string): Promise<void> {
-  try {
-    const now = store.get(name);
-    if (now === undefined) return;
-    await store.label(now, now.assumed ?? { [LABELS.manifest]: (await store.summary(now)).checksum });
-  } catch (error) {
-    logger.debug("Labels were not written", { release: name, error: oneLine(error) });
-  }
+  if (origin !== "hand") return;
+  const release = request.module.name;
+  tools.logger.warn("A release that somebody made with helm is taken over", { release });
+  tools.recorder?.adopted(release);
 }
 
 /** helm has no codes for these: no revision was ever deployed, so it cannot upgrade in place. */

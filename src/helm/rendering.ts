@@ -1,14 +1,17 @@
-/** Renders a chart, compares it with its release, and tells what a run would do. */
+/** Gives helm a chart to read, renders it, and compares it with its release. */
 
-import type { Clock } from "../lib/index.ts";
-import type { Helm, UpgradeCall } from "./binary/helm.ts";
-import { ChartReader } from "./chart/chart.ts";
-import { withChart } from "./chart/stage.ts";
-import { examine, type Reconciler, type Reconciliation } from "./examine.ts";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
+import { objectOf, type JsonObject, type Module } from "../model/index.ts";
+import { Scratch } from "../process/index.ts";
+import type { Helm, UpgradeCall, ChartCall } from "./binary/helm.ts";
+import { listChartFiles } from "./chart/chart-files.ts";
+import { ChartReader, type Chart } from "./chart/chart.ts";
+import { type Reconciler, type Reconciliation, type ReconcileRequest } from "./examine.ts";
 import { renderedFrom, type Rendered } from "./manifest/manifest.ts";
-import { isCurrentScheme, LABELS } from "./release/labels.ts";
-import type { ReconcileRequest } from "./request.ts";
-import type { ReleaseMeta } from "./release/revisions.ts";
+import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 
 /** What helm would install or upgrade now. */
 export async function renderNow(
@@ -73,36 +76,6 @@ async function applyMethodOf(
   return (await store.summary(release)).applyMethod;
 }
 
-/** What a run would do about a release, and why. */
-export interface Preview {
-  readonly action: "unchanged" | "install" | "upgrade";
-  readonly why: string;
-}
-
-/**
- * Decides as `reconcileRelease` does and stops there; nothing is written. What helm would have to apply is
- * rendered, so that errors of the chart show. Throws the same errors.
- */
-export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
-  const { reconciliation, release, decision } = await examine(tools, request);
-  if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
-  const { act, why } = decision;
-  if (act === "stay") return { action: "unchanged", why };
-  if (act === "rollback") return { action: "upgrade", why: `${why}; the release goes back` };
-  const rendered = await renderNow(reconciliation, release);
-  if (act !== "compare" || release === undefined)
-    return { action: act === "install" ? "install" : "upgrade", why };
-  const same = await isSame(tools, release, rendered);
-  if (same) return { action: "unchanged", why: `${why}; the manifest stays the same` };
-  return { action: "upgrade", why: `${why}; the manifest changes` };
-}
-
-/** Manifest and helm hooks as a run would render them now. Throws the same errors. */
-export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
-  const { reconciliation, release } = await examine(tools, request);
-  return manifestsNow(reconciliation, release);
-}
-
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
 export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
@@ -113,4 +86,73 @@ export async function renderOffline(
   return withChart(tools.tmpDir, { ...request, chart }, (call) =>
     tools.helm.template({ ...call, isUpgrade: false, includeCrds }),
   );
+}
+
+/** Version of a chart that is generated for a directory with `templates/` only. */
+const MADE: JsonObject = { apiVersion: "v2", version: "0.2.0" };
+
+/** The chart on disk is another one than was decided on. */
+export class ChartMovedError extends Error {
+  constructor(name: string) {
+    super(`the chart of ${name} is being changed`);
+    this.name = "ChartMovedError";
+  }
+}
+
+interface StageRequest extends ReconcileRequest {
+  /** As it was decided on. */
+  readonly chart: Pick<Chart, "digest" | "needsStage">;
+}
+
+/**
+ * Gives `act` a chart and a values file that helm can read, in a private directory that is removed afterwards.
+ * Throws ChartMovedError.
+ */
+async function withChart<T>(
+  tmpDir: string,
+  { module, values, signal, chart }: StageRequest,
+  act: (call: ChartCall) => Promise<T>,
+): Promise<T> {
+  const scratch = await Scratch.open(tmpDir, `helm-${module.name}`);
+  try {
+    const valuesFile = await scratch.write("values.json", values);
+    const chartDir = await stageChart({ module, chart }, scratch);
+    return await act({ release: module.name, terms: module.helm, chartDir, valuesFile, signal });
+  } finally {
+    await scratch.dispose();
+  }
+}
+
+/**
+ * Copies a chart, so that helm reads what was decided on, whatever is written or swapped meanwhile; with a Chart.yaml
+ * that has the module's name where helm would refuse it. Returns the path of the copy. Throws ChartMovedError.
+ */
+export async function stageChart(
+  {
+    module,
+    chart,
+  }: { module: Pick<Module, "name" | "chartDir" | "chart">; chart: Pick<Chart, "digest" | "needsStage"> },
+  scratch: Scratch,
+): Promise<string> {
+  const dir = scratch.path("chart");
+  const contents = contentsOf(module);
+  if (hashFiles(contents) !== chart.digest) throw new ChartMovedError(module.name);
+  const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
+  for (const each of dirs) await mkdir(join(dir, each), { recursive: true, mode: 0o700 });
+  for (const [rel, bytes] of contents) await writeFile(join(dir, rel), bytes, { mode: 0o600 });
+  if (!chart.needsStage) return dir;
+  const [, given] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
+  const own = given === undefined ? MADE : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
+  await writeFile(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
+  return dir;
+}
+
+/** Its files by their paths below it. What is gone while they are read is a change as well. */
+function contentsOf({ name, chartDir, chart }: Pick<Module, "name" | "chartDir" | "chart">) {
+  try {
+    const files = listChartFiles(chartDir, chart === "synthetic");
+    return files.map(({ rel, path }) => [rel, readPlain(path)] as const);
+  } catch {
+    throw new ChartMovedError(name);
+  }
 }

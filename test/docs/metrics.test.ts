@@ -61,7 +61,7 @@ test("every operation of helm and every action on a queue is listed in docs/METR
     return [...sentence.matchAll(/`([\w-]+)`/g)].map(([, word = ""]) => word);
   };
   expect(told("operation").toSorted()).toEqual(
-    (await choices("helm/binary/helm-process.ts", "HelmOperation")).toSorted(),
+    (await choices("helm/binary/helm.ts", "HelmOperation")).toSorted(),
   );
   expect(told("queue_action").toSorted()).toEqual((await choices("queue/lane.ts", "QueueAction")).toSorted());
 });

@@ -2,8 +2,7 @@ import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { decodeRelease, encodeFailed } from "../../src/helm/release/record.ts";
-import { summarize } from "../../src/helm/release/record.ts";
+import { decodeRelease, encodeFailed, summarize } from "../../src/helm/release/record.ts";
 import { parseHookConfig } from "../../src/hooks/config/hook-config.ts";
 import { LeftoverError, parseMetrics, parseObjectOperations, renderContext } from "../../src/hooks/index.ts";
 import { OutputLog } from "../../src/hooks/answer/output-log.ts";

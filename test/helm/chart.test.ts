@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { ChartReader, inputsDigest, withValueTemplates } from "../../src/helm/chart/chart.ts";
-import { parseHelmIgnore } from "../../src/helm/chart/helm-ignore.ts";
-import { ChartMovedError, stageChart } from "../../src/helm/chart/stage.ts";
+import { parseHelmIgnore } from "../../src/helm/chart/chart-files.ts";
+import { ChartMovedError, stageChart } from "../../src/helm/rendering.ts";
 import type { Module } from "../../src/model/index.ts";
 import { Scratch } from "../../src/process/index.ts";
 import { ManualClock } from "../support/clock.ts";

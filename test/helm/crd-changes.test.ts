@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import type { StoredCrd } from "../../src/helm/crds/crd.ts";
-import { lossesOf } from "../../src/helm/crds/crd-changes.ts";
+import { lossesOf, type StoredCrd } from "../../src/helm/crds/crd.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 
 // docs/MODULES.md, "CRDs that change": what a new definition takes away.

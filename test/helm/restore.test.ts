@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { restoreObjects } from "../../src/helm/restore.ts";
+import { restoreObjects } from "../../src/helm/live-objects.ts";
 import type { Reconciler } from "../../src/helm/examine.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES, SECRETS } from "../../src/kube/index.ts";

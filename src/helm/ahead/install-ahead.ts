@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { Scratch } from "../../process/index.ts";
 import type { UpgradeCall } from "../binary/helm.ts";
-import { stageChart } from "../chart/stage.ts";
+import { stageChart } from "../rendering.ts";
 import { examine, labelsOf, type Reconciler, type Reconciliation } from "../examine.ts";
 import type { UpcomingModule } from "./ahead.ts";
 

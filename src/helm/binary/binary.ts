@@ -8,24 +8,63 @@ import { objectOf, ProblemError } from "../../model/index.ts";
 import { findProgram } from "../../process/index.ts";
 
 /** Which helm it is; `id` changes with the file. */
-export interface Binary {
+interface Binary {
   readonly path: string;
   readonly id: string;
 }
 
-/** Finds the helm binary. Throws ProblemError where there is none. */
-export function locate(bin: string, searchPath: string | undefined): Binary {
-  const path = findProgram(bin, searchPath);
-  if (path === undefined) {
-    const remedy = "install helm 3 or 4, or set --helm-bin";
-    throw new ProblemError([{ file: bin, message: "there is no such helm binary", remedy }]);
+/** The helm binary of the settings: where it is, and which version. */
+export class HelmBinary {
+  readonly #bin: string;
+  readonly #searchPath: string | undefined;
+  /** Where its version is noted. */
+  readonly #home: string;
+  readonly #majors = new Map<string, Promise<number>>();
+
+  constructor(bin: string, searchPath: string | undefined, home: string) {
+    this.#bin = bin;
+    this.#searchPath = searchPath;
+    this.#home = home;
   }
-  const { size, mtimeMs } = statSync(path);
-  return { path, id: `${path}:${size}:${mtimeMs}` };
+
+  /** Finds it. Throws ProblemError where there is none. */
+  locate(): Binary {
+    const path = findProgram(this.#bin, this.#searchPath);
+    if (path === undefined) {
+      const remedy = "install helm 3 or 4, or set --helm-bin";
+      throw new ProblemError([{ file: this.#bin, message: "there is no such helm binary", remedy }]);
+    }
+    const { size, mtimeMs } = statSync(path);
+    return { path, id: `${path}:${size}:${mtimeMs}` };
+  }
+
+  /** 3 or 4; helm is asked (`helm version`) once for each binary, across restarts. */
+  async major(ask: () => Promise<string>): Promise<number> {
+    const binary = this.locate();
+    const asked = this.#majors.get(binary.id) ?? this.#findMajor(binary, ask);
+    this.#majors.set(binary.id, asked);
+    try {
+      return await asked;
+    } catch (error) {
+      this.#majors.delete(binary.id);
+      throw error;
+    }
+  }
+
+  async #findMajor(binary: Binary, ask: () => Promise<string>): Promise<number> {
+    const noted = await notedMajor(this.#home, binary);
+    if (noted !== undefined) return noted;
+    const version = (await ask()).trim();
+    const major = Number(/^v?(\d+)\./.exec(version)?.[1]);
+    if (major !== 3 && major !== 4)
+      throw new Error(`helm ${version} is not supported: install helm 3 or 4, or set --helm-bin`);
+    await noteMajor(this.#home, binary, major);
+    return major;
+  }
 }
 
 /** The major version that an earlier operator process noted for a binary. */
-export async function notedMajor(dir: string, binary: Binary): Promise<number | undefined> {
+async function notedMajor(dir: string, binary: Binary): Promise<number | undefined> {
   try {
     const note: unknown = JSON.parse(await readFile(noteFile(dir), "utf8"));
     const { id, major } = objectOf(note);
@@ -36,7 +75,7 @@ export async function notedMajor(dir: string, binary: Binary): Promise<number | 
 }
 
 /** Notes it for later processes; if the directory cannot be written, that only costs a helm process then. */
-export async function noteMajor(dir: string, binary: Binary, major: number): Promise<void> {
+async function noteMajor(dir: string, binary: Binary, major: number): Promise<void> {
   const fresh = `${noteFile(dir)}.${process.pid}`;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });

@@ -1,8 +1,62 @@
-/** Runs helm 3 and 4: the arguments of template, upgrade, rollback, uninstall. */
+/** Runs helm 3 and 4 as a process: its verbs with their arguments, its home, its environment, its time. */
 
-import { objectOf, objectsIn, textOf } from "../../model/index.ts";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+
+import { parseDuration, type Clock, type Logger } from "../../lib/index.ts";
+import { objectOf, objectsIn, textOf, type HelmTerms, type JsonObject } from "../../model/index.ts";
+import { endStrays, run, type RunResult } from "../../process/index.ts";
+import { span } from "../../trace/index.ts";
+import { HelmBinary } from "./binary.ts";
 import { HelmError } from "./helm-errors.ts";
-import { HelmProcess, type ReleaseCall } from "./helm-process.ts";
+
+/** Called with what helm does; its methods are cheap and never throw. */
+export interface HelmRecorder {
+  /** A helm process of a release has ended. */
+  ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
+  /** A module is about to take over a release that somebody made with helm. */
+  adopted(release: string): void;
+  /** A release is about to take these objects over from other releases. */
+  tookOver(release: string, objects: readonly string[]): void;
+  /** Everything that a run had to do about a release is done, or failed. */
+  reconciled(release: string, seconds: number): void;
+}
+
+type HelmOperation = "template" | "check-upgrade" | "upgrade" | "rollback" | "uninstall";
+
+export interface HelmOptions {
+  /** A path, or a name on PATH (`--helm-bin`). */
+  readonly bin: string;
+  readonly namespace: string;
+  /** Digest that marks this operator's releases (`managedByDigest`). */
+  readonly managedBy: string;
+  /** `--helm-timeout`. */
+  readonly timeoutMs: number;
+  readonly historyMax: number;
+  /** Validate against the server's OpenAPI schema, which costs 200 ms a run (`--helm-validate`). */
+  readonly validate: boolean;
+  readonly tmpDir: string;
+  /** The whole environment of helm. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly kubeConfig?: string | undefined;
+  readonly kubeContext?: string | undefined;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly recorder?: HelmRecorder;
+}
+
+/** Work on one release. */
+export interface ReleaseCall {
+  readonly release: string;
+  /** What the module says in place of the settings. */
+  readonly terms?: HelmTerms | undefined;
+  readonly signal: AbortSignal;
+  /**
+   * Values that helm reads from its standard input before the values file: it starts, and changes nothing until
+   * they come. If they never come, helm finds no values file and fails.
+   */
+  readonly gate?: Promise<string>;
+}
 
 /** One chart to be rendered or released. */
 export interface ChartCall extends ReleaseCall {
@@ -21,18 +75,47 @@ export interface UpgradeCall extends ChartCall {
   readonly applyMethod: "csa" | "ssa" | undefined;
   /** In place of `--helm-history-max`. */
   readonly historyMax?: number | undefined;
-  /**
-   * Values that helm reads from its standard input before the values file: it starts, and changes nothing until
-   * they come. If they never come, helm finds no values file and fails.
-   */
-  readonly gate?: Promise<string>;
 }
 
 /** helm has no exit code for this. */
 const UNKNOWN_KIND = "ensure CRDs are installed first";
 
-/** The verbs of helm. Every verb throws HelmError, or ProblemError when helm is missing. */
-export class Helm extends HelmProcess {
+/** Environment variable that marks every helm of this operator with its release. */
+export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
+
+/** helm gets this long after SIGTERM: it marks its release failed. */
+const GRACE_MS = 20_000;
+const MANIFEST_LIMIT = 256 * 1024 * 1024;
+/** helm has time limits of its own; this one ends a helm that hangs. */
+const SPARE_MS = 60_000;
+
+/** helm as a process of this operator. Every verb throws HelmError, or ProblemError when helm is missing. */
+export class Helm {
+  readonly #options: HelmOptions;
+  readonly #home: string;
+  readonly #binary: HelmBinary;
+  #homeReady = false;
+
+  constructor(options: HelmOptions) {
+    this.#options = options;
+    this.#home = join(options.tmpDir, "helm-home");
+    this.#binary = new HelmBinary(options.bin, options.env["PATH"], this.#home);
+  }
+
+  /** Path, size and time of the binary, without a process. */
+  identity(): string {
+    return this.#binary.locate().id;
+  }
+
+  /** 3 or 4. */
+  major(signal = new AbortController().signal): Promise<number> {
+    const ask = async (): Promise<string> => {
+      const call = { release: "", signal };
+      return (await this.#run("version", ["--template", "{{.Version}}"], call)).stdout;
+    };
+    return this.#binary.major(ask);
+  }
+
   /** Manifest and hooks as `helm template` prints them; the server is not asked. */
   async template(
     call: ChartCall & { readonly isUpgrade: boolean; readonly includeCrds?: boolean },
@@ -40,7 +123,7 @@ export class Helm extends HelmProcess {
     const args = [call.release, call.chartDir, "-f", call.valuesFile];
     if (call.isUpgrade) args.push("--is-upgrade");
     if (call.includeCrds === true) args.push("--include-crds");
-    const result = await this.run("template", args, call);
+    const result = await this.#run("template", args, call);
     if (result.stdoutTruncated) throw new Error(`the manifest of ${call.release} is larger than 256 MiB`);
     return result.stdout;
   }
@@ -62,7 +145,7 @@ export class Helm extends HelmProcess {
   async #dryRun(call: UpgradeCall): Promise<string[]> {
     const taking = { ...call, takeOwnership: true };
     const args = [...(await this.#upgradeArgs(taking)), "--dry-run=server", "-o", "json"];
-    const { stdout } = await this.run("upgrade", args, call);
+    const { stdout } = await this.#run("upgrade", args, call);
     const release = objectOf(JSON.parse(stdout));
     return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => textOf(manifest) ?? "");
   }
@@ -72,7 +155,7 @@ export class Helm extends HelmProcess {
     const labels = Object.entries(call.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(call)), "--labels", labels.join(",")];
     if (call.terms?.wait === true) args.push("--wait");
-    await this.run("upgrade", args, call);
+    await this.#run("upgrade", args, call);
   }
 
   /** `helm rollback` to a revision. */
@@ -80,21 +163,21 @@ export class Helm extends HelmProcess {
     call: ReleaseCall & Pick<UpgradeCall, "applyMethod" | "historyMax"> & { readonly revision: number },
   ): Promise<void> {
     const args = [call.release, String(call.revision), ...(await this.#applyArgs(call))];
-    await this.run("rollback", args, call);
+    await this.#run("rollback", args, call);
   }
 
   /** `helm uninstall --keep-history`. */
   async uninstall(call: ReleaseCall): Promise<void> {
     const args = [call.release, "--keep-history", ...this.#timeout(call)];
-    await this.run("uninstall", args, call);
+    await this.#run("uninstall", args, call);
   }
 
   #timeout(call: ReleaseCall): string[] {
-    return ["--timeout", `${this.timeoutMs(call)}ms`];
+    return ["--timeout", `${this.#timeoutMs(call)}ms`];
   }
 
   async #upgradeArgs(call: UpgradeCall): Promise<string[]> {
-    const { validate } = this.options;
+    const { validate } = this.#options;
     const gate = call.gate === undefined ? [] : ["-f", "-"];
     const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
     if (call.takeOwnership === true) args.push("--take-ownership");
@@ -103,11 +186,102 @@ export class Helm extends HelmProcess {
   }
 
   async #applyArgs(call: ReleaseCall & Pick<UpgradeCall, "applyMethod" | "historyMax">): Promise<string[]> {
-    const { historyMax } = this.options;
+    const { historyMax } = this.#options;
     const args = ["--history-max", String(call.historyMax ?? historyMax), ...this.#timeout(call)];
     // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
     const serverSide = call.applyMethod !== "csa" && (await this.major(call.signal)) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
     return args;
   }
+
+  /**
+   * Ends helm processes that an earlier operator process left, of one release or of all: with SIGTERM, so that they
+   * can mark their release, then with SIGKILL.
+   */
+  endLeftOver(signal?: AbortSignal, release?: string): Promise<void> {
+    const { managedBy, clock } = this.#options;
+    const ours = `${MARK}=${managedBy}/`;
+    const isMark = (each: string): boolean =>
+      release === undefined ? each.startsWith(ours) : each === ours + release;
+    return endStrays((environment) => environment.some(isMark), { clock, graceMs: GRACE_MS, signal });
+  }
+
+  /** How long helm may take. */
+  #timeoutMs({ terms }: ReleaseCall): number {
+    return parseDuration(terms?.timeout ?? "") ?? this.#options.timeoutMs;
+  }
+
+  #run(verb: string, args: readonly string[], call: ReleaseCall): Promise<RunResult> {
+    const attributes = { release: call.release, dryRun: args.includes("--dry-run=server") || undefined };
+    return span({ kind: "helm", name: `helm ${verb}`, attributes }, () => this.#start(verb, args, call));
+  }
+
+  async #start(verb: string, args: readonly string[], call: ReleaseCall): Promise<RunResult> {
+    await this.#prepareHome();
+    const { namespace, logger, clock } = this.#options;
+    const result = await run({
+      file: this.#binary.locate().path,
+      args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],
+      cwd: this.#home,
+      env: this.#environment(call.release),
+      timeoutMs: this.#timeoutMs(call) + SPARE_MS,
+      signal: call.signal,
+      graceMs: GRACE_MS,
+      stdoutLimit: MANIFEST_LIMIT,
+      input: call.gate,
+      clock,
+    });
+    logger.debug("Ran helm", {
+      verb,
+      release: call.release,
+      ms: Math.round(result.durationMs),
+      ...outcome(result),
+    });
+    const operation = operationOf(verb, args);
+    if (operation !== undefined)
+      this.#options.recorder?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
+    if (result.outcome !== "succeeded") throw new HelmError(`${verb} ${call.release}`.trim(), result);
+    return result;
+  }
+
+  #connection(): string[] {
+    const { kubeConfig, kubeContext } = this.#options;
+    const args: string[] = [];
+    if (kubeConfig !== undefined) args.push("--kubeconfig", kubeConfig);
+    if (kubeContext !== undefined) args.push("--kube-context", kubeContext);
+    return args;
+  }
+
+  /** HOME stays where it is set: credential plug-ins of kubeconfigs live there. */
+  #environment(release: string): Record<string, string> {
+    const home = this.#home;
+    return {
+      HOME: home,
+      // helm lives for a short time: collecting garbage below this size only costs time (10 % of an upgrade).
+      GOGC: "off",
+      GOMEMLIMIT: "256MiB",
+      ...this.#options.env,
+      HELM_CACHE_HOME: join(home, "cache"),
+      HELM_CONFIG_HOME: join(home, "config"),
+      HELM_DATA_HOME: join(home, "data"),
+      KUBECACHEDIR: join(home, "kube"),
+      HELM_DRIVER: "secret",
+      [MARK]: `${this.#options.managedBy}/${release}`,
+    };
+  }
+
+  async #prepareHome(): Promise<void> {
+    if (this.#homeReady) return;
+    await mkdir(this.#home, { recursive: true, mode: 0o700 });
+    this.#homeReady = true;
+  }
+}
+
+function outcome(result: RunResult): JsonObject {
+  return result.outcome === "succeeded" ? {} : { outcome: result.outcome, error: result.message };
+}
+
+function operationOf(verb: string, args: readonly string[]): HelmOperation | undefined {
+  if (verb === "upgrade") return args.includes("--dry-run=server") ? "check-upgrade" : "upgrade";
+  return verb === "template" || verb === "rollback" || verb === "uninstall" ? verb : undefined;
 }

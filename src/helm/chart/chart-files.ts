@@ -4,10 +4,11 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
+import { RE2JS } from "re2js";
+
 import { parseYaml, readPlain } from "../../lib/index.ts";
 import { objectOf, type JsonObject } from "../../model/index.ts";
 import { found, stat, type Found } from "../../modules/index.ts";
-import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
 
 /** A file of a chart, and its path below the chart. */
 export interface ChartFile extends Found {
@@ -74,4 +75,82 @@ export function readMap(file: string): JsonObject {
   } catch {
     return {};
   }
+}
+
+/** One rule of a `.helmignore`. */
+interface Rule {
+  readonly negate: boolean;
+  readonly directoryOnly: boolean;
+  readonly matches: (path: string) => boolean;
+}
+
+/** Tells whether helm leaves a path of a chart out. `path` is relative, with `/`. */
+export type Ignore = (path: string, isDirectory: boolean) => boolean;
+
+/** Built into helm: hidden files among the templates. */
+const DEFAULT_RULE = "templates/.?*";
+
+/**
+ * Reads a `.helmignore` as helm does, which differs from git: no `**`, a rule without slash is compared with the
+ * last part of the path only, one with a slash with the whole path, and a `!` rule ignores everything that it does
+ * not match.
+ */
+export function parseHelmIgnore(text: string): Ignore {
+  const lines = text.split("\n").map((line) => line.trim());
+  const rules = [...lines, DEFAULT_RULE]
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map(parseRule);
+  return (path, isDirectory) => {
+    for (const rule of rules) {
+      const verdict = judge(rule, path, isDirectory);
+      if (verdict) return true;
+    }
+    return false;
+  };
+}
+
+function judge(rule: Rule, path: string, isDirectory: boolean): boolean {
+  if (rule.negate) return (rule.directoryOnly && !isDirectory) || !rule.matches(path);
+  return (isDirectory || !rule.directoryOnly) && rule.matches(path);
+}
+
+function parseRule(line: string): Rule {
+  const negate = line.startsWith("!");
+  let pattern = negate ? line.slice(1) : line;
+  const directoryOnly = pattern.endsWith("/");
+  if (directoryOnly) pattern = pattern.slice(0, -1);
+  const wholePath = pattern.includes("/");
+  const glob = globPattern(pattern.startsWith("/") ? pattern.slice(1) : pattern);
+  const matches = (path: string): boolean =>
+    glob.matches(wholePath ? path : path.slice(path.lastIndexOf("/") + 1));
+  return { negate, directoryOnly, matches };
+}
+
+/** Go's `filepath.Match`: `*` and `?` stop at slashes. */
+function globPattern(glob: string): RE2JS {
+  const lastBracket = glob.lastIndexOf("]");
+  let source = "";
+  for (let at = 0; at < glob.length;) {
+    const end = glob[at] === "[" && at < lastBracket ? endOfClass(glob, at) : undefined;
+    const part = glob.slice(at, end ?? at + (glob[at] === "\\" ? 2 : 1));
+    source += end === undefined ? translated(part) : part;
+    at += part.length;
+  }
+  return RE2JS.compile(source, RE2JS.DOTALL);
+}
+
+function translated(part: string): string {
+  if (part === "*") return "[^/]*";
+  if (part === "?") return "[^/]";
+  return RE2JS.quote(part.length > 1 ? part.slice(1) : part);
+}
+
+/** Where a class such as `[a-z]` ends; undefined when it is empty or not closed. */
+function endOfClass(glob: string, from: number): number | undefined {
+  const first = from + (glob[from + 1] === "^" ? 2 : 1);
+  for (let at = first; at < glob.length; at++) {
+    if (glob[at] === "]") return at > first ? at + 1 : undefined;
+    if (glob[at] === "\\") at++;
+  }
+  return undefined;
 }

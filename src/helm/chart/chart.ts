@@ -1,13 +1,12 @@
-/**
- * What is known of a module's chart without running helm, and the digest of all that its release is made from
- * (docs/CONTRACT.md, "Labels and annotations").
- */
+/** What is known of a module's chart without running helm, and the digest of all that its release is made from (docs/CONTRACT.md, "Labels and annotations"). */
 
-import { canonicalJson, digest, hashFiles, parseYaml, readPlain, type Clock } from "../../lib/index.ts";
+import { AGGREGATED, readAggregated, serverVersion } from "../../kube/index.ts";
+import type { AggregatedList, KubeClient } from "../../kube/index.ts";
+import { canonicalJson, digest, hashFiles, parseYaml, readPlain, shareAnswer } from "../../lib/index.ts";
+import type { Clock } from "../../lib/index.ts";
 import { objectOf, valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { isSettled } from "../../modules/index.ts";
-import { fingerprintOf, isTemplate, listChartFiles, contentOf } from "./chart-files.ts";
-import type { ChartFile } from "./chart-files.ts";
+import { fingerprintOf, isTemplate, listChartFiles, contentOf, type ChartFile } from "./chart-files.ts";
 import { scanTemplates, type Reach } from "./template-scan.ts";
 
 /** What is known of a module's chart without running helm. */
@@ -182,4 +181,29 @@ export function withValueTemplates(read: Chart, valuesText: string): Chart {
   const capabilities = reach.capabilities || valuesText.includes("Capabilities");
   const lookup = reach.lookup || mentionsLookup(valuesText);
   return { ...chart, reach: { ...reach, capabilities, lookup } };
+}
+
+const GOOD_MS = 5000;
+
+/** The digest of what `.Capabilities` shows, for whoever asks at about the same time. Throws ApiError or ConnectionError. */
+export type Capabilities = () => Promise<string>;
+
+/** The server's version and every kind it serves, as they were at most 5 s ago, and not before `forget`. */
+export function capabilitiesOf(
+  client: KubeClient,
+  clock: Clock,
+): { digest: Capabilities; forget: () => void } {
+  const shared = (): Capabilities => shareAnswer(clock, GOOD_MS, () => readCapabilities(client));
+  let ask = shared();
+  return { digest: () => ask(), forget: () => void (ask = shared()) };
+}
+
+async function readCapabilities(client: KubeClient): Promise<string> {
+  const served = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED });
+  const [version, ...lists] = await Promise.all([serverVersion(client), served("/api"), served("/apis")]);
+  const kinds = lists.flatMap(readAggregated).flatMap(({ group, version: of, resources = [] }) => {
+    const at = `${group}/${of}`;
+    return [at, ...resources.map(({ kind }) => `${at}/${kind}`)];
+  });
+  return digest(version, ...kinds.sort());
 }

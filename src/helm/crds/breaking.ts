@@ -1,6 +1,5 @@
-/** Refuses definitions that would break objects that live, until a person confirms it. */
+/** Refuses definitions that would break objects that live; once a person confirms one, writes the objects anew first. */
 
-import { digestJson, oneLine, type Clock } from "../../lib/index.ts";
 import {
   ApiError,
   CUSTOM_RESOURCE_DEFINITIONS,
@@ -8,12 +7,14 @@ import {
   ignoreNotFound,
   isNotFound,
   listObjects,
+  mergePatch,
   type WatchedObject,
+  type Resource,
 } from "../../kube/index.ts";
+import { digestJson, oneLine, inParallel, sleep, type Clock } from "../../lib/index.ts";
 import { objectOf, ProblemError, type Problem } from "../../model/index.ts";
-import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
-import { lossesOf, unstored, type Loss } from "./crd-changes.ts";
-import { migrate } from "./migrate.ts";
+import { nameOf, resourceIn, lossesOf, unstored, storageVersion } from "./crd.ts";
+import type { CrdFile, CrdTools, StoredCrd, Loss } from "./crd.ts";
 
 /** Annotation of the AddonModule that confirms a change of its CRDs, by its token. */
 export const CONFIRM_CRDS = "addon-operator.io/confirm-crds";
@@ -127,4 +128,81 @@ function timeLimit(clock: Clock, ms: number): { readonly signal: AbortSignal; re
   const controller = new AbortController();
   const timer = clock.setTimer(ms, () => controller.abort());
   return { signal: controller.signal, end: () => timer.cancel() };
+}
+
+/** Objects written at the same time; the client's other requests have connections left. */
+const AT_ONCE = 12;
+/** Until then all API servers of a cluster know the version to store; the API server itself waits as long for a new CRD. */
+const KNOWN_MS = 5000;
+const TELL_MS = 3000;
+
+/**
+ * Leaves no object in a version that `next` drops: the definition in force stores the version that `next` stores, each
+ * object is written unchanged, and the CRD's record of stored versions says so. May be repeated after any failure. Throws
+ * ProblemError where the definition in force does not know that version, ApiError, ConnectionError.
+ */
+async function migrate({ file, crd }: CrdFile, live: StoredCrd, tools: CrdTools): Promise<void> {
+  const { client, signal } = tools;
+  const version = storageVersion(crd);
+  const { spec, metadata } = live;
+  if (version === undefined || !spec.versions.some(({ name }) => name === version)) {
+    const message = `stores version ${version}, which the definition in force does not have: objects cannot be converted`;
+    throw new ProblemError([{ file, message, remedy: "take a definition that has both versions first" }]);
+  }
+  await storeIn(version, live, tools);
+  const resource = resourceIn(spec, version);
+  const objects = await namesOf(resource, tools);
+  const tell = teller(`objects of ${metadata.name} in ${version}`, objects.length, tools);
+  await inParallel(AT_ONCE, objects, async ({ namespace, name }) => {
+    const target = { resource, namespace, name };
+    await mergePatch(client, target, { body: {}, signal }).catch(ignoreNotFound);
+    tell();
+  });
+  const status = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: metadata.name, subresource: "status" };
+  await mergePatch(client, status, { body: { status: { storedVersions: [version] } }, signal });
+}
+
+/** The definition in force stores objects in that version, and every API server knows it. */
+async function storeIn(
+  version: string,
+  { metadata, spec }: StoredCrd,
+  { client, clock, signal }: CrdTools,
+): Promise<void> {
+  if (spec.versions.some((each) => each.name === version && each.storage && each.served)) return;
+  const versions = spec.versions.map((each) => ({
+    ...each,
+    storage: each.name === version,
+    served: each.served || each.name === version,
+  }));
+  const definition = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: metadata.name };
+  await mergePatch(client, definition, { body: { spec: { versions } }, signal });
+  await sleep(clock, KNOWN_MS, signal);
+}
+
+async function namesOf(
+  resource: Resource,
+  { client, clock, signal = new AbortController().signal }: CrdTools,
+): Promise<WatchedObject["metadata"][]> {
+  const objects: WatchedObject["metadata"][] = [];
+  const options = { client, clock, signal, unpaged: false };
+  await listObjects({ resource, metadataOnly: true }, options, ({ metadata }) => void objects.push(metadata));
+  return objects;
+}
+
+/** Called with each object that is done; tells how many are, at first and every few seconds. */
+function teller(what: string, all: number, { clock, tell }: CrdTools): () => void {
+  let done = 0;
+  let toldAt = clock.monotonic();
+  const progress = (): void => tell?.(`Rewrites ${count(done)} of ${count(all)} ${what}`);
+  progress();
+  return () => {
+    done += 1;
+    if (clock.monotonic() - toldAt < TELL_MS) return;
+    toldAt = clock.monotonic();
+    progress();
+  };
+}
+
+function count(number: number): string {
+  return number.toLocaleString("en-US");
 }

@@ -1,8 +1,9 @@
-/** CustomResourceDefinitions, as files and as the API server have them. */
+/** CustomResourceDefinitions, and what a new one takes away from objects that live (docs/MODULES.md, "CRDs that change"). */
 
-import type { Clock } from "../../lib/index.ts";
 import type { KubeClient, Resource } from "../../kube/index.ts";
+import { sameJson, type Clock } from "../../lib/index.ts";
 import { objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
+import { fillerOf, structuralSchema, validatorOf, violationId, type Violation } from "../../values/index.ts";
 
 /** What is needed to work on them. */
 export interface CrdTools {
@@ -37,7 +38,7 @@ interface CrdSpec {
   readonly versions: readonly CrdVersion[];
 }
 
-export interface CrdVersion {
+interface CrdVersion {
   readonly name: string;
   readonly served: boolean;
   readonly storage: boolean;
@@ -61,6 +62,84 @@ export function storageVersion(crd: JsonObject): string | undefined {
 }
 
 /** The versions that a definition names. */
-export function versionsOf(crd: JsonObject): readonly CrdVersion[] {
+function versionsOf(crd: JsonObject): readonly CrdVersion[] {
   return objectsIn(objectOf(crd["spec"])["versions"]) as unknown as readonly CrdVersion[];
+}
+
+/** Something that a new definition takes away, and who it is taken from. */
+export interface Loss {
+  readonly what: string;
+  /** The version to read objects in. */
+  readonly version: string;
+  /** It counts even where there are no objects. */
+  readonly always: boolean;
+  /** How an object is hit, "" where there is nothing to add; undefined: it is not. */
+  readonly hits: (object: JsonObject) => string | undefined;
+}
+
+/** The versions in which objects may be stored, and which `next` does not have any more. */
+export function unstored(live: StoredCrd, next: JsonObject): string[] {
+  const kept = new Set(versionsOf(next).map(({ name }) => name));
+  return (live.status?.storedVersions ?? []).filter((version) => !kept.has(version));
+}
+
+/** What `next` takes away: a stored version, a served one, or room in a schema. Pure. */
+export function lossesOf(live: StoredCrd, next: JsonObject): Loss[] {
+  const { versions, group } = live.spec;
+  const served = versions.filter((version) => version.served);
+  const readable = served.find((version) => version.storage) ?? served[0];
+  if (readable === undefined) return [];
+  const after = new Map(versionsOf(next).map((version) => [version.name, version]));
+  const dropped = unstored(live, next).map((version): Loss => {
+    const what = `drops version ${version}, in which objects are stored`;
+    return { what, version: readable.name, always: true, hits: () => "" };
+  });
+  const others = served.flatMap((version): Loss[] => {
+    const now = after.get(version.name);
+    if (now?.served !== true) return [unserved(group, version.name)];
+    return reshaped(version, now);
+  });
+  return [...dropped, ...others];
+}
+
+function unserved(group: string, version: string): Loss {
+  const apiVersion = `${group}/${version}`;
+  return {
+    what: `no longer serves version ${version}`,
+    version,
+    always: false,
+    hits: (object) => {
+      const users = objectsIn(objectOf(object["metadata"])["managedFields"]).filter(
+        (entry) => entry["apiVersion"] === apiVersion,
+      );
+      return users.length === 0
+        ? undefined
+        : `written in it by ${textOf(users[0]?.["manager"]) ?? "somebody"}`;
+    },
+  };
+}
+
+/** What fitted before and does not fit now; what did not fit before is nobody's loss. */
+function reshaped(before: CrdVersion, after: CrdVersion): Loss[] {
+  const old = objectOf(before.schema?.openAPIV3Schema);
+  const now = objectOf(after.schema?.openAPIV3Schema);
+  if (sameJson(old, now)) return [];
+  const [fitted, fits] = [checkOf(old), checkOf(now)];
+  const hits = (object: JsonObject): string | undefined => {
+    const broken = fits(object);
+    if (broken.length === 0) return undefined;
+    const known = new Set(fitted(object).map(violationId));
+    const fresh = broken.find((violation) => !known.has(violationId(violation)));
+    return fresh && `${fresh.path} ${fresh.message}`;
+  };
+  return [
+    { what: `has a stricter schema in version ${after.name}`, version: after.name, always: false, hits },
+  ];
+}
+
+/** Defaults fill what is missing before the server validates. */
+function checkOf(openApi: JsonObject): (object: JsonObject) => readonly Violation[] {
+  const schema = structuralSchema(openApi);
+  const [fill, validate] = [fillerOf(schema), validatorOf(schema)];
+  return (object) => validate(fill({ ...object, metadata: {} }));
 }

@@ -1,6 +1,8 @@
-/** Creates and upgrades CRDs (docs/MODULES.md, "The chart"). */
+/** Creates and upgrades CRDs, or tells what that would do (docs/MODULES.md, "The chart"). */
 
-import { bothEnds, readPlain, sleep } from "../../lib/index.ts";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
 import {
   ApiError,
   applyPatch,
@@ -8,18 +10,16 @@ import {
   get,
   isNotFound,
   pathOf,
+  ignoreNotFound,
+  type KubeClient,
 } from "../../kube/index.ts";
-import type { KubeClient } from "../../kube/index.ts";
-import {
-  conditionOf,
-  isJsonObject,
-  objectOf,
-  ProblemError,
-  textOf,
-  type JsonObject,
-} from "../../model/index.ts";
+import { bothEnds, readPlain, sleep, oneLine, sameJson, type Logger } from "../../lib/index.ts";
+import { conditionOf, isJsonObject, objectOf, ProblemError, textOf } from "../../model/index.ts";
+import type { JsonObject, Problem } from "../../model/index.ts";
+import { plain } from "../manifest/manifest-diff.ts";
 import { documentsOf } from "../manifest/manifest.ts";
-import { refuseBreaking } from "./breaking.ts";
+import type { CrdRequest } from "../examine.ts";
+import { refuseBreaking, judgeCrds } from "./breaking.ts";
 import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
 
 /** A busy API server may need this long to serve new kinds. */
@@ -43,7 +43,7 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
 }
 
 /** The same without a look at objects. */
-export async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
+async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
   const applied = await Promise.all(crds.map((each) => applyCrd(each, tools)));
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
   for (const crd of applied) await served(crd, deadline, tools);
@@ -51,7 +51,7 @@ export async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Prom
 }
 
 /** The definitions in files. Throws ProblemError. */
-export function readCrds(files: readonly string[]): CrdFile[] {
+function readCrds(files: readonly string[]): CrdFile[] {
   return files.flatMap(readOne);
 }
 
@@ -75,7 +75,7 @@ function isCrd(document: JsonObject): boolean {
 }
 
 /** Applies one, or asks what that would make of it. Throws ProblemError where the server refuses it, ApiError. */
-export async function applyCrd(
+async function applyCrd(
   { file, crd }: CrdFile,
   { client, signal, fieldManager }: CrdTools,
   dryRun = false,
@@ -129,4 +129,65 @@ async function isServed(
     // Without the right to list them, it is enough that the kind is there.
     return !isNotFound(error);
   }
+}
+
+const OWN_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
+
+interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
+  readonly logger: Logger;
+}
+
+/** Creates or upgrades the operator's own CRDs; without the right to do so, logs that once and goes on. */
+export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Promise<void> {
+  try {
+    // helm installs the same definitions with the chart, and would refuse to change them if they had another owner.
+    await applyCrds(readCrds(OWN_FILES.map(fileOf)), { client, clock, fieldManager: "helm" });
+  } catch (error) {
+    logger.warn("The CRDs of the operator could not be applied; statuses need them", {
+      error: oneLine(error),
+    });
+  }
+}
+
+/** Beside the bundle, or in the source tree. */
+function fileOf(name: string): string {
+  const places = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
+    fileURLToPath(new URL(path, import.meta.url)),
+  );
+  return places.find((path) => existsSync(path)) ?? places[0] ?? name;
+}
+
+/** A definition that would be created, where there is nothing before, or changed. */
+interface CrdChange {
+  readonly name: string;
+  readonly before: JsonObject | undefined;
+  readonly after: JsonObject;
+}
+
+export interface CrdPreview {
+  readonly changes: readonly CrdChange[];
+  /** Why nothing of it would happen: a broken file, or a change that is refused. */
+  readonly problem: Problem | undefined;
+}
+
+/** Compares definitions in files with those in force, by dry runs. Throws ApiError, ConnectionError. */
+export async function previewCrds({ files, confirmed }: CrdRequest, tools: CrdTools): Promise<CrdPreview> {
+  try {
+    const crds = readCrds(files);
+    const { problem } = await judgeCrds(crds, { ...tools, confirmed });
+    const changes = (await Promise.all(crds.map((each) => changeBy(each, tools)))).flat();
+    return { changes, problem };
+  } catch (error) {
+    if (error instanceof ProblemError) return { changes: [], problem: error.problems[0] };
+    throw error;
+  }
+}
+
+async function changeBy(file: CrdFile, tools: CrdTools): Promise<CrdChange[]> {
+  const name = nameOf(file.crd);
+  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name };
+  const live = await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound);
+  const after = plain(await applyCrd(file, tools, true));
+  const before = live === undefined ? undefined : plain(live);
+  return sameJson(before, after) ? [] : [{ name, before, after }];
 }

@@ -1,6 +1,8 @@
 /** Writes labels of releases when helm has nothing to do. */
 
-import { Quiet, type Clock } from "../../lib/index.ts";
+import { oneLine, Quiet } from "../../lib/index.ts";
+import type { Reconciler } from "../examine.ts";
+import { LABELS } from "./revisions.ts";
 
 /** After this long without work on a release, nobody waits for helm any more. */
 const QUIET_MS = 1000;
@@ -10,15 +12,14 @@ const QUIET_MS = 1000;
  * first installation of many modules does not wait for them.
  */
 export class LateLabels {
-  readonly #write: (release: string) => Promise<void>;
+  readonly #tools: Pick<Reconciler, "clock" | "store" | "logger">;
   readonly #due = new Set<string>();
   readonly #quiet: Quiet;
   #writing = Promise.resolve();
 
-  /** `write` never fails. */
-  constructor(clock: Clock, write: (release: string) => Promise<void>) {
-    this.#quiet = new Quiet(clock, QUIET_MS, () => void this.flush());
-    this.#write = write;
+  constructor(tools: Pick<Reconciler, "clock" | "store" | "logger">) {
+    this.#tools = tools;
+    this.#quiet = new Quiet(tools.clock, QUIET_MS, () => void this.flush());
   }
 
   /** A release that lacks its label. */
@@ -49,6 +50,18 @@ export class LateLabels {
     for (const release of this.#due) {
       this.#due.delete(release);
       await this.#write(release);
+    }
+  }
+
+  /** The label that was assumed, or the checksum of a new manifest: nothing is lost without it. */
+  async #write(release: string): Promise<void> {
+    const { store, logger } = this.#tools;
+    try {
+      const now = store.get(release);
+      if (now === undefined) return;
+      await store.label(now, now.assumed ?? { [LABELS.manifest]: (await store.summary(now)).checksum });
+    } catch (error) {
+      logger.debug("Labels were not written", { release, error: oneLine(error) });
     }
   }
 }

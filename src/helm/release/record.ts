@@ -1,13 +1,15 @@
-/** Reads the records that helm keeps in Secrets. */
+/** Reads the records that helm keeps in Secrets, and estimates what a new one takes. */
 
 import { promisify } from "node:util";
-import { gunzip, gzip } from "node:zlib";
+import { gunzip, gzip, gzipSync } from "node:zlib";
 
-import { DepthError, cutDeep, isTooDeep, oneLine } from "../../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
+import { DepthError, cutDeep, isTooDeep, oneLine, readPlain } from "../../lib/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
+import type { JsonObject, Module } from "../../model/index.ts";
+import { listChartFiles } from "../chart/chart-files.ts";
 import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "../manifest/manifest.ts";
 import type { Rendered } from "../manifest/manifest.ts";
-import { GO_CONFIG_KEY } from "./labels.ts";
+import { GO_CONFIG_KEY } from "./revisions.ts";
 
 /** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */
 const LARGEST = 64 * 1024 * 1024;
@@ -145,4 +147,19 @@ export function summarize(record: ReleaseRecord): ReleaseSummary {
     applyMethod: record.applyMethod,
     goMark: record.config[GO_CONFIG_KEY] !== undefined,
   };
+}
+
+/** What a Secret, so a record, may hold: the API server's limit. */
+export const LARGEST_RECORD = 1024 * 1024;
+
+/**
+ * Bytes of the record that helm would keep: manifest and files of the chart, without those of its sub-charts, packed
+ * and in base64. Throws the file system's error.
+ */
+export function recordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
+  const files = listChartFiles(module.chartDir, module.chart === "synthetic")
+    .filter(({ rel }) => !rel.startsWith("charts/"))
+    .map(({ rel, path }) => ({ name: rel, data: readPlain(path).toString("base64") }));
+  const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });
+  return Math.ceil(packed.length / 3) * 4;
 }

@@ -13,10 +13,9 @@ import {
 import type { KubeClient, Subscription, WatchHub, WatchedObject, WatchSpec } from "../../kube/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
-import { LABELS } from "./labels.ts";
+import { LABELS, Revisions, metaOf, type ReleaseMeta } from "./revisions.ts";
 import { decodeRelease, encodeDescription, encodeFailed, encodeManifest, summarize } from "./record.ts";
 import type { ReleaseRecord, ReleaseSummary } from "./record.ts";
-import { Revisions, metaOf, type ReleaseMeta } from "./revisions.ts";
 
 export interface ReleaseStoreOptions {
   readonly client: KubeClient;

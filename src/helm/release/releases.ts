@@ -6,22 +6,25 @@ import type { Module, OnFailure } from "../../model/index.ts";
 import { Ahead, type UpcomingModule } from "../ahead/ahead.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import { Helm } from "../binary/helm.ts";
-import type { HelmOptions } from "../binary/helm-process.ts";
+import type { HelmOptions } from "../binary/helm.ts";
 import { withHookWatch, type OnWait } from "../binary/hook-watch.ts";
-import { capabilitiesOf } from "../chart/capabilities.ts";
-import { ChartReader } from "../chart/chart.ts";
-import { ensureCrds } from "../crds/ensure-crds.ts";
-import { previewCrds, type CrdPreview } from "../crds/preview-crds.ts";
-import type { Reconciler } from "../examine.ts";
+import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
+import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
+import type {
+  Reconciler,
+  CrdRequest,
+  DiffRequest,
+  HelmInput,
+  ReconcileRequest,
+  ReleaseOutcome,
+} from "../examine.ts";
 import { manifestDiff } from "../manifest/manifest-diff.ts";
-import { spareInRemoval } from "../ownership/spare.ts";
-import { crdDiff, liveDiff } from "../live-diff.ts";
-import { writeLabels, reconcileRelease } from "../reconcile.ts";
-import { RecordedObjects } from "../recorded-objects.ts";
+import { spareInRemoval } from "../ownership.ts";
+import { reconcileRelease } from "../reconcile.ts";
+import { RecordedObjects } from "../live-objects.ts";
 import { GOOD, markable, retriesOf } from "../rollback/memory.ts";
-import { Proofs } from "../rollback/proof.ts";
-import type { CrdRequest, DiffRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "../request.ts";
-import { previewRelease, renderRelease, type Preview } from "../rendering.ts";
+import { Proofs } from "../rollback/roll-back.ts";
+import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
 import { LateLabels } from "./late-labels.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 
@@ -56,6 +59,7 @@ export class Releases extends ObservedReleases {
     this.#options = options;
     this.helm = new Helm(options);
     this.#capabilities = capabilitiesOf(client, clock);
+    this.#lateLabels = new LateLabels({ ...options, store: this.store });
     this.#reconciler = {
       ...options,
       onFailure: options.onFailure ?? "retry",
@@ -64,16 +68,13 @@ export class Releases extends ObservedReleases {
       charts: new ChartReader(clock),
       capabilities: this.#capabilities.digest,
       isOurs: (release) => this.owner(release) === "ours",
-      adopting: (release) => this.#adopting(release),
-      tookOver: (release, objects) => options.recorder?.tookOver(release, objects),
-      oweLabel: (release) => this.#lateLabels.owe(release),
+      lateLabels: this.#lateLabels,
       makers: (signal) => this.#ahead.makers(signal),
       render: (reconciliation, release) => this.#ahead.render(reconciliation, release),
       upgradeInstall: (call) => this.#ahead.upgradeInstall(call),
     };
     this.#ahead = new Ahead(this.#reconciler);
     this.#proofs = new Proofs(clock);
-    this.#lateLabels = new LateLabels(clock, (release) => writeLabels(this.#reconciler, release));
   }
 
   /**
@@ -203,10 +204,5 @@ export class Releases extends ObservedReleases {
     this.#proofs.close();
     this.#lateLabels.close();
     this.store.close();
-  }
-
-  #adopting(release: string): void {
-    this.#options.logger.warn("A release that somebody made with helm is taken over", { release });
-    this.#options.recorder?.adopted(release);
   }
 }

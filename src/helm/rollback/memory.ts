@@ -1,8 +1,7 @@
 /** What the labels of a release's revisions tell of upgrades that failed (docs/LIFECYCLE.md, "Rollback"): pure. */
 
 import type { ModuleTerms, OnFailure } from "../../model/index.ts";
-import { LABELS } from "../release/labels.ts";
-import type { ReleaseMeta } from "../release/revisions.ts";
+import { LABELS, type ReleaseMeta } from "../release/revisions.ts";
 
 /** When the upgrades of a module are rolled back. */
 export interface RollbackPolicy {

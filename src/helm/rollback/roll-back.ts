@@ -1,13 +1,12 @@
-/** Counts upgrades that fail, and goes back to the last good revision (docs/LIFECYCLE.md, "Rollback"). */
+/** Tells good revisions, counts upgrades that fail, and goes back to the last good one (docs/LIFECYCLE.md, "Rollback"). */
 
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, Timers } from "../../lib/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { Reconciliation } from "../examine.ts";
-import { spareInUpgrade } from "../ownership/spare.ts";
-import { LABELS } from "../release/labels.ts";
+import { spareInUpgrade } from "../ownership.ts";
+import { LABELS, type ReleaseMeta } from "../release/revisions.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
 import { summarize, type ReleaseRecord } from "../release/record.ts";
-import type { ReleaseMeta } from "../release/revisions.ts";
 import {
   failureLabels,
   GOOD,
@@ -19,6 +18,18 @@ import {
   triesOf,
   type Refusal,
 } from "./memory.ts";
+
+/** Longer than a container that crashes is left alone at first: it is ready for a moment each time. */
+const PROOF_MS = 60_000;
+
+/** One timer for each module whose release is healthy and has not proved to be. */
+export class Proofs extends Timers<string> {
+  /** Begins anew with each change; `proved` is called when the module has been healthy all the time. */
+  look(module: string, isHealthy: boolean, proved: () => void): void {
+    if (isHealthy) this.set(module, PROOF_MS, proved);
+    else this.cancel(module);
+  }
+}
 
 /** Before an upgrade: what is in force is what a failure goes back to. */
 export async function markGood({ tools, request, policy }: Reconciliation): Promise<void> {

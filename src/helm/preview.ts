@@ -1,14 +1,43 @@
-/** How objects in the cluster differ from what a run would make of them now (docs/DEBUG.md). */
+/** What a run would do about a release, and change in the cluster (docs/DEBUG.md): looked at, not done. */
 
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
-import { ServedObject, marked } from "./as-helm.ts";
-import { previewCrds } from "./crds/preview-crds.ts";
-import { examine, type Reconciler } from "./examine.ts";
+import { previewCrds } from "./crds/ensure-crds.ts";
+import { examine, type DiffRequest, type ReconcileRequest, type Reconciler } from "./examine.ts";
+import { marked, ServedObject } from "./live-objects.ts";
 import { diffOf, plain } from "./manifest/manifest-diff.ts";
 import { documentsOf, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
-import type { DiffRequest } from "./request.ts";
-import { manifestsNow } from "./rendering.ts";
+import { isSame, manifestsNow, renderNow } from "./rendering.ts";
+
+/** What a run would do about a release, and why. */
+export interface Preview {
+  readonly action: "unchanged" | "install" | "upgrade";
+  readonly why: string;
+}
+
+/**
+ * Decides as `reconcileRelease` does and stops there; nothing is written. What helm would have to apply is
+ * rendered, so that errors of the chart show. Throws the same errors.
+ */
+export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
+  const { reconciliation, release, decision } = await examine(tools, request);
+  if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
+  const { act, why } = decision;
+  if (act === "stay") return { action: "unchanged", why };
+  if (act === "rollback") return { action: "upgrade", why: `${why}; the release goes back` };
+  const rendered = await renderNow(reconciliation, release);
+  if (act !== "compare" || release === undefined)
+    return { action: act === "install" ? "install" : "upgrade", why };
+  const same = await isSame(tools, release, rendered);
+  if (same) return { action: "unchanged", why: `${why}; the manifest stays the same` };
+  return { action: "upgrade", why: `${why}; the manifest changes` };
+}
+
+/** Manifest and helm hooks as a run would render them now. Throws the same errors. */
+export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
+  const { reconciliation, release } = await examine(tools, request);
+  return manifestsNow(reconciliation, release);
+}
 
 /** Objects asked for at the same time. */
 const AT_ONCE = 4;

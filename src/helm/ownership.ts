@@ -1,0 +1,223 @@
+/**
+ * What an upgrade or a removal does about objects that somebody else made, or that must stay (docs/RUNNING.md, "What
+ * outlives a release").
+ */
+
+import { getMetadata, isNotFound, mergePatch, type WatchedObject } from "../kube/index.ts";
+import { inParallel, oneLine } from "../lib/index.ts";
+import { HelmError } from "./binary/helm-errors.ts";
+import type { UpgradeCall } from "./binary/helm.ts";
+import type { Reconciler, Reconciliation } from "./examine.ts";
+import { ownerOf, type LookTools } from "./live-objects.ts";
+import {
+  documentsOf,
+  isShared,
+  keyIn,
+  keyOf,
+  nameOf,
+  objectsOf,
+  withoutObjects,
+  type ObjectRef,
+} from "./manifest/manifest.ts";
+import type { ReleaseMeta } from "./release/revisions.ts";
+import { manifestsOf } from "./rendering.ts";
+
+/** helm looks for it in manifests and, in upgrades, on objects. */
+const RESOURCE_POLICY = "helm.sh/resource-policy";
+const KEEP = "keep";
+
+/** Objects looked at at the same time. */
+const AT_ONCE = 8;
+
+/**
+ * Before helm takes them over: namespaces and CRDs of a chart that somebody else made are marked to outlive the
+ * release. The mark is on the object itself, where helm's upgrades and the operator's removals find it. `rendered`: what
+ * the chart makes, where it was rendered already.
+ */
+export async function keepExisting(
+  reconciliation: Reconciliation,
+  call: UpgradeCall,
+  rendered: readonly ObjectRef[] | undefined,
+): Promise<void> {
+  if (!reconciliation.chart.mentionsShared) return;
+  const { tools, request } = reconciliation;
+  const objects = rendered ?? objectsOf((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
+  for (const object of objects.filter(isShared)) {
+    if (!(await isSomebodysOwn(reconciliation, object))) continue;
+    const resource = await tools.discovery.resolve(object.kind, object.apiVersion);
+    if (resource === undefined) continue;
+    const body = { metadata: { annotations: { [RESOURCE_POLICY]: KEEP } } };
+    await mergePatch(tools.client, { resource, name: object.name }, { body, signal: request.signal });
+    tools.logger.warn("An object that was there before is kept when its module goes", {
+      module: request.module.name,
+      object: nameOf(object),
+    });
+  }
+}
+
+/** It exists, is not marked yet, and no release of this operator has made it. */
+async function isSomebodysOwn({ tools, request }: Reconciliation, object: ObjectRef): Promise<boolean> {
+  const annotations = await annotationsOf(tools, object, request.signal);
+  if (annotations === undefined || annotations[RESOURCE_POLICY] !== undefined) return false;
+  const owner = ownerOf(annotations, tools.namespace);
+  if (owner === undefined || owner.namespace !== tools.namespace) return true;
+  return owner.release !== request.module.name && !tools.isOurs(owner.release);
+}
+
+/** helm has no code for it: an object exists already, and its marks do not name this release. */
+const NOT_OURS = "cannot be imported into the current release";
+
+const MOST_NAMED = 20;
+
+/** Whether helm left everything as it was, since an object exists that somebody else made. */
+export function isTaken(error: unknown): error is HelmError {
+  return error instanceof HelmError && error.result.stderr.includes(NOT_OURS);
+}
+
+/** Upgrades the release and takes over all its objects, after the former owners were told. */
+export async function takeOver(
+  reconciliation: Reconciliation,
+  call: UpgradeCall,
+  taken: HelmError,
+): Promise<void> {
+  const { upgradeInstall, logger, recorder } = reconciliation.tools;
+  const module = reconciliation.request.module.name;
+  // An object that cannot be looked at is left to helm's own message, which names one object.
+  const objects = await othersOf(reconciliation, call).catch(() => [oneLine(taken)]);
+  if (objects.length > 0) {
+    logger.warn("Objects of other releases are taken over", { module, objects });
+    recorder?.tookOver(module, objects);
+  }
+  await upgradeInstall({ ...call, takeOwnership: true });
+}
+
+/** Objects of the chart that belong to other releases, each with its release. */
+async function othersOf(reconciliation: Reconciliation, call: UpgradeCall): Promise<string[]> {
+  const { tools, request } = reconciliation;
+  const objects = objectsOf((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
+  const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {
+    const annotations = await annotationsOf(tools, object, request.signal);
+    const owner = annotations && ownerOf(annotations, tools.namespace);
+    const isOwn = owner?.release === request.module.name && owner.namespace === tools.namespace;
+    return owner === undefined || isOwn ? [] : [`${nameOf(object)} of ${owner.namespace}/${owner.release}`];
+  });
+  return told.flat().slice(0, MOST_NAMED);
+}
+
+/**
+ * Before a release is removed: takes the objects that must stay out of its record, by which helm deletes. Throws
+ * when an object cannot be looked at, or the record was changed meanwhile.
+ */
+export async function spareInRemoval(
+  tools: Reconciler,
+  release: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const meta = await tools.store.refresh(release, signal);
+  if (meta === undefined) return;
+  const [manifest = ""] = await tools.store.manifests(meta, signal);
+  await spare(tools, meta, { objects: objectsOf(documentsOf(manifest)), signal });
+}
+
+/**
+ * The same before an upgrade, which deletes what the chart no longer makes. `made` is what it makes now; where that
+ * is not known, all objects are looked at.
+ */
+export async function spareInUpgrade(
+  tools: Reconciler,
+  release: string,
+  next: { readonly made: readonly ObjectRef[] | undefined; readonly signal: AbortSignal },
+): Promise<void> {
+  const made = new Set(next.made?.map(keyOf));
+  for (const meta of inForce(tools.store.revisions(release))) {
+    const { objects } = await tools.store.summary(meta);
+    const dropped = objects.filter((object) => !made.has(keyOf(object)));
+    if (dropped.length > 0) await spare(tools, meta, { objects: dropped, signal: next.signal });
+  }
+}
+
+/** The revisions that helm may compare a chart with: the newest, and the one that was deployed last. */
+function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
+  const [newest] = revisions;
+  if (newest === undefined || newest.status === "uninstalled") return [];
+  const deployed = revisions.find(({ status }) => status === "deployed");
+  return [...new Set([newest, deployed ?? newest])];
+}
+
+async function spare(
+  tools: Reconciler,
+  meta: ReleaseMeta,
+  look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
+): Promise<void> {
+  const makers = await tools.makers(look.signal);
+  const makerOf = (object: ObjectRef) => makers.get(keyIn(tools.namespace, object));
+  const moved = look.objects.flatMap((object) => {
+    const maker = makerOf(object);
+    return maker === undefined ? [] : [{ object, why: `the chart of module ${maker} has it now` }];
+  });
+  const objects = look.objects.filter((object) => makerOf(object) === undefined);
+  const spared = [...moved, ...(await outliving(tools, meta.name, { objects, signal: look.signal }))];
+  if (spared.length === 0) return;
+  for (const { object, why } of spared)
+    tools.logger.warn("An object is not deleted", { release: meta.name, object: nameOf(object), why });
+  const [manifest = ""] = await tools.store.manifests(meta, look.signal);
+  const without = withoutObjects(
+    manifest,
+    spared.map(({ object }) => object),
+  );
+  await tools.store.replaceManifest(meta, without, look.signal);
+}
+
+/** An object that stays when a release goes. */
+interface Outliving {
+  readonly object: ObjectRef;
+  readonly why: string;
+}
+
+/**
+ * The objects of a release that must stay when it goes: another release has taken them over, or they are marked to
+ * be kept. helm itself goes by the record of the release alone. Throws when an object cannot be looked at.
+ */
+async function outliving(
+  tools: LookTools,
+  release: string,
+  look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
+): Promise<Outliving[]> {
+  const looked = await inParallel(AT_ONCE, look.objects, async (object): Promise<Outliving[]> => {
+    const annotations = await annotationsOf(tools, object, look.signal);
+    const why = annotations && reasonToStay(annotations, { release, namespace: tools.namespace });
+    return why === undefined ? [] : [{ object, why }];
+  });
+  return looked.flat();
+}
+
+function reasonToStay(
+  annotations: Readonly<Record<string, string>>,
+  own: { readonly release: string; readonly namespace: string },
+): string | undefined {
+  const owner = ownerOf(annotations, own.namespace);
+  if (owner !== undefined && (owner.release !== own.release || owner.namespace !== own.namespace))
+    return `it belongs to the release ${owner.namespace}/${owner.release} now`;
+  return annotations[RESOURCE_POLICY]?.trim() === KEEP
+    ? `it is annotated ${RESOURCE_POLICY}: ${KEEP}`
+    : undefined;
+}
+
+/** Annotations of an object as it is now; undefined when there is none. */
+async function annotationsOf(
+  { client, discovery, namespace }: LookTools,
+  object: ObjectRef,
+  signal: AbortSignal | undefined,
+): Promise<Readonly<Record<string, string>> | undefined> {
+  try {
+    const resource = await discovery.resolve(object.kind, object.apiVersion);
+    if (resource?.verbs.includes("get") !== true) return undefined;
+    const target = { resource, namespace: object.namespace ?? namespace, name: object.name };
+    const { metadata } = await getMetadata<WatchedObject>(client, target, { signal });
+    return (metadata["annotations"] ?? {}) as Record<string, string>;
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (isNotFound(error)) return undefined;
+    throw new Error(`cannot tell whose ${nameOf(object)} is: ${oneLine(error)}`, { cause: error });
+  }
+}
