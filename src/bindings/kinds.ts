@@ -83,15 +83,16 @@ export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   return joins ? task : { ...task, alone: true };
 }
 
-/** Hands each reason for a hook to run on to its queue, as a task. */
-export function emitTo(queues: {
+/** Where tasks of hooks go: the queues of `queue/`. */
+export interface HookQueues {
   offer(queue: string, task: HookTask): unknown;
-}): (hook: Hook, trigger: HookTrigger) => void {
-  const offer = (hook: Hook, trigger: HookTrigger): void =>
-    void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
+}
+
+/** Puts a reason for a hook to run into its queue, as a task. */
+export function offerHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
+  const offer = (): void => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
   // Watches and clocks were set up within other work, which this is no part of.
-  return (hook, trigger) =>
-    outside(() => happened(whatHappened(trigger), { hook: hook.id }, () => offer(hook, trigger)));
+  outside(() => happened(whatHappened(trigger), { hook: hook.id }, offer));
 }
 
 function whatHappened(trigger: HookTrigger): string {
@@ -123,8 +124,9 @@ export function hookActivation(binding: Binding): string {
 }
 
 /** The sources of all kinds of bindings, behind one interface. */
-export function makeSources(options: SourceOptions): Source {
-  const sources = ALL.flatMap((kind) => kind.source?.(options) ?? []);
+export function makeSources(options: Omit<SourceOptions, "emit"> & { readonly queues: HookQueues }): Source {
+  const emit: SourceOptions["emit"] = (hook, trigger) => offerHook(options.queues, hook, trigger);
+  const sources = ALL.flatMap((kind) => kind.source?.({ ...options, emit }) ?? []);
   return {
     enable: (hook) => sources.forEach((source) => source.enable(hook)),
     disable: (hook) => sources.forEach((source) => source.disable(hook)),

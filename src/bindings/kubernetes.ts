@@ -1,19 +1,63 @@
-/** Kubernetes bindings: they run for what happens to objects (docs/HOOKS.md, "Kubernetes events"). */
+/** Kubernetes bindings, also those of version 0: they run for what happens to objects (docs/HOOKS.md, "Kubernetes events"). */
 
-import type { JsonObject, KubernetesBinding } from "../model/index.ts";
+import type {
+  JsonObject,
+  KubernetesBinding,
+  LabelSelector,
+  ObjectEvent,
+  WatchEvent,
+} from "../model/index.ts";
 import { ITEM_FIELDS, Items, itemBinding, itemMembers, items } from "./kind.ts";
-import type { BindingKind, Reading } from "./kind.ts";
-import { ALL_EVENTS, OLD_EVENT, oldBinding, oldMembers } from "./kubernetes/old-events.ts";
-import {
-  FIELD_SELECTOR,
-  LABEL_SELECTOR,
-  NAME_SELECTOR,
-  fieldSelector,
-  labelSelector,
-  someOf,
-} from "./kubernetes/selectors.ts";
-import { BOOLEAN, STRING, object } from "./shape.ts";
+import type { BindingKind, Complain, Members, Reading } from "./kind.ts";
+import { BOOLEAN, STRING, STRINGS, object } from "./shape.ts";
 import type { Fits } from "./shape.ts";
+
+const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
+const FIELD_OPERATOR = { kind: "string", oneOf: ["=", "==", "Equals", "!=", "NotEquals"] } as const;
+
+/** `operation` is an older spelling of `operator`; that there is one of the two is checked below. */
+const LABEL_EXPRESSION = object(
+  { key: STRING, operator: LABEL_OPERATOR, operation: LABEL_OPERATOR, values: STRINGS },
+  { required: ["key"] },
+);
+const FIELD_EXPRESSION = object(
+  { field: STRING, operator: FIELD_OPERATOR, operation: FIELD_OPERATOR, value: STRING },
+  { required: ["field", "value"] },
+);
+const LABEL_SELECTOR = object(
+  { matchLabels: { kind: "map", of: STRING }, matchExpressions: { kind: "array", of: LABEL_EXPRESSION } },
+  { min: 1 },
+);
+const FIELD_SELECTOR = object(
+  { matchExpressions: { kind: "array", of: FIELD_EXPRESSION } },
+  { required: ["matchExpressions"] },
+);
+const NAME_SELECTOR = object({ matchNames: STRINGS }, { required: ["matchNames"] });
+
+const ALL_EVENTS = ["Added", "Modified", "Deleted"] as const satisfies readonly WatchEvent[];
+
+/** How they are called in version 0. */
+const OLD_NAMES: Readonly<Record<WatchEvent, string>> = {
+  Added: "add",
+  Modified: "update",
+  Deleted: "delete",
+};
+
+/** The form of an item in version 0; unknown keys are tolerated. */
+const OLD_EVENT = object(
+  {
+    name: STRING,
+    kind: STRING,
+    event: STRINGS,
+    selector: LABEL_SELECTOR,
+    objectName: STRING,
+    namespaceSelector: object({ matchNames: STRINGS, any: BOOLEAN }, { open: true }),
+    jqFilter: STRING,
+    allowFailure: BOOLEAN,
+    disableDebug: BOOLEAN,
+  },
+  { required: ["kind"], open: true },
+);
 
 const EVENTS = { kind: "array", of: { kind: "string", oneOf: ALL_EVENTS } } as const;
 const ITEM = object(
@@ -112,4 +156,128 @@ function check(raw: RawKubernetes, id: string, { complain, warn }: Reading): voi
   if (raw.waitForSynchronization === false && !raw.queue) {
     warn(`${id}.waitForSynchronization: false has no effect without a queue of its own`);
   }
+}
+
+/** No Synchronization, no snapshots, no queue of its choice. */
+function oldBinding(
+  raw: Fits<typeof OLD_EVENT>,
+  index: number,
+  { complain, queue }: Reading,
+): KubernetesBinding {
+  // Other keys of items are tolerated here, and mean nothing.
+  const { name, allowFailure } = raw;
+  const common = itemBinding({ name, allowFailure }, { key: "onKubernetesEvent", index }, queue);
+  const { id } = common;
+  const any = raw.namespaceSelector?.any === true;
+  return {
+    type: "kubernetes",
+    ...common,
+    apiVersion: undefined,
+    kind: raw.kind,
+    events: raw.event?.flatMap((event) => watchEvent(event, id, complain)) ?? ALL_EVENTS,
+    executeOnSynchronization: false,
+    waitForSynchronization: true,
+    keepFullObjects: false,
+    jqFilter: raw.jqFilter || undefined,
+    names: raw.objectName ? [raw.objectName] : undefined,
+    labelSelector: labelSelector(raw.selector, { path: `${id}.selector`, complain }),
+    fieldSelector: undefined,
+    namespaces: any ? undefined : someOf(raw.namespaceSelector?.matchNames),
+    namespaceLabels: undefined,
+  };
+}
+
+function watchEvent(event: string, id: string, complain: Complain): WatchEvent[] {
+  const known = ALL_EVENTS.find((each) => OLD_NAMES[each] === event);
+  if (known === undefined) complain(`${id}.event: event '${event}' is unsupported, use add, update, delete`);
+  return known === undefined ? [] : [known];
+}
+
+/** What a hook of version 0 is told of an event. */
+function oldMembers({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
+  return {
+    resourceEvent: OLD_NAMES[watchEvent],
+    resourceKind: kind,
+    resourceName: name,
+    resourceNamespace: namespace,
+  };
+}
+
+const LABEL_KEY =
+  /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+
+interface ConfigPath {
+  readonly path: string;
+  readonly complain: Complain;
+}
+
+/** A label selector in the API's form; both spellings of `operator` are accepted. */
+function labelSelector(
+  raw: Fits<typeof LABEL_SELECTOR> | undefined,
+  place: ConfigPath,
+): LabelSelector | undefined {
+  if (raw === undefined) return undefined;
+  for (const [key, value] of Object.entries(raw.matchLabels ?? {})) {
+    checkKey(key, { ...place, path: `${place.path}.matchLabels` });
+    checkValue(value, { ...place, path: `${place.path}.matchLabels.${key}` });
+  }
+  const matchExpressions = raw.matchExpressions?.map((expression, index) =>
+    labelExpression(expression, { ...place, path: `${place.path}.matchExpressions[${index}]` }),
+  );
+  return {
+    ...(raw.matchLabels === undefined ? {} : { matchLabels: raw.matchLabels }),
+    ...(matchExpressions === undefined ? {} : { matchExpressions }),
+  };
+}
+
+type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
+
+function labelExpression(raw: Fits<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
+  const operator = raw.operator ?? raw.operation;
+  const values = raw.values ?? [];
+  checkKey(raw.key, { ...place, path: `${place.path}.key` });
+  for (const value of values) checkValue(value, { ...place, path: `${place.path}.values` });
+  checkOperator(operator, values.length, place);
+  return { key: raw.key, operator: operator ?? "Exists", ...(values.length > 0 ? { values } : {}) };
+}
+
+function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
+  if (operator === undefined) return complain(`${path}.operator is required`);
+  const wanted = takesValues(operator);
+  if (wanted && values === 0) complain(`${path}.values must not be empty for operator ${operator}`);
+  if (!wanted && values > 0) complain(`${path}.values must be empty for operator ${operator}`);
+}
+
+function takesValues(operator: string): boolean {
+  return operator === "In" || operator === "NotIn";
+}
+
+function checkKey(key: string, { path, complain }: ConfigPath): void {
+  if (!LABEL_KEY.test(key)) complain(`${path} is invalid: ${JSON.stringify(key)} is no label key`);
+}
+
+function checkValue(value: string, { path, complain }: ConfigPath): void {
+  if (!LABEL_VALUE.test(value)) complain(`${path} is invalid: ${JSON.stringify(value)} is no label value`);
+}
+
+/** A field selector in the API's syntax, with its values escaped. */
+function fieldSelector(
+  raw: Fits<typeof FIELD_SELECTOR> | undefined,
+  { path, complain }: ConfigPath,
+): string | undefined {
+  if (raw === undefined || raw.matchExpressions.length === 0) return undefined;
+  return raw.matchExpressions
+    .map((expression, index) => {
+      const operator = expression.operator ?? expression.operation;
+      if (operator === undefined) complain(`${path}.matchExpressions[${index}].operator is required`);
+      const sign = operator === "!=" || operator === "NotEquals" ? "!=" : "=";
+      return `${expression.field}${sign}${expression.value.replaceAll(/[\\,=]/g, String.raw`\$&`)}`;
+    })
+    .join(",");
+}
+
+/** An empty list of names selects all. */
+function someOf(names: string[] | undefined): string[] | undefined {
+  return names === undefined || names.length === 0 ? undefined : names;
 }

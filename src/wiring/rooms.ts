@@ -1,6 +1,6 @@
 /** Builds the rooms of an operator and connects them. */
 
-import { KubeBindings, emitTo, makeSources } from "../bindings/index.ts";
+import { KubeBindings, makeSources } from "../bindings/index.ts";
 import type { Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
@@ -191,7 +191,7 @@ export class Rooms {
       new KubeBindings({
         ...this.#base,
         keepManagedFields: this.#base.settings.keepManagedFields,
-        emit: emitTo(this.queues),
+        queues: this.queues,
         onTrouble: (hook, binding, message) => {
           if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
           this.#noteTroubles(hook.module);
@@ -204,7 +204,7 @@ export class Rooms {
   #makeSources(): Source {
     const { clock, env } = this.#base;
     const zone = env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
-    return this.#scope.own(makeSources({ clock, zone, emit: emitTo(this.queues) }));
+    return this.#scope.own(makeSources({ clock, zone, queues: this.queues }));
   }
 
   #makeReleases(): Releases {

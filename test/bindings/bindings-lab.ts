@@ -36,9 +36,11 @@ export function bindingsLab(more: Partial<KubeBindingsOptions> = {}) {
     logger: silentLogger,
     filters: engine,
     discovery: { resolve: (kind) => Promise.resolve(kinds.get(kind.toLowerCase())), invalidate: () => {} },
-    emit: (of, trigger) => {
-      told.push(triggerText(of, trigger));
-      triggers.push(trigger);
+    queues: {
+      offer: (_, { hook: of, trigger }) => {
+        told.push(triggerText(of, trigger));
+        triggers.push(trigger);
+      },
     },
     ...more,
   });

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Hook, ScheduleBinding } from "../../src/model/index.ts";
+import type { Hook, HookTask, ScheduleBinding } from "../../src/model/index.ts";
 import { makeSources } from "../../src/bindings/index.ts";
-import type { SourceOptions } from "../../src/bindings/index.ts";
 import { bindingsWith } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 import { renderContext } from "../../src/hooks/index.ts";
@@ -26,8 +25,9 @@ const hook = (name: string, ...schedules: ScheduleBinding[]): Hook => {
 function lab() {
   const clock = new ManualClock();
   const told: string[] = [];
-  const emit: SourceOptions["emit"] = (of, { binding }) => void told.push(`${of.name} ${binding.name}`);
-  const schedules = makeSources({ clock, zone: "UTC", emit });
+  const offer = (_: string, { hook: of, trigger }: HookTask) =>
+    told.push(`${of.name} ${trigger.binding.name}`);
+  const schedules = makeSources({ clock, zone: "UTC", queues: { offer } });
   return { clock, schedules, take: () => told.splice(0) };
 }
 const MINUTE = 60_000;
@@ -102,12 +102,12 @@ test("the documented example, letter by letter: the hook with two schedules and 
   const documented = hookWith(text, "hook.sh", "global");
   const clock = new ManualClock(Date.UTC(2026, 0, 1, 11, 59));
   const runs: string[] = [];
-  const emit: SourceOptions["emit"] = ({ config }, trigger) => {
+  const offer = (_: string, { hook: { config }, trigger }: HookTask): void => {
     const snapshots = { get: () => [], objects: () => [] };
     const context = [...renderContext({ config, triggers: [trigger], snapshots })].join("");
     runs.push(`${new Date(clock.now()).toISOString().slice(11, 19)} ${context.trim()}`);
   };
-  const schedules = makeSources({ clock, zone: "UTC", emit });
+  const schedules = makeSources({ clock, zone: "UTC", queues: { offer } });
   schedules.enable(documented);
   await clock.advance(4 * MINUTE);
   // Six fields: each second of the minute.

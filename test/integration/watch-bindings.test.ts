@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { FilterEngine } from "../../src/filter/index.ts";
 import * as kube from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { Hook, HookTrigger, KubernetesBinding } from "../../src/model/index.ts";
+import type { Hook, HookTask, KubernetesBinding } from "../../src/model/index.ts";
 import { KubeBindings } from "../../src/bindings/index.ts";
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
 import { binding, hookOf } from "../hooks/build.ts";
@@ -29,13 +29,14 @@ function lab(kubeConfig = cluster().kubeconfig) {
     clock: systemClock,
     logger: silentLogger,
   });
-  const emit = (_: Hook, trigger: HookTrigger): void => {
+  const offer = (_: string, { trigger }: HookTask): void => {
     if (trigger.type === "event")
       told.push(`${trigger.event.watchEvent} ${trigger.event.namespace}/${trigger.event.name}`);
     else told.push(trigger.type);
   };
   const discovery = new kube.Discovery(client);
-  const made = new KubeBindings({ hub, discovery, filters, emit, clock: systemClock, logger: silentLogger });
+  const around = { queues: { offer }, clock: systemClock, logger: silentLogger };
+  const made = new KubeBindings({ hub, discovery, filters, ...around });
   onTestFinished(async () => {
     made.close();
     hub.close();

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import * as kube from "../../src/kube/index.ts";
 import type { Clock } from "../../src/lib/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { Hook, HookTrigger, JsonObject, SnapshotItem } from "../../src/model/index.ts";
+import type { Hook, HookTask, JsonObject, SnapshotItem } from "../../src/model/index.ts";
 import { KubeBindings } from "../../src/bindings/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
@@ -47,14 +47,15 @@ const hook = (name: string): Hook =>
 function bindings(): KubeBindings {
   const client = kube.connect({ kubeConfig: proxy.kubeconfig, userAgent: "test", logger: silentLogger });
   const hub = new kube.WatchHub({ client, clock: fastClock, logger: silentLogger });
-  const emit = (_: Hook, trigger: HookTrigger): void => {
+  const offer = (_: string, { trigger }: HookTask): void => {
     if (trigger.type !== "event") return;
     const { watchEvent, name, item } = trigger.event;
     log.push({ event: watchEvent, name, object: objectOf(item) });
   };
   const filters = { compile: () => Promise.reject(new Error("no filters here")) };
   const discovery = new kube.Discovery(client);
-  const made = new KubeBindings({ hub, discovery, filters, clock: fastClock, logger: silentLogger, emit });
+  const around = { queues: { offer }, clock: fastClock, logger: silentLogger };
+  const made = new KubeBindings({ hub, discovery, filters, ...around });
   onTestFinished(async () => {
     made.close();
     hub.close();

@@ -5,8 +5,10 @@ import { KindFinder } from "../../kube/index.ts";
 import type { Discovery, WatchHub } from "../../kube/index.ts";
 import type { Clock, LogFields, Logger } from "../../lib/index.ts";
 import { DepthError, oneLine } from "../../lib/index.ts";
-import type { Hook, HookTrigger, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
+import type { Hook, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
+import { offerHook } from "../kinds.ts";
+import type { HookQueues } from "../kinds.ts";
 import { SharedObjects } from "./extract.ts";
 import { sortedItems } from "./informer.ts";
 import type { BindingTimes, Operations } from "./monitor.ts";
@@ -21,8 +23,8 @@ export interface KubeBindingsOptions {
   readonly logger: Logger;
   /** `--keep-managed-fields`. */
   readonly keepManagedFields?: boolean;
-  /** Called with reasons to run a hook: events, and the Synchronization of a binding that could not start in time. */
-  readonly emit: (hook: Hook, trigger: HookTrigger) => void;
+  /** Take the reasons to run a hook: events, and the Synchronization of a binding that could not start in time. */
+  readonly queues: HookQueues;
   /**
    * Called when a binding cannot work (a missing kind, missing rights); undefined = it works again, or the hook was
    * disabled. The log line is written here.
@@ -53,7 +55,7 @@ interface WatchedHook {
  * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to
  * `unlock`; whoever enables it runs its Synchronization in between. A binding whose kind does not exist, or that
  * the API server refuses, delays nobody: it is empty, is listed in `troubles` and in the log, and starts when it
- * can; then a Synchronization is emitted for it.
+ * can; then a Synchronization is offered for it.
  */
 export class KubeBindings {
   readonly #options: KubeBindingsOptions;
@@ -167,13 +169,13 @@ export class KubeBindings {
 
   #start(hook: Hook, binding: KubernetesBinding): Watched {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
-    const { hub, clock, emit, keepManagedFields = false, times } = this.#options;
+    const { hub, clock, queues, keepManagedFields = false, times } = this.#options;
     const monitor = new Monitor(hook, binding, {
       hub,
       clock,
       keepManagedFields,
       shared: this.#shared,
-      emit: (event) => emit(hook, { type: "event", binding, event }),
+      emit: (event) => offerHook(queues, hook, { type: "event", binding, event }),
       onReady: () => this.#ready(watched),
       onTrouble: (error) => this.#troubled(watched, error),
       onFilterError: (place, error) => this.#filterFailed({ ...namesOf(monitor), ...place }, error),
@@ -213,7 +215,7 @@ export class KubeBindings {
     // Whoever enabled the hook went on without this binding: its Synchronization is due now.
     const { hook, binding } = monitor;
     const wanted = hook.config.version === "v1" && binding.executeOnSynchronization;
-    if (wanted) this.#options.emit(hook, { type: "synchronization", binding });
+    if (wanted) offerHook(this.#options.queues, hook, { type: "synchronization", binding });
     else monitor.outbox.unlock();
   }
 
