@@ -1,10 +1,8 @@
 export { ChartArchives } from "./chart/archives.ts";
-export { readChartYaml, wordIn } from "./chart/chart-yaml.ts";
-export { findChart, openChart, type PlacedChart } from "./chart/find-chart.ts";
+export { readChartYaml, wordIn, findChart, openChart, type PlacedChart } from "./chart/find-chart.ts";
 export { MODULE_FILE, readModuleFile, type ChartPlace, type ChartSource } from "./chart/module-file.ts";
-export { refuseName, splitEntryName } from "./entry-name.ts";
-export { asProblem, layoutProblems } from "./lint-layout.ts";
+export { refuseName, splitEntryName } from "./read/scan-dir.ts";
+export { asProblem, layoutProblems, tellTree } from "./tree-problems.ts";
 export { placesOf } from "./places.ts";
 export { readTree } from "./read/read-tree.ts";
-export { found, isSettled, stat, type Found } from "./read/signature.ts";
-export { tellTree } from "./tell-tree.ts";
+export { found, isSettled, stat, type Found } from "./read/files.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
 import { digest, digestAll, readPlain } from "../../src/lib/index.ts";
-import { readText } from "../../src/modules/read/read-text.ts";
+import { readText } from "../../src/modules/read/files.ts";
 import { listChartFiles } from "../../src/helm/chart/chart-files.ts";
 
 function directory(): string {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 import type { Tree } from "../../src/model/index.ts";
 import { ChartArchives, readTree } from "../../src/modules/index.ts";
-import { tellTree } from "../../src/modules/tell-tree.ts";
+import { tellTree } from "../../src/modules/tree-problems.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
 

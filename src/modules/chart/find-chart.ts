@@ -1,13 +1,18 @@
-/** Finds a module's chart where `module.yaml` says that it lies. */
+/** Finds a module's chart where `module.yaml` says that it lies, and reads its `Chart.yaml`. */
 
-import { readdirSync, realpathSync, type Dirent } from "node:fs";
+import { readdirSync, realpathSync } from "node:fs";
+import type { Dirent } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
 import { hashFiles, readPlain } from "../../lib/index.ts";
-import { ProblemError, type Module } from "../../model/index.ts";
-import { found, stat, type Found } from "../read/signature.ts";
+import { isJsonObject, ProblemError } from "../../model/index.ts";
+import type { JsonObject, Module } from "../../model/index.ts";
+import { mustBeMap, parseDocument } from "../../values/index.ts";
+import { found, readText, stat } from "../read/files.ts";
+import type { Found } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
-import { MODULE_FILE, type ChartPlace } from "./module-file.ts";
+import { MODULE_FILE } from "./module-file.ts";
+import type { ChartPlace } from "./module-file.ts";
 
 /** A chart that was found. */
 export type PlacedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
@@ -117,4 +122,18 @@ function digestOf(dir: string): string {
       .values()
       .map((rel) => [rel, readPlain(join(dir, rel))]),
   )}`;
+}
+
+/** The whole of it. Throws ProblemError where it is missing, broken, or no map. */
+export function readChartYaml(chartDir: string): JsonObject {
+  const path = join(chartDir, "Chart.yaml");
+  const { value } = parseDocument(readText(path), path);
+  if (!isJsonObject(value)) throw mustBeMap(path);
+  return value;
+}
+
+/** Name or version, which may be written as a number; undefined where it is neither number nor text. */
+export function wordIn(chart: JsonObject, key: "name" | "version"): string | undefined {
+  const word = chart[key];
+  return typeof word === "string" || typeof word === "number" ? String(word) : undefined;
 }

@@ -8,7 +8,7 @@ import { isJsonObject, ProblemError } from "../../model/index.ts";
 import type { Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
 import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
 import schema from "../module.schema.json" with { type: "json" };
-import { readText } from "../read/read-text.ts";
+import { readText } from "../read/files.ts";
 
 /** Where a module's chart lies, and which values it gets. */
 export interface ChartPlace {

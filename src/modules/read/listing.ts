@@ -1,12 +1,14 @@
-/** Lists the files of a module's directory without reading them. */
+/** Lists the files of a module's directory, hooks among them, without reading them. */
 
 import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { basename, extname, join } from "node:path";
 
+import type { HookFile } from "../../model/index.ts";
 import { listChart } from "../chart/find-chart.ts";
-import { MODULE_FILE, readModuleFile, type ModuleFile } from "../chart/module-file.ts";
-import { findHookFiles } from "./hook-files.ts";
-import { found, stat, type Found } from "./signature.ts";
+import { MODULE_FILE, readModuleFile } from "../chart/module-file.ts";
+import type { ModuleFile } from "../chart/module-file.ts";
+import { found, stat } from "./files.ts";
+import type { Found } from "./files.ts";
 
 /** The files of a module's directory that matter, without their content. */
 export interface Listing {
@@ -79,4 +81,58 @@ function crdNames(dir: string): string[] {
     .filter((name) => !name.startsWith(".") && /\.ya?ml$/.test(name))
     .sort()
     .map((name) => `crds/${name}`);
+}
+
+const SKIPPED_DIRS = new Set(["lib", "venv"]);
+const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
+
+/** Every file below a hooks directory that could be a hook, by path below `root`, executable or not. */
+export function findHookFiles(root: string): ReadonlyMap<string, Found> {
+  const files: [string, Found][] = [];
+  walk({ root, files, seen: new Set() }, "");
+  return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/**
+ * The hooks among `files`: those that are executable. Their `name` begins with `hooks/` where the root is called
+ * so.
+ */
+export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): HookFile[] {
+  const prefix = basename(root) === "hooks" ? "hooks/" : "";
+  return [...files]
+    .filter(([, file]) => file.executable)
+    .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
+}
+
+/** A warning for each file that looks like a hook and cannot be executed. */
+export function idleHooks(files: ReadonlyMap<string, Found>): Found[] {
+  return [...files.values()].filter((file) => !file.executable);
+}
+
+interface Walk {
+  readonly root: string;
+  readonly files: [string, Found][];
+  /** Directories entered so far, so that a symlink to a parent ends. */
+  readonly seen: Set<string>;
+}
+
+function walk(state: Walk, rel: string): void {
+  const dir = join(state.root, rel);
+  const here = stat(dir);
+  if (here === undefined || state.seen.has(`${here.dev}:${here.ino}`)) return;
+  state.seen.add(`${here.dev}:${here.ino}`);
+  for (const entry of readdirSync(dir)) {
+    if (!entry.startsWith(".")) visit(state, rel === "" ? entry : `${rel}/${entry}`);
+  }
+}
+
+function visit(state: Walk, rel: string): void {
+  const path = join(state.root, rel);
+  const stats = stat(path);
+  if (stats === undefined) return;
+  if (stats.isDirectory()) {
+    if (!SKIPPED_DIRS.has(basename(rel))) walk(state, rel);
+  } else if (stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel))) {
+    state.files.push([rel, found(path, stats)]);
+  }
 }

@@ -1,19 +1,100 @@
-/** Reads the files of one module (docs/MODULES.md, "The directories"). */
+/** Reads the files of one module (docs/MODULES.md, "The directories"), or keeps what the last read found. */
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-import { ProblemError, camelCase, describeProblem } from "../../model/index.ts";
-import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
 import { compileCel, toError } from "../../lib/index.ts";
-import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
+import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
+import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
+import { parseModuleValues } from "../../values/index.ts";
+import type { ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
-import { readChartYaml, wordIn } from "../chart/chart-yaml.ts";
+import { findChart, readChartYaml, wordIn } from "../chart/find-chart.ts";
+import type { PlacedChart } from "../chart/find-chart.ts";
 import { MODULE_FILE } from "../chart/module-file.ts";
-import { findChart, type PlacedChart } from "../chart/find-chart.ts";
-import { hookFilesOf, idleHooks } from "./hook-files.ts";
-import { SCHEMA_FILES, type Listing } from "./listing.ts";
-import { fileProblem, missingValues, readText } from "./read-text.ts";
-import type { Found } from "./signature.ts";
+import { fileProblem, isSettled, missingValues, readText } from "./files.ts";
+import type { Found } from "./files.ts";
+import { hookFilesOf, idleHooks, listedPaths, listModule, SCHEMA_FILES } from "./listing.ts";
+import type { Listing } from "./listing.ts";
+import { confirmGone, missedSince } from "./reading.ts";
+import type { Reading, RememberedModule } from "./reading.ts";
+
+/**
+ * One module as it counts now: read again where something changed; with its last content where it is broken or
+ * files are missing.
+ */
+export async function refreshModule(reading: Reading, source: ModuleSource): Promise<Module> {
+  const before = remembered(reading, source);
+  let listing: Listing;
+  try {
+    listing = listModule(source.dir);
+  } catch (error) {
+    return keep(reading, await afterFailure(before, source, error));
+  }
+  const paths = listedPaths(listing);
+  const missing = (before?.paths ?? []).filter((path) => !paths.includes(path));
+  if (before !== undefined && missing.length > 0) {
+    const full = missing.map((path) => join(source.dir, path));
+    if (!confirmGone(reading, full)) return holdOver(reading, before, missing);
+  }
+  if (before !== undefined && isSame(before, listing, source)) return keep(reading, before);
+  return keep(reading, { paths, ...(await readAgain(reading, source, listing)) });
+}
+
+/** A module whose directory is gone: its last content until that is confirmed, then undefined. */
+export function goneModule(reading: Reading, before: RememberedModule): Module | undefined {
+  return confirmGone(reading, [before.module.dir]) ? undefined : holdOver(reading, before, ["."]);
+}
+
+/** A module that cannot be looked at now stays as it was. */
+export function keep(reading: Reading, remembered: RememberedModule): Module {
+  reading.after.modules.set(remembered.module.name, remembered);
+  return remembered.module;
+}
+
+function remembered(reading: Reading, source: ModuleSource): RememberedModule | undefined {
+  const before = reading.before.modules.get(source.name);
+  return before?.module.dir === source.dir ? before : undefined;
+}
+
+async function afterFailure(
+  before: RememberedModule | undefined,
+  source: ModuleSource,
+  error: unknown,
+): Promise<RememberedModule> {
+  const good = before?.good;
+  const module =
+    good === undefined
+      ? await unreadableModule(source, error)
+      : { ...good, problem: fileProblem(source.dir, error) };
+  return { module, good, paths: before?.paths ?? [], fingerprint: "", settled: false };
+}
+
+function holdOver(reading: Reading, before: RememberedModule, what: readonly string[]): Module {
+  keep(reading, before);
+  const since = Math.min(...what.map((path) => missedSince(reading, join(before.module.dir, path))));
+  return { ...before.module, gone: { since, what } };
+}
+
+function isSame(before: RememberedModule, listing: Listing, source: ModuleSource): boolean {
+  const sameCommon = before.module.common === source.common;
+  const { settled, fingerprint, module } = before;
+  // What was unpacked lies among temporary files, which somebody may have cleared away.
+  return settled && fingerprint === listing.fingerprint && sameCommon && existsSync(module.chartDir);
+}
+
+async function readAgain(
+  reading: Reading,
+  source: ModuleSource,
+  listing: Listing,
+): Promise<Omit<RememberedModule, "paths">> {
+  const fresh = await readModule(source, listing);
+  const good = fresh.problem === undefined ? fresh : remembered(reading, source)?.good;
+  const { problem, order, common, warnings } = fresh;
+  const module = good === undefined ? fresh : { ...good, order, common, problem, warnings };
+  const settled = isSettled(listing.changedAt, reading.now);
+  return { module, good, fingerprint: listing.fingerprint, settled };
+}
 
 /** A module directory to read, and what other files say about the module. */
 export interface ModuleSource {
@@ -30,7 +111,7 @@ export interface ModuleSource {
  * Reads the files of one module. Never throws: what is broken is in `problem`, and the rest of the module is read
  * as far as possible.
  */
-export async function readModule(source: ModuleSource, listing: Listing): Promise<Module> {
+async function readModule(source: ModuleSource, listing: Listing): Promise<Module> {
   const faults: Problem[] = [];
   const attempt = <T>(fallback: T, read: () => T): T => {
     try {
@@ -79,7 +160,7 @@ export async function readModule(source: ModuleSource, listing: Listing): Promis
 }
 
 /** The module of a directory that cannot even be listed. */
-export async function unreadableModule(source: ModuleSource, error: unknown): Promise<Module> {
+async function unreadableModule(source: ModuleSource, error: unknown): Promise<Module> {
   const empty: Listing = {
     dir: source.dir,
     files: new Map(),

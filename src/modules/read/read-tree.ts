@@ -1,17 +1,24 @@
 /** Reads the modules directories and the global hooks directory into a tree. */
 
-import { breathe, systemClock, type Clock } from "../../lib/index.ts";
-import { ProblemError, camelCase, describeProblem } from "../../model/index.ts";
-import type { Module, Problem, Tree } from "../../model/index.ts";
+import { existsSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+
+import { breathe, systemClock } from "../../lib/index.ts";
+import type { Clock } from "../../lib/index.ts";
+import { camelCase, collect, describeProblem, ProblemError } from "../../model/index.ts";
+import type { Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
+import { compileSchemas } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
-import { commonOf, mergeGlobals, placeIn, readCommonFiles, type CommonFile } from "../common-values.ts";
-import { flagCollision } from "../entry-name.ts";
-import { fileProblem } from "./read-text.ts";
-import { RECHECK_MS, beginReading, recall, recheckAt, remember, type Reading } from "./reading.ts";
-import { readGlobal } from "./read-global.ts";
-import { keep, refreshModule, goneModule } from "./refresh-module.ts";
-import { byOrder, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
-import { isWhole, realPlaces } from "./whole.ts";
+import { commonOf, mergeGlobals, placeIn, readCommonFiles } from "./common-values.ts";
+import type { CommonFile } from "./common-values.ts";
+import { fileProblem } from "./files.ts";
+import type { Found } from "./files.ts";
+import { addFile, findHookFiles, hookFilesOf, idleHooks, listModule, SCHEMA_FILES } from "./listing.ts";
+import { goneModule, idleWarning, keep, readSchemas, refreshModule } from "./read-module.ts";
+import { beginReading, confirmGone, recall, RECHECK_MS, recheckAt, remember } from "./reading.ts";
+import type { Reading, RememberedGlobal, RememberedModule } from "./reading.ts";
+import { byOrder, flagCollision, scanDir } from "./scan-dir.ts";
+import type { Candidate, DirScan } from "./scan-dir.ts";
 
 export interface ReadTreeOptions {
   /** Absolute paths; where two directories have a module of one name, the first wins. */
@@ -189,4 +196,82 @@ function withoutCollisions(
     reading.holds.push(describeProblem(problem));
     return false;
   });
+}
+
+const NO_GLOBALS: RememberedGlobal = { hookFiles: [], schemas: {}, paths: [] };
+
+/**
+ * Hooks and schemas of the global hooks directory: hooks in its `hooks/` where that exists, else in the directory
+ * itself. A missing directory is a warning; a broken one is a problem and keeps the content of the last read.
+ */
+function readGlobal(reading: Reading, dir: string | undefined): RememberedGlobal {
+  const before = reading.before.global;
+  const global = dir === undefined ? NO_GLOBALS : (tryGlobal(reading, dir) ?? before ?? NO_GLOBALS);
+  const missing = (before?.paths ?? []).filter((path) => !global.paths.includes(path));
+  const held = before !== undefined && missing.length > 0 && !confirmGone(reading, missing);
+  const kept = held ? before : global;
+  reading.after.global = kept;
+  return kept;
+}
+
+function tryGlobal(reading: Reading, dir: string): RememberedGlobal | undefined {
+  try {
+    return readGlobalDir(reading, dir);
+  } catch (error) {
+    reading.problems.push(...(error instanceof ProblemError ? error.problems : [fileProblem(dir, error)]));
+    return undefined;
+  }
+}
+
+function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
+  if (!existsSync(dir)) {
+    reading.warnings.push(`${dir}: there is no such directory, so there are no global hooks`);
+    return NO_GLOBALS;
+  }
+  const root = existsSync(join(dir, "hooks")) ? join(dir, "hooks") : dir;
+  const hooks = findHookFiles(root);
+  const schemaFiles = findSchemas(dir);
+  reading.warnings.push(...idleHooks(hooks).map(idleWarning));
+  return {
+    hookFiles: hookFilesOf(root, hooks),
+    schemas: goodSchemas(reading, readSchemas(schemaFiles)),
+    paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
+  };
+}
+
+/** Schemas that cannot be used are a problem; those of the last read stay in force. */
+function goodSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
+  const compiled = collect(reading.problems, () => compileSchemas(files));
+  return compiled === undefined ? (reading.before.global?.schemas ?? {}) : files;
+}
+
+function findSchemas(dir: string): Map<string, Found> {
+  const files = new Map<string, Found>();
+  for (const rel of Object.values(SCHEMA_FILES)) addFile(files, dir, rel);
+  return files;
+}
+
+/** Where each of `dirs` leads; git-sync and ConfigMap volumes swap a link for another version. */
+function realPlaces(dirs: readonly string[]): string {
+  return dirs.map((dir) => orEmpty(() => realpathSync(dir))).join("\n");
+}
+
+/** Whether the modules that were read again are still as they were listed before that. */
+function isWhole({ before, after }: Reading): boolean {
+  return [...after.modules.values()].every(
+    (each) => each === before.modules.get(each.module.name) || isAsListed(each),
+  );
+}
+
+/** A module that could not be listed has no fingerprint, and nothing was read of it. */
+function isAsListed({ fingerprint, module }: RememberedModule): boolean {
+  return fingerprint === "" || fingerprint === orEmpty(() => listModule(module.dir).fingerprint);
+}
+
+function orEmpty(read: () => string): string {
+  try {
+    return read();
+  } catch {
+    return "";
+  }
 }

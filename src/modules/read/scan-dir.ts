@@ -1,12 +1,14 @@
-/** Reads the entries of one modules directory. */
+/** Reads the entries of one modules directory: what their names say, and which can be modules. */
 
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 
 import { oneLine } from "../../lib/index.ts";
-import { describeProblem, type Problem } from "../../model/index.ts";
-import { refuseName, splitEntryName } from "../entry-name.ts";
-import { found, type Found } from "./signature.ts";
+import { camelCase, describeProblem } from "../../model/index.ts";
+import type { Problem } from "../../model/index.ts";
+import { SETTINGS } from "../../values/index.ts";
+import { found } from "./files.ts";
+import type { Found } from "./files.ts";
 
 /** A sub-directory (or a symlink to one) whose name a module can have. */
 export interface Candidate {
@@ -81,4 +83,54 @@ function strangeFile(path: string, name: string): string[] {
   return SILENT_EXTENSIONS.has(extname(name))
     ? []
     : [`${path}: is neither a module directory nor values.yaml`];
+}
+
+/** Order and name of a module, taken from the name of its directory or symlink. */
+export interface EntryName {
+  readonly order: number;
+  readonly name: string;
+}
+
+const PREFIXED = /^(\d+)-(.+)$/;
+const RELEASE_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const LONGEST_RELEASE_NAME = 53;
+
+/** Suffixes of the keys that stand beside a module's section in the ConfigMap, in kebab case. */
+const FLAG_SUFFIXES = ["Enabled", ...SETTINGS.map(({ ending }) => ending)].map(kebabCase);
+
+/** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
+export function splitEntryName(entry: string, unnumberedOrder: number): EntryName {
+  const match = PREFIXED.exec(entry);
+  if (match === null) return { order: unnumberedOrder, name: entry };
+  return { order: Number(match[1]), name: match[2] ?? "" };
+}
+
+/**
+ * Why `name` cannot be a module's name; undefined when it can. It becomes the name of a release and a key of
+ * values.
+ */
+export function refuseName(name: string): string | undefined {
+  if (name === "global") return `"global" is the section of values that all modules share`;
+  if (!RELEASE_NAME.test(name)) {
+    return `"${name}" is no release name: lower case letters, digits and dashes, beginning and ending with a letter or digit`;
+  }
+  if (name.length > LONGEST_RELEASE_NAME) {
+    return `"${name}" is longer than helm's ${LONGEST_RELEASE_NAME} characters for a release name`;
+  }
+  const key = camelCase(name);
+  if (kebabCase(key) === name) return undefined;
+  return `"${name}" cannot be told from "${kebabCase(key)}" by its values key "${key}"`;
+}
+
+/** The module that `name` would be read as a flag of (`foo` for `foo-enabled`), if there is one. */
+export function flagCollision(name: string, names: ReadonlySet<string>): string | undefined {
+  for (const suffix of FLAG_SUFFIXES) {
+    const other = name.slice(0, -suffix.length);
+    if (name.endsWith(suffix) && names.has(other)) return other;
+  }
+  return undefined;
+}
+
+function kebabCase(camel: string): string {
+  return camel.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

@@ -1,6 +1,35 @@
-/** Tells whether a file has changed, without reading it. */
+/** Reads files as text, and tells without reading them whether they have changed. */
 
-import { statSync, type Stats } from "node:fs";
+import { statSync } from "node:fs";
+import type { Stats } from "node:fs";
+
+import { oneLine, readPlain } from "../../lib/index.ts";
+import { ProblemError } from "../../model/index.ts";
+import type { Problem } from "../../model/index.ts";
+
+/** The text of a file. Throws ProblemError where it cannot be read. */
+export function readText(path: string): string {
+  try {
+    return readPlain(path).toString("utf8");
+  } catch (error) {
+    throw new ProblemError([fileProblem(path, error)]);
+  }
+}
+
+/** The problem of a file or directory that the file system refuses to read. */
+export function fileProblem(file: string, error: unknown): Problem {
+  return {
+    file,
+    message: `cannot be read: ${oneLine(error)}`,
+    remedy: "check that it exists and its rights",
+  };
+}
+
+/** The problem of a values.yaml that is missing where it must not be. */
+export function missingValues(file: string): Problem {
+  const remedy = "add it, or start without --strict-check-values-mode-enabled";
+  return { file, message: "is missing", remedy };
+}
 
 /** A file or directory that was found, and what changes when it does. */
 export interface Found {
