@@ -19,7 +19,7 @@ import type { Page } from "../ui/index.ts";
 import { withMeant } from "../values/index.ts";
 import { bundleOf } from "./bundle.ts";
 import { dumpQueues, type QueueDump } from "./queue-dump.ts";
-import type { TemporaryLevel } from "./temporary-level.ts";
+import type { TemporaryLevel } from "./server.ts";
 
 /** What the debug views read. */
 export interface Sources {

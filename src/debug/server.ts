@@ -1,14 +1,13 @@
-/** Serves the debug socket: paths, formats, errors. */
+/** Serves the debug socket: paths, formats, errors, and the log level that is set there. */
 
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 
-import { oneLine, toYaml, type Logger } from "../lib/index.ts";
+import { oneLine, toYaml, type Logger, type LogLevel } from "../lib/index.ts";
 import type { Json } from "../model/index.ts";
 import { isOfPage, type PageAnswer } from "../ui/index.ts";
 import { queueText } from "./queue-dump.ts";
 import { answer, type Answer, type Answers, type Sources } from "./routes.ts";
-import { TemporaryLevel } from "./temporary-level.ts";
 import { serve, type Limits, type Listening, type WebAnswer, type WebRequest } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
@@ -85,4 +84,38 @@ function render(given: Answer, format: string | undefined): string {
   if ("queues" in given && (format ?? "text") === "text") return queueText(given.queues);
   const value = "queues" in given ? (given.queues as unknown as Json) : given.data;
   return format === "json" ? `${JSON.stringify(value)}\n` : toYaml(value);
+}
+
+/**
+ * The log level as `config set` changes it: the last change counts; one with a duration falls back to the level
+ * before the first of them.
+ */
+export class TemporaryLevel {
+  readonly #sources: Pick<Sources, "log" | "clock">;
+  /** The level that timed changes fall back to; undefined while none is in force. */
+  #lasting: LogLevel | undefined;
+  #changes = 0;
+
+  constructor(sources: Pick<Sources, "log" | "clock">) {
+    this.#sources = sources;
+  }
+
+  get now(): LogLevel {
+    return this.#sources.log.level;
+  }
+
+  /** Sets the level for `ms` milliseconds, or for good. */
+  set(level: LogLevel, ms: number | undefined): void {
+    const { log, clock } = this.#sources;
+    const lasting = this.#lasting ?? log.level;
+    const change = ++this.#changes;
+    log.level = level;
+    this.#lasting = ms === undefined ? undefined : lasting;
+    if (ms === undefined) return;
+    clock.setTimer(ms, () => {
+      if (change !== this.#changes) return;
+      log.level = lasting;
+      this.#lasting = undefined;
+    });
+  }
 }

@@ -1,7 +1,7 @@
 /** The metrics that hooks make (docs/METRICS.md, "Metrics of hooks"). */
 
 import type { MetricOperation } from "../hooks/index.ts";
-import { escaped, linesOf, observeIn } from "./lines.ts";
+import { escaped, linesOf, observeIn } from "./family.ts";
 
 /** The hook that made a series. */
 export interface HookMetricOwner {

@@ -2,7 +2,7 @@ export { HookMetricError, HookMetrics, type HookMetricOwner } from "./hook-metri
 export { hasHook } from "./inventory.ts";
 export { bindingTimes, countWait, measure } from "./measure.ts";
 export { Metrics } from "./metrics.ts";
-export type { Exposition } from "./lines.ts";
+export type { Exposition } from "./family.ts";
 export {
   configTeller,
   driftTeller,

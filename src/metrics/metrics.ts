@@ -4,8 +4,7 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 
 import { systemClock, type Clock } from "../lib/index.ts";
 import { traceToShow } from "../trace/index.ts";
-import { Family, type Labels } from "./family.ts";
-import { asOpenMetrics, type Exposition } from "./lines.ts";
+import { Family, asOpenMetrics, type Labels, type Exposition } from "./family.ts";
 import { SERIES, type SeriesName } from "./series.ts";
 
 export type { Labels };

@@ -1,8 +1,7 @@
-/** Tasks: the units of work that wait in queues (docs/LIFECYCLE.md, "Queues"). */
+/** Tasks: the units of work that wait in queues, and why they are owed (docs/LIFECYCLE.md, "Queues"). */
 
-import { describeCause } from "./cause.ts";
-import type { Cause } from "./cause.ts";
-import type { Hook, HookTrigger } from "./binding.ts";
+import { LIFECYCLE, MAIN_QUEUE } from "./binding.ts";
+import type { Binding, Hook, HookTrigger, LifecycleName } from "./binding.ts";
 
 /**
  * From this number on, tasks of one hook are a flood: a longer queue is searched for tasks that can be folded although
@@ -120,4 +119,50 @@ export function describeTask(task: Task): string {
     case "ensure-crds":
       return `ensure-crds of ${task.modules.join(", ")}`;
   }
+}
+
+/** What made a run or a reload due. */
+export type Cause =
+  | { readonly kind: keyof typeof WORDS }
+  /** A hook changed values: of the life cycle, or for an event of its binding. */
+  | { readonly kind: "hook"; readonly by: LifecycleName | Exclude<Binding["type"], "lifecycle"> }
+  | { readonly kind: "absent"; readonly object: string }
+  | { readonly kind: "release"; readonly status: string };
+
+const WORDS = {
+  "start-up": "start-up",
+  requested: "requested",
+  confirmed: "a removal was confirmed",
+  /** Globals or flags. */
+  config: "ConfigMap changed",
+  section: "ConfigMap section changed",
+  "own-config": "hook changed the ConfigMap",
+  globals: "global values changed",
+  values: "module values changed",
+  files: "files changed",
+  "second-look": "second look at the directories",
+  "first-run": "first run",
+  /** Of a run that waited for it. */
+  required: "what it requires is there",
+  unhealthy: "release is not healthy",
+  disabled: "disabled",
+} as const;
+
+/** A cause in words. */
+export function describeCause(cause: Cause): string {
+  if (cause.kind === "hook") {
+    const isEvent = !LIFECYCLE.some((name) => name === cause.by);
+    return `${cause.by} ${isEvent ? "hook" : "hooks"} changed values`;
+  }
+  if (cause.kind === "absent") return `absent ${cause.object}`;
+  if (cause.kind === "release") return `release is ${cause.status}`;
+  return WORDS[cause.kind];
+}
+
+/** All modules in `main`, or each in a queue of its own. */
+export type ModuleQueues = "main" | "own";
+
+/** The queue in which a module runs, with its hooks that name none; that of global hooks where there is no module. */
+export function queueOf(queues: ModuleQueues, module: string | undefined): string {
+  return queues === "own" && module !== undefined ? `module/${module}` : MAIN_QUEUE;
 }

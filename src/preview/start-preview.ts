@@ -1,12 +1,10 @@
 /** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
 
-import { withoutHelm } from "../helm/index.ts";
-import type { Releases } from "../helm/index.ts";
+import { withoutHelm, type Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
-import { serverVersion } from "../kube/index.ts";
-import type { KubeClient, WatchHub } from "../kube/index.ts";
+import { serverVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
-import { GLOBAL, describeProblem, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
+import { describeProblem, GLOBAL, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
 import {
   decideAll,
   explainBrake,
@@ -18,11 +16,10 @@ import {
   wavesOf,
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
-import { State, helmInput, problemOf } from "../state/index.ts";
-import { lendTimes, readTimes, waveSeconds, type Pace } from "./usual-times.ts";
+import { crdRequest, helmInput, problemOf, State } from "../state/index.ts";
 import { checkSchemas, noteServerVersion, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
-import { definitionsOf } from "./definitions.ts";
+import { lendTimes, readTimes, waveSeconds, type Pace } from "./usual-times.ts";
 
 /** What would happen to one module, or to a release without one. */
 type Fate =
@@ -257,4 +254,25 @@ async function releaseFate({ releases, state }: Look, module: Module): Promise<V
   } catch (error) {
     return [module.name, "invalid", oneLine(error)];
   }
+}
+
+/** Of CRDs what would be created and changed, in words, by module; what would be refused is recorded as its problem. */
+async function definitionsOf({ state, releases }: Look): Promise<Record<string, string>> {
+  const told: Record<string, string> = {};
+  for (const record of state.records()) {
+    const { module, enabled } = record;
+    if (!enabled || module.crdFiles.length === 0 || problemOf(record) !== undefined) continue;
+    try {
+      const { changes, problem } = await releases.previewCrds(crdRequest(state.values, record));
+      if (problem !== undefined) state.recordProblem(module.name, problem);
+      else if (changes.length > 0) told[module.name] = changes.map(inWords).join(", ");
+    } catch (error) {
+      told[module.name] = `cannot be compared: ${oneLine(error)}`;
+    }
+  }
+  return told;
+}
+
+function inWords({ name, before }: { readonly name: string; readonly before: unknown }): string {
+  return `${before === undefined ? "creates" : "changes"} ${name}`;
 }

@@ -1,9 +1,12 @@
-/** What all pages look at together. While nobody looks nothing is made, and nothing kept. */
+/** What all pages look at together: the tables of one moment, and what has changed in them; nothing is made or kept while nobody looks. */
 
 import type { Clock, Timer } from "../lib/index.ts";
-import { Rows } from "./rows.ts";
+import { describeTask, type Task } from "../model/index.ts";
+import type { Moment } from "../plan/index.ts";
+import type { QueueView, TaskView } from "../queue/index.ts";
+import { overviewOf } from "../status/index.ts";
 import { Streams, type Outlet } from "./streams.ts";
-import type { ModuleRow, OperatorRow, QueueRow } from "./wire.ts";
+import type { ModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
 
 /** Everything at one moment. */
 export interface Scene {
@@ -108,4 +111,109 @@ export class Board {
     [this.#soon, this.#again] = [undefined, undefined];
     for (const name of TABLES) this.#tables[name].forget();
   }
+}
+
+/** A row has a name of its own in its table. */
+interface Row {
+  readonly name: string;
+}
+
+interface Known {
+  /** Before secrets were taken out. */
+  readonly raw: string;
+  readonly text: string;
+}
+
+/** The rows that were shown last, as JSON. */
+class Rows {
+  readonly #redact: <T>(value: T) => T;
+  readonly #known = new Map<string, Known>();
+
+  /** `redact` takes secrets out of all texts. */
+  constructor(redact: <T>(value: T) => T) {
+    this.#redact = redact;
+  }
+
+  /** Takes the rows of this moment; what changed, as the JSON of a `Change`, or undefined. */
+  take(rows: readonly Row[]): string | undefined {
+    const set = rows.flatMap((row) => this.#changed(row) ?? []);
+    const names = new Set(rows.map(({ name }) => name));
+    const gone = [...this.#known.keys()].filter((name) => !names.has(name));
+    for (const name of gone) this.#known.delete(name);
+    return set.length + gone.length === 0 ? undefined : change(set, gone);
+  }
+
+  /** All rows, as the JSON of a `Change`. */
+  whole(): string {
+    return change(
+      [...this.#known.values()].map(({ text }) => text),
+      [],
+    );
+  }
+
+  /** Keeps nothing any more. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  #changed(row: Row): string | undefined {
+    const raw = JSON.stringify(row);
+    if (this.#known.get(row.name)?.raw === raw) return undefined;
+    const text = JSON.stringify(this.#redact(row));
+    this.#known.set(row.name, { raw, text });
+    return text;
+  }
+}
+
+function change(set: readonly string[], gone: readonly string[]): string {
+  return `{"set":[${set.join(",")}],"gone":${JSON.stringify(gone)}}`;
+}
+
+/** Of a queue; the others are counted. */
+const MOST_TASKS = 50;
+
+/** The tables at `now` (ms since the epoch). Nothing in them moves with the time alone. */
+export function sceneOf(
+  at: Moment,
+  now: number,
+  about: Pick<OperatorRow, "version" | "name" | "namespace">,
+): Scene {
+  const { state, ready, message, modules, converge } = overviewOf(at, now);
+  const { progress, waitingSeconds } = converge;
+  return {
+    operator: [
+      {
+        ...about,
+        state,
+        ready,
+        message,
+        ...(progress !== undefined && { progress }),
+        ...(waitingSeconds !== undefined && { waitingSeconds }),
+      },
+    ],
+    modules: modules.map(timeless),
+    queues: at.queues.filter(({ length }) => length > 0).map(queueRow),
+  };
+}
+
+/** Of a run under way the page counts the seconds itself. */
+function timeless({ lastRun, ...row }: ReturnType<typeof overviewOf>["modules"][number]): ModuleRow {
+  if (lastRun === undefined || lastRun.result !== undefined) return { ...row, ...(lastRun && { lastRun }) };
+  const { seconds: _, ...run } = lastRun;
+  return { ...row, lastRun: run };
+}
+
+function queueRow({ name, length, tasks }: QueueView<Task>): QueueRow {
+  return { name, length, tasks: tasks.slice(0, MOST_TASKS).map(taskRow) };
+}
+
+function taskRow({ task, running, failures, message, nextAt, count }: TaskView<Task>): TaskRow {
+  const more = count > 1 ? ` (${count} together)` : "";
+  return {
+    text: `${describeTask(task)}${more}`,
+    running,
+    failures,
+    ...(failures > 0 && message !== undefined && { message }),
+    ...(nextAt !== undefined && { nextAt }),
+  };
 }

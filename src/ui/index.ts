@@ -1,2 +1,1 @@
-export { refusal, type Whence } from "./guard.ts";
-export { Page, isOfPage, type PageAnswer, type PageSources } from "./page.ts";
+export { refusal, Page, isOfPage, type Whence, type PageAnswer, type PageSources } from "./page.ts";

@@ -1,19 +1,18 @@
-/** The page: its files, its stream, and what it asks for (docs/UI.md). Nothing of it changes anything. */
+/** The page: who may ask, its files, its stream, and what it asks for (docs/UI.md). Nothing of it changes anything. */
 
-import type { Clock, KnownSecrets } from "../lib/index.ts";
-import { oneLine } from "../lib/index.ts";
+import { isIP } from "node:net";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+
+import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import type { Json, JsonObject, Module } from "../model/index.ts";
 import { graphOf, type Moment } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import { showValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
 import type { RunRing } from "../trace/index.ts";
-import { Board } from "./board.ts";
-import { detailOf } from "./detail.ts";
-import { isFile, pageFile } from "./files.ts";
-import { refusal, type Whence } from "./guard.ts";
-import { leavesOf } from "./leaves.ts";
-import { runDetail, runRows } from "./runs.ts";
-import { sceneOf } from "./scene.ts";
+import { Board, sceneOf } from "./board.ts";
+import { detailOf, leavesOf, runDetail, runRows } from "./detail.ts";
 import type { Outlet } from "./streams.ts";
 import type { GraphNode, OperatorRow, RunRow } from "./wire.ts";
 
@@ -118,7 +117,7 @@ export class Page {
   async answer({ path, query }: PageRequest): Promise<PageAnswer> {
     if (path === "/ui") return { ...failed(308, "see /ui/"), headers: { ...HEADERS, location: "/ui/" } };
     if (path === "/ui/events") return this.#stream();
-    if (isFile(path)) return this.#file(path);
+    if (FILES.has(path)) return this.#file(path);
     if (path === "/ui/graph") return asJson(this.#graph());
     if (path === "/ui/runs") return asJson(this.#runs(query.get("name") ?? undefined));
     if (path === "/ui/run") return this.#run(query.get("id") ?? "");
@@ -205,4 +204,59 @@ function asJson(value: unknown): PageAnswer {
 
 function failed(status: number, why: string): PageAnswer & { status: number } {
   return { status, body: `${why}\n`, headers: HEADERS };
+}
+
+/** What a request says of where it comes from. */
+export interface Whence {
+  readonly host: string | undefined;
+  readonly origin: string | undefined;
+  /** What the browser says of who asks (`Sec-Fetch-Site`), also where it names no origin: for an image, or a link. */
+  readonly site?: string | undefined;
+  readonly path?: string | undefined;
+}
+
+/** From the page itself, or typed by a person. */
+const OUR_SITES = new Set([undefined, "same-origin", "none"]);
+/** Where other sites may link to: this tells nothing and starts nothing. */
+const ENTRANCES = new Set<string | undefined>(["/", "/ui", "/ui/"]);
+
+/** Names that nobody on the internet can give an address of their choice, which is how a page of theirs gets around the browser. */
+const OUR_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.local|localhost))$/;
+
+/** Why a request is refused; undefined where it is not. */
+export function refusal({ host, origin, site, path }: Whence): string | undefined {
+  const name = hostname(host);
+  if (name === undefined || !(isIP(name) > 0 || OUR_NAMES.test(name)))
+    return `the page is not served as "${name ?? ""}": use localhost, an address, or the name of its Service`;
+  if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
+    return "other sites may not read this page";
+  if (!OUR_SITES.has(site) && !ENTRANCES.has(path)) return "other sites may not ask for parts of this page";
+  return undefined;
+}
+
+/** Without port and brackets. */
+function hostname(host: string | undefined): string | undefined {
+  const url = URL.parse(`http://${host ?? ""}/`);
+  if (url === null || host === undefined || url.host === "" || url.username !== "") return undefined;
+  return url.hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+const FILES: ReadonlyMap<string, readonly [name: string, type: string]> = new Map([
+  ["/ui/", ["index.html", "text/html; charset=utf-8"]],
+  ["/ui/page.js", ["page.js", "text/javascript; charset=utf-8"]],
+  ["/ui/page.css", ["page.css", "text/css; charset=utf-8"]],
+]);
+
+/** The file at a path, from the directory `dir`; undefined where it was not built. */
+async function pageFile(path: string, dir = pageDir()): Promise<{ type: string; body: string } | undefined> {
+  const [name = "", type = ""] = FILES.get(path) ?? [];
+  const file = `${dir ?? ""}/${name}`;
+  return existsSync(file) ? { type, body: await readFile(file, "utf8") } : undefined;
+}
+
+/** Beside the bundle, or where the last build left it. */
+function pageDir(): string | undefined {
+  return ["./page", "../../dist/page"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .find((path) => existsSync(`${path}/page.js`));
 }

@@ -7,7 +7,7 @@ import { hookActivation } from "../../src/bindings/index.ts";
 import type { HookTrigger } from "../../src/model/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
-import { ACTIVATIONS, OF_HOOKS } from "../../src/metrics/activation.ts";
+import { ACTIVATIONS, OF_HOOKS } from "../../src/metrics/recorder.ts";
 
 const page = new URL("../../docs/METRICS.md", import.meta.url);
 const ROW = /^\| `addon_operator_(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$/gm;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
 import type { Cause } from "../../src/model/index.ts";
-import { activationOf } from "../../src/metrics/activation.ts";
+import { activationOf } from "../../src/metrics/recorder.ts";
 
 const page = readFileSync(new URL("../../docs/METRICS.md", import.meta.url), "utf8");
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { forgetHook, recordRun, showHook } from "../../src/metrics/hook-series.ts";
+import { forgetHook, recordRun, showHook } from "../../src/metrics/inventory.ts";
 import {
   Metrics,
   SERIES,
