@@ -44,14 +44,14 @@ export interface DecisionInput {
  * | module and release                                             | what follows                                      |
  * | -------------------------------------------------------------- | ------------------------------------------------- |
  * | the module is suspended, or has no chart (`withoutHelm`)       | nothing                                           |
- * | the release is somebody else's (`observed-releases.ts`)        | the run fails, and a person is needed             |
+ * | the release is somebody else's (`originToWorkOn`)              | the run fails, and a person is needed             |
  * | there is no release, or it was uninstalled                     | helm upgrade --install                            |
  * | pending, or being uninstalled: a helm died at it               | marked as failed, then as one that failed         |
  * | the inputs were rejected, and the release did not go back yet  | helm rollback                                     |
  * | the same, and it did                                           | it stays; absent objects are put back             |
  * | not deployed: failed, superseded …                             | helm upgrade                                      |
  * | no label of this operator; inputs changed; templates look things up | rendered; helm upgrade if the manifest differs, else labels, and absent objects are put back |
- * | the same inputs, objects are absent                            | put back without helm (`live-objects.ts`)         |
+ * | the same inputs, objects are absent                            | put back without helm (`restoreObjects`)          |
  * | the same inputs                                                | nothing                                           |
  *
  * *Inputs* are the files of the chart, the section, what its templates can reach of `global`, name and namespace, the helm

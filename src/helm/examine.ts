@@ -10,7 +10,7 @@ import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import { decide, type ReleaseDecision } from "./decide.ts";
 import type { Rendered } from "./manifest/manifest.ts";
 import type { LookTools } from "./live-objects.ts";
-import { originToWorkOn, type Release, type AdoptPolicy, type Origin } from "./release/observed-releases.ts";
+import { originToWorkOn, type AdoptPolicy, type Origin, type Release } from "./release/observed-releases.ts";
 import type { LateLabels } from "./release/late-labels.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
@@ -91,7 +91,7 @@ export interface Reconciler extends LookTools {
   /** Modules of the reload under way that are about to make objects, by `keyIn`. */
   readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
   /** Renders a chart as helm would install or upgrade now. */
-  readonly render: (reconciliation: Reconciliation, release: ReleaseMeta | undefined) => Promise<Rendered>;
+  readonly render: (reconciliation: Reconciliation) => Promise<Rendered>;
   /** As `Helm.upgradeInstall`. */
   readonly upgradeInstall: (call: UpgradeCall) => Promise<void>;
 }
@@ -100,6 +100,7 @@ export interface Reconciler extends LookTools {
 export interface Reconciliation {
   readonly tools: Reconciler;
   readonly request: ReconcileRequest;
+  readonly release: ReleaseMeta | undefined;
   readonly chart: Chart;
   readonly inputs: string;
   /** Undefined where an upgrade that fails is only tried again. */
@@ -112,32 +113,23 @@ export interface Reconciliation {
 export async function examine(
   tools: Reconciler,
   request: ReconcileRequest,
-): Promise<{ reconciliation: Reconciliation; release: ReleaseMeta | undefined; decision: ReleaseDecision }> {
+): Promise<{ readonly reconciliation: Reconciliation; readonly decision: ReleaseDecision }> {
   const { module } = request;
   const release = tools.store.get(module.name);
   const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
   const chart = withValueTemplates(tools.charts.read(module), request.values);
-  const { namespace, helm, capabilities } = tools;
+  const { namespace, capabilities } = tools;
   const values = objectOf(JSON.parse(request.values));
-  const inputs = await inputsDigest({
-    module,
-    namespace,
-    chart,
-    values,
-    helm: helm.identity(),
-    capabilities,
-  });
+  const helm = tools.helm.identity();
+  const inputs = await inputsDigest({ module, namespace, chart, values, helm, capabilities });
   const policy = policyOf(tools, request, chart);
-  const reconciliation = { tools, request, chart, inputs, policy, origin };
-  return { reconciliation, release, decision: decisionOn(reconciliation, release) };
+  const reconciliation = { tools, request, release, chart, inputs, policy, origin };
+  return { reconciliation, decision: decisionOn(reconciliation) };
 }
 
 /** What is owed to a release as it is now. */
-export function decisionOn(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta | undefined,
-): ReleaseDecision {
-  const { tools, chart, inputs, policy } = reconciliation;
+export function decisionOn(reconciliation: Reconciliation): ReleaseDecision {
+  const { tools, release, chart, inputs, policy } = reconciliation;
   const { managedBy } = tools;
   const refusal = policy && refused(reconciliation, policy);
   return decide({ release, inputs, managedBy, lookup: chart.reach.lookup, refusal });

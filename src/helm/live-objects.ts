@@ -30,15 +30,24 @@ export function helmMarks(release: string, namespace: string) {
   };
 }
 
+/** A release, and where its record is. */
+interface Owner {
+  readonly release: string;
+  readonly namespace: string;
+}
+
 /** The release that an object's annotations name. */
-export function ownerOf(
-  annotations: Readonly<Record<string, string>>,
-  namespace: string,
-): { readonly release: string; readonly namespace: string } | undefined {
+export function ownerOf(annotations: Readonly<Record<string, string>>, namespace: string): Owner | undefined {
   const release = annotations[OWNER.name];
   return release === undefined
     ? undefined
     : { release, namespace: annotations[OWNER.namespace] ?? namespace };
+}
+
+/** The same where it is another one. */
+export function otherOwner(annotations: Readonly<Record<string, string>>, own: Owner): Owner | undefined {
+  const owner = ownerOf(annotations, own.namespace);
+  return owner?.release === own.release && owner.namespace === own.namespace ? undefined : owner;
 }
 
 /** How objects are written as helm does it; the server has accepted the content of the chart before. */
@@ -152,10 +161,9 @@ export class RecordedObjects {
 
   #isOurs(live: JsonObject): boolean {
     const { deletionTimestamp, annotations } = objectOf(live["metadata"]);
-    const owner = ownerOf(objectOf(annotations) as Record<string, string>, this.#tools.namespace);
-    const isOthers =
-      owner !== undefined && (owner.release !== this.#release || owner.namespace !== this.#tools.namespace);
-    return deletionTimestamp === undefined && !isOthers;
+    const own = { release: this.#release, namespace: this.#tools.namespace };
+    const owner = otherOwner(objectOf(annotations) as Record<string, string>, own);
+    return deletionTimestamp === undefined && owner === undefined;
   }
 
   /** With the uid a write never makes an object that went meanwhile. */

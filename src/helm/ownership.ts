@@ -8,7 +8,7 @@ import { inParallel, oneLine } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import type { Reconciler, Reconciliation } from "./examine.ts";
-import { ownerOf, type LookTools } from "./live-objects.ts";
+import { otherOwner, ownerOf, type LookTools } from "./live-objects.ts";
 import {
   documentsOf,
   isShared,
@@ -94,12 +94,12 @@ export async function takeOver(
 /** Objects of the chart that belong to other releases, each with its release. */
 async function othersOf(reconciliation: Reconciliation, call: UpgradeCall): Promise<string[]> {
   const { tools, request } = reconciliation;
+  const own = { release: request.module.name, namespace: tools.namespace };
   const objects = objectsOf((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
   const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {
     const annotations = await annotationsOf(tools, object, request.signal);
-    const owner = annotations && ownerOf(annotations, tools.namespace);
-    const isOwn = owner?.release === request.module.name && owner.namespace === tools.namespace;
-    return owner === undefined || isOwn ? [] : [`${nameOf(object)} of ${owner.namespace}/${owner.release}`];
+    const owner = annotations && otherOwner(annotations, own);
+    return owner === undefined ? [] : [`${nameOf(object)} of ${owner.namespace}/${owner.release}`];
   });
   return told.flat().slice(0, MOST_NAMED);
 }
@@ -144,63 +144,38 @@ function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
   return [...new Set([newest, deployed ?? newest])];
 }
 
+/**
+ * Takes objects out of the record of a revision that another module is about to make, that another release has taken
+ * over, or that are marked to be kept: helm itself goes by the record alone.
+ */
 async function spare(
   tools: Reconciler,
   meta: ReleaseMeta,
   look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
 ): Promise<void> {
   const makers = await tools.makers(look.signal);
-  const makerOf = (object: ObjectRef) => makers.get(keyIn(tools.namespace, object));
-  const moved = look.objects.flatMap((object) => {
-    const maker = makerOf(object);
-    return maker === undefined ? [] : [{ object, why: `the chart of module ${maker} has it now` }];
+  const looked = await inParallel(AT_ONCE, look.objects, async (object) => {
+    const why = await reasonToStay(object);
+    return why === undefined ? [] : [{ object, why }];
   });
-  const objects = look.objects.filter((object) => makerOf(object) === undefined);
-  const spared = [...moved, ...(await outliving(tools, meta.name, { objects, signal: look.signal }))];
+  const spared = looked.flat();
   if (spared.length === 0) return;
   for (const { object, why } of spared)
     tools.logger.warn("An object is not deleted", { release: meta.name, object: nameOf(object), why });
   const [manifest = ""] = await tools.store.manifests(meta, look.signal);
-  const without = withoutObjects(
-    manifest,
-    spared.map(({ object }) => object),
-  );
-  await tools.store.replaceManifest(meta, without, look.signal);
-}
+  const stay = spared.map(({ object }) => object);
+  await tools.store.replaceManifest(meta, withoutObjects(manifest, stay), look.signal);
 
-/** An object that stays when a release goes. */
-interface Outliving {
-  readonly object: ObjectRef;
-  readonly why: string;
-}
-
-/**
- * The objects of a release that must stay when it goes: another release has taken them over, or they are marked to
- * be kept. helm itself goes by the record of the release alone. Throws when an object cannot be looked at.
- */
-async function outliving(
-  tools: LookTools,
-  release: string,
-  look: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
-): Promise<Outliving[]> {
-  const looked = await inParallel(AT_ONCE, look.objects, async (object): Promise<Outliving[]> => {
+  async function reasonToStay(object: ObjectRef): Promise<string | undefined> {
+    const maker = makers.get(keyIn(tools.namespace, object));
+    if (maker !== undefined) return `the chart of module ${maker} has it now`;
     const annotations = await annotationsOf(tools, object, look.signal);
-    const why = annotations && reasonToStay(annotations, { release, namespace: tools.namespace });
-    return why === undefined ? [] : [{ object, why }];
-  });
-  return looked.flat();
-}
-
-function reasonToStay(
-  annotations: Readonly<Record<string, string>>,
-  own: { readonly release: string; readonly namespace: string },
-): string | undefined {
-  const owner = ownerOf(annotations, own.namespace);
-  if (owner !== undefined && (owner.release !== own.release || owner.namespace !== own.namespace))
-    return `it belongs to the release ${owner.namespace}/${owner.release} now`;
-  return annotations[RESOURCE_POLICY]?.trim() === KEEP
-    ? `it is annotated ${RESOURCE_POLICY}: ${KEEP}`
-    : undefined;
+    if (annotations === undefined) return undefined;
+    const owner = otherOwner(annotations, { release: meta.name, namespace: tools.namespace });
+    if (owner !== undefined) return `it belongs to the release ${owner.namespace}/${owner.release} now`;
+    const isKept = annotations[RESOURCE_POLICY]?.trim() === KEEP;
+    return isKept ? `it is annotated ${RESOURCE_POLICY}: ${KEEP}` : undefined;
+  }
 }
 
 /** Annotations of an object as it is now; undefined when there is none. */

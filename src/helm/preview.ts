@@ -20,12 +20,13 @@ export interface Preview {
  * rendered, so that errors of the chart show. Throws the same errors.
  */
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
-  const { reconciliation, release, decision } = await examine(tools, request);
+  const { reconciliation, decision } = await examine(tools, request);
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { act, why } = decision;
   if (act === "stay") return { action: "unchanged", why };
   if (act === "rollback") return { action: "upgrade", why: `${why}; the release goes back` };
-  const rendered = await renderNow(reconciliation, release);
+  const rendered = await renderNow(reconciliation);
+  const { release } = reconciliation;
   if (act !== "compare" || release === undefined)
     return { action: act === "install" ? "install" : "upgrade", why };
   const same = await isSame(tools, release, rendered);
@@ -35,8 +36,7 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
 
 /** Manifest and helm hooks as a run would render them now. Throws the same errors. */
 export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
-  const { reconciliation, release } = await examine(tools, request);
-  return manifestsNow(reconciliation, release);
+  return manifestsNow((await examine(tools, request)).reconciliation);
 }
 
 /** Objects asked for at the same time. */
@@ -56,8 +56,9 @@ interface Pair {
  * somebody else has changed, since it is rendered as before. Helm hooks are left out. Throws as `reconcile`.
  */
 export async function liveDiff(tools: Reconciler, request: DiffRequest): Promise<string> {
-  const { reconciliation, release } = await examine(tools, request);
-  const rendered = await manifestsNow(reconciliation, release);
+  const { reconciliation } = await examine(tools, request);
+  const { release } = reconciliation;
+  const rendered = await manifestsNow(reconciliation);
   const [stored = ""] = release === undefined ? [] : await tools.store.manifests(release, request.signal);
   const found = new Map<string, string>();
   await inParallel(AT_ONCE, pairsOf(tools.namespace, [stored], rendered), async (pair) => {

@@ -39,9 +39,11 @@ export async function reconcileRelease(tools: Reconciler, request: ReconcileRequ
 }
 
 async function reconcileOnce(tools: Reconciler, request: ReconcileRequest): Promise<Result> {
-  const { reconciliation, release, decision } = await examine(tools, request);
+  const { reconciliation, decision } = await examine(tools, request);
   tools.logger.debug("Decided on a release", { release: request.module.name, ...decision });
-  const result = withWayBack(reconciliation, await act(reconciliation, release, decision));
+  const done = await act(reconciliation, decision);
+  const result = withWayBack(reconciliation, { ...done, recovered: decision.act === "recover" });
+  const { release } = reconciliation;
   const { absent = [], signal } = request;
   const stays = result.action === "unchanged" || result.action === "labelled";
   if (!stays || absent.length === 0 || release === undefined) return result;
@@ -57,38 +59,28 @@ function withWayBack({ tools, request, policy }: Reconciliation, result: Result)
     : result;
 }
 
-async function act(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta | undefined,
-  decision: ReleaseDecision,
-): Promise<Result> {
+async function act(reconciliation: Reconciliation, decision: ReleaseDecision): Promise<Done> {
   switch (decision.act) {
     case "nothing":
-      return { action: "unchanged", recovered: false };
+      return { action: "unchanged" };
     case "install":
     case "upgrade":
-      return { ...(await upgrade(reconciliation, release)), recovered: false };
+      return upgrade(reconciliation);
     case "recover":
-      return { ...(await recovered(reconciliation, await recover(reconciliation))), recovered: true };
+      return recovered({ ...reconciliation, release: await recover(reconciliation) });
     case "compare":
-      return { ...(await compare(reconciliation, release)), recovered: false };
+      return compare(reconciliation);
     case "stay":
-      return { ...(await stay(reconciliation, decision.refusal)), recovered: false };
+      return { action: "unchanged", refused: await describeRefusal(reconciliation, decision.refusal) };
     case "rollback":
-      return { ...(await goBack(reconciliation, decision.refusal)), recovered: false };
+      return goBack(reconciliation, decision.refusal);
   }
 }
 
 /** A rollback that was interrupted is done anew. */
-function recovered(reconciliation: Reconciliation, release: ReleaseMeta | undefined): Promise<Done> {
-  const decision = decisionOn(reconciliation, release);
-  return decision.act === "rollback"
-    ? goBack(reconciliation, decision.refusal)
-    : upgrade(reconciliation, release);
-}
-
-async function stay(reconciliation: Reconciliation, refusal: Refusal): Promise<Done> {
-  return { action: "unchanged", refused: await describeRefusal(reconciliation, refusal) };
+function recovered(reconciliation: Reconciliation): Promise<Done> {
+  const decision = decisionOn(reconciliation);
+  return decision.act === "rollback" ? goBack(reconciliation, decision.refusal) : upgrade(reconciliation);
 }
 
 async function goBack(reconciliation: Reconciliation, refusal: Refusal): Promise<Done> {
@@ -108,12 +100,13 @@ async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta 
   return store.get(module.name);
 }
 
-async function compare(reconciliation: Reconciliation, release: ReleaseMeta | undefined): Promise<Done> {
-  if (release === undefined) return upgrade(reconciliation, release);
-  const rendered = await reconciliation.tools.render(reconciliation, release);
-  if (await isSame(reconciliation.tools, release, rendered))
+async function compare(reconciliation: Reconciliation): Promise<Done> {
+  const { release, tools } = reconciliation;
+  if (release === undefined) return upgrade(reconciliation);
+  const rendered = await tools.render(reconciliation);
+  if (await isSame(tools, release, rendered))
     return { action: await relabel(reconciliation, release, rendered.checksum) };
-  return upgrade(reconciliation, release, rendered);
+  return upgrade(reconciliation, rendered);
 }
 
 async function relabel(
@@ -137,12 +130,9 @@ async function relabel(
 }
 
 /** `rendered` is what the chart makes, where it was rendered already. */
-function upgrade(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta | undefined,
-  rendered?: Rendered,
-): Promise<Done> {
-  return withCall(reconciliation, release, async (call) => {
+function upgrade(reconciliation: Reconciliation, rendered?: Rendered): Promise<Done> {
+  const { release } = reconciliation;
+  return withCall(reconciliation, async (call) => {
     tellAdoption(reconciliation);
     await markGood(reconciliation);
     const { historyMax, labels } = nextOf(reconciliation);
@@ -152,7 +142,7 @@ function upgrade(
         install(reconciliation, { ...call, labels: all, historyMax }, rendered),
       );
     } catch (error) {
-      return goBack(reconciliation, await countFailure(reconciliation, release, error));
+      return goBack(reconciliation, await countFailure(reconciliation, error));
     }
     const { store, lateLabels } = reconciliation.tools;
     const { name } = reconciliation.request.module;

@@ -9,24 +9,18 @@ import { Scratch } from "../process/index.ts";
 import type { Helm, UpgradeCall, ChartCall } from "./binary/helm.ts";
 import { listChartFiles } from "./chart/chart-files.ts";
 import { ChartReader, type Chart } from "./chart/chart.ts";
-import { type Reconciler, type Reconciliation, type ReconcileRequest } from "./examine.ts";
+import type { Reconciler, Reconciliation, ReconcileRequest } from "./examine.ts";
 import { renderedFrom, type Rendered } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 
 /** What helm would install or upgrade now. */
-export async function renderNow(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta | undefined,
-): Promise<Rendered> {
-  return renderedFrom(await manifestsNow(reconciliation, release));
+export async function renderNow(reconciliation: Reconciliation): Promise<Rendered> {
+  return renderedFrom(await manifestsNow(reconciliation));
 }
 
 /** The same as texts: manifest and helm hooks. */
-export function manifestsNow(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta | undefined,
-): Promise<string[]> {
-  return withCall(reconciliation, release, (call) => manifestsOf(reconciliation, call));
+export function manifestsNow(reconciliation: Reconciliation): Promise<string[]> {
+  return withCall(reconciliation, (call) => manifestsOf(reconciliation, call));
 }
 
 /** Manifest and hooks; with the server's data only where templates use it, since that takes twice as long. */
@@ -55,25 +49,22 @@ export async function isSame(
 /** Gives `act` what an upgrade needs; chart and values file are removed afterwards. */
 export function withCall<T>(
   reconciliation: Reconciliation,
-  release: ReleaseMeta | undefined,
   act: (call: UpgradeCall) => Promise<T>,
 ): Promise<T> {
   const { tools, request, chart } = reconciliation;
-  return withChart(tools.tmpDir, { ...request, chart }, async (call) => {
-    const applyMethod = release === undefined ? undefined : await applyMethodOf(reconciliation, release);
-    return act({ ...call, labels: {}, applyMethod });
-  });
+  return withChart(tools.tmpDir, { ...request, chart }, async (call) =>
+    act({ ...call, labels: {}, applyMethod: await applyMethodOf(reconciliation) }),
+  );
 }
 
 /** helm goes on in the way it began; an uninstalled release begins anew. helm 3 has one way only. */
-async function applyMethodOf(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta,
-): Promise<"csa" | "ssa" | undefined> {
-  const { helm, store } = reconciliation.tools;
-  const { signal } = reconciliation.request;
-  if (release.status === "uninstalled" || (await helm.major(signal)) < 4) return undefined;
-  return (await store.summary(release)).applyMethod;
+async function applyMethodOf({
+  tools: { helm, store },
+  request: { signal },
+  release,
+}: Reconciliation): Promise<"csa" | "ssa" | undefined> {
+  if (release === undefined || release.status === "uninstalled") return undefined;
+  return (await helm.major(signal)) < 4 ? undefined : (await store.summary(release)).applyMethod;
 }
 
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
@@ -98,6 +89,8 @@ export class ChartMovedError extends Error {
     this.name = "ChartMovedError";
   }
 }
+
+type ChartOf = Pick<Module, "name" | "chartDir" | "chart">;
 
 interface StageRequest extends ReconcileRequest {
   /** As it was decided on. */
@@ -128,10 +121,7 @@ async function withChart<T>(
  * that has the module's name where helm would refuse it. Returns the path of the copy. Throws ChartMovedError.
  */
 export async function stageChart(
-  {
-    module,
-    chart,
-  }: { module: Pick<Module, "name" | "chartDir" | "chart">; chart: Pick<Chart, "digest" | "needsStage"> },
+  { module, chart }: Pick<StageRequest, "chart"> & { readonly module: ChartOf },
   scratch: Scratch,
 ): Promise<string> {
   const dir = scratch.path("chart");
@@ -148,7 +138,7 @@ export async function stageChart(
 }
 
 /** Its files by their paths below it. What is gone while they are read is a change as well. */
-function contentsOf({ name, chartDir, chart }: Pick<Module, "name" | "chartDir" | "chart">) {
+function contentsOf({ name, chartDir, chart }: ChartOf) {
   try {
     const files = listChartFiles(chartDir, chart === "synthetic");
     return files.map(({ rel, path }) => [rel, readPlain(path)] as const);

@@ -6,7 +6,6 @@ import { inParallel } from "../../lib/index.ts";
 import type { UpgradeCall } from "../binary/helm.ts";
 import { examine, type HelmInput, type Reconciler, type Reconciliation } from "../examine.ts";
 import { keyIn, type ObjectRef, type Rendered } from "../manifest/manifest.ts";
-import type { ReleaseMeta } from "../release/revisions.ts";
 import { isSame, renderNow } from "../rendering.ts";
 import { InstallAhead } from "./install-ahead.ts";
 
@@ -66,8 +65,8 @@ export class Ahead {
   }
 
   /** As `renderNow`. */
-  async render(reconciliation: Reconciliation, release: ReleaseMeta | undefined): Promise<Rendered> {
-    return (await this.#renderings.take(reconciliation)) ?? renderNow(reconciliation, release);
+  async render(reconciliation: Reconciliation): Promise<Rendered> {
+    return (await this.#renderings.take(reconciliation)) ?? renderNow(reconciliation);
   }
 
   /** As `Helm.upgradeInstall`. */
@@ -93,9 +92,10 @@ export class Ahead {
 
   async #objects({ input }: UpcomingModule, signal: AbortSignal): Promise<readonly ObjectRef[]> {
     try {
-      const { reconciliation, release, decision } = await examine(this.#tools, { ...input(), signal });
+      const { reconciliation, decision } = await examine(this.#tools, { ...input(), signal });
       if (decision.act === "nothing") return [];
-      const rendered = await renderNow(reconciliation, release);
+      const rendered = await renderNow(reconciliation);
+      const { release } = reconciliation;
       const isCompared = decision.act === "compare" && release !== undefined;
       return isCompared && (await isSame(this.#tools, release, rendered)) ? [] : rendered.objects;
     } catch {
@@ -177,9 +177,9 @@ class RenderAhead {
 
   async #render({ input }: UpcomingModule, signal: AbortSignal): Promise<Made | undefined> {
     signal.throwIfAborted();
-    const { reconciliation, release, decision } = await examine(this.#tools, { ...input(), signal });
+    const { reconciliation, decision } = await examine(this.#tools, { ...input(), signal });
     // What is looked up may be another thing when its turn comes.
     if (decision.act !== "compare" || reconciliation.chart.reach.lookup) return undefined;
-    return { inputs: reconciliation.inputs, ...(await renderNow(reconciliation, release)) };
+    return { inputs: reconciliation.inputs, ...(await renderNow(reconciliation)) };
   }
 }

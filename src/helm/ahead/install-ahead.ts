@@ -84,10 +84,10 @@ export class InstallAhead {
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, this.#abort.signal]);
     try {
-      const { reconciliation, release, decision } = await examine(this.#tools, { ...input(), signal });
-      const { needsStage, mentionsShared } = reconciliation.chart;
-      if (decision.act !== "install" || release !== undefined || needsStage || mentionsShared)
-        return undefined;
+      const { reconciliation, decision } = await examine(this.#tools, { ...input(), signal });
+      const { release, chart } = reconciliation;
+      const isPlain = release === undefined && !chart.needsStage && !chart.mentionsShared;
+      if (decision.act !== "install" || !isPlain) return undefined;
       return await this.#launch(reconciliation, abort);
     } catch {
       // When its turn comes, the error shows.

@@ -70,7 +70,7 @@ export class Releases extends ObservedReleases {
       isOurs: (release) => this.owner(release) === "ours",
       lateLabels: this.#lateLabels,
       makers: (signal) => this.#ahead.makers(signal),
-      render: (reconciliation, release) => this.#ahead.render(reconciliation, release),
+      render: (reconciliation) => this.#ahead.render(reconciliation),
       upgradeInstall: (call) => this.#ahead.upgradeInstall(call),
     };
     this.#ahead = new Ahead(this.#reconciler);

@@ -56,12 +56,11 @@ export function nextOf({ tools, request, policy }: Reconciliation): {
 }
 
 /**
- * Counts an upgrade that has failed after the revision `before`. Returns the refusal of what failed once too often;
+ * Counts an upgrade that has failed. Returns the refusal of what failed once too often;
  * else throws the failure. What failed before there was a revision has changed nothing and does not count.
  */
 export async function countFailure(
-  { tools, request, policy }: Reconciliation,
-  before: ReleaseMeta | undefined,
+  { tools, request, policy, release: before }: Reconciliation,
   failure: unknown,
 ): Promise<Refusal> {
   const { store } = tools;
