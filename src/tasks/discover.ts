@@ -67,7 +67,9 @@ async function script(
   module: Module,
   { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
 ): Promise<ScriptAnswer> {
-  const answer = await ports.runScript({ ...scriptOf(ports.state.values, module, enabled), signal });
+  const { runs: settings, logger } = ports;
+  const call = scriptOf(ports.state.values, module, enabled);
+  const answer = await ports.runScript({ ...call, settings, logger, signal });
   if ("failure" in answer) throw scriptFailed(ports, module, answer.failure);
   return answer;
 }

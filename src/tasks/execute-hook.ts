@@ -62,7 +62,9 @@ export function executeHook(ports: Ports, request: HookRunRequest): Promise<void
 async function execute(ports: Ports, request: HookRunRequest, open: OpenSpan): Promise<void> {
   const { hook } = request;
   const startedAt = ports.clock.monotonic();
-  const { result, failure, output } = await ports.runHook({ ...request, ...inputsOf(ports, hook) });
+  const { runs: settings, logger } = ports;
+  const run = { ...request, ...inputsOf(ports, hook), settings, logger };
+  const { result, failure, output } = await ports.runHook(run);
   open.set({ exitCode: result?.exitCode });
   const took: Took = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
   try {

@@ -1,4 +1,4 @@
 export * from "./ports.ts";
 export { checkSchemas, loadHooks, noteServerVersion } from "./load.ts";
 export { scriptOf } from "./discover.ts";
-export { runTask, traceTask } from "./run-task.ts";
+export { runTask } from "./run-task.ts";

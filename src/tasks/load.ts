@@ -154,11 +154,11 @@ export function checkSchemas({ logger }: Pick<Ports, "logger">, files: SchemaFil
 
 /** Configures hooks, in the order of their names; all problems are collected. */
 export async function loadHooks(
-  ports: Pick<Ports, "loadHook" | "logger">,
+  ports: Pick<Ports, "loader" | "logger">,
   files: readonly HookFile[],
   module: string | undefined,
 ): Promise<{ hooks: Hook[]; problems: Problem[] }> {
-  const answers = await Promise.all(files.map((file) => ports.loadHook(file, module)));
+  const answers = await Promise.all(files.map((file) => ports.loader.load(file, module)));
   const hooks: Hook[] = [];
   const problems: Problem[] = [];
   for (const answer of answers) {

@@ -3,19 +3,19 @@
 import type { KubeBindings, Source } from "../bindings/index.ts";
 import type { ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
-  EnabledAnswer,
-  EnabledScriptRun,
-  HookRunInput,
-  HookRunResult,
-  LoadedHook,
+  HookLoader,
   MetricOperation,
   ObjectOperation,
+  RunSettings,
+  runEnabledScript,
+  runHook,
 } from "../hooks/index.ts";
 import type { Clock, Limit, Logger } from "../lib/index.ts";
-import type { Hook, HookFile, Task, Tree } from "../model/index.ts";
+import type { Hook, Task, Tree } from "../model/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { Enablement, ReleaseView, State } from "../state/index.ts";
+import type { Tracer } from "../trace/index.ts";
 import type { FollowedConfig } from "../triggers/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
@@ -69,6 +69,7 @@ export interface Ports {
   readonly queues: Queues<Task>;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly tracer: Tracer;
   readonly retryMinMs: number;
   /** `--delete-brake`: what one change may remove. */
   readonly deleteBrake: Limit;
@@ -78,8 +79,11 @@ export interface Ports {
   readonly releases: ReleasesPort;
   readonly config: Pick<FollowedConfig, "write" | "judgeAgain">;
   readonly recorder: Recorder;
-  /** Runs the process of a hook and reads what it leaves; never throws, applies nothing. */
-  readonly runHook: (run: HookRunInput) => Promise<HookRunResult>;
+  /** With what hooks and scripts run. */
+  readonly runs: RunSettings;
+  readonly runHook: typeof runHook;
+  readonly runScript: typeof runEnabledScript;
+  readonly loader: Pick<HookLoader, "load">;
   /** Applies object operations of a hook; throws with a message when one fails. */
   readonly applyObjects: (operations: readonly ObjectOperation[]) => Promise<void>;
   /** Applies metric operations of a hook; throws when one is refused. */
@@ -89,8 +93,6 @@ export interface Ports {
       owner: { readonly hook: string; readonly module: string | undefined },
     ): void;
   };
-  readonly runScript: (script: Omit<EnabledScriptRun, "settings" | "logger">) => Promise<EnabledAnswer>;
-  readonly loadHook: (file: HookFile, module: string | undefined) => Promise<LoadedHook>;
   /** What the API server says of its version. Throws ApiError, ConnectionError. */
   readonly serverVersion: (signal: AbortSignal) => Promise<string>;
   /**

@@ -4,7 +4,6 @@ import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import { describeTask, moduleOf } from "../model/index.ts";
 import { turnsLeft } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import type { Tracer } from "../trace/index.ts";
 import { boot, reload } from "./reload.ts";
 import { deleteModule, purgeRelease } from "./delete-module.ts";
 import { ensureCrds } from "./discover.ts";
@@ -13,7 +12,7 @@ import { readModules } from "./load.ts";
 import { runHookTask } from "./execute-hook.ts";
 import { runModule } from "./run-module.ts";
 
-/** Runs a batch of tasks: hook tasks of one hook together, every other kind alone. */
+/** Runs a batch of tasks as one span: hook tasks of one hook together, every other kind alone. */
 export async function runTask(
   ports: Ports,
   batch: readonly Task[],
@@ -21,10 +20,24 @@ export async function runTask(
 ): Promise<Outcome<Task>> {
   const task = batch[0];
   if (task === undefined) return { kind: "done" };
-  const outcome = await runKind(ports, { task, batch }, context);
-  if (task.kind === "run-module") return counted(ports, task, outcome);
-  if (task.kind === "converge" || task.group === "reload") noteStep(ports, outcome);
-  return outcome;
+  const { queue, failures, from, waitingSince } = context;
+  const module = moduleOf(task);
+  const attributes = {
+    kind: task.kind,
+    module,
+    queue,
+    about: describeTask(task),
+    tasks: batch.length,
+    attempt: failures + 1,
+  };
+  return ports.tracer.task({ name: nameOf(task), attributes, module, from, waitingSince }, async (span) => {
+    const outcome = await runKind(ports, { task, batch }, context);
+    if (task.kind === "run-module") count(ports, task, outcome);
+    else if (task.kind === "converge" || task.group === "reload") noteStep(ports, outcome);
+    span.set({ outcome: outcome.kind });
+    if (outcome.kind === "retry") span.fail(outcome.message);
+    return outcome;
+  });
 }
 
 function runKind(
@@ -59,45 +72,12 @@ function noteStep({ state }: Ports, { kind }: Outcome<Task>): void {
 }
 
 /** A module that is done within a reload is progress of that reload. */
-function counted({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): Outcome<Task> {
+function count({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.reload;
   if (phase === "turns") state.recordReload({ remaining: turnsLeft(state.view) });
   // None remain when the reload was reset.
   if (outcome.kind === "done" && task.group === "reload" && remaining.includes(task.module))
     state.recordReload({ remaining: remaining.filter((name) => name !== task.module) });
-  return outcome;
-}
-
-/** A run of a batch of tasks. */
-interface TaskRun {
-  readonly tracer: Tracer;
-  readonly batch: readonly Task[];
-  readonly context: RunContext;
-}
-
-/** Runs a batch of tasks as one span. */
-export function traceTask(
-  { tracer, batch, context }: TaskRun,
-  run: () => Promise<Outcome<Task>>,
-): Promise<Outcome<Task>> {
-  const [task] = batch;
-  if (task === undefined) return run();
-  const { queue, failures, from, waitingSince } = context;
-  const module = moduleOf(task);
-  const attributes = {
-    kind: task.kind,
-    module,
-    queue,
-    about: describeTask(task),
-    tasks: batch.length,
-    attempt: failures + 1,
-  };
-  return tracer.task({ name: nameOf(task), attributes, module, from, waitingSince }, async (span) => {
-    const outcome = await run();
-    span.set({ outcome: outcome.kind });
-    if (outcome.kind === "retry") span.fail(outcome.message);
-    return outcome;
-  });
 }
 
 /** Few names, so that runs can be compared. */

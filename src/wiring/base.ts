@@ -1,13 +1,12 @@
-/** What all parts of the operator share: settings, log, clock, connection. */
+/** What all parts of the operator share: settings, log, clock, connection, releases; and a plan made of that alone. */
 
 import { overlayOf } from "../config.ts";
-import type { Environment } from "../config.ts";
-import type { Settings } from "../settings.ts";
+import type { Environment, Settings } from "../config.ts";
 import { Releases, managedByDigest } from "../helm/index.ts";
 import type { ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
-import { Discovery, WatchHub, connect } from "../kube/index.ts";
+import { Discovery, WatchHub, connect, firstContact, ownIdentity } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import {
   Failures,
@@ -17,14 +16,18 @@ import {
   guardedClock,
   logSink,
   systemClock,
+  toYaml,
 } from "../lib/index.ts";
 import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Tree } from "../model/index.ts";
-import { RunRing, Tracer } from "../trace/index.ts";
+import { DROP_REASONS, RunRing, Tracer, exportTo, note } from "../trace/index.ts";
+import type { SpanExport } from "../trace/index.ts";
 import { ChartArchives, placesOf, readTree } from "../modules/index.ts";
-import { exportOf } from "./traces.ts";
 import { VERSION } from "../version.ts";
+import { scoped } from "../offline/index.ts";
+import { previewStart } from "../preview/index.ts";
+import type { Metrics } from "../metrics/index.ts";
 
 /** What everything else needs: settings, log, clock, the client of the API server. */
 export type Base = ReturnType<typeof makeBase>;
@@ -50,6 +53,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const archives = scope.own(new ChartArchives(settings.tmpDir));
   const { unnumberedOrder, strictValues: strict } = settings;
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
+  const patchClient = client.limited({ qps, burst, timeoutMs });
+  for (const each of [client, patchClient]) traceRequests(each);
   return {
     settings,
     env,
@@ -64,7 +69,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     logger,
     failures,
     client,
-    patchClient: client.limited({ qps, burst, timeoutMs }),
+    patchClient,
     discovery: new Discovery(client, clock),
     hub,
     filters,
@@ -116,5 +121,60 @@ export function makeReleases(
     historyMax: settings.helmHistoryMax,
     validate: settings.helmValidate,
     reserved,
+  });
+}
+
+/** Hands spans on, where the settings name a collector. */
+function exportOf({
+  settings,
+  namespace,
+  secrets,
+  ...around
+}: {
+  readonly settings: Settings;
+  readonly namespace: string;
+  readonly secrets: KnownSecrets;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}): SpanExport | undefined {
+  const { otlpEndpoint: endpoint, otlpHeaders: headers, otlpSamplingRatio: ratio, pod } = settings;
+  if (endpoint === undefined) return undefined;
+  const instance = ownIdentity(pod).name;
+  const target = { endpoint, headers, version: VERSION, namespace, instance };
+  return exportTo(target, { ...around, ratio, redactDeep: (value) => secrets.redactDeep(value) });
+}
+
+/** Notes each request within the work that it is sent for. */
+function traceRequests(client: KubeClient): void {
+  client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
+    const error = code.startsWith("2") ? undefined : code;
+    note(
+      { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } },
+      { ms: seconds * 1000, error },
+    );
+  });
+}
+
+/** Counts the spans that a collector does not get. */
+export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics): void {
+  if (spanExport === undefined) return;
+  for (const reason of DROP_REASONS) metrics.touch("spansDropped", { reason });
+  spanExport.onDropped = (reason, count) => metrics.add("spansDropped", { reason }, count);
+}
+
+/**
+ * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws
+ * ProblemError when it cannot connect.
+ */
+export function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
+  return scoped(async (scope) => {
+    // Log lines would be mixed with the plan.
+    const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
+    await firstContact(base.client, new AbortController().signal);
+    const releases = makeReleases(base);
+    scope.add(() => releases.close());
+    await releases.ready();
+    const plan = await previewStart(base, releases);
+    return format === "json" ? `${JSON.stringify(plan)}\n` : toYaml(plan);
   });
 }

@@ -29,7 +29,7 @@ import { Engine } from "../plan/index.ts";
 import { Queues, RateLimits } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { runTask, traceTask } from "../tasks/index.ts";
+import { runTask } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
 import {
   FollowedConfig,
@@ -38,10 +38,9 @@ import {
   RequiredObjects,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { makeReleases } from "./base.ts";
+import { countDrops, makeReleases } from "./base.ts";
 import type { Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
-import { countDrops, traceRequests } from "./traces.ts";
 
 interface RoomsOptions {
   readonly scope: Scope;
@@ -77,7 +76,6 @@ export class Rooms {
     this.metrics = new Metrics(prefix);
     reportChildren(failures);
     countDrops(base.spanExport, this.metrics);
-    for (const client of [base.client, base.patchClient]) traceRequests(client);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ clock, secrets, ready: settings.ready, onFailure: settings.onFailure });
@@ -152,7 +150,7 @@ export class Rooms {
   }
 
   #makeQueues(): Queues<Task> {
-    const { clock, settings, tracer } = this.#base;
+    const { clock, settings } = this.#base;
     return new Queues<Task>({
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
@@ -161,7 +159,7 @@ export class Rooms {
         countWait(this.metrics, batch[0], context);
         // A thousand tasks that wait for nothing must not keep the lease from being renewed.
         await breathe();
-        return traceTask({ tracer, batch, context }, () => runTask(this.ports, batch, context));
+        return runTask(this.ports, batch, context);
       },
       slots: settings.parallelModules,
       limits: new RateLimits(clock),
@@ -219,16 +217,16 @@ export class Rooms {
 
   /** Connects the ports of tasks to the rooms behind them. */
   #makePorts(): Ports {
-    const { clock, logger, settings, runs, readTree, filters, env, client, patchClient, discovery } =
+    const { clock, logger, tracer, settings, runs, readTree, filters, env, client, patchClient, discovery } =
       this.#base;
     const { workingDir, retryMinMs, deleteBrake, moduleQueues } = settings;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
-    const loader = new HookLoader({ env, workingDir, moduleQueues, checkFilter });
     return {
       state: this.state,
       queues: this.queues,
       clock,
       logger,
+      tracer,
       retryMinMs,
       deleteBrake,
       watches: this.#bindings,
@@ -237,11 +235,12 @@ export class Rooms {
       config: this.config,
       recorder: makeRecorder(this.#told),
       hookMetrics: this.#hookMetrics,
-      runHook: (run) => runHook({ ...run, settings: runs, logger }),
+      runs,
+      runHook,
+      runScript: runEnabledScript,
+      loader: new HookLoader({ env, workingDir, moduleQueues, checkFilter }),
       applyObjects: (operations) =>
         applyObjects({ client: patchClient, discovery, filters, clock }, operations),
-      runScript: (script) => runEnabledScript({ ...script, settings: runs, logger }),
-      loadHook: (file, module) => loader.load(file, module),
       serverVersion: (signal) => serverVersion(client, signal),
       readTree,
     };

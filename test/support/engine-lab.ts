@@ -24,6 +24,7 @@ import { hookTask, lifecycleBinding } from "../../src/bindings/index.ts";
 import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Ports } from "../../src/tasks/index.ts";
+import { Tracer } from "../../src/trace/index.ts";
 import { applyPatch, parseConfigMap, withSection } from "../../src/values/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
@@ -96,6 +97,15 @@ const SPIN = 2000;
 
 /** When the directories are read once more after something was missed in them. */
 const SECOND_LOOK_MS = 4000;
+
+/** Nothing is started with them. */
+const RUNS = {
+  env: {},
+  workingDir: undefined,
+  tmpDir: "/",
+  debugKeepTmpFiles: false,
+  logProxyHookJson: false,
+};
 
 /** The input of a run as tasks give it. */
 type Given = HookRunInput & { values: Pieces; configValues: Pieces; signal: AbortSignal };
@@ -496,6 +506,7 @@ export class EngineLab {
       queues,
       clock,
       logger: keepLog(this.logged),
+      tracer: new Tracer({ clock }),
       retryMinMs: 5000,
       deleteBrake: parseLimit(this.#brake) as Limit,
       watches: {
@@ -618,7 +629,8 @@ export class EngineLab {
           tell(`converged: ${seconds} s`);
         },
       },
-      runHook: (run) => this.#runHook(run as Given),
+      runs: RUNS,
+      runHook: (run) => this.#runHook(run as HookRunInput as Given),
       applyObjects: async (operations) => this.#acts.get(operations)?.objects?.(),
       hookMetrics: { apply: (operations) => this.#acts.get(operations)?.metrics?.() },
       runScript: ({ module, values }) => {
@@ -634,19 +646,21 @@ export class EngineLab {
           return Promise.resolve({ failure: String(error) });
         }
       },
-      loadHook: (file, module) => {
-        const all = [
-          ...this.#globalHooks,
-          ...this.#modules.flatMap((each) =>
-            (each.hooks ?? []).map((spec) => ({ ...spec, module: each.name })),
-          ),
-        ];
-        const spec = all.find((each) => each.name === file.name && each.module === module);
-        this.asked.push(module === undefined ? file.name : `${module}/${file.name}`);
-        const refused = spec === undefined ? "gone" : spec.refused;
-        if (spec === undefined || refused !== undefined)
-          return Promise.resolve({ problem: { file: file.path, message: refused ?? "" } });
-        return Promise.resolve({ hook: this.#hook(spec), warnings: [] });
+      loader: {
+        load: (file, module) => {
+          const all = [
+            ...this.#globalHooks,
+            ...this.#modules.flatMap((each) =>
+              (each.hooks ?? []).map((spec) => ({ ...spec, module: each.name })),
+            ),
+          ];
+          const spec = all.find((each) => each.name === file.name && each.module === module);
+          this.asked.push(module === undefined ? file.name : `${module}/${file.name}`);
+          const refused = spec === undefined ? "gone" : spec.refused;
+          if (spec === undefined || refused !== undefined)
+            return Promise.resolve({ problem: { file: file.path, message: refused ?? "" } });
+          return Promise.resolve({ hook: this.#hook(spec), warnings: [] });
+        },
       },
       serverVersion: () => {
         const { serverVersion: version } = this;

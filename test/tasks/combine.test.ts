@@ -8,6 +8,7 @@ import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
 import { runTask } from "../../src/tasks/index.ts";
 import type { Ports } from "../../src/tasks/index.ts";
+import { Tracer } from "../../src/trace/index.ts";
 import { event, hookWith, kubernetes, lifecycle, schedule, sync, tick } from "../hooks/build.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
@@ -96,6 +97,7 @@ async function runsOf(words: string): Promise<Run[]> {
     queues,
     clock,
     logger: silentLogger,
+    tracer: new Tracer({ clock }),
     watches: {
       generation: () => 1,
       snapshots: () => ({ get: () => [], objects: () => [] }),

@@ -89,7 +89,7 @@ export async function askForPlan(line: Line, world: World): Promise<number> {
     return code;
   } catch (error) {
     if (!(error instanceof NoOperatorError)) throw error;
-    const { planAlone } = await import("../../wiring/plan-alone.ts");
+    const { planAlone } = await import("../../wiring/base.ts");
     const isJson = callIn(line).path.endsWith(".json");
     world.print(await planAlone(line.settings(world.env).settings, world.env, isJson ? "json" : "yaml"));
     return 0;
