@@ -2,8 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 
 import type { Json, JsonObject } from "../../src/model/index.ts";
-import { type Violation, ajvCheck } from "../../src/values/schema/ajv.ts";
-import { validatorOf } from "../../src/values/schema/validator.ts";
+import { type Violation, ajvCheck, validatorOf } from "../../src/values/schema/validator.ts";
 
 const NAMES = ["a", "b", "c/d", "e~f"];
 const name = fc.constantFrom(...NAMES);

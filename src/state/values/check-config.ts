@@ -11,8 +11,7 @@ import {
   sectionIn,
   violationId,
 } from "../../values/index.ts";
-import type { ParsedConfig, Sections, Violation } from "../../values/index.ts";
-import type { Located } from "./origins.ts";
+import type { Located, ParsedConfig, Sections, Violation } from "../../values/index.ts";
 import type { ConfigObservation, ConfigView } from "../view.ts";
 import type { ValuesView } from "./values-store.ts";
 

@@ -4,9 +4,14 @@ import type { KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, ProblemError } from "../../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../../model/index.ts";
 import {
+  PatchAuthors,
   checkPatched,
   compact,
   compileSchemas,
+  explain,
+  locate,
+  placesIn,
+  wordsOf,
   judgePatches,
   MANY_OPERATIONS,
   NO_SETTINGS,
@@ -14,6 +19,8 @@ import {
   withOverlay,
 } from "../../values/index.ts";
 import type {
+  Located,
+  Written,
   JudgedPatches,
   ModuleSettings,
   ParsedConfig,
@@ -26,8 +33,6 @@ import type {
 } from "../../values/index.ts";
 import { Digests, mergedOf } from "./merged.ts";
 import type { Merged } from "./merged.ts";
-import { explainAll, locate, PatchAuthors, wordsOf } from "./origins.ts";
-import type { Located, Written } from "./origins.ts";
 
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 
@@ -180,7 +185,8 @@ export class ValuesStore {
 
   /** Which layer set each leaf of a section, and where, by JSON pointer. */
   explain(key: string): JsonObject {
-    return explainAll(this.#written(key));
+    const written = this.#written(key);
+    return Object.fromEntries(explain(written.input, placesIn(written)));
   }
 
   /** Who caused violations: the layer that set the leaf, with file and line, ConfigMap key or hook. */

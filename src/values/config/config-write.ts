@@ -5,7 +5,7 @@ import { GLOBAL, ProblemError, isJsonObject, member, setMember } from "../../mod
 import type { Json, JsonObject, Section } from "../../model/index.ts";
 import { applyPatch } from "../patch/apply-patch.ts";
 import type { SectionInput } from "../layers.ts";
-import { merge } from "../merge.ts";
+import { merge } from "../layers.ts";
 import type { PatchOperation } from "../patch/parse-patch.ts";
 import { parseDocument, readSection } from "../static-values.ts";
 

@@ -2,7 +2,7 @@
 
 import { oneLine, pointerOf } from "../../lib/index.ts";
 import { objectOf, type JsonObject, type Problem } from "../../model/index.ts";
-import { knowsFormat } from "./ajv.ts";
+import { knowsFormat } from "./validator.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, subSchemas, targetOf } from "./schema-tree.ts";
 

@@ -1,8 +1,8 @@
 /** Compacts stored patches without changing their effect. */
 
-import { isAtOrBelow } from "../lib/index.ts";
-import { hasIndex, replayBelow } from "./patch/apply-patch.ts";
-import type { PatchOperation } from "./patch/parse-patch.ts";
+import { isAtOrBelow } from "../../lib/index.ts";
+import { hasIndex, replayBelow } from "./apply-patch.ts";
+import type { PatchOperation } from "./parse-patch.ts";
 
 type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 
