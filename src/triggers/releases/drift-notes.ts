@@ -5,12 +5,11 @@ import type { Comparison, Drift, DriftedField, DriftedObject, Hands } from "../.
 import { nameOf } from "../../helm/index.ts";
 import type { RecordedObjects } from "../../helm/index.ts";
 import { isLater } from "../../kube/index.ts";
-import type { Timer } from "../../lib/index.ts";
+import { Backoff, type Timer } from "../../lib/index.ts";
 import type { DriftIgnore } from "../../model/index.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import { titleOf } from "./release-object.ts";
 import type { ReleaseObject } from "./release-object.ts";
-import { Pace } from "./pace.ts";
 
 /** An object that changes all the time is looked at this often. */
 const LOOK_EVERY_MS = 10_000;
@@ -29,8 +28,8 @@ export interface Known {
   isContested: boolean;
   /** Why it cannot be looked at. */
   trouble: string | undefined;
-  looks: Pace;
-  repairs: Pace;
+  looks: Backoff;
+  repairs: Backoff;
 }
 
 /** What is known of a release. The maps have no more keys than it has objects. */
@@ -117,8 +116,8 @@ export function newKnown(hands: Hands): Known {
     fields: [],
     isContested: false,
     trouble: undefined,
-    looks: new Pace(LOOK_EVERY_MS, AT_ONCE),
-    repairs: new Pace(REPAIR_EVERY_MS, AT_ONCE),
+    looks: new Backoff(LOOK_EVERY_MS, AT_ONCE),
+    repairs: new Backoff(REPAIR_EVERY_MS, AT_ONCE),
   };
 }
 

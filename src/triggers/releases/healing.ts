@@ -2,10 +2,9 @@
 
 import { nameOf } from "../../helm/index.ts";
 import type { Resource } from "../../kube/index.ts";
-import { inParallel, TokenBucket } from "../../lib/index.ts";
+import { Backoff, inParallel, TokenBucket } from "../../lib/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
 import type { KindWatches } from "./kind-watches.ts";
-import { Pace } from "./pace.ts";
 import { keyOf, kindKey } from "./release-object.ts";
 import type { ReleaseObject } from "./release-object.ts";
 
@@ -38,10 +37,10 @@ const POLL_MS = 60_000;
 
 /** What is known of a release's objects. The maps have no more keys than the release has objects. */
 interface Followed {
-  readonly backoff: Pace;
+  readonly backoff: Backoff;
   objects: ReadonlyMap<string, ReleaseObject>;
   kinds: ReadonlySet<string>;
-  readonly backoffs: Map<string, Pace>;
+  readonly backoffs: Map<string, Backoff>;
   /** Not to be asked for again before that time. */
   readonly spared: Map<string, number>;
   /** Objects that are known to have been there. */
@@ -167,7 +166,7 @@ export class Healing {
 
 function newFollowed(): Followed {
   return {
-    backoff: new Pace(LONGEST_RELEASE_MS),
+    backoff: new Backoff(LONGEST_RELEASE_MS),
     objects: new Map(),
     kinds: new Set(),
     backoffs: new Map(),
@@ -194,7 +193,7 @@ function dueAt(release: Followed, key: string): number {
 function noteBackoffs(release: Followed, absent: readonly Suspect[], now: number): void {
   const backoffs = absent.map(({ object }) => {
     const key = keyOf(object);
-    const backoff = release.backoffs.get(key) ?? new Pace(LONGEST_MS);
+    const backoff = release.backoffs.get(key) ?? new Backoff(LONGEST_MS);
     release.backoffs.set(key, backoff);
     return backoff;
   });
