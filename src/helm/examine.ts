@@ -11,7 +11,7 @@ import { decide, type ReleaseDecision } from "./decide.ts";
 import type { Rendered } from "./manifest/manifest.ts";
 import type { LookTools } from "./live-objects.ts";
 import { originToWorkOn, type AdoptPolicy, type Origin, type Release } from "./release/observed-releases.ts";
-import type { LateLabels } from "./release/late-labels.ts";
+import type { LateLabels } from "./release/releases.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { refusalOf, retriesOf, unhealthyRefusal } from "./rollback/memory.ts";

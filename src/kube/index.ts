@@ -5,7 +5,7 @@ export * from "./client/first-contact.ts";
 export * from "./client/verbs.ts";
 export { AGGREGATED, Discovery, readAggregated, type AggregatedList } from "./discovery/discovery.ts";
 export { KindFinder } from "./discovery/kind-finder.ts";
-export * from "./discovery/resources.ts";
+export * from "./resources.ts";
 export {
   ApiError,
   ConnectionError,
@@ -19,8 +19,6 @@ export {
 export { Leadership } from "./leader/leadership.ts";
 export { formatIdentity, ownIdentity, type Identity } from "./leader/lease-object.ts";
 export * from "./leader/lease.ts";
-export { MADE_HERE, microTime } from "./objects.ts";
-export type { ConfigMap, Event, NamedMeta, OwnerReference } from "./objects.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 export * from "./rights.ts";
 export { listObjects } from "./watch/stream.ts";

@@ -3,13 +3,11 @@
 import { randomBytes } from "node:crypto";
 
 import type { KubeClient } from "./client/client.ts";
-import { SECRETS } from "./discovery/resources.ts";
+import { SECRETS, MADE_HERE, type Secret } from "./resources.ts";
 import { create, get } from "./client/verbs.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
 import type { Logger } from "../lib/index.ts";
-import { MADE_HERE } from "./objects.ts";
-import type { Secret } from "./objects.ts";
 
 const KEY_BYTES = 32;
 

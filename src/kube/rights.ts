@@ -3,7 +3,7 @@
 import type { KubeAccess, KubeClient } from "./client/client.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
 import type { Overlay } from "../model/index.ts";
-import type { AccessReview } from "./objects.ts";
+import type { AccessReview } from "./resources.ts";
 
 /** One thing to be allowed in a namespace. */
 export interface Right {

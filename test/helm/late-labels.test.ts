@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Reconciler } from "../../src/helm/examine.ts";
 import { LABELS } from "../../src/helm/index.ts";
-import { LateLabels } from "../../src/helm/release/late-labels.ts";
+import { LateLabels } from "../../src/helm/release/releases.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import { ManualClock } from "../support/clock.ts";

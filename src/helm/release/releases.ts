@@ -1,12 +1,11 @@
-/** The releases of the modules: reconciled, removed, shown. */
+/** The releases of the modules: reconciled, removed, shown, and labelled when helm has nothing to do. */
 
 import type { Discovery, KubeClient } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, Quiet } from "../../lib/index.ts";
 import type { Module, OnFailure } from "../../model/index.ts";
 import { Ahead, type UpcomingModule } from "../ahead/ahead.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
-import { Helm } from "../binary/helm.ts";
-import type { HelmOptions } from "../binary/helm.ts";
+import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { withHookWatch, type OnWait } from "../binary/hook-watch.ts";
 import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
@@ -18,15 +17,15 @@ import type {
   ReconcileRequest,
   ReleaseOutcome,
 } from "../examine.ts";
+import { RecordedObjects } from "../live-objects.ts";
 import { manifestDiff } from "../manifest/manifest-diff.ts";
 import { spareInRemoval } from "../ownership.ts";
+import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
 import { reconcileRelease } from "../reconcile.ts";
-import { RecordedObjects } from "../live-objects.ts";
 import { GOOD, markable, retriesOf } from "../rollback/memory.ts";
 import { Proofs } from "../rollback/roll-back.ts";
-import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
-import { LateLabels } from "./late-labels.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
+import { LABELS } from "./revisions.ts";
 
 export interface ReleasesOptions extends HelmOptions, ObservedOptions {
   readonly client: KubeClient;
@@ -204,5 +203,67 @@ export class Releases extends ObservedReleases {
     this.#proofs.close();
     this.#lateLabels.close();
     this.store.close();
+  }
+}
+
+/** After this long without work on a release, nobody waits for helm any more. */
+const QUIET_MS = 1000;
+
+/**
+ * Labels that only save a later rendering: written one by one when no release was worked on for a second, so that a
+ * first installation of many modules does not wait for them.
+ */
+export class LateLabels {
+  readonly #tools: Pick<Reconciler, "clock" | "store" | "logger">;
+  readonly #due = new Set<string>();
+  readonly #quiet: Quiet;
+  #writing = Promise.resolve();
+
+  constructor(tools: Pick<Reconciler, "clock" | "store" | "logger">) {
+    this.#tools = tools;
+    this.#quiet = new Quiet(tools.clock, QUIET_MS, () => void this.flush());
+  }
+
+  /** A release that lacks its label. */
+  owe(release: string): void {
+    this.#due.add(release);
+    this.touch();
+  }
+
+  /** Notes work on a release: the quiet time begins anew. */
+  touch(): void {
+    if (this.#due.size > 0) this.#quiet.touch();
+  }
+
+  /** Writes what is due now; resolves when that is done. */
+  flush(): Promise<void> {
+    this.#quiet.close();
+    this.#writing = this.#writing.then(() => this.#writeAll());
+    return this.#writing;
+  }
+
+  /** Writes nothing more: a release without its label only takes longer to compare. */
+  close(): void {
+    this.#quiet.close();
+    this.#due.clear();
+  }
+
+  async #writeAll(): Promise<void> {
+    for (const release of this.#due) {
+      this.#due.delete(release);
+      await this.#write(release);
+    }
+  }
+
+  /** The label that was assumed, or the checksum of a new manifest: nothing is lost without it. */
+  async #write(release: string): Promise<void> {
+    const { store, logger } = this.#tools;
+    try {
+      const now = store.get(release);
+      if (now === undefined) return;
+      await store.label(now, now.assumed ?? { [LABELS.manifest]: (await store.summary(now)).checksum });
+    } catch (error) {
+      logger.debug("Labels were not written", { release, error: oneLine(error) });
+    }
   }
 }

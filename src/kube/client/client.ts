@@ -7,7 +7,7 @@ import { TokenBucket, cutDeep, orAborted, sleep, systemClock } from "../../lib/i
 import { ProblemError } from "../../model/index.ts";
 import { answerError, connectionError, ApiError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
-import { pathTemplate } from "../discovery/resources.ts";
+import { pathTemplate } from "../resources.ts";
 import { bodyOf, headersOf, nameOf, queryOf, retryOf, type ApiRequest, type Method } from "./request.ts";
 
 /** A finished request; `code` is the HTTP status or the code of the connection error. */

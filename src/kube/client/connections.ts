@@ -101,17 +101,11 @@ class Credentials {
       const key = `user ${config.getCurrentUser()?.name ?? ""}`;
       throw new ProblemError([{ file, key, message: `the credentials cannot be used: ${oneLine(error)}` }]);
     }
-    return describe({ server: cluster.server, proxy: cluster.proxyUrl, options });
+    return describe(cluster.server, cluster.proxyUrl, options);
   }
 }
 
-interface Raw {
-  readonly server: string;
-  readonly proxy: string | undefined;
-  readonly options: RequestOptions;
-}
-
-function describe({ server, proxy, options }: Raw): Access {
+function describe(server: string, proxy: string | undefined, options: RequestOptions): Access {
   const url = new URL(server);
   const tls: TlsSettings = pickTls(options);
   const hash = createHash("sha256").update(JSON.stringify([url.origin, proxy]));

@@ -4,8 +4,7 @@ import { DepthError, isCut } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import type { KubeClient } from "./client.ts";
 import { acceptOf, type ApiRequest } from "./request.ts";
-import type { ObjectPath, ResourceType } from "../discovery/resources.ts";
-import { pathOf } from "../discovery/resources.ts";
+import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
 import type { WatchedObject } from "../watch/watch-spec.ts";
 
 /** Field manager of the operator's own writes. */

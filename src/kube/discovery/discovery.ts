@@ -3,7 +3,7 @@
 import { systemClock, type Clock } from "../../lib/index.ts";
 import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
-import { apiVersionOf, type Resource } from "./resources.ts";
+import { apiVersionOf, type Resource } from "../resources.ts";
 
 /** A kind that was not found is looked for again, but not more often than this. */
 const LOOK_AGAIN_MS = 2000;

@@ -4,7 +4,7 @@ import type { Clock, Timer } from "../../lib/index.ts";
 import { toError } from "../../lib/index.ts";
 import type { Subscription, WatchHub } from "../watch/hub.ts";
 import type { Discovery } from "./discovery.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS, type Resource } from "./resources.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS, type Resource } from "../resources.ts";
 
 /** What finding kinds needs. */
 interface KindFinderOptions {

@@ -9,8 +9,7 @@ import { createLogger, oneLine, wakeful, shareAnswer, type LogSink, type Clock }
 import { startOnlyWhile, watchdog } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { mergePatch, get } from "../client/verbs.ts";
-import { LEASES } from "../discovery/resources.ts";
-import type { LeaseObject } from "../objects.ts";
+import { LEASES, type LeaseObject } from "../resources.ts";
 import { ownIdentity } from "./lease-object.ts";
 import { Lease } from "./lease.ts";
 

@@ -6,8 +6,7 @@ import { hostname } from "node:os";
 import { isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { create, get, replace } from "../client/verbs.ts";
-import { LEASES } from "../discovery/resources.ts";
-import type { LeaseObject as Live, LeaseSpec } from "../objects.ts";
+import { LEASES, type LeaseObject as Live, type LeaseSpec } from "../resources.ts";
 
 /** How long a request may take, and what ends it. */
 export interface Limits {

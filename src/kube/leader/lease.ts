@@ -4,7 +4,7 @@ import type { Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
-import { microTime, type LeaseSpec } from "../objects.ts";
+import { microTime, type LeaseSpec } from "../resources.ts";
 import { formatIdentity, isGone, LeaseObject, type Identity, type Limits } from "./lease-object.ts";
 
 /** What a Lease reports to its owner. */

@@ -5,7 +5,7 @@ import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { acceptOf } from "../client/request.ts";
-import { pathOf } from "../discovery/resources.ts";
+import { pathOf } from "../resources.ts";
 import { listObjects, Breather, Pieces, readStream } from "./stream.ts";
 import { selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
 

@@ -3,7 +3,7 @@
 import { sleep } from "../../lib/index.ts";
 import { outside } from "../../trace/index.ts";
 import type { HubTools, Change, Member } from "./hub.ts";
-import { apiVersionOf } from "../discovery/resources.ts";
+import { apiVersionOf } from "../resources.ts";
 import { remedyFor, retryDelayFor, watchErrorType, Reflector } from "./reflector.ts";
 import { listObjects } from "./stream.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";

@@ -5,7 +5,7 @@ import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { acceptOf, type ApiRequest } from "../client/request.ts";
-import { pathOf } from "../discovery/resources.ts";
+import { pathOf } from "../resources.ts";
 import { selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
 
 interface ListOptions extends Omit<ReadOptions, "silenceMs"> {

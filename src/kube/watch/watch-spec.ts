@@ -3,8 +3,7 @@
 import { cutDeep } from "../../lib/index.ts";
 import type { JsonObject, LabelSelector } from "../../model/index.ts";
 import { isJsonObject } from "../../model/index.ts";
-import type { Resource } from "../discovery/resources.ts";
-import { apiVersionOf, pathOf } from "../discovery/resources.ts";
+import { apiVersionOf, pathOf, type Resource } from "../resources.ts";
 
 /** What to watch. Equal specs share one watch. */
 export interface WatchSpec {
