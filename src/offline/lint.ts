@@ -1,17 +1,18 @@
-/** The sub-command `lint`. */
+/** The sub-command `lint`, and what it finds wrong with charts and with what modules require. */
+
+import { join } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
 import type { HookKind } from "../bindings/index.ts";
 import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
-import { toYaml, type Scope } from "../lib/index.ts";
-import { collect, describeProblem } from "../model/index.ts";
+import { inRange, toYaml } from "../lib/index.ts";
+import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
-import { asProblem, ChartArchives, layoutProblems } from "../modules/index.ts";
+import { asProblem, layoutProblems, MODULE_FILE } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { readLintDir, type LintDir } from "./lint-dirs.ts";
-import { lintChart } from "./lint-charts.ts";
-import { lintRequirements } from "./lint-requirements.ts";
-import { askOptions, scoped, type Printed } from "./surroundings.ts";
+import { HelmError, LARGEST_RECORD, manifestFaults, recordSize, unreadKeys } from "../helm/index.ts";
+import { preceding, requirementCycle } from "../plan/index.ts";
+import { archivesIn, askOptions, readLintDir, scoped, type LintDir, type Printed } from "./surroundings.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
 import { rulesOf } from "./rbac.ts";
 
@@ -80,11 +81,6 @@ async function chartsOf(
   return new OfflineCharts(settings, env, values === undefined ? {} : await readConfigValues(values));
 }
 
-/** Where charts that are archives are unpacked while a sub-command runs. */
-export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
-  return scope.own(new ChartArchives(settings.tmpDir));
-}
-
 async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {
   const { tree, modulesDir, only } = lint;
   if (modulesDir !== undefined) {
@@ -113,4 +109,103 @@ function lintSchemas(files: SchemaFiles, found: Findings): void {
   const warnings = collect(found.problems, () => compileSchemas(files))?.warnings ?? [];
   const file = files.values?.file ?? files.config?.file ?? "";
   found.warnings.push(...warnings.map((text) => asProblem(file, text)));
+}
+
+/**
+ * What is wrong with a module's chart: values that nothing reads, what helm refuses, what any API server would
+ * refuse.
+ */
+async function lintChart(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
+  if (module.chart === "none") return [];
+  return [...lintLevels(module), ...(await lintManifest(module, tree, charts))];
+}
+
+function lintLevels(module: Module): Problem[] {
+  return unreadKeys(module).map((key) => ({
+    file: join(module.dir, "values.yaml"),
+    key,
+    message: "nothing reads it",
+    remedy: `values of the module stand under ${module.valuesKey}, those of a sub-chart under its name or alias`,
+  }));
+}
+
+async function lintManifest(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
+  try {
+    const manifest = await charts.render(module, tree);
+    const faults = manifestFaults(manifest).map((message) => ({
+      file: module.dir,
+      message: `renders ${message}`,
+    }));
+    return [...faults, ...lintSize(module, manifest)];
+  } catch (error) {
+    if (error instanceof ProblemError) return [...error.problems];
+    if (error instanceof HelmError) return [refused(module, error)];
+    throw error;
+  }
+}
+
+function lintSize(module: Module, manifest: string): Problem[] {
+  const size = recordSize(module, manifest);
+  if (size <= LARGEST_RECORD) return [];
+  const mebibytes = (size / LARGEST_RECORD).toFixed(1);
+  return [
+    {
+      file: module.dir,
+      message: `helm's record of it would take ${mebibytes} MiB, and a Secret holds 1 MiB`,
+      remedy: `take large CRDs out of the chart into ${join(module.dir, "crds")}`,
+    },
+  ];
+}
+
+function refused({ dir, name }: Module, error: HelmError): Problem {
+  const message = error.message.replace(`helm template ${name}: `, "");
+  return {
+    file: dir,
+    message: `cannot be rendered: ${message}`,
+    remedy: "mend the chart; what the ConfigMap or hooks give can be given by --values FILE",
+  };
+}
+
+/** Names of modules that there are none of, versions that no module here has, and circles. */
+function lintRequirements(modules: readonly Module[]): Problem[] {
+  const byName = new Map(modules.map((module) => [module.name, module]));
+  return [...modules.flatMap((module) => unmeetable(module, byName)), ...cycles(modules)];
+}
+
+function unmeetable(module: Module, byName: ReadonlyMap<string, Module>): Problem[] {
+  const ranges = Object.entries(module.requires?.modules ?? {});
+  return [
+    ...ranges.flatMap(([name, range]) => {
+      const message = faultOf(byName.get(name), range);
+      return message === undefined ? [] : [problem(module, `requires.modules.${name}`, message)];
+    }),
+    ...(module.after ?? []).flatMap((name, place) =>
+      byName.has(name) ? [] : [problem(module, `after.${place}`, `${name} is no module here`)],
+    ),
+  ];
+}
+
+function faultOf(found: Module | undefined, range: string): string | undefined {
+  if (found === undefined) return "is no module here";
+  if (found.problem !== undefined || inRange(found.chartVersion, range)) return undefined;
+  const has = found.chartVersion === undefined ? "has no version" : `has version ${found.chartVersion}`;
+  return `${has}, which is not in ${range}`;
+}
+
+function problem(module: Module, key: string, message: string): Problem {
+  const remedy = "correct it, or name all modules directories";
+  return { file: join(module.dir, MODULE_FILE), key, message, remedy };
+}
+
+/** Each circle once, told of the first module in it. */
+function cycles(modules: readonly Module[]): Problem[] {
+  const told = new Set<string>();
+  return modules.flatMap((module) => {
+    const cycle = told.has(module.name) ? undefined : requirementCycle({ modules }, module.name, preceding);
+    if (cycle === undefined) return [];
+    for (const name of cycle) told.add(name);
+    const message = `requires itself, or comes before itself: ${cycle.join(" → ")}`;
+    const remedy = "take one of them out of requires or after";
+    return [{ file: join(module.dir, MODULE_FILE), message, remedy }];
+  });
 }

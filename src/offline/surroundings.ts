@@ -1,15 +1,16 @@
-/** What offline sub-commands need around them: log, children, clean-up. */
+/** What offline sub-commands need around them: directories and modules that are named, log, children, clean-up. */
 
-import { writeSync } from "node:fs";
+import { existsSync, readdirSync, statSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
-
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment, type AskOptions } from "../hooks/index.ts";
-import { Scope, createLogger, oneLine, systemClock, type Logger } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
+import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
+import { ProblemError, type Tree } from "../model/index.ts";
 import { endChildren } from "../process/index.ts";
+import { ChartArchives, readTree, splitEntryName } from "../modules/index.ts";
 
 const GRACE_MS = 3000;
 
@@ -45,6 +46,11 @@ export function stderrLogger(settings: Settings): Logger {
   return createLogger({ level: settings.logLevel, type: "text", noTime: true, clock: systemClock, write });
 }
 
+/** Where charts that are archives are unpacked while a sub-command runs. */
+export function archivesIn(settings: Settings, scope: Scope): ChartArchives {
+  return scope.own(new ChartArchives(settings.tmpDir));
+}
+
 /** Everything that is needed to ask hooks for their configuration, checks included. */
 export function askOptions(settings: Settings, environment: Environment, scope: Scope): AskOptions {
   const logger = stderrLogger(settings);
@@ -56,4 +62,70 @@ export function askOptions(settings: Settings, environment: Environment, scope: 
     workingDir: settings.workingDir,
     checkFilter: (filter) => filters.compile(filter),
   };
+}
+
+/** The directories of modules for sub-commands that write into them: those that are set, else `modules`. */
+export function modulesDirsOf({ modulesDir = "modules" }: Settings): readonly [string, ...string[]] {
+  const [first = "modules", ...rest] = modulesDir.split(":").filter(Boolean);
+  return [first, ...rest];
+}
+
+/** The directory of a module, in the first directory that has one of its name. Throws ProblemError. */
+export function findModule(settings: Settings, wanted: string): { dir: string; name: string } {
+  const dirs = modulesDirsOf(settings);
+  for (const dir of dirs.filter((each) => existsSync(each)))
+    for (const entry of readdirSync(dir)) {
+      const { name } = splitEntryName(entry, 0);
+      if (entry === wanted || name === wanted) return { dir: join(dir, entry), name };
+    }
+  const message = `there is no module ${wanted}`;
+  throw new ProblemError([{ file: dirs.join(", "), message, remedy: "name one, or set --modules-dir" }]);
+}
+
+/** One directory that `lint` was given. */
+export interface LintDir {
+  readonly dir: string;
+  readonly tree: Tree;
+  /** Whose layout is to be checked; undefined for global hooks. */
+  readonly modulesDir: string | undefined;
+  /** Only what is below this path counts: a single module was named. */
+  readonly only: string | undefined;
+}
+
+const PARTS = ["values.yaml", "enabled", "crds"];
+
+/**
+ * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
+ * (with `hooks/` and nothing of a module). Throws ProblemError when it cannot be read.
+ */
+export async function readLintDir(given: string, archives: ChartArchives): Promise<LintDir> {
+  const dir = resolve(given);
+  if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw new ProblemError([{ file: dir, message: "is no directory" }]);
+  if (isModule(dir)) {
+    const tree = await read(archives, { modulesDirs: [dirname(dir)], only: dir });
+    return { dir, modulesDir: dirname(dir), only: dir, tree };
+  }
+  if (existsSync(join(dir, "hooks")))
+    return {
+      dir,
+      modulesDir: undefined,
+      only: undefined,
+      tree: await read(archives, { modulesDirs: [], globalHooksDir: dir }),
+    };
+  return { dir, modulesDir: dir, only: undefined, tree: await read(archives, { modulesDirs: [dir] }) };
+}
+
+function isModule(dir: string): boolean {
+  const numbered = /^\d+-/.test(basename(dir));
+  const chart = ["Chart.yaml", "templates", "module.yaml"].some((name) => existsSync(join(dir, name)));
+  const parts = ["hooks", ...PARTS].some((name) => existsSync(join(dir, name)));
+  return chart || (numbered && parts);
+}
+
+function read(
+  archives: ChartArchives,
+  what: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },
+): Promise<Tree> {
+  return readTree({ archives, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...what });
 }

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { askForPlan } from "../../src/commands/asking/ask.ts";
-import { NoOperatorError } from "../../src/commands/asking/call.ts";
-import { callSocket } from "../../src/commands/asking/request.ts";
+import { NoOperatorError } from "../../src/commands/table/row.ts";
+import { callSocket } from "../../src/commands/asking/socket.ts";
 import { UsageError } from "../../src/config.ts";
 import { ProblemError } from "../../src/model/index.ts";
 import { answeringSocket } from "../support/answering-socket.ts";

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 
-import { runLine } from "../../src/commands/run.ts";
-import { parseLine } from "../../src/commands/line/parse.ts";
+import { runLine, parseLine } from "../../src/commands/run.ts";
 import { COMMANDS, GROUPS } from "../../src/commands/table/commands.ts";
 import { callOf, lineOf, parseSettings, run } from "../support/command-line.ts";
 

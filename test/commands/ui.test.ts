@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 
-import { NoOperatorError } from "../../src/commands/asking/call.ts";
+import { NoOperatorError } from "../../src/commands/table/row.ts";
 import { openBrowser, openUi } from "../../src/commands/asking/ui.ts";
 import type { World } from "../../src/commands/table/row.ts";
 import { UsageError } from "../../src/config.ts";

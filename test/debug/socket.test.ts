@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { callSocket } from "../../src/commands/asking/request.ts";
-import { callOperator } from "../../src/commands/asking/socket.ts";
+import { callSocket, callOperator } from "../../src/commands/asking/socket.ts";
 import { socketPlaces } from "../../src/config.ts";
 import { serveSocket } from "../../src/debug/index.ts";
 import type { Listening, Sources } from "../../src/debug/index.ts";

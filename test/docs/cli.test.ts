@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
-import { helpOf } from "../../src/commands/line/help.ts";
+import { helpOf } from "../../src/commands/help.ts";
 import { modulesTable, statusText, type Look } from "../../src/commands/asking/tables.ts";
 import { COMMANDS } from "../../src/commands/table/commands.ts";
 import { T0 } from "../status/views.ts";

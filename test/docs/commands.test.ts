@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
 import { inPod, printedLines, printedScripts } from "../../scripts/docs-commands.mjs";
-import { parseLine } from "../../src/commands/line/parse.ts";
+import { parseLine } from "../../src/commands/run.ts";
 
 const root = join(import.meta.dirname, "../..");
 const text = (path: string): string => readFileSync(join(root, path), "utf8");

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { environmentNames } from "../../src/config.ts";
 import { SETTINGS } from "../../src/settings.ts";
 import type { SettingRow } from "../../src/settings.ts";
-import { helpOf } from "../../src/commands/line/help.ts";
+import { helpOf } from "../../src/commands/help.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/SETTINGS.md"), "utf8");
 const rows = page.split("\n").filter((line) => line.startsWith("| `--"));

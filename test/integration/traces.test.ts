@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
 
-import { callSocket } from "../../src/commands/asking/request.ts";
+import { callSocket } from "../../src/commands/asking/socket.ts";
 import type { RunView } from "../../src/trace/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { callOf } from "../support/command-line.ts";

@@ -1,7 +1,6 @@
 import { runLine } from "../../src/commands/index.ts";
-import { parseLine } from "../../src/commands/line/parse.ts";
-import type { Line, World } from "../../src/commands/table/row.ts";
-import type { Call } from "../../src/commands/asking/call.ts";
+import { parseLine } from "../../src/commands/run.ts";
+import type { Line, World, Call } from "../../src/commands/table/row.ts";
 import type { Environment } from "../../src/config.ts";
 
 /** The command that a line names. */

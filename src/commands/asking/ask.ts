@@ -1,13 +1,10 @@
-/** Commands that ask a running operator: the answer is printed, again and again where that is asked for. */
+/** Commands that ask a running operator: the answer is printed, in colours on a terminal, and again and again where that is asked for. */
 
 import { UsageError } from "../../config.ts";
 import { sleep, systemClock, visible } from "../../lib/index.ts";
 import { VERSION } from "../../version.ts";
-import { NoOperatorError, type Call } from "./call.ts";
-import type { Line, World } from "../table/row.ts";
-import type { Answer } from "./request.ts";
-import { operatorOf } from "./socket.ts";
-import { CLEAR, painted } from "./terminal.ts";
+import { NoOperatorError, type Call, type Line, type World } from "../table/row.ts";
+import { operatorOf, type Answer } from "./socket.ts";
 
 const REFUSED = 1;
 /** Of `module diff`, where there is a difference. */
@@ -94,4 +91,20 @@ export async function askForPlan(line: Line, world: World): Promise<number> {
     world.print(await planAlone(line.settings(world.env).settings, world.env, isJson ? "json" : "yaml"));
     return 0;
   }
+}
+
+/** Cursor home, clear the rest of the screen. */
+export const CLEAR = "\u001b[H\u001b[J";
+
+const CODES = { bold: 1, red: 31, green: 32, yellow: 33, grey: 90 } as const;
+
+export type Colour = keyof typeof CODES;
+
+/** A text in a colour: on terminals, unless NO_COLOR is set. */
+export function painted(
+  { isTerminal, env }: Pick<World, "isTerminal" | "env">,
+  colour: Colour,
+  text: string,
+): string {
+  return isTerminal && !env["NO_COLOR"] ? `\u001b[${CODES[colour]}m${text}\u001b[0m` : text;
 }

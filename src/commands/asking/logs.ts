@@ -4,11 +4,10 @@ import { UsageError } from "../../config.ts";
 import { formatDuration, logText, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
 import type { RunView } from "../../trace/index.ts";
 import type { Line, World } from "../table/row.ts";
-import { tellRefusal } from "./ask.ts";
-import { get } from "./call.ts";
-import type { Answer } from "./request.ts";
+import { tellRefusal, painted } from "./ask.ts";
+import { get } from "../table/row.ts";
+import type { Answer } from "./socket.ts";
 import { inTime, objectIn, operatorOf } from "./socket.ts";
-import { painted } from "./terminal.ts";
 
 const LOOK_MS = 500;
 

@@ -5,11 +5,10 @@ import { sleep, systemClock, toYaml, visible, type Clock } from "../../lib/index
 import type { Json } from "../../model/index.ts";
 import type { Overview } from "../../status/index.ts";
 import type { Line, World } from "../table/row.ts";
-import { askOperator, tellRefusal } from "./ask.ts";
-import { get } from "./call.ts";
+import { askOperator, tellRefusal, CLEAR, painted } from "./ask.ts";
+import { get } from "../table/row.ts";
 import { inTime, objectIn, operatorOf } from "./socket.ts";
 import { modulesTable, statusText, type Look } from "./tables.ts";
-import { CLEAR, painted } from "./terminal.ts";
 
 const LOOK_MS = 1000;
 

@@ -2,7 +2,7 @@
 
 import { formatDuration, progressText, type Progress } from "../../lib/index.ts";
 import type { ModuleRow, Overview } from "../../status/index.ts";
-import type { Colour } from "./terminal.ts";
+import type { Colour } from "./ask.ts";
 
 /** How a table is to look. */
 export interface Look {

@@ -1,7 +1,6 @@
 /** The command `ui`: the page of a running operator on a port of loopback (docs/UI.md). */
 
-import { request } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { request, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { pipeline } from "node:stream";
 
@@ -10,7 +9,7 @@ import { serve, type Listening } from "../../debug/index.ts";
 import { run } from "../../process/index.ts";
 import { isOfPage, refusal, type Whence } from "../../ui/index.ts";
 import type { Line, World } from "../table/row.ts";
-import { get } from "./call.ts";
+import { get } from "../table/row.ts";
 import { callOperator } from "./socket.ts";
 
 const LOOPBACK = "127.0.0.1";

@@ -5,7 +5,7 @@ import { formatDuration, parseDuration, sleep, systemClock, visible, type Clock 
 import { STALLED } from "../../status/index.ts";
 import type { Line, World } from "../table/row.ts";
 import { refusalOf } from "./ask.ts";
-import { get } from "./call.ts";
+import { get } from "../table/row.ts";
 import { inTime, objectIn, operatorOf } from "./socket.ts";
 
 const LOOK_MS = 250;

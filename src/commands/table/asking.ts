@@ -2,7 +2,7 @@
 
 import { UsageError } from "../../config.ts";
 import type { Flag, Line, Row } from "./row.ts";
-import { get, type Call } from "../asking/call.ts";
+import { get, type Call } from "./row.ts";
 
 const FORMATS = ["text", "yaml", "json"];
 const DRAWN = ["dot", "mermaid"];

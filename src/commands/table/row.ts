@@ -1,7 +1,6 @@
-/** What a row of the table of commands says, and what its command is given. */
+/** What a row of the table of commands says, what its command is given, and the request to the operator that it makes. */
 
 import type { Environment, Settings } from "../../config.ts";
-import type { Call } from "../asking/call.ts";
 
 /** A flag as the help shows it, e.g. `-o, --output <FORMAT>` or `--watch`. */
 export interface Flag {
@@ -61,3 +60,27 @@ export interface Row {
   /** The exit code. What it needs is loaded by `import()`, so that no other command waits for it. */
   readonly run: (line: Line, world: World) => number | Promise<number>;
 }
+
+/** How it ends, beside 0 where what is waited for has come. */
+export const WAIT_ENDS =
+  "Ends with 1 when time is up, or the module has been Invalid or RolledBack for five seconds.";
+
+export const WAIT_FLAGS: readonly Flag[] = [
+  { flags: "--for <CONDITION>", help: "ready or healthy; default ready", values: ["ready", "healthy"] },
+  { flags: "--timeout <DURATION>", help: "how long to wait; default 5m" },
+];
+
+/** A request to the debug socket, as a command makes it. */
+export interface Call {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly form?: Readonly<Record<string, string>>;
+}
+
+/** A request for what is at this path. */
+export function get(path: string): Call {
+  return { method: "GET", path };
+}
+
+/** Nothing answers on the debug socket. */
+export class NoOperatorError extends Error {}

@@ -7,14 +7,10 @@ import type { Environment, Settings } from "../../config.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
 import { refuseName, splitEntryName } from "../../modules/index.ts";
-import { archivesIn, lintDirs } from "../lint.ts";
-import { scoped } from "../surroundings.ts";
-import type { Printed } from "../surroundings.ts";
-import { SCHEMA_FILE, schemaNotes, schemaOfChart } from "./chart-schema.ts";
-import { placeOfChart } from "./chart-place.ts";
-import { modulesDirsOf } from "./find-module.ts";
-import { getChart } from "./get-chart.ts";
-import type { WantedChart } from "./pull-chart.ts";
+import { lintDirs } from "../lint.ts";
+import { archivesIn, modulesDirsOf, scoped, type Printed } from "../surroundings.ts";
+import { SCHEMA_FILE, schemaNotes, schemaOfChart, placeOfChart } from "./chart-place.ts";
+import { getChart, type WantedChart } from "./get-chart.ts";
 
 /** A module to write. */
 export interface NewModule {

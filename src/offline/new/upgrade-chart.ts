@@ -5,22 +5,22 @@ import { basename, dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
 import { isOlder, parseYaml } from "../../lib/index.ts";
-import { ProblemError, objectOf } from "../../model/index.ts";
-import type { JsonObject, Module, Tree } from "../../model/index.ts";
-import { MODULE_FILE, readModuleFile } from "../../modules/index.ts";
-import type { ChartArchives, ChartPlace } from "../../modules/index.ts";
+import { ProblemError, objectOf, type JsonObject, type Module, type Tree } from "../../model/index.ts";
+import { MODULE_FILE, readModuleFile, type ChartArchives, type ChartPlace } from "../../modules/index.ts";
 import { OfflineCharts, readConfigValues } from "../charts.ts";
-import { archivesIn, lintDirs } from "../lint.ts";
-import { readLintDir } from "../lint-dirs.ts";
-import { scoped } from "../surroundings.ts";
-import type { Printed } from "../surroundings.ts";
+import { lintDirs } from "../lint.ts";
+import { archivesIn, findModule, readLintDir, scoped, type Printed } from "../surroundings.ts";
 import { chartChanges } from "./chart-changes.ts";
-import { nameAndVersion, placeOfChart, withChart } from "./chart-place.ts";
+import {
+  nameAndVersion,
+  placeOfChart,
+  withChart,
+  SCHEMA_FILE,
+  schemaNotes,
+  schemaOfChart,
+} from "./chart-place.ts";
 import type { DescribedChart } from "./chart-place.ts";
-import { SCHEMA_FILE, schemaNotes, schemaOfChart } from "./chart-schema.ts";
-import { findModule } from "./find-module.ts";
-import { getChart } from "./get-chart.ts";
-import type { WantedChart } from "./pull-chart.ts";
+import { getChart, type WantedChart } from "./get-chart.ts";
 
 /** Another version of a module's chart. */
 export interface ChartUpgrade {

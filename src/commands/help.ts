@@ -1,9 +1,9 @@
 /** The help: of everything, of a group of commands, and of one command. */
 
-import { environmentNames } from "../../config.ts";
-import { SETTINGS, type SettingRow } from "../../settings.ts";
-import type { Flag, Row } from "../table/row.ts";
-import { COMMANDS, GROUPS } from "../table/commands.ts";
+import { environmentNames } from "../config.ts";
+import { SETTINGS, type SettingRow } from "../settings.ts";
+import type { Flag, Row } from "./table/row.ts";
+import { COMMANDS, GROUPS } from "./table/commands.ts";
 
 export const PROGRAM = "addon-operator";
 
