@@ -1,7 +1,7 @@
-export { applyObjects } from "./answer/apply-objects.ts";
+export { applyObjects, type PatcherOptions } from "./answer/apply-objects.ts";
 export { LeftoverError } from "./answer/json-stream.ts";
 export { parseMetrics, type HookOutput, type MetricOperation } from "./answer/leftovers.ts";
-export { parseObjectOperations, type ObjectOperation } from "./answer/object-operations.ts";
+export { parseObjectOperations } from "./answer/object-operations.ts";
 export { parseHookConfig } from "./config/hook-config.ts";
 export { HookLoader, type AskOptions } from "./config/loader.ts";
 export { runEnabledScript } from "./enabled-script.ts";

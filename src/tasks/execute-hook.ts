@@ -106,7 +106,7 @@ async function takeEffect(
 ): Promise<void> {
   const { state, config, logger } = ports;
   const { name, module } = hook;
-  await ports.applyObjects(output.objects);
+  await ports.applyObjects(ports.patcher, output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   const key = sectionKey(hook);
   const before = state.values.digests.patchable(key);

@@ -5,8 +5,9 @@ import type { ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
   HookLoader,
   MetricOperation,
-  ObjectOperation,
+  PatcherOptions,
   RunSettings,
+  applyObjects,
   runEnabledScript,
   runHook,
 } from "../hooks/index.ts";
@@ -84,8 +85,9 @@ export interface Ports {
   readonly runHook: typeof runHook;
   readonly runScript: typeof runEnabledScript;
   readonly loader: Pick<HookLoader, "load">;
-  /** Applies object operations of a hook; throws with a message when one fails. */
-  readonly applyObjects: (operations: readonly ObjectOperation[]) => Promise<void>;
+  readonly applyObjects: typeof applyObjects;
+  /** With what object operations of hooks are applied. */
+  readonly patcher: PatcherOptions;
   /** Applies metric operations of a hook; throws when one is refused. */
   readonly hookMetrics: {
     apply(

@@ -239,8 +239,8 @@ export class Rooms {
       runHook,
       runScript: runEnabledScript,
       loader: new HookLoader({ env, workingDir, moduleQueues, checkFilter }),
-      applyObjects: (operations) =>
-        applyObjects({ client: patchClient, discovery, filters, clock }, operations),
+      applyObjects,
+      patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => serverVersion(client, signal),
       readTree,
     };

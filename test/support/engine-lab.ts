@@ -631,7 +631,8 @@ export class EngineLab {
       },
       runs: RUNS,
       runHook: (run) => this.#runHook(run as HookRunInput as Given),
-      applyObjects: async (operations) => this.#acts.get(operations)?.objects?.(),
+      patcher: {} as Ports["patcher"],
+      applyObjects: async (_, operations) => this.#acts.get(operations)?.objects?.(),
       hookMetrics: { apply: (operations) => this.#acts.get(operations)?.metrics?.() },
       runScript: ({ module, values }) => {
         const spec = this.#modules.find((each) => each.name === module);
