@@ -1,16 +1,17 @@
-/** Starts children with posix_spawn of the C library, and collects them with their CPU time and memory. */
+/** Starts children with posix_spawn of the C library, finds their programs as a shell does, and collects them. */
 
 import { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { getSystemErrorName } from "node:util";
 import { constants } from "node:os";
+import { accessSync, constants as access, statSync } from "node:fs";
+import { delimiter, resolve } from "node:path";
 
 import { systemClock } from "../lib/index.ts";
 import type { Timer } from "../lib/index.ts";
 import type { Child, Exit, LaunchSpec } from "./child.ts";
 import { STRUCT_BYTES } from "./libc.ts";
 import type { Libc } from "./libc.ts";
-import { findProgram } from "./find-program.ts";
 
 /** Linux values; the same in glibc and musl on the architectures we run on. */
 const O_CLOEXEC = 0o2000000;
@@ -233,4 +234,21 @@ function usageOf(usage: Buffer): Usage {
     systemSeconds: word(2) + word(3) / 1e6,
     maxRssBytes: peak > process.resourceUsage().maxRSS * 1024 ? peak : undefined,
   };
+}
+
+/** Absolute path of a program: of a name on `searchPath`, or of a path itself. Undefined where it cannot be executed. */
+export function findProgram(name: string, searchPath = ""): string | undefined {
+  const candidates = name.includes("/")
+    ? [resolve(name)]
+    : searchPath.split(delimiter).map((dir) => resolve(dir, name));
+  return candidates.find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, access.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
 }

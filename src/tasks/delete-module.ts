@@ -5,7 +5,7 @@ import { holdOf, nothingGoes, purgeHold } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { startOver } from "../state/index.ts";
 import { oneLine } from "../lib/index.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 import { HookFailure } from "./execute-hook.ts";
 import { deactivate, openSnapshots } from "./sources.ts";
 import { ModuleRun, endWork } from "./module-run.ts";

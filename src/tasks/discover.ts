@@ -12,7 +12,7 @@ import type { Outcome } from "../queue/index.ts";
 import { lifecycleHooks } from "./execute-hook.ts";
 import { deactivate, silence } from "./sources.ts";
 import { endRuns, tellProblem } from "./module-run.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 import { factsOf, loadLate, lookAgain } from "./load.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */

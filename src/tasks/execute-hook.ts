@@ -24,7 +24,7 @@ import type { OpenSpan } from "../trace/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { JudgedPatches } from "../values/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 
 /** One run of one hook, for whatever reason. */
 export interface HookRunRequest {

@@ -1,4 +1,3 @@
-export * from "./ports.ts";
-export { checkSchemas, loadHooks, noteServerVersion } from "./load.ts";
 export { scriptOf } from "./discover.ts";
-export { runTask } from "./run-task.ts";
+export { checkSchemas, loadHooks, noteServerVersion } from "./load.ts";
+export * from "./run-task.ts";

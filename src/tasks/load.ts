@@ -13,7 +13,7 @@ import type { Outcome } from "../queue/index.ts";
 import { isCurrent } from "./execute-hook.ts";
 import { deactivate } from "./sources.ts";
 import { endRuns } from "./module-run.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 
 /**
  * Reads the directories again and configures the hooks of the modules that may run. A module whose files, schemas

@@ -17,7 +17,7 @@ import {
 } from "../state/index.ts";
 import type { Enablement, ModuleActivity, ModuleRecord, RetryReason, RunRecord } from "../state/index.ts";
 import { executeHook, failureText, lifecycleHooks } from "./execute-hook.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 
 /** What is to be done to a module, and why. */
 interface Work {

@@ -8,7 +8,7 @@ import { turnsLeft } from "../plan/index.ts";
 import { MAX_ROUNDS } from "../state/index.ts";
 import type { ReloadPhase } from "../state/index.ts";
 import { discover } from "./discover.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 import { failureText, lifecycleHooks } from "./execute-hook.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
 import { activate } from "./sources.ts";

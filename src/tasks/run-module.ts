@@ -10,7 +10,7 @@ import type { Outcome, RunContext } from "../queue/index.ts";
 import { MAX_ROUNDS, helmInput, invalidValues, passedOver } from "../state/index.ts";
 import type { ModuleView, RetryReason } from "../state/index.ts";
 import { span } from "../trace/index.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 import { HookFailure, failureText } from "./execute-hook.ts";
 import { activate } from "./sources.ts";
 import { ModuleRun, isOn, tellProblem } from "./module-run.ts";

@@ -7,7 +7,7 @@ import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/in
 import { hookTask } from "../bindings/index.ts";
 import { orAborted } from "../lib/index.ts";
 import type { WaitUntil } from "../queue/index.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./run-task.ts";
 import {
   executeHook,
   failureText,

@@ -2,10 +2,9 @@
 
 import { oneLine, orAborted, sleep } from "../lib/index.ts";
 import type { Clock, Logger, Timer } from "../lib/index.ts";
-import { outside } from "./context.ts";
-import type { Span } from "./context.ts";
+import { outside } from "./tracer.ts";
+import type { Span, SpanListener } from "./tracer.ts";
 import type { OtlpTarget, SendSpans } from "./otlp.ts";
-import type { SpanListener } from "./tracer.ts";
 
 /** Spans that wait, and of these how many go at once. */
 const MOST_WAITING = 2048;
