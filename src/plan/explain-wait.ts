@@ -7,13 +7,37 @@ import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing } from "../state/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
 import { keptFor } from "./removals.ts";
-import { heldBy, lostBy } from "./requirements.ts";
+import { type Requirement, type Wait, heldBy, lostBy, toldRequirements } from "./requirements.ts";
 import { turnsBefore } from "./turns.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
 export interface Moment {
   readonly view: View;
   readonly queues: readonly QueueView<Task>[];
+}
+
+/** All that a module waits for at one moment. */
+export interface Waits {
+  /** Why it does not run now, in words; undefined when nothing holds it up. */
+  readonly hold: string | undefined;
+  /** When a failure is tried again, in ms since the epoch. */
+  readonly nextTryAt: number | undefined;
+  /** What it requires and waits for. */
+  readonly wait: Wait | undefined;
+  /** What it required when it ran, and is not there any more. */
+  readonly lost: Wait | undefined;
+  readonly required: readonly Requirement[];
+}
+
+/** What is told of it in its status. */
+export function waitsOf(module: ModuleView, at: Moment): Waits {
+  return {
+    hold: explainHold(module, at),
+    nextTryAt: nextTryAt(module, at),
+    wait: heldBy(module, at.view),
+    lost: lostBy(module, at.view),
+    required: toldRequirements(module, at.view),
+  };
 }
 
 /**

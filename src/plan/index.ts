@@ -16,6 +16,8 @@ export {
   explainHold,
   explainModule,
   nextTryAt,
+  type Waits,
+  waitsOf,
   type Moment,
 } from "./explain-wait.ts";
 export { configOvertaken, placeOf, plan, reloadOwed, restartOwed, runOwed } from "./owed.ts";
@@ -35,7 +37,6 @@ export {
   lostBy,
   preceding,
   requirementCycle,
-  toldRequirements,
   waitOf,
   type Requirement,
   type Wait,

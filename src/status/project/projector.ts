@@ -1,8 +1,7 @@
 /** Computes from a view what the resources should say. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
-import { explainHold, heldBy, lostBy, nextTryAt, toldRequirements } from "../../plan/index.ts";
-import type { Moment, Requirement, Wait } from "../../plan/index.ts";
+import { type Moment, type Requirement, type Waits, waitsOf } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { projectModule, showValues } from "./module-status.ts";
 import type { ModuleProjection, ShownValues, StatusValues } from "./module-status.ts";
@@ -18,14 +17,9 @@ export interface Projection {
 }
 
 /** What a projection is made from; while all of it is the same, so is the projection. */
-interface Look {
+interface Look extends Waits {
   readonly view: ModuleView;
-  readonly hold: string | undefined;
   readonly hidden: boolean;
-  readonly nextTryAt: number | undefined;
-  readonly wait: Wait | undefined;
-  readonly lost: Wait | undefined;
-  readonly required: readonly Requirement[];
 }
 
 const NO_TRANSITIONS: Transitions = new Map();
@@ -55,13 +49,7 @@ export class Projector {
     let lookAgainAt: number | undefined;
     for (const [name, module] of view.modules) {
       const hidden = isHidden(module, now);
-      const told = { hold: explainHold(module, at), nextTryAt: nextTryAt(module, at) };
-      const required = {
-        wait: heldBy(module, view),
-        lost: lostBy(module, view),
-        required: toldRequirements(module, view),
-      };
-      modules.set(name, this.#module({ view: module, hidden, ...told, ...required }, now));
+      modules.set(name, this.#module({ ...waitsOf(module, at), view: module, hidden }, now));
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
