@@ -1,4 +1,4 @@
-export { applyPatch, forStorage, replay } from "./patch/apply-patch.ts";
+export { PatchError, applyPatch, forStorage, replay, type PatchOperation } from "./patch/apply-patch.ts";
 export { MANY_OPERATIONS, compact } from "./patch/compact.ts";
 export {
   changedKeys,
@@ -18,10 +18,8 @@ export { PatchAuthors, explain, locate, originOf, placesIn, wordsOf } from "./or
 export type { Located, Written } from "./origin.ts";
 export { effective, helmValues, merge, mergeLayers, refuseList } from "./layers.ts";
 export type { Effective, SectionInput } from "./layers.ts";
-export { checkPatched, judgePatches } from "./patch/judge-patches.ts";
-export type { JudgedPatches, PatchTarget } from "./patch/judge-patches.ts";
-export { PatchError, parsePatch, parsePatches } from "./patch/parse-patch.ts";
-export type { PatchOperation, PatchRules } from "./patch/parse-patch.ts";
+export { checkPatched, judgePatches, parsePatch, parsePatches } from "./patch/judge-patches.ts";
+export type { JudgedPatches, PatchTarget, PatchRules } from "./patch/judge-patches.ts";
 export { fillerOf } from "./schema/defaults.ts";
 export { structuralSchema } from "./schema/schema-document.ts";
 export { compileSchemas } from "./schema/schemas.ts";

@@ -3,7 +3,7 @@
 import { GLOBAL, isJsonObject, member, objectOf, setMember } from "../model/index.ts";
 import type { Json, JsonObject, Module, Problem, Section } from "../model/index.ts";
 import { replay } from "./patch/apply-patch.ts";
-import type { PatchOperation } from "./patch/parse-patch.ts";
+import type { PatchOperation } from "./patch/apply-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";
 
 /** The layers of one section, weakest first. Every layer may be missing. */

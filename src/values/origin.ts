@@ -5,7 +5,7 @@ import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
 import { effective, mergeLayers } from "./layers.ts";
 import type { SectionInput } from "./layers.ts";
-import type { PatchOperation } from "./patch/parse-patch.ts";
+import type { PatchOperation } from "./patch/apply-patch.ts";
 import type { Violation } from "./schema/validator.ts";
 
 /** Names of layers as people read them, strongest last. */

@@ -6,7 +6,7 @@ import type { Json, JsonObject, Section } from "../../model/index.ts";
 import { applyPatch } from "../patch/apply-patch.ts";
 import type { SectionInput } from "../layers.ts";
 import { merge } from "../layers.ts";
-import type { PatchOperation } from "../patch/parse-patch.ts";
+import type { PatchOperation } from "../patch/apply-patch.ts";
 import { parseDocument, readSection } from "../static-values.ts";
 
 /** Most bytes of data that the API server accepts for one ConfigMap. */

@@ -2,10 +2,27 @@
 
 import jsonPatch from "fast-json-patch";
 
-import { canonicalJson, DepthError, isTooDeep, pointerOf, segmentsOf } from "../../lib/index.ts";
+import { DepthError, isTooDeep, pointerOf, sameJson, segmentsOf } from "../../lib/index.ts";
 import { isIndex, isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Section } from "../../model/index.ts";
-import { PatchError, type PatchOperation } from "./parse-patch.ts";
+
+/**
+ * One RFC 6902 operation. `path` starts with the key of the section (`/global/…`, `/<camel>/…`).
+ * `maps` is set on stored operations whose path passes maps only, though a segment looks like an index.
+ */
+export type PatchOperation = (
+  | { readonly op: "add" | "replace" | "test"; readonly path: string; readonly value: Json }
+  | { readonly op: "remove"; readonly path: string }
+  | { readonly op: "move" | "copy"; readonly path: string; readonly from: string }
+) & { readonly maps?: true };
+
+/** A patch that is malformed, not allowed, or does not fit what it is applied to. */
+export class PatchError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "PatchError";
+  }
+}
 
 type Container = JsonObject | Json[];
 
@@ -185,10 +202,6 @@ function misfit(document: PatchedDocument, operation: PatchOperation): string | 
     case "move":
       return misfitOfTransfer(document, operation);
   }
-}
-
-function sameJson(actual: Json | undefined, wanted: Json): boolean {
-  return actual !== undefined && canonicalJson(actual) === canonicalJson(wanted);
 }
 
 function misfitOfTransfer(

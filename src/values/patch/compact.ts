@@ -2,7 +2,7 @@
 
 import { isAtOrBelow } from "../../lib/index.ts";
 import { hasIndex, replayBelow } from "./apply-patch.ts";
-import type { PatchOperation } from "./parse-patch.ts";
+import type { PatchOperation } from "./apply-patch.ts";
 
 type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 

@@ -1,16 +1,17 @@
-/** Judges the patches of values that a hook leaves, before anything takes effect (docs/VALUES.md, "Patches"). */
+/** Reads the patches of values that a hook leaves, and judges them before anything takes effect (docs/VALUES.md, "Patches"). */
 
-import type { KnownSecrets } from "../../lib/index.ts";
-import { GLOBAL } from "../../model/index.ts";
+import { DepthError, jsonTexts, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
+import type { JsonText, KnownSecrets } from "../../lib/index.ts";
+import { GLOBAL, isJsonObject, textOf } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
 import { patchedSections } from "../config/config-write.ts";
 import type { Sections } from "../config/config-write.ts";
 import { effective } from "../layers.ts";
 import type { Effective, SectionInput } from "../layers.ts";
 import { violationId } from "../schema/validator.ts";
 import type { Violation } from "../schema/validator.ts";
-import { forStorage } from "./apply-patch.ts";
-import { parsePatches } from "./parse-patch.ts";
-import type { PatchOperation, PatchRules, PatchTexts } from "./parse-patch.ts";
+import { forStorage, PatchError } from "./apply-patch.ts";
+import type { PatchOperation } from "./apply-patch.ts";
 
 /** The section that is patched, as it is in force. */
 export interface PatchTarget {
@@ -85,4 +86,137 @@ function refuse(what: string, key: string, violations: readonly Violation[]): vo
   if (violations.length === 0) return;
   const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");
   throw new Error(`${what} makes ${key} invalid: ${all}`);
+}
+
+/** Who left the patch, which decides what it may change. */
+export type PatchRules =
+  | { readonly kind: "global" }
+  | { readonly kind: "module"; readonly valuesKey: string };
+
+/** A patch file, checked: operations on sections in order, flags, and warnings. */
+export interface ParsedPatch {
+  readonly operations: PatchOperation[];
+  /** `<camel>Enabled` of global hooks by `<camel>`; undefined = the flag is removed. */
+  readonly flags: ReadonlyMap<string, boolean | undefined>;
+  readonly warnings: readonly string[];
+}
+
+const FLAG_SUFFIX = "Enabled";
+
+/** Most operations of one patch: each may have to move everything in a list. */
+const MOST_OPERATIONS = 10_000;
+
+/** The texts of a hook's two patch files. */
+export interface PatchTexts {
+  readonly config: string;
+  readonly values: string;
+}
+
+/** Reads both patch files as `parsePatch` does; what is thrown names the variable of the bad one. */
+export function parsePatches(texts: PatchTexts, rules: PatchRules): Record<keyof PatchTexts, ParsedPatch> {
+  const parsed = (variable: string, text: string): ParsedPatch => {
+    try {
+      return parsePatch(text, rules);
+    } catch (error) {
+      if (!(error instanceof PatchError)) throw error;
+      throw new PatchError(`the file at ${variable} is refused: ${error.message}`);
+    }
+  };
+  return {
+    config: parsed("CONFIG_VALUES_JSON_PATCH_PATH", texts.config),
+    values: parsed("VALUES_JSON_PATCH_PATH", texts.values),
+  };
+}
+
+/**
+ * Reads a patch file: one operation, an array, or a stream of both. Every operation is
+ * checked against `rules`; a path with dots in place of slashes is accepted with a warning.
+ * Throws PatchError, which never quotes values.
+ */
+export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
+  const flags = new Map<string, boolean | undefined>();
+  const warnings: string[] = [];
+  const operations: PatchOperation[] = [];
+  const all = Array.from(jsonTexts(text), parseOne).flat();
+  if (all.length > MOST_OPERATIONS)
+    throw new PatchError(`${all.length} operations, more than ${MOST_OPERATIONS}: put whole lists or maps`);
+  for (const raw of all) {
+    const operation = readOperation(raw, warnings);
+    const flag = rules.kind === "global" ? flagOf(operation.path) : undefined;
+    if (flag === undefined) operations.push(allowed(operation, rules));
+    else if (operation.op !== "test") flags.set(flag, flagValue(operation));
+  }
+  return { operations, flags, warnings };
+}
+
+function parseOne({ text, at }: JsonText): Json {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    const trouble = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
+    throw new PatchError(`${trouble} the value that starts at character ${at + 1}`);
+  }
+}
+
+function readOperation(raw: Json, warnings: string[]): PatchOperation {
+  if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
+  const path = pathOf(raw, "path", warnings);
+  const op = textOf(raw["op"]) ?? "";
+  switch (op) {
+    case "add":
+    case "replace":
+    case "test":
+      return { op, path, value: valueOf(raw, path) };
+    case "remove":
+      return { op: "remove", path };
+    case "move":
+    case "copy":
+      return { op, path, from: pathOf(raw, "from", warnings) };
+    default:
+      throw new PatchError(`${path}: op must be one of add, remove, replace, move, copy, test`);
+  }
+}
+
+function valueOf(raw: JsonObject, path: string): Json {
+  const value = raw["value"];
+  if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
+  return value;
+}
+
+function pathOf(raw: JsonObject, name: "path" | "from", warnings: string[]): string {
+  const path = raw[name];
+  if (typeof path !== "string" || path === "") throw new PatchError(`a patch operation needs a "${name}"`);
+  const pointer = path.startsWith("/") ? path : pointerOf(path.split("."));
+  if (pointer !== path) warnings.push(`${name} "${path}" has no slash; taken as "${pointer}"`);
+  if (/~(?![01])/.test(pointer)) throw new PatchError(`${pointer}: "~" must be written "~0"`);
+  if (segmentsOf(pointer).includes("__proto__"))
+    throw new PatchError(`${pointer}: "__proto__" is not allowed in a path`);
+  return pointer;
+}
+
+function flagOf(path: string): string | undefined {
+  const segments = segmentsOf(path);
+  const name = segments[0] ?? "";
+  const isFlag = segments.length === 1 && name.endsWith(FLAG_SUFFIX) && name !== FLAG_SUFFIX;
+  return isFlag ? name.slice(0, -FLAG_SUFFIX.length) : undefined;
+}
+
+function flagValue(operation: PatchOperation): boolean | undefined {
+  if (operation.op === "remove") return undefined;
+  const value = "value" in operation ? operation.value : undefined;
+  if (value === true || value === "true") return true;
+  if (value === false || value === "false") return false;
+  throw new PatchError(`${operation.path}: the value of a flag must be true or false`);
+}
+
+function allowed(operation: PatchOperation, rules: PatchRules): PatchOperation {
+  const key = rules.kind === "global" ? "global" : rules.valuesKey;
+  const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];
+  const foreign = paths.find((path) => segmentsOf(path)[0] !== key);
+  if (foreign === undefined) return operation;
+  const may =
+    rules.kind === "global"
+      ? "a global hook may patch /global/… and /<module>Enabled only"
+      : `a hook of this module may patch /${key}/… only`;
+  throw new PatchError(`${foreign}: ${may}`);
 }
