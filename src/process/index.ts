@@ -1,10 +1,10 @@
+export { findProgram } from "./child.ts";
 export { endChildren, endStrays, reportChildren, startOnlyWhile, strays } from "./children.ts";
 export type { Fits, StrayOptions } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
-export { startsAsMeant } from "./libc.ts";
+export { startsAsMeant, type Usage } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
 export { run } from "./run-process.ts";
 export type { RunOutcome, RunRequest, RunResult, Stream } from "./run-process.ts";
-export { findProgram, type Usage } from "./spawn-libc.ts";
 export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";
 export { watchdog, type Watchdog } from "./watchdog.ts";

@@ -10,7 +10,7 @@ import type { Child, Exit } from "./child.ts";
 import { Ending, callBack, remember, startsAllowed } from "./children.ts";
 import type { EndReason } from "./children.ts";
 import { FirstBytes, LastBytes, LineSplitter } from "./output.ts";
-import type { Usage } from "./spawn-libc.ts";
+import type { Usage } from "./libc.ts";
 
 /** A child process to run. */
 export interface RunRequest {

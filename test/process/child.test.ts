@@ -5,10 +5,9 @@ import type { Readable } from "node:stream";
 
 import { afterAll, describe, expect, test } from "vitest";
 
-import { startByExeca } from "../../src/process/child.ts";
+import { LibcSpawner, startByExeca } from "../../src/process/child.ts";
 import type { Child, LaunchSpec } from "../../src/process/child.ts";
 import { libc, type Libc } from "../../src/process/libc.ts";
-import { LibcSpawner } from "../../src/process/spawn-libc.ts";
 
 type Start = (spec: LaunchSpec) => Child;
 
