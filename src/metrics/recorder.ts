@@ -10,6 +10,7 @@ import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
 import type { Cause } from "../model/index.ts";
 import { recordRun } from "./inventory.ts";
+import { countWait } from "./measure.ts";
 import type { Metrics } from "./metrics.ts";
 
 type Announce = (event: OperatorEvent) => void;
@@ -28,6 +29,7 @@ export interface RecorderParts {
 /** Tells metrics and Events what happened, and logs what has no log line of its own; tasks write the state themselves. */
 export function makeRecorder({ metrics, announce, logger, state }: RecorderParts): Recorder {
   return {
+    waited: (task, context) => countWait(metrics, task, context),
     hookRun({ hook, binding, queue, activation, seconds, usage, result }) {
       const labels = { module: hook.module, hook: hook.name, binding, queue, activation };
       recordRun(metrics, { ...labels, outcome: result, seconds, usage });

@@ -1,2 +1,10 @@
-export type { Outcome, QueueAction, QueueTask, QueueView, RunContext, TaskView } from "./lane.ts";
+export type {
+  Outcome,
+  QueueAction,
+  QueueTask,
+  QueueView,
+  QueuesOptions,
+  RunContext,
+  TaskView,
+} from "./lane.ts";
 export { Queues, RateLimits, type WaitUntil } from "./queues.ts";

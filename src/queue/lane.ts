@@ -234,7 +234,7 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly bounds: RetryBounds;
   /** In [0, 1): jitter of the back-off. */
   readonly random: () => number;
-  /** Runs a batch (`tasks/run-task.ts`); anything thrown counts as a failure. */
+  /** Runs a batch (`taskQueues` in `tasks/run-task.ts`); anything thrown counts as a failure. */
   readonly run: (batch: readonly T[], context: RunContext) => Promise<Outcome<T>>;
   /** How many tasks that need a slot may run at once; undefined = any number. */
   readonly slots?: number;

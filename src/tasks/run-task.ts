@@ -3,7 +3,8 @@
 import { describeTask, moduleOf } from "../model/index.ts";
 import type { Hook, HookTask, RunModuleTask, Task, Tree } from "../model/index.ts";
 import { turnsLeft } from "../plan/index.ts";
-import type { Outcome, Queues, RunContext } from "../queue/index.ts";
+import { Queues } from "../queue/index.ts";
+import type { Outcome, QueuesOptions, RunContext } from "../queue/index.ts";
 import type { KubeBindings, Source } from "../bindings/index.ts";
 import type { ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
@@ -15,6 +16,7 @@ import type {
   runEnabledScript,
   runHook,
 } from "../hooks/index.ts";
+import { breathe } from "../lib/index.ts";
 import type { Clock, Limit, Logger } from "../lib/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Enablement, ReleaseView, State } from "../state/index.ts";
@@ -26,6 +28,19 @@ import { ensureCrds } from "./discover.ts";
 import { readModules } from "./load.ts";
 import { runHookTask } from "./execute-hook.ts";
 import { runModule } from "./run-module.ts";
+
+/** The queues whose tasks are run here; the ports are there when the first one runs. */
+export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>, "run">): Queues<Task> {
+  return new Queues<Task>({
+    ...options,
+    run: async (batch, context) => {
+      ports().recorder.waited(batch[0], context);
+      // A thousand tasks that wait for nothing must not keep the lease from being renewed.
+      await breathe();
+      return runTask(ports(), batch, context);
+    },
+  });
+}
 
 /** Runs a batch of tasks as one span: hook tasks of one hook together, every other kind alone. */
 export async function runTask(
@@ -124,6 +139,8 @@ type ReleasesPort = Pick<
 
 /** Tells metrics and Events what happened; every method is cheap and never throws. */
 export interface Recorder {
+  /** A task begins to run. */
+  waited(task: Task | undefined, context: RunContext): void;
   hookRun(run: {
     hook: Hook;
     binding: string;

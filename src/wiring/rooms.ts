@@ -5,14 +5,13 @@ import type { Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, serverVersion } from "../kube/index.ts";
-import { breathe, idleMemory } from "../lib/index.ts";
+import { idleMemory } from "../lib/index.ts";
 import type { Quiet, Scope } from "../lib/index.ts";
 import {
   HookMetrics,
   Metrics,
   bindingTimes,
   configTeller,
-  countWait,
   driftTeller,
   hasHook,
   healthTeller,
@@ -26,10 +25,11 @@ import type { Task } from "../model/index.ts";
 import { placesOf } from "../modules/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Engine } from "../plan/index.ts";
-import { Queues, RateLimits } from "../queue/index.ts";
+import { RateLimits } from "../queue/index.ts";
+import type { Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { runTask } from "../tasks/index.ts";
+import { taskQueues } from "../tasks/index.ts";
 import type { Ports } from "../tasks/index.ts";
 import {
   FollowedConfig,
@@ -151,16 +151,10 @@ export class Rooms {
 
   #makeQueues(): Queues<Task> {
     const { clock, settings } = this.#base;
-    return new Queues<Task>({
+    return taskQueues(() => this.ports, {
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
       random: Math.random,
-      run: async (batch, context) => {
-        countWait(this.metrics, batch[0], context);
-        // A thousand tasks that wait for nothing must not keep the lease from being renewed.
-        await breathe();
-        return runTask(this.ports, batch, context);
-      },
       slots: settings.parallelModules,
       limits: new RateLimits(clock),
       onChange: () => {

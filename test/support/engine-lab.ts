@@ -608,6 +608,7 @@ export class EngineLab {
         judgeAgain: () => void (this.#missing || this.#takeConfig()),
       },
       recorder: {
+        waited: () => {},
         hookRun: ({ hook, binding, activation, queue, result, seconds }) =>
           tell(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),
         moduleRun: (name, seconds, failed) => tell(`run ${name}${failed ? " failed" : ""}: ${seconds} s`),
