@@ -5,7 +5,8 @@ import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { HookMetricOwner } from "./hook-metrics.ts";
-import type { Labels, Metrics } from "./metrics.ts";
+import type { Labels } from "./family.ts";
+import type { Metrics } from "./metrics.ts";
 import { SERIES, type HookFamily, type SeriesName } from "./series.ts";
 
 type HookOwners = Pick<State, "globalHooks" | "records" | "hooksOf">;

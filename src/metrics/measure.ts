@@ -1,11 +1,9 @@
 /** Connects the series to what they measure. */
 
-import { apiVersionOf } from "../kube/index.ts";
-import type { KubeClient, RequestReport, WatchHub } from "../kube/index.ts";
+import { apiVersionOf, type KubeClient, type RequestReport, type WatchHub } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
-import { moduleOf } from "../model/index.ts";
-import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
+import { moduleOf, type Hook, type KubernetesBinding, type Task } from "../model/index.ts";
 import { heldBy } from "../plan/index.ts";
 import type { QueueView, Queues, RunContext } from "../queue/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";

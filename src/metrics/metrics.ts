@@ -4,10 +4,8 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 
 import { systemClock, type Clock } from "../lib/index.ts";
 import { traceToShow } from "../trace/index.ts";
-import { Family, asOpenMetrics, type Labels, type Exposition } from "./family.ts";
+import { Family, asOpenMetrics, type Exposition, type Labels } from "./family.ts";
 import { SERIES, type SeriesName } from "./series.ts";
-
-export type { Labels };
 
 /** How often the delay of the event loop is sampled: each sample wakes the process up. */
 const LOOP_SAMPLE_MS = 100;

@@ -5,9 +5,8 @@ import { gzipSync } from "node:zlib";
 
 import { systemClock, writeAll } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
-import type { Line, World } from "../table/row.ts";
+import { get, type Line, type World } from "../table/row.ts";
 import { tellRefusal } from "./ask.ts";
-import { get } from "../table/row.ts";
 import { objectIn, operatorOf } from "./socket.ts";
 
 const BLOCK = 512;

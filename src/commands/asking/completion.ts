@@ -3,8 +3,7 @@
 import { SETTINGS } from "../../settings.ts";
 import type { Overview } from "../../status/index.ts";
 import { COMMANDS } from "../table/commands.ts";
-import type { Line, Row, World } from "../table/row.ts";
-import { get } from "../table/row.ts";
+import { get, type Line, type Row, type World } from "../table/row.ts";
 import { operatorOf } from "./socket.ts";
 
 /** In bash a completed word becomes part of the line as it is: no other name gets there. */

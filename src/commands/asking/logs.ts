@@ -3,11 +3,9 @@
 import { UsageError } from "../../config.ts";
 import { formatDuration, logText, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
 import type { RunView } from "../../trace/index.ts";
-import type { Line, World } from "../table/row.ts";
-import { tellRefusal, painted } from "./ask.ts";
-import { get } from "../table/row.ts";
-import type { Answer } from "./socket.ts";
-import { inTime, objectIn, operatorOf } from "./socket.ts";
+import { get, type Line, type World } from "../table/row.ts";
+import { painted, tellRefusal } from "./ask.ts";
+import { inTime, objectIn, operatorOf, type Answer } from "./socket.ts";
 
 const LOOK_MS = 500;
 

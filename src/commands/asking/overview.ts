@@ -4,9 +4,8 @@ import { UsageError } from "../../config.ts";
 import { sleep, systemClock, toYaml, visible, type Clock } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
 import type { Overview } from "../../status/index.ts";
-import type { Line, World } from "../table/row.ts";
-import { askOperator, tellRefusal, CLEAR, painted } from "./ask.ts";
-import { get } from "../table/row.ts";
+import { get, type Line, type World } from "../table/row.ts";
+import { CLEAR, askOperator, painted, tellRefusal } from "./ask.ts";
 import { inTime, objectIn, operatorOf } from "./socket.ts";
 import { modulesTable, statusText, type Look } from "./tables.ts";
 

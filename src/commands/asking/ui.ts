@@ -8,8 +8,7 @@ import { UsageError, socketPlaces } from "../../config.ts";
 import { serve, type Listening } from "../../debug/index.ts";
 import { run } from "../../process/index.ts";
 import { isOfPage, refusal, type Whence } from "../../ui/index.ts";
-import type { Line, World } from "../table/row.ts";
-import { get } from "../table/row.ts";
+import { get, type Line, type World } from "../table/row.ts";
 import { callOperator } from "./socket.ts";
 
 const LOOPBACK = "127.0.0.1";

@@ -3,9 +3,8 @@
 import { UsageError } from "../../config.ts";
 import { formatDuration, parseDuration, sleep, systemClock, visible, type Clock } from "../../lib/index.ts";
 import { STALLED } from "../../status/index.ts";
-import type { Line, World } from "../table/row.ts";
+import { get, type Line, type World } from "../table/row.ts";
 import { refusalOf } from "./ask.ts";
-import { get } from "../table/row.ts";
 import { inTime, objectIn, operatorOf } from "./socket.ts";
 
 const LOOK_MS = 250;

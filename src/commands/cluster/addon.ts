@@ -1,7 +1,6 @@
 /** The commands of `kubectl addon`: what a cluster's AddonModules say, without a way to the operator. */
 
-import { systemClock, visible } from "../../lib/index.ts";
-import type { Clock } from "../../lib/index.ts";
+import { systemClock, visible, type Clock } from "../../lib/index.ts";
 import { codeOf, showAll, type Showing } from "../asking/overview.ts";
 import { modulesTable, statusText } from "../asking/tables.ts";
 import { awaitModule } from "../asking/wait.ts";

@@ -1,8 +1,7 @@
 /** The rows of commands that ask a running operator. */
 
 import { UsageError } from "../../config.ts";
-import type { Flag, Line, Row } from "./row.ts";
-import { get, type Call } from "./row.ts";
+import { get, type Flag, type Line, type Row, type Call } from "./row.ts";
 
 const FORMATS = ["text", "yaml", "json"];
 const DRAWN = ["dot", "mermaid"];

@@ -3,8 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { HelmError, changedObjects, readMap } from "../../helm/index.ts";
-import type { ChangedObject } from "../../helm/index.ts";
+import { HelmError, changedObjects, readMap, type ChangedObject } from "../../helm/index.ts";
 import { canonicalJson } from "../../lib/index.ts";
 import { ProblemError, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
