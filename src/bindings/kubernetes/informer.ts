@@ -1,10 +1,15 @@
-/** One watch of a kubernetes binding: the objects that it has delivered, and what happens to them. */
+/** One watch of a kubernetes binding: the objects it has delivered, what is kept of them, what happens to them. */
 
+import { hash } from "node:crypto";
+
+import { objectKey } from "../../kube/index.ts";
 import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kube/index.ts";
-import { objectKey, splitKey } from "../../kube/index.ts";
+import { DepthError, isCut } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import type { SnapshotItem, WatchEvent } from "../../model/index.ts";
-import type { Extract, KeptObject } from "./extract.ts";
+import type { Json, JsonObject, KubernetesBinding, SnapshotItem, WatchEvent } from "../../model/index.ts";
+import { FilterError } from "../../filter/index.ts";
+import type { Filter } from "../../filter/index.ts";
+import type { Sequence } from "./monitor.ts";
 
 /** A change of an object of a binding. */
 export interface ObjectChange {
@@ -19,10 +24,16 @@ export interface ObjectChange {
 /** The binding that an informer belongs to. */
 export interface InformerOwner {
   readonly rank: string;
-  readonly extract: Extract;
+  readonly binding: KubernetesBinding;
+  readonly filter: Filter | undefined;
+  readonly shared: SharedObjects;
+  /** Whether objects come with `managedFields`. */
+  readonly keepManagedFields: boolean;
   /** Keeps the order of changes over all watches of the binding. */
   readonly sequence: Sequence;
   readonly clock: Clock;
+  /** Called with the time that each evaluation of the filter took. */
+  readonly onFiltered: (seconds: number) => void;
   /** Called when what the watch has delivered changed. */
   readonly onStore: () => void;
   readonly onChange: (change: ObjectChange) => void;
@@ -79,7 +90,7 @@ export class Informer {
   }
 
   clear(): void {
-    for (const kept of this.#store.values()) this.#owner.extract.release(kept);
+    for (const { text } of this.#store.values()) this.#owner.shared.release(text);
     this.#store.clear();
   }
 
@@ -95,18 +106,18 @@ export class Informer {
   }
 
   #take(object: WatchedObject): Promise<void> | undefined {
-    const { extract, sequence, clock, onStore, onChange, onFilterError } = this.#owner;
+    const { shared, sequence, clock, onStore, onChange, onFilterError } = this.#owner;
     const news = this.synced || this.#late;
     const heardAt = clock.monotonic();
-    return sequence.run(extract.evaluate(object), (outcome) => {
+    return sequence.run(evaluate(this.#owner, object), (outcome) => {
       if (this.#closed) return;
       const key = objectKey(object);
       this.#stale.delete(key);
       if (outcome.error !== undefined) return onFilterError(key, outcome.error);
-      const kept = extract.keep(object, outcome);
+      const kept = keep(this.#owner, object, outcome);
       const before = this.#store.get(key);
       this.#store.set(key, kept);
-      extract.release(before);
+      shared.release(before?.text);
       onStore();
       if (!news || before?.checksum === kept.checksum) return;
       const watchEvent = before === undefined ? "Added" : "Modified";
@@ -115,16 +126,17 @@ export class Informer {
   }
 
   #drop(object: WatchedObject, complete: boolean): Promise<void> | undefined {
-    const { extract, sequence, clock, onChange, onFilterError } = this.#owner;
+    const { binding, sequence, clock, onChange, onFilterError } = this.#owner;
     const heardAt = clock.monotonic();
-    return sequence.run(complete ? extract.evaluate(object) : {}, (outcome) => {
+    return sequence.run(complete ? evaluate(this.#owner, object) : {}, (outcome) => {
       if (this.#closed) return;
       const key = objectKey(object);
       const before = this.#forget(key);
       const failed = outcome.error !== undefined;
       if (failed) onFilterError(key, outcome.error);
       // The last state comes with the event; where it does not, the stored one is used.
-      const item = complete && !failed ? extract.item(object, outcome) : before;
+      const last = binding.keepFullObjects ? { object } : {};
+      const item = complete && !failed ? { ...last, ...itemOf(outcome.value) } : before;
       if (item !== undefined) onChange({ watchEvent: "Deleted", key, item, heardAt });
     });
   }
@@ -132,50 +144,151 @@ export class Informer {
   #forget(key: string): SnapshotItem | undefined {
     const kept = this.#store.get(key);
     this.#store.delete(key);
-    this.#owner.extract.release(kept);
+    this.#owner.shared.release(kept?.text);
     this.#owner.onStore();
     return kept?.item;
   }
 }
 
-/**
- * Runs steps in the order of their arrival, although each first waits for its input. A step whose input is ready
- * and that nobody is in front of runs at once.
- */
-export class Sequence {
-  #last: Promise<void> | undefined;
+/** The JSON text of one version of one object, one copy for all bindings that keep it. */
+interface SharedText {
+  readonly key: string;
+  readonly bytes: Uint8Array;
+  holders: number;
+}
 
-  /** Runs `step` with the result of `input`; the promise (if any) ends when it has run. `input` never rejects. */
-  run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
-    if (this.#last === undefined && !(input instanceof Promise)) {
-      step(input);
-      return undefined;
+/** Neither `value` nor `error` = there is no filter. */
+export interface FilterOutcome {
+  readonly value?: Json;
+  readonly error?: unknown;
+}
+
+/**
+ * What bindings share. Texts of full objects: bytes outside the JavaScript heap are the smallest form that can be
+ * written into a context as it is (a parsed object takes two to four times as much). Filter results of objects being
+ * processed: equal filters are computed once for each object.
+ */
+export class SharedObjects {
+  readonly #texts = new Map<string, SharedText>();
+  readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
+
+  /** The text of `object`; return it with `release`. `flavour` distinguishes other forms of the same object. */
+  hold(object: WatchedObject, flavour: string): SharedText {
+    const { uid = "", resourceVersion = "" } = object.metadata;
+    const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
+    const known = this.#texts.get(key);
+    if (known !== undefined) {
+      known.holders += 1;
+      return known;
     }
-    const before = this.#last;
-    const turn = (async () => {
-      const value = await input;
-      await before?.catch(() => {});
-      step(value);
-    })();
-    this.#last = turn;
-    const free = (): void => {
-      if (this.#last === turn) this.#last = undefined;
-    };
-    turn.then(free, free);
-    return turn;
+    const text: SharedText = { key, bytes: bytesOf(object), holders: 1 };
+    if (uid !== "") this.#texts.set(key, text);
+    return text;
+  }
+
+  release(text: SharedText | undefined): void {
+    if (text === undefined) return;
+    text.holders -= 1;
+    if (text.holders === 0) this.#texts.delete(text.key);
+  }
+
+  /** The outcome, at once where the filter answers at once; when jq failed it is tried once more. Never rejects. */
+  evaluate(filter: Filter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
+    let outcomes = this.#outcomes.get(object);
+    if (outcomes === undefined) this.#outcomes.set(object, (outcomes = new Map()));
+    let outcome = outcomes.get(filter.text);
+    if (outcome === undefined) outcomes.set(filter.text, (outcome = attempt(filter, object, 2)));
+    return outcome;
   }
 }
 
-/** Items of several informers, by namespace, then name. */
-export function sortedItems(informers: Iterable<Informer>): readonly SnapshotItem[] {
-  const rows = [...informers].flatMap(({ store }) =>
-    [...store].map(([key, { item }]) => ({ ...splitKey(key), item })),
-  );
-  rows.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
-  return rows.map(({ item }) => item);
+// A copy of exactly this size: a slice of Node's shared pool would keep the whole pool alive.
+function bytesOf(object: JsonObject): Uint8Array {
+  const text = JSON.stringify(object);
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return bytes;
 }
 
-function compare(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
+function attempt(
+  filter: Filter,
+  object: WatchedObject,
+  tries: number,
+): FilterOutcome | Promise<FilterOutcome> {
+  const again = (error: unknown): FilterOutcome | Promise<FilterOutcome> =>
+    tries > 1 && !isFinal(error) ? attempt(filter, object, tries - 1) : { error };
+  try {
+    const value = filter.evaluate(object);
+    return value instanceof Promise ? value.then((result) => ({ value: result }), again) : { value };
+  } catch (error) {
+    return again(error);
+  }
+}
+
+/** Another try would give the same; one over the time limit has had its second try already. */
+function isFinal(error: unknown): boolean {
+  return error instanceof FilterError && (error.failure === "runtime" || error.failure === "timeout");
+}
+
+/** What a binding keeps of one object. */
+export interface KeptObject {
+  /** Equal for equal states of the object, as the binding sees them. */
+  readonly checksum: string;
+  readonly text: SharedText | undefined;
+  readonly item: SnapshotItem;
+}
+
+/** Runs the filter, if there is one. What is nested too deep is an error. Never rejects. */
+function evaluate(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
+  const { filter, shared, clock, onFiltered } = owner;
+  if (isCut(object)) return { error: new DepthError("the object") };
+  if (filter === undefined) return {};
+  const begun = clock.monotonic();
+  const took = (): void => onFiltered((clock.monotonic() - begun) / 1000);
+  const outcome = shared.evaluate(filter, object);
+  if (outcome instanceof Promise) void outcome.then(took);
+  else took();
+  return outcome;
+}
+
+/** What is kept while the object is there: its text if full objects are wanted, the result of the filter if there is one. */
+function keep(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
+  const { binding, shared, keepManagedFields } = owner;
+  const text = binding.keepFullObjects ? shared.hold(object, keepManagedFields ? "+" : "") : undefined;
+  const item = text === undefined ? itemOf(value) : new TextItem(text.bytes, value);
+  return { checksum: checksumOf(object, value), text, item };
+}
+
+const LONGEST_PLAIN = 64;
+
+/** By the filter's result, or without a filter by the version, which changes with every write. */
+function checksumOf(object: WatchedObject, result: Json | undefined): string {
+  const { uid = "", resourceVersion = "" } = object.metadata;
+  if (result === undefined) return `${uid}/${resourceVersion}`;
+  const text = JSON.stringify(result);
+  return text.length <= LONGEST_PLAIN ? text : hash("sha256", text, "base64url");
+}
+
+function itemOf(filterResult: Json | undefined): SnapshotItem {
+  return filterResult === undefined ? {} : { filterResult };
+}
+
+/** An item whose object is kept as text and parsed when somebody asks for it. */
+class TextItem implements SnapshotItem {
+  declare readonly filterResult?: Json;
+  readonly objectText: Uint8Array;
+
+  constructor(bytes: Uint8Array, result: Json | undefined) {
+    this.objectText = bytes;
+    if (result !== undefined) this.filterResult = result;
+  }
+
+  get object(): JsonObject {
+    return JSON.parse(Buffer.from(this.objectText).toString("utf8")) as JsonObject;
+  }
+
+  toJSON(): JsonObject {
+    const { object, filterResult } = this;
+    return filterResult === undefined ? { object } : { object, filterResult };
+  }
 }

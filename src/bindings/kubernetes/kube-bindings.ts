@@ -1,7 +1,7 @@
 /** The kubernetes bindings of all hooks: snapshots and events (docs/HOOKS.md, "Kubernetes events"). */
 
 import type { Filter } from "../../filter/index.ts";
-import { KindFinder } from "../../kube/index.ts";
+import { ApiError, KindFinder } from "../../kube/index.ts";
 import type { Discovery, WatchHub } from "../../kube/index.ts";
 import type { Clock, LogFields, Logger } from "../../lib/index.ts";
 import { DepthError, oneLine } from "../../lib/index.ts";
@@ -9,10 +9,10 @@ import type { Hook, JsonObject, KubernetesBinding, SnapshotItem } from "../../mo
 import type { Snapshots } from "../kind.ts";
 import { offerHook } from "../kinds.ts";
 import type { HookQueues } from "../kinds.ts";
-import { SharedObjects } from "./extract.ts";
-import { sortedItems } from "./informer.ts";
+
+import { SharedObjects } from "./informer.ts";
+import { Monitor, sortedItems } from "./monitor.ts";
 import type { BindingTimes, Operations } from "./monitor.ts";
-import { Monitor, needsPerson } from "./monitor.ts";
 
 /** What kubernetes bindings use, and what they call. */
 export interface KubeBindingsOptions {
@@ -244,6 +244,11 @@ export class KubeBindings {
   #all(): readonly Watched[] {
     return [...this.#hooks.values()].flatMap(({ bindings }) => [...bindings.values()]);
   }
+}
+
+/** True for errors that stay until a person acts: nobody should wait for them. */
+function needsPerson(error: Error): boolean {
+  return error instanceof ApiError && [400, 403, 404, 405, 422].includes(error.status);
 }
 
 function namesOf({ hook, binding }: Monitor): { hook: string; module: string | undefined; binding: string } {

@@ -1,14 +1,13 @@
 /** The objects of one kubernetes binding: its watches, its snapshot, its events on their way to the hook. */
 
 import type { Resource, Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kube/index.ts";
-import { ApiError, NAMESPACES, labelSelectorText, splitKey } from "../../kube/index.ts";
+import { NAMESPACES, labelSelectorText, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { Extract } from "./extract.ts";
-import type { SharedObjects } from "./extract.ts";
-import { Informer, Sequence, sortedItems } from "./informer.ts";
-import type { InformerOwner, ObjectChange } from "./informer.ts";
+
+import { Informer } from "./informer.ts";
+import type { InformerOwner, ObjectChange, SharedObjects } from "./informer.ts";
 
 /** Durations, in seconds. */
 export interface BindingTimes {
@@ -68,9 +67,7 @@ export class Monitor {
   /** Opens the watches. */
   open(resource: Resource, filter: Filter | undefined): void {
     const { binding } = this;
-    const onFiltered = (seconds: number): void => this.#options.times?.filtered(seconds);
-    const extract = new Extract({ ...this.#options, binding, filter, onFiltered });
-    const owner = this.#owner(resource.kind, extract);
+    const owner = this.#owner(resource.kind, filter);
     const openIn = (namespace: string | undefined): void => this.#openIn(namespace, resource, owner);
     if (resource.namespaced && binding.namespaceLabels !== undefined)
       return this.#followNamespaces(owner, openIn);
@@ -102,13 +99,18 @@ export class Monitor {
     this.#items = undefined;
   }
 
-  #owner(kind: string, extract: Extract): InformerOwner {
-    const { clock, onFilterError } = this.#options;
+  #owner(kind: string, filter: Filter | undefined): InformerOwner {
+    const { clock, shared, keepManagedFields, times, onFilterError } = this.#options;
+    const { hook, binding } = this;
     return {
-      rank: `${this.hook.name}\0${this.binding.id}`,
-      extract,
+      rank: `${hook.name}\0${binding.id}`,
+      binding,
+      filter,
+      shared,
+      keepManagedFields: keepManagedFields || filter?.namesManagedFields === true,
       sequence: new Sequence(),
       clock,
+      onFiltered: (seconds) => times?.filtered(seconds),
       onStore: () => void (this.#items = undefined),
       onChange: (change) => this.#push(kind, change),
       onSynced: () => this.#checkReady(),
@@ -155,7 +157,7 @@ export class Monitor {
       labelSelector: labelSelectorText(labelSelector),
       // Nothing of the object is needed but its version.
       metadataOnly: !keepFullObjects && jqFilter === undefined,
-      keepManagedFields: owner.extract.keepManagedFields,
+      keepManagedFields: owner.keepManagedFields,
     };
     // All watches first: one that is listed at once must not make the binding ready.
     const opened = [...new Set(names ?? [undefined])].map((name) => {
@@ -198,11 +200,6 @@ export class Monitor {
     const troubles = [this.#namespacesTrouble, ...[...this.#informers].map(({ trouble }) => trouble)];
     this.#options.onTrouble(troubles.find((trouble) => trouble !== undefined));
   }
-}
-
-/** True for errors that stay until a person acts: nobody should wait for them. */
-export function needsPerson(error: Error): boolean {
-  return error instanceof ApiError && [400, 403, 404, 405, 422].includes(error.status);
 }
 
 /** What happened to the objects of a binding; `cleaned`: dropped because their namespace left the selector. */
@@ -258,4 +255,46 @@ class Outbox {
     this.sinceStart[operation] += count;
     this.sinceLastExecution[operation] += count;
   }
+}
+
+/**
+ * Runs steps in the order of their arrival, although each first waits for its input. A step whose input is ready
+ * and that nobody is in front of runs at once.
+ */
+export class Sequence {
+  #last: Promise<void> | undefined;
+
+  /** Runs `step` with the result of `input`; the promise (if any) ends when it has run. `input` never rejects. */
+  run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
+    if (this.#last === undefined && !(input instanceof Promise)) {
+      step(input);
+      return undefined;
+    }
+    const before = this.#last;
+    const turn = (async () => {
+      const value = await input;
+      await before?.catch(() => {});
+      step(value);
+    })();
+    this.#last = turn;
+    const free = (): void => {
+      if (this.#last === turn) this.#last = undefined;
+    };
+    turn.then(free, free);
+    return turn;
+  }
+}
+
+/** Items of several informers, by namespace, then name. */
+export function sortedItems(informers: Iterable<Informer>): readonly SnapshotItem[] {
+  const rows = [...informers].flatMap(({ store }) =>
+    [...store].map(([key, { item }]) => ({ ...splitKey(key), item })),
+  );
+  rows.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
+  return rows.map(({ item }) => item);
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
