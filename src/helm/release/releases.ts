@@ -3,7 +3,7 @@
 import type { Discovery, KubeClient } from "../../kube/index.ts";
 import { oneLine, Quiet } from "../../lib/index.ts";
 import type { Module, OnFailure } from "../../model/index.ts";
-import { Ahead, type UpcomingModule } from "../ahead/ahead.ts";
+import { Ahead, type UpcomingModule } from "../ahead.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { withHookWatch, type OnWait } from "../binary/hook-watch.ts";
