@@ -6,10 +6,9 @@ import { isDeepStrictEqual } from "node:util";
 import { inParallel } from "../lib/index.ts";
 import { Scratch } from "../process/index.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
-import { examine, labelsOf } from "./examine.ts";
-import type { HelmInput, Reconciler, Reconciliation } from "./examine.ts";
-import { keyIn, type ObjectRef, type Rendered } from "./manifest/manifest.ts";
-import { isSame, renderNow, stageChart } from "./rendering.ts";
+import { examine, labelsOf, type HelmInput, type Reconciler, type Reconciliation } from "./examine.ts";
+import { keyIn, type ObjectRef } from "./manifest/manifest.ts";
+import { isSame, renderNow, stageChart, type Rendered } from "./rendering.ts";
 
 /** A module that a reload is going to run. */
 export interface UpcomingModule {

@@ -3,7 +3,7 @@
 import type { Module } from "../model/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import type { Refusal } from "./rollback/memory.ts";
+import type { Refusal } from "./rollback.ts";
 
 /** Why a run of the module leaves helm alone; undefined when it goes by `decide`. */
 export function withoutHelm(

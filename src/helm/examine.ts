@@ -1,21 +1,30 @@
-/** What is asked of a release, and what is owed to it now. */
+/** What is asked of a release, whose it is (docs/RUNNING.md, "Taking over"), and what is owed to it now. */
 
 import type { HealthVerdict } from "../health/index.ts";
-import { digest, type Clock, type Logger } from "../lib/index.ts";
+import { digest, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { objectOf, type Json, type JsonObject, type Module, type OnFailure } from "../model/index.ts";
+import { ForeignReleaseError } from "./binary/helm-errors.ts";
 import type { Helm, HelmRecorder, UpgradeCall } from "./binary/helm.ts";
-import type { OnWait } from "./binary/hook-watch.ts";
 import { inputsDigest, withValueTemplates } from "./chart/chart.ts";
 import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import { decide, type ReleaseDecision } from "./decide.ts";
-import type { Rendered } from "./manifest/manifest.ts";
 import type { LookTools } from "./live-objects.ts";
-import { originToWorkOn, type AdoptPolicy, type Origin, type Release } from "./release/observed-releases.ts";
-import type { LateLabels } from "./release/releases.ts";
+import type { OnWait } from "./reconcile.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
-import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { refusalOf, retriesOf, unhealthyRefusal } from "./rollback/memory.ts";
-import type { Refusal, RollbackPolicy } from "./rollback/memory.ts";
+import type { LateLabels } from "./release/releases.ts";
+import { LABELS, isCurrentScheme, GO_LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import type { Rendered } from "./rendering.ts";
+import { refusalOf, retriesOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
+
+/** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
+export interface Release {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly chartVersion: string | undefined;
+  readonly manifestChecksum: string | undefined;
+  readonly lastDeployed: number | undefined;
+}
 
 /** The outcome of a helm step. */
 export interface ReleaseOutcome {
@@ -165,4 +174,64 @@ export function labelsOf(
   const label = known === undefined ? {} : { [LABELS.manifest]: known };
   const given = policy === undefined ? {} : { [LABELS.given]: policy.given };
   return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label, ...given };
+}
+
+/** Which releases of others a module takes over (`--adopt`). */
+export type AdoptPolicy = "all" | "go" | "none";
+
+/** Who made a release: this operator, another one of its kind, the Go operator, or somebody with helm. */
+export type Origin = "ours" | "other" | "go" | "hand";
+
+/** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
+export function originOf(
+  { labels }: Pick<ReleaseMeta, "labels">,
+  managedBy: string,
+  goMark: boolean,
+): Origin {
+  const label = labels[LABELS.managedBy];
+  if (label === managedBy) return "ours";
+  if (isCurrentScheme(label)) return "other";
+  // A label of another scheme version does not show which operator wrote it.
+  if (label !== undefined) return "ours";
+  return goMark || GO_LABELS.some((name) => name in labels) ? "go" : "hand";
+}
+
+/** Whether a module may take over a release of this origin. */
+export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
+  if (origin === "ours") return true;
+  if (origin === "other" || policy === "none") return false;
+  return origin === "go" || policy === "all";
+}
+
+/** Who made the release that a module is about to work on. Throws ForeignReleaseError where it must be left alone. */
+async function originToWorkOn(
+  tools: Pick<Reconciler, "store" | "managedBy" | "adopt">,
+  release: ReleaseMeta,
+): Promise<Origin> {
+  const { store, managedBy, adopt } = tools;
+  let origin = originOf(release, managedBy, false);
+  if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";
+  if (mayAdopt(adopt, origin)) return origin;
+  throw new ForeignReleaseError(
+    release.name,
+    OWNERS[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
+  );
+}
+
+const OWNERS: Readonly<Record<Origin, string>> = {
+  ours: "this addon-operator",
+  other: "another addon-operator",
+  go: "the Go operator",
+  hand: "whoever made it with helm",
+};
+
+/** A record that cannot be read is left to helm, which says what is wrong. */
+function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
+  return store.summary(release).then(
+    ({ goMark }) => goMark,
+    (error: unknown) => {
+      if (error instanceof SyntaxError) return false;
+      throw new Error(`cannot tell who made release "${release.name}": ${oneLine(error)}`, { cause: error });
+    },
+  );
 }

@@ -1,20 +1,18 @@
-/** Brings one release to the module's chart and values. */
+/** Brings one release to the module's chart and values, and tells which hook of the chart helm waits for. */
 
-import { sleep } from "../lib/index.ts";
-import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
-import type { UpgradeCall } from "./binary/helm.ts";
-import { withHookWatch } from "./binary/hook-watch.ts";
-import { ChartMovedError, isSame, withCall } from "./rendering.ts";
+import { sleep, type Clock, type Timer } from "../lib/index.ts";
+import { HelmError } from "./binary/helm-errors.ts";
 import { isUnfinished, type ReleaseDecision } from "./decide.ts";
 import { decisionOn, examine, labelsOf } from "./examine.ts";
 import type { Reconciler, Reconciliation, ReconcileRequest, ReleaseOutcome } from "./examine.ts";
-import type { Rendered } from "./manifest/manifest.ts";
-import { isTaken, keepExisting, spareInUpgrade, takeOver } from "./ownership.ts";
-import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { secretOf } from "./release/release-store.ts";
 import { restoreObjects } from "./live-objects.ts";
-import { hasNoWayBack, type Refusal } from "./rollback/memory.ts";
-import { countFailure, describeRefusal, markGood, nextOf, rollBack } from "./rollback/roll-back.ts";
+import type { HookRecord } from "./release/record.ts";
+import type { ReleaseStore } from "./release/release-store.ts";
+import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { ChartMovedError, isSame, withCall, type Rendered } from "./rendering.ts";
+import { hasNoWayBack, countFailure, describeRefusal, markGood, nextOf, rollBack } from "./rollback.ts";
+import type { Refusal } from "./rollback.ts";
+import { recover, install } from "./upgrade.ts";
 
 type Result = Omit<ReleaseOutcome, "release">;
 type Done = Omit<Result, "recovered">;
@@ -88,18 +86,6 @@ async function goBack(reconciliation: Reconciliation, refusal: Refusal): Promise
   return { action: "rolledBack", refused: await describeRefusal(reconciliation, refusal) };
 }
 
-/** Ends what an earlier operator process left running, then marks the record failed, so that helm can go on. */
-async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta | undefined> {
-  const { helm, store, logger } = tools;
-  const { module, signal } = request;
-  await helm.endLeftOver(signal, module.name);
-  const release = await store.refresh(module.name, signal);
-  if (release === undefined || !isUnfinished(release.status)) return release;
-  logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });
-  await store.markFailed(release, `${release.status} was interrupted`, signal);
-  return store.get(module.name);
-}
-
 async function compare(reconciliation: Reconciliation): Promise<Done> {
   const { release, tools } = reconciliation;
   if (release === undefined) return upgrade(reconciliation);
@@ -164,30 +150,6 @@ async function watched({ tools, request }: Reconciliation, work: () => Promise<v
   }
 }
 
-async function install(
-  reconciliation: Reconciliation,
-  call: UpgradeCall,
-  rendered: Rendered | undefined,
-): Promise<void> {
-  const { tools, request } = reconciliation;
-  await keepExisting(reconciliation, call, rendered?.objects);
-  const made = rendered?.objects ?? (await madeBefore(reconciliation));
-  await spareInUpgrade(tools, call.release, { made, signal: request.signal });
-  await upgradeOrMend(reconciliation, call);
-}
-
-/** Another try with equal inputs renders the same, unless templates use `lookup`. */
-async function madeBefore({
-  tools,
-  request,
-  chart,
-  inputs,
-}: Reconciliation): Promise<Rendered["objects"] | undefined> {
-  const release = tools.store.get(request.module.name);
-  if (release?.labels[LABELS.inputs] !== inputs || chart.reach.lookup) return undefined;
-  return (await tools.store.summary(release)).objects;
-}
-
 function tellAdoption({ origin, tools, request }: Reconciliation): void {
   if (origin !== "hand") return;
   const release = request.module.name;
@@ -195,44 +157,111 @@ function tellAdoption({ origin, tools, request }: Reconciliation): void {
   tools.recorder?.adopted(release);
 }
 
-/** helm has no codes for these: no revision was ever deployed, so it cannot upgrade in place. */
-const REFUSED = "has no deployed releases";
-/** The record is unfinished after all: what a helm sent just before its end may arrive after it. */
-const BUSY = ["another operation ", " is in progress"];
-/** The Secret of a revision is there, but helm does not take it for one. */
-const UNSEEN = ["release: already exists", "no revision for release"];
+/** A hook of a chart that helm waits for. */
+export interface HelmHook {
+  /** E.g. `Job/migrate (pre-upgrade)`. */
+  readonly name: string;
+  /** In ms since the epoch. */
+  readonly since: number;
+}
 
-async function upgradeOrMend(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
-  const { upgradeInstall } = reconciliation.tools;
+export type OnWait = (hook: HelmHook | undefined) => void;
+
+/** One run of helm. */
+export interface Watched {
+  readonly store: Pick<ReleaseStore, "get" | "record">;
+  readonly clock: Clock;
+  readonly release: string;
+  readonly signal: AbortSignal;
+  readonly onWait?: OnWait | undefined;
+}
+
+/** Most runs are over by then, and cost no request. */
+const FIRST_MS = 10_000;
+const LONGEST_MS = 60_000;
+
+/**
+ * Runs helm. When it takes long, tells which of the chart's hooks it waits for, as helm notes it in the record of
+ * the release. A HelmError after such a wait names the hook.
+ */
+export async function withHookWatch<T>(watched: Watched, helm: () => Promise<T>): Promise<T> {
+  const watch = new HookWatch(watched);
   try {
-    await upgradeInstall(call);
+    return await helm();
   } catch (error) {
-    if (isTaken(error)) return takeOver(reconciliation, call, error);
-    if (!(error instanceof HelmError) || !(await mend(reconciliation, error.result.stderr))) throw error;
-    await upgradeInstall({ ...call, takeOwnership: true });
+    throw await watch.blame(error);
+  } finally {
+    watch.end();
   }
 }
 
-/** True when helm's complaint about the records of a release was put right. */
-async function mend(reconciliation: Reconciliation, complaint: string): Promise<boolean> {
-  const { store, logger } = reconciliation.tools;
-  const { module, signal } = reconciliation.request;
-  if (BUSY.every((part) => complaint.includes(part))) {
-    await recover(reconciliation);
-    return true;
+class HookWatch {
+  readonly #watched: Watched;
+  readonly #from: number;
+  readonly #ended = new AbortController();
+  #timer: Timer;
+  /** Status of the release while helm works: it shows what helm does. */
+  #status: string | undefined;
+  #told: string | undefined;
+
+  constructor(watched: Watched) {
+    this.#watched = watched;
+    this.#from = watched.clock.now();
+    this.#timer = this.#later(FIRST_MS);
   }
-  if (UNSEEN.some((words) => complaint.includes(words))) throw await unseen(reconciliation);
-  if (!complaint.includes(REFUSED)) return false;
-  logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
-  await store.forget(module.name, signal);
-  return true;
+
+  end(): void {
+    this.#ended.abort();
+    this.#timer.cancel();
+  }
+
+  /** The same error with the name of the hook that helm waited for, if any. */
+  async blame(failure: unknown): Promise<unknown> {
+    this.end();
+    const { signal } = this.#watched;
+    if (this.#status === undefined || !(failure instanceof HelmError) || signal.aborted) return failure;
+    const hook = await this.#begun(["Running", "Failed"], signal).catch(() => undefined);
+    return hook === undefined ? failure : new HelmError(failure.verb, failure.result, hook.name);
+  }
+
+  #later(ms: number): Timer {
+    return this.#watched.clock.setTimer(ms, () => this.#look(ms));
+  }
+
+  async #look(ms: number): Promise<void> {
+    const signal = this.#ended.signal;
+    // What cannot be read now may be readable at the next look; it is only for people.
+    const hook = await this.#begun(["Running"], signal).catch(() => undefined);
+    if (signal.aborted) return;
+    this.#tell(hook);
+    this.#timer = this.#later(Math.min(ms * 2, LONGEST_MS));
+  }
+
+  #tell(hook: HelmHook | undefined): void {
+    const now = hook && `${hook.name} ${hook.since}`;
+    if (now === this.#told) return;
+    this.#told = now;
+    this.#watched.onWait?.(hook);
+  }
+
+  /** The hook that this run of helm started last, if it is in one of these phases. */
+  async #begun(phases: readonly string[], signal: AbortSignal): Promise<HelmHook | undefined> {
+    const { store, release } = this.#watched;
+    const meta = store.get(release);
+    if (meta === undefined) return undefined;
+    if (isUnfinished(meta.status)) this.#status = meta.status;
+    if (this.#status === undefined) return undefined;
+    const { hooks } = await store.record(meta, signal);
+    const begun = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#from);
+    const [last] = begun.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
+    if (last?.startedAt === undefined || !phases.includes(last.phase ?? "")) return undefined;
+    return { name: nameOf(last, this.#status), since: last.startedAt };
+  }
 }
 
-/** Which Secret helm does not take for a revision. Throws BrokenRecordError where it is one that cannot be read. */
-async function unseen({ tools, request }: Reconciliation): Promise<Error> {
-  const { name } = request.module;
-  const newest = await tools.store.refresh(name, request.signal);
-  if (newest !== undefined) await tools.store.record(newest, request.signal);
-  const secret = secretOf(name, (newest?.revision ?? 0) + 1);
-  return new BrokenRecordError(secret, "it is in helm's way, without helm's labels or with wrong ones");
+/** Of a hook's events, those that belong to what helm does are named. */
+function nameOf({ object, events }: HookRecord, status: string): string {
+  const verb = status === "uninstalling" ? "delete" : status.replace("pending-", "");
+  const own = events.filter((event) => event.endsWith(`-${verb}`));
+  return `${object} (${own.join(", ")})`;
 }

@@ -7,15 +7,28 @@ import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/inde
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { Scratch } from "../process/index.ts";
 import type { Helm, UpgradeCall, ChartCall } from "./binary/helm.ts";
-import { listChartFiles } from "./chart/chart-files.ts";
-import { ChartReader, type Chart } from "./chart/chart.ts";
+import { listChartFiles, ChartReader, type Chart } from "./chart/chart.ts";
 import type { Reconciler, Reconciliation, ReconcileRequest } from "./examine.ts";
-import { renderedFrom, type Rendered } from "./manifest/manifest.ts";
+import { documentsOf, manifestChecksum, adoptionChecksum, objectsOf } from "./manifest/manifest.ts";
+import type { ObjectRef } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+
+/** A rendered chart, as far as it is compared with others. */
+export interface Rendered {
+  readonly checksum: string;
+  /** For comparing with a release that the Go operator made. */
+  readonly adoptionChecksum: string;
+  readonly objects: readonly ObjectRef[];
+}
 
 /** What helm would install or upgrade now. */
 export async function renderNow(reconciliation: Reconciliation): Promise<Rendered> {
-  return renderedFrom(await manifestsNow(reconciliation));
+  const documents = (await manifestsNow(reconciliation)).flatMap(documentsOf);
+  return {
+    checksum: manifestChecksum(documents),
+    adoptionChecksum: adoptionChecksum(documents),
+    objects: objectsOf(documents),
+  };
 }
 
 /** The same as texts: manifest and helm hooks. */

@@ -2,13 +2,14 @@ import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { ChartReader, inputsDigest, withValueTemplates } from "../../src/helm/chart/chart.ts";
-import { parseHelmIgnore } from "../../src/helm/chart/chart-files.ts";
-import { ChartMovedError, stageChart } from "../../src/helm/rendering.ts";
 import type { Module } from "../../src/model/index.ts";
 import { Scratch } from "../../src/process/index.ts";
+import { ChartReader, inputsDigest, withValueTemplates } from "../../src/helm/chart/chart.ts";
+import { parseHelmIgnore } from "../../src/helm/chart/helm-ignore.ts";
+import { ChartMovedError, stageChart } from "../../src/helm/rendering.ts";
 import { ManualClock } from "../support/clock.ts";
 
 describe(".helmignore as helm reads it", () => {

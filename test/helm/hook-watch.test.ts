@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { HelmError } from "../../src/helm/binary/helm-errors.ts";
-import { withHookWatch } from "../../src/helm/binary/hook-watch.ts";
-import type { HelmHook } from "../../src/helm/binary/hook-watch.ts";
+import { withHookWatch } from "../../src/helm/reconcile.ts";
+import type { HelmHook } from "../../src/helm/reconcile.ts";
 import type { HookRecord, ReleaseRecord } from "../../src/helm/release/record.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";

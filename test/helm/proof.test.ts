@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { Proofs } from "../../src/helm/rollback/roll-back.ts";
+import { Proofs } from "../../src/helm/rollback.ts";
 import { ManualClock } from "../support/clock.ts";
 
 // docs/LIFECYCLE.md, "Rollback": a container that crashes is ready for a moment each time.

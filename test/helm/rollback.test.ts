@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { decide, LABELS } from "../../src/helm/index.ts";
-import { historyMax, lastGood, nextLabels, refusalOf, triesOf } from "../../src/helm/rollback/memory.ts";
+import { historyMax, lastGood, nextLabels, refusalOf, triesOf } from "../../src/helm/rollback.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 
 // docs/LIFECYCLE.md, "Rollback".

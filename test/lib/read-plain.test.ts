@@ -2,11 +2,12 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+
 import { expect, onTestFinished, test } from "vitest";
 
 import { digest, digestAll, readPlain } from "../../src/lib/index.ts";
+import { listChartFiles } from "../../src/helm/chart/chart.ts";
 import { readText } from "../../src/modules/read/files.ts";
-import { listChartFiles } from "../../src/helm/chart/chart-files.ts";
 
 function directory(): string {
   const dir = mkdtempSync(join(tmpdir(), "read-plain-"));

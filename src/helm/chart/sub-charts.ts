@@ -6,7 +6,7 @@ import { join, sep } from "node:path";
 import { objectOf, objectsIn, textOf, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { merge } from "../../values/index.ts";
-import { readMap } from "./chart-files.ts";
+import { readMap } from "./chart.ts";
 
 /** Files with CRDs of a module, without those of sub-charts that these values switch off. */
 export function crdsInForce(

@@ -143,24 +143,6 @@ export function refOf(object: JsonObject): ObjectRef[] {
   return [{ apiVersion, kind, name, namespace: textOf(namespace) }];
 }
 
-/** A rendered chart, as far as it is compared with others. */
-export interface Rendered {
-  readonly checksum: string;
-  /** For comparing with a release that the Go operator made. */
-  readonly adoptionChecksum: string;
-  readonly objects: readonly ObjectRef[];
-}
-
-/** `manifests`: of the chart and of its hooks. */
-export function renderedFrom(manifests: readonly string[]): Rendered {
-  const documents = manifests.flatMap(documentsOf);
-  return {
-    checksum: manifestChecksum(documents),
-    adoptionChecksum: adoptionChecksum(documents),
-    objects: objectsOf(documents),
-  };
-}
-
 /** Kinds that hold the objects of others: deleting one also deletes what others have put there. */
 const SHARED: Readonly<Record<string, string>> = {
   Namespace: "",

@@ -1,22 +1,11 @@
-/** What is known of the releases of a namespace, and whose they are (docs/RUNNING.md, "Taking over"). */
+/** What is known of the releases of a namespace, and which of them are this operator's. */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
-import { ForeignReleaseError } from "../binary/helm-errors.ts";
-import type { Reconciler } from "../examine.ts";
+import { originOf, mayAdopt, type AdoptPolicy, type Origin } from "../examine.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
-import { LABELS, GO_LABELS, isCurrentScheme, type ReleaseMeta } from "./revisions.ts";
-
-/** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
-export interface Release {
-  readonly name: string;
-  readonly revision: number;
-  readonly status: string;
-  readonly chartVersion: string | undefined;
-  readonly manifestChecksum: string | undefined;
-  readonly lastDeployed: number | undefined;
-}
+import { LABELS, type ReleaseMeta } from "./revisions.ts";
 
 export type Ownership = "ours" | "foreign" | "none";
 
@@ -55,21 +44,6 @@ export class ObservedReleases {
   async stored(name: string): Promise<readonly string[]> {
     const meta = this.store.get(name);
     return meta === undefined ? [] : this.store.manifests(meta);
-  }
-
-  /** What is known of a release now; answered from memory. */
-  get(name: string): Release | undefined {
-    const meta = this.store.get(name);
-    if (meta === undefined) return undefined;
-    const summary = this.store.knownSummary(meta);
-    return {
-      name,
-      revision: meta.revision,
-      status: meta.status,
-      chartVersion: summary?.chartVersion,
-      manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
-      lastDeployed: summary?.lastDeployed,
-    };
   }
 
   /** Whether no module may have a release of this name: it is the operator's own, or one to be left alone. */
@@ -145,66 +119,6 @@ export class ObservedReleases {
       this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
     }
   }
-}
-
-/** Which releases of others a module takes over (`--adopt`). */
-export type AdoptPolicy = "all" | "go" | "none";
-
-/** Who made a release: this operator, another one of its kind, the Go operator, or somebody with helm. */
-export type Origin = "ours" | "other" | "go" | "hand";
-
-/** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
-export function originOf(
-  { labels }: Pick<ReleaseMeta, "labels">,
-  managedBy: string,
-  goMark: boolean,
-): Origin {
-  const label = labels[LABELS.managedBy];
-  if (label === managedBy) return "ours";
-  if (isCurrentScheme(label)) return "other";
-  // A label of another scheme version does not show which operator wrote it.
-  if (label !== undefined) return "ours";
-  return goMark || GO_LABELS.some((name) => name in labels) ? "go" : "hand";
-}
-
-/** Whether a module may take over a release of this origin. */
-export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
-  if (origin === "ours") return true;
-  if (origin === "other" || policy === "none") return false;
-  return origin === "go" || policy === "all";
-}
-
-/** Who made the release that a module is about to work on. Throws ForeignReleaseError where it must be left alone. */
-export async function originToWorkOn(
-  tools: Pick<Reconciler, "store" | "managedBy" | "adopt">,
-  release: ReleaseMeta,
-): Promise<Origin> {
-  const { store, managedBy, adopt } = tools;
-  let origin = originOf(release, managedBy, false);
-  if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";
-  if (mayAdopt(adopt, origin)) return origin;
-  throw new ForeignReleaseError(
-    release.name,
-    OWNERS[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
-  );
-}
-
-const OWNERS: Readonly<Record<Origin, string>> = {
-  ours: "this addon-operator",
-  other: "another addon-operator",
-  go: "the Go operator",
-  hand: "whoever made it with helm",
-};
-
-/** A record that cannot be read is left to helm, which says what is wrong. */
-function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
-  return store.summary(release).then(
-    ({ goMark }) => goMark,
-    (error: unknown) => {
-      if (error instanceof SyntaxError) return false;
-      throw new Error(`cannot tell who made release "${release.name}": ${oneLine(error)}`, { cause: error });
-    },
-  );
 }
 
 type PurgePolicy = "owned" | "all" | "off";

@@ -6,9 +6,9 @@ import { gunzip, gzip, gzipSync } from "node:zlib";
 import { DepthError, cutDeep, isTooDeep, oneLine, readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { JsonObject, Module } from "../../model/index.ts";
-import { listChartFiles } from "../chart/chart-files.ts";
+import { listChartFiles } from "../chart/chart.ts";
 import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "../manifest/manifest.ts";
-import type { Rendered } from "../manifest/manifest.ts";
+import type { Rendered } from "../rendering.ts";
 import { GO_CONFIG_KEY } from "./revisions.ts";
 
 /** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */

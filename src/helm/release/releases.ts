@@ -6,7 +6,6 @@ import type { Module, OnFailure } from "../../model/index.ts";
 import { Ahead, type UpcomingModule } from "../ahead.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
-import { withHookWatch, type OnWait } from "../binary/hook-watch.ts";
 import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import type {
@@ -16,14 +15,14 @@ import type {
   HelmInput,
   ReconcileRequest,
   ReleaseOutcome,
+  Release,
 } from "../examine.ts";
 import { RecordedObjects } from "../live-objects.ts";
 import { manifestDiff } from "../manifest/manifest-diff.ts";
-import { spareInRemoval } from "../ownership.ts";
 import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
-import { reconcileRelease } from "../reconcile.ts";
-import { GOOD, markable, retriesOf } from "../rollback/memory.ts";
-import { Proofs } from "../rollback/roll-back.ts";
+import { withHookWatch, reconcileRelease, type OnWait } from "../reconcile.ts";
+import { GOOD, markable, retriesOf, Proofs } from "../rollback.ts";
+import { spareInRemoval } from "../upgrade.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import { LABELS } from "./revisions.ts";
 
@@ -92,6 +91,21 @@ export class Releases extends ObservedReleases {
     } finally {
       recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
     }
+  }
+
+  /** What is known of a release now; answered from memory. */
+  get(name: string): Release | undefined {
+    const meta = this.store.get(name);
+    if (meta === undefined) return undefined;
+    const summary = this.store.knownSummary(meta);
+    return {
+      name,
+      revision: meta.revision,
+      status: meta.status,
+      chartVersion: summary?.chartVersion,
+      manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
+      lastDeployed: summary?.lastDeployed,
+    };
   }
 
   /**

@@ -1,4 +1,7 @@
-/** The revisions of releases that are known, from a watch and from answers that may overtake it, and the labels on their Secrets (docs/CONTRACT.md, "Labels and annotations"). */
+/**
+ * The revisions of releases that are known, from a watch and from answers that may overtake it, and the labels on their
+ * Secrets (docs/CONTRACT.md, "Labels and annotations").
+ */
 
 import { isLater, type WatchedObject } from "../../kube/index.ts";
 import { digest, DIGEST_SCHEME } from "../../lib/index.ts";

@@ -1,12 +1,10 @@
-/**
- * What an upgrade or a removal does about objects that somebody else made, or that must stay (docs/RUNNING.md, "What
- * outlives a release").
- */
+/** Upgrades a release, and sees to what must outlive it (docs/RUNNING.md, "What outlives a release"). */
 
 import { getMetadata, isNotFound, mergePatch, type WatchedObject } from "../kube/index.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
-import { HelmError } from "./binary/helm-errors.ts";
+import { HelmError, BrokenRecordError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
+import { isUnfinished } from "./decide.ts";
 import type { Reconciler, Reconciliation } from "./examine.ts";
 import { otherOwner, ownerOf, type LookTools } from "./live-objects.ts";
 import {
@@ -17,10 +15,90 @@ import {
   nameOf,
   objectsOf,
   withoutObjects,
-  type ObjectRef,
 } from "./manifest/manifest.ts";
-import type { ReleaseMeta } from "./release/revisions.ts";
-import { manifestsOf } from "./rendering.ts";
+import type { ObjectRef } from "./manifest/manifest.ts";
+import { secretOf } from "./release/release-store.ts";
+import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { manifestsOf, type Rendered } from "./rendering.ts";
+
+/** Sees to objects of others and to what must stay, then lets helm install. */
+export async function install(
+  reconciliation: Reconciliation,
+  call: UpgradeCall,
+  rendered: Rendered | undefined,
+): Promise<void> {
+  const { tools, request } = reconciliation;
+  await keepExisting(reconciliation, call, rendered?.objects);
+  const made = rendered?.objects ?? (await madeBefore(reconciliation));
+  await spareInUpgrade(tools, call.release, { made, signal: request.signal });
+  await upgradeOrMend(reconciliation, call);
+}
+
+/** Another try with equal inputs renders the same, unless templates use `lookup`. */
+async function madeBefore({
+  tools,
+  request,
+  chart,
+  inputs,
+}: Reconciliation): Promise<Rendered["objects"] | undefined> {
+  const release = tools.store.get(request.module.name);
+  if (release?.labels[LABELS.inputs] !== inputs || chart.reach.lookup) return undefined;
+  return (await tools.store.summary(release)).objects;
+}
+
+/** helm has no codes for these: no revision was ever deployed, so it cannot upgrade in place. */
+const REFUSED = "has no deployed releases";
+/** The record is unfinished after all: what a helm sent just before its end may arrive after it. */
+const BUSY = ["another operation ", " is in progress"];
+/** The Secret of a revision is there, but helm does not take it for one. */
+const UNSEEN = ["release: already exists", "no revision for release"];
+
+async function upgradeOrMend(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
+  const { upgradeInstall } = reconciliation.tools;
+  try {
+    await upgradeInstall(call);
+  } catch (error) {
+    if (isTaken(error)) return takeOver(reconciliation, call, error);
+    if (!(error instanceof HelmError) || !(await mend(reconciliation, error.result.stderr))) throw error;
+    await upgradeInstall({ ...call, takeOwnership: true });
+  }
+}
+
+/** True when helm's complaint about the records of a release was put right. */
+async function mend(reconciliation: Reconciliation, complaint: string): Promise<boolean> {
+  const { store, logger } = reconciliation.tools;
+  const { module, signal } = reconciliation.request;
+  if (BUSY.every((part) => complaint.includes(part))) {
+    await recover(reconciliation);
+    return true;
+  }
+  if (UNSEEN.some((words) => complaint.includes(words))) throw await unseen(reconciliation);
+  if (!complaint.includes(REFUSED)) return false;
+  logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
+  await store.forget(module.name, signal);
+  return true;
+}
+
+/** Which Secret helm does not take for a revision. Throws BrokenRecordError where it is one that cannot be read. */
+async function unseen({ tools, request }: Reconciliation): Promise<Error> {
+  const { name } = request.module;
+  const newest = await tools.store.refresh(name, request.signal);
+  if (newest !== undefined) await tools.store.record(newest, request.signal);
+  const secret = secretOf(name, (newest?.revision ?? 0) + 1);
+  return new BrokenRecordError(secret, "it is in helm's way, without helm's labels or with wrong ones");
+}
+
+/** Ends what an earlier operator process left running, then marks the record failed, so that helm can go on. */
+export async function recover({ tools, request }: Reconciliation): Promise<ReleaseMeta | undefined> {
+  const { helm, store, logger } = tools;
+  const { module, signal } = request;
+  await helm.endLeftOver(signal, module.name);
+  const release = await store.refresh(module.name, signal);
+  if (release === undefined || !isUnfinished(release.status)) return release;
+  logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });
+  await store.markFailed(release, `${release.status} was interrupted`, signal);
+  return store.get(module.name);
+}
 
 /** helm looks for it in manifests and, in upgrades, on objects. */
 const RESOURCE_POLICY = "helm.sh/resource-policy";
@@ -34,7 +112,7 @@ const AT_ONCE = 8;
  * release. The mark is on the object itself, where helm's upgrades and the operator's removals find it. `rendered`: what
  * the chart makes, where it was rendered already.
  */
-export async function keepExisting(
+async function keepExisting(
   reconciliation: Reconciliation,
   call: UpgradeCall,
   rendered: readonly ObjectRef[] | undefined,
@@ -70,16 +148,12 @@ const NOT_OURS = "cannot be imported into the current release";
 const MOST_NAMED = 20;
 
 /** Whether helm left everything as it was, since an object exists that somebody else made. */
-export function isTaken(error: unknown): error is HelmError {
+function isTaken(error: unknown): error is HelmError {
   return error instanceof HelmError && error.result.stderr.includes(NOT_OURS);
 }
 
 /** Upgrades the release and takes over all its objects, after the former owners were told. */
-export async function takeOver(
-  reconciliation: Reconciliation,
-  call: UpgradeCall,
-  taken: HelmError,
-): Promise<void> {
+async function takeOver(reconciliation: Reconciliation, call: UpgradeCall, taken: HelmError): Promise<void> {
   const { upgradeInstall, logger, recorder } = reconciliation.tools;
   const module = reconciliation.request.module.name;
   // An object that cannot be looked at is left to helm's own message, which names one object.
