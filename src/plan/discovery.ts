@@ -4,7 +4,8 @@
  */
 
 import type { Module, Problem } from "../model/index.ts";
-import { brokenFiles, invalidValues, newModuleRecord } from "../state/index.ts";
+import { brokenFiles, newModuleRecord } from "../state/index.ts";
+import { invalidValues } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
 import { cycleProblem } from "./requirements.ts";

@@ -9,7 +9,7 @@ import { GLOBAL } from "../model/index.ts";
 import type { EnabledBy, Hook, Module, OnFailure, Problem } from "../model/index.ts";
 import { NEVER_RAN, startedOver } from "./run-record.ts";
 import type { RunBasis, RunRecord } from "./run-record.ts";
-import type { ValuesView } from "./values/values-store.ts";
+import type { ValuesView } from "../values/index.ts";
 import type { ModuleView, ReleaseView } from "./view.ts";
 
 /** A decision of modules discovery about one module. */

@@ -3,7 +3,7 @@
 import type { Module } from "../model/index.ts";
 import { moduleView, newModuleRecord } from "./module-record.ts";
 import type { ModuleRecord, Terms } from "./module-record.ts";
-import type { ValuesView } from "./values/values-store.ts";
+import type { ValuesView } from "../values/index.ts";
 import type { ModuleView } from "./view.ts";
 
 /** The records of the modules of a tree, by name, with a view of each that is kept until its module changes. */

@@ -1,6 +1,9 @@
-/** The reload of all modules as it is recorded, and every change of that record. */
+/** The reload of all modules as it is recorded, and every change of what is recorded of the operator. */
 
+import { digest } from "../lib/index.ts";
 import type { Cause } from "../model/index.ts";
+import { describeUnknownKeys } from "../values/index.ts";
+import type { ValuesView } from "../values/index.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
 import type { ConfigObservation, OperatorState } from "./view.ts";
 
@@ -81,10 +84,26 @@ export function ended({ boot, reload }: OperatorState, rounds: number, finishedA
   };
 }
 
-/** What was held back while there was no ConfigMap is looked at again when it returns. */
-export function configSeen(before: OperatorState, config: ConfigObservation): Change {
+/**
+ * What is known of the ConfigMap, now that this was seen of it and its content is in force if it may be. What was held
+ * back while there was none is looked at again when it returns.
+ */
+export function configSeen(
+  before: OperatorState,
+  values: ValuesView,
+  { condition, problems, resourceVersion }: ConfigObservation,
+): Pick<OperatorState, "config" | "secondLook"> {
+  const { globalConfig, sections } = values.digests.ofConfig();
+  const config = {
+    condition,
+    problems,
+    resourceVersion,
+    unknownKeys: describeUnknownKeys(values.config?.unknownKeys ?? [], values.modules()),
+    digest: digest(globalConfig, ...sections.values()),
+    isInForce: values.config !== undefined,
+  };
   const returned = configIsMissing(before) && !configIsMissing({ config });
-  return returned && before.holds.length > 0 ? { secondLook: true } : {};
+  return { config, secondLook: before.secondLook || (returned && before.holds.length > 0) };
 }
 
 /** Files of these modules, or more than those of single modules, are another ones than were read. */

@@ -2,16 +2,14 @@
 
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, type Cause, type Hook, type Problem, type Tree } from "../model/index.ts";
-import type { JudgedPatches, ParsedConfig, PatchOperation } from "../values/index.ts";
+import { ValuesStore, basisIn } from "../values/index.ts";
+import type { JudgedPatches, ParsedConfig, PatchOperation, ValuesView } from "../values/index.ts";
 import { applyDecision, problemOf, runBasis } from "./module-record.ts";
 import type { Enablement, ModuleRecord, Terms } from "./module-record.ts";
 import { ModuleRecords } from "./module-records.ts";
 import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { following, nothingToRun, type RunBasis, type RunRecord } from "./run-record.ts";
-import { configView } from "./values/check-config.ts";
-import { basisIn } from "./values/merged.ts";
-import { ValuesStore, type ValuesView } from "./values/values-store.ts";
 import { BLANK, NO_TREE, type ConfigObservation, type Hold, type OperatorState, type View } from "./view.ts";
 
 interface StateOptions extends Partial<Terms> {
@@ -136,10 +134,10 @@ export class State {
   recordConfig(seen: ConfigObservation, cause: Cause): string[] {
     const before = this.#operator;
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
-    const config = configView(this.#values, seen);
-    this.record({ ...reload.configSeen(before, seen), config });
+    const change = reload.configSeen(before, this.#values, seen);
+    this.record(change);
     this.#allTouched();
-    return config.unknownKeys.filter((key) => !before.config.unknownKeys.includes(key));
+    return change.config.unknownKeys.filter((key) => !before.config.unknownKeys.includes(key));
   }
 
   /** Takes content into force and notes what changed by it. */

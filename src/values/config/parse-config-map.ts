@@ -3,7 +3,6 @@
 import { sameJson } from "../../lib/index.ts";
 import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
-import { merge } from "../layers.ts";
 import { mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
 import { isGuardKey, SETTINGS } from "./module-settings.ts";
 import type { ModuleSettings } from "./module-settings.ts";
@@ -160,19 +159,6 @@ function valuesOf({ settings }: ParsedConfig, name: keyof ModuleSettings): Reado
 function differing(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
   const keys = new Set([...before.keys(), ...after.keys()]);
   return [...keys].filter((key) => !sameJson(before.get(key), after.get(key))).toSorted();
-}
-
-/**
- * The ConfigMap with its overlay on top, leaf by leaf; of the overlay only `global` and sections count. This is
- * what CONFIG_VALUES_PATH shows.
- */
-export function withOverlay(config: ParsedConfig, overlay: ParsedConfig | undefined): ParsedConfig {
-  if (overlay === undefined) return config;
-  const sections = new Map(config.sections);
-  for (const [key, section] of overlay.sections) {
-    sections.set(key, merge(sections.get(key), section) as Section);
-  }
-  return { ...config, global: merge(config.global, overlay.global) as JsonObject | undefined, sections };
 }
 
 /** The section of `global` or of a module's key in parsed content. */

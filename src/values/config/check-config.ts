@@ -1,19 +1,14 @@
 /** Judges new ConfigMap content before it comes into force (docs/VALUES.md, "Schemas"). */
 
-import { digest } from "../../lib/index.ts";
-import { GLOBAL, describeProblem } from "../../model/index.ts";
-import type { Module, Problem } from "../../model/index.ts";
-import {
-  changedKeys,
-  describeUnknownKeys,
-  parseConfigMap,
-  refuseList,
-  sectionIn,
-  violationId,
-} from "../../values/index.ts";
-import type { Located, ParsedConfig, Sections, Violation } from "../../values/index.ts";
-import type { ConfigObservation, ConfigView } from "../view.ts";
-import type { ValuesView } from "./values-store.ts";
+import { describeProblem, GLOBAL } from "../../model/index.ts";
+import type { Module, Problem, Section } from "../../model/index.ts";
+import type { Sections } from "./config-write.ts";
+import { changedKeys, parseConfigMap, sectionIn } from "./parse-config-map.ts";
+import type { ParsedConfig } from "./parse-config-map.ts";
+import type { Located } from "../origin.ts";
+import { violationId } from "../schema/validator.ts";
+import type { Violation } from "../schema/validator.ts";
+import type { ValuesView } from "../values-store.ts";
 
 /** ConfigMap content to be judged. */
 export interface Candidate {
@@ -131,22 +126,20 @@ export function invalidValues(values: ValuesView, module: Module): Problem | und
   return { file: own.file, message: values.describe(valuesKey, violations), remedy };
 }
 
-function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
-  return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
+/** What is wrong with a section that is a list, where the chart has it as root values. */
+export function refuseList(
+  { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
+  section: Section,
+): Problem | undefined {
+  if (chart !== "root" || !Array.isArray(section)) return undefined;
+  return {
+    file: own.file,
+    key: valuesKey,
+    message: "is a list",
+    remedy: "the values of its chart are a map",
+  };
 }
 
-/** What is known of the ConfigMap, now that this was seen of it and its content is in force if it may be. */
-export function configView(
-  values: ValuesView,
-  { condition, problems, resourceVersion }: ConfigObservation,
-): ConfigView {
-  const { globalConfig, sections } = values.digests.ofConfig();
-  return {
-    condition,
-    problems,
-    resourceVersion,
-    unknownKeys: describeUnknownKeys(values.config?.unknownKeys ?? [], values.modules()),
-    digest: digest(globalConfig, ...sections.values()),
-    isInForce: values.config !== undefined,
-  };
+function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
+  return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
 }

@@ -2,9 +2,15 @@ import { describe, expect, it } from "vitest";
 
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Json, Module, Section, Tree } from "../../src/model/index.ts";
-import { checkConfig, checkIdle } from "../../src/state/index.ts";
-import { ValuesStore } from "../../src/state/values/values-store.ts";
-import { parseConfigMap, patchedSections, sectionIn, withSection } from "../../src/values/index.ts";
+import {
+  ValuesStore,
+  checkConfig,
+  checkIdle,
+  parseConfigMap,
+  patchedSections,
+  sectionIn,
+  withSection,
+} from "../../src/values/index.ts";
 
 const SCHEMA = `
 type: object

@@ -2,9 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { lineOf } from "../../src/lib/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../src/model/index.ts";
-import { checkConfig, invalidValues } from "../../src/state/index.ts";
-import { ValuesStore } from "../../src/state/values/values-store.ts";
-import { parseConfigMap } from "../../src/values/index.ts";
+import { ValuesStore, checkConfig, invalidValues, parseConfigMap } from "../../src/values/index.ts";
 
 function moduleOf(name: string, said: { common?: boolean; own?: boolean; schema?: string } = {}): Module {
   return {

@@ -1,12 +1,12 @@
-/** The values files that hooks, scripts and helm get. */
+/** The values as hooks, scripts and helm get them. */
 
-import { crdsInForce, type CrdRequest, type HelmInput } from "../../helm/index.ts";
-import { digest, digestJson } from "../../lib/index.ts";
-import { GLOBAL } from "../../model/index.ts";
-import type { JsonObject, Module } from "../../model/index.ts";
-import { helmValues } from "../../values/index.ts";
-import type { ModuleRecord } from "../module-record.ts";
-import type { ValuesView } from "./values-store.ts";
+import { crdsInForce } from "../helm/index.ts";
+import type { CrdRequest, HelmInput } from "../helm/index.ts";
+import { digest, digestJson } from "../lib/index.ts";
+import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
+import type { JsonObject, Module, Section } from "../model/index.ts";
+import { merge, type ValuesView } from "../values/index.ts";
+import type { ModuleRecord } from "./module-record.ts";
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
 type Pieces = readonly Uint8Array[];
@@ -90,4 +90,21 @@ function withEnabled(global: JsonObject, enabledModules: readonly string[]): Pie
   const comma = Object.keys(others).length > 0 ? "," : "";
   const list = Buffer.from(`${comma}"enabledModules":${JSON.stringify(enabledModules)}}`);
   return [text.subarray(0, -1), list];
+}
+
+/** A module's section as its chart finds it: under the module's key beside `global`, or as root values. */
+export function helmValues(
+  { chart, valuesKey }: Pick<Module, "chart" | "valuesKey">,
+  global: Section,
+  section: Section,
+): JsonObject {
+  return chart === "root" ? rootValues(global, section) : { [GLOBAL]: global, [valuesKey]: section };
+}
+
+/** A section may have a `global` of its own, over the shared one; a chart that knows none is given none if it is empty. */
+function rootValues(shared: Section, section: Section): JsonObject {
+  const { global: own, ...values } = objectOf(section);
+  const global = merge(shared, own) ?? {};
+  const isEmpty = isJsonObject(global) && Object.keys(global).length === 0;
+  return isEmpty ? values : { ...values, [GLOBAL]: global };
 }

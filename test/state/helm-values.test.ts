@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { helmValues } from "../../src/values/index.ts";
+import { helmValues } from "../../src/state/index.ts";
 
 // docs/MODULES.md, "module.yaml": which values a chart gets.
 

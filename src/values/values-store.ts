@@ -1,38 +1,24 @@
 /** The layers of values and what is merged from them (docs/VALUES.md, "Layers"). */
 
-import type { KnownSecrets } from "../../lib/index.ts";
-import { GLOBAL, ProblemError } from "../../model/index.ts";
-import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../../model/index.ts";
-import {
-  PatchAuthors,
-  checkPatched,
-  compact,
-  compileSchemas,
-  explain,
-  locate,
-  placesIn,
-  wordsOf,
-  judgePatches,
-  MANY_OPERATIONS,
-  NO_SETTINGS,
-  sectionIn,
-  withOverlay,
-} from "../../values/index.ts";
-import type {
-  Located,
-  Written,
-  JudgedPatches,
-  ModuleSettings,
-  ParsedConfig,
-  PatchOperation,
-  PatchTarget,
-  Schemas,
-  SectionInput,
-  Sections,
-  Violation,
-} from "../../values/index.ts";
-import { Digests, mergedOf } from "./merged.ts";
-import type { Merged } from "./merged.ts";
+import type { KnownSecrets } from "../lib/index.ts";
+import { GLOBAL, ProblemError } from "../model/index.ts";
+import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
+import type { Sections } from "./config/config-write.ts";
+import { NO_SETTINGS } from "./config/module-settings.ts";
+import type { ModuleSettings } from "./config/module-settings.ts";
+import { sectionIn } from "./config/parse-config-map.ts";
+import type { ParsedConfig } from "./config/parse-config-map.ts";
+import { Digests, mergedOf, withOverlay } from "./layers.ts";
+import type { Merged, SectionInput } from "./layers.ts";
+import { explain, locate, PatchAuthors, placesIn, wordsOf } from "./origin.ts";
+import type { Located, Written } from "./origin.ts";
+import type { PatchOperation } from "./patch/apply-patch.ts";
+import { compact, MANY_OPERATIONS } from "./patch/compact.ts";
+import { checkPatched, judgePatches } from "./patch/judge-patches.ts";
+import type { JudgedPatches, PatchTarget } from "./patch/judge-patches.ts";
+import { compileSchemas } from "./schema/schemas.ts";
+import type { Schemas } from "./schema/schemas.ts";
+import type { Violation } from "./schema/validator.ts";
 
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 
