@@ -11,8 +11,7 @@ import type {
   JsonObject,
   SnapshotItem,
 } from "../model/index.ts";
-import { BOOLEAN, STRING } from "./shape.ts";
-import type { Fits, Shape } from "./shape.ts";
+import { BOOLEAN, STRING, type Fits, type Shape } from "./shape.ts";
 
 /** Collects problems, or warnings, while a configuration is read. */
 export type Complain = (problem: string) => void;

@@ -9,8 +9,7 @@ import type {
 } from "../model/index.ts";
 import { ITEM_FIELDS, Items, itemBinding, itemMembers, items } from "./kind.ts";
 import type { BindingKind, Complain, Members, Reading } from "./kind.ts";
-import { BOOLEAN, STRING, STRINGS, object } from "./shape.ts";
-import type { Fits } from "./shape.ts";
+import { BOOLEAN, STRING, STRINGS, object, type Fits } from "./shape.ts";
 
 const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
 const FIELD_OPERATOR = { kind: "string", oneOf: ["=", "==", "Equals", "!=", "NotEquals"] } as const;

@@ -1,9 +1,7 @@
 /** Lifecycle bindings: they run when a task comes to their point (docs/HOOKS.md, "Lifecycle bindings"). */
 
-import { LIFECYCLE, MAIN_QUEUE } from "../model/index.ts";
-import type { LifecycleBinding, LifecycleName } from "../model/index.ts";
-import type { BindingKind } from "./kind.ts";
-import { named } from "./kind.ts";
+import { LIFECYCLE, MAIN_QUEUE, type LifecycleBinding, type LifecycleName } from "../model/index.ts";
+import { named, type BindingKind } from "./kind.ts";
 
 export type HookKind = "global" | "module";
 

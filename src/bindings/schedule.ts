@@ -5,8 +5,7 @@ import { oneLine } from "../lib/index.ts";
 import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
 import { ITEM_FIELDS, itemBinding, items } from "./kind.ts";
 import type { BindingKind, Reading, Source, SourceOptions } from "./kind.ts";
-import { BOOLEAN, STRING, object } from "./shape.ts";
-import type { Fits } from "./shape.ts";
+import { BOOLEAN, STRING, object, type Fits } from "./shape.ts";
 
 const required = ["crontab"] as const;
 const V1 = object({ ...ITEM_FIELDS, crontab: STRING }, { required });

@@ -8,8 +8,7 @@
 import { CronExpressionParser, CronMonth } from "cron-parser";
 
 import { parseDuration } from "../lib/index.ts";
-import { CrontabError, parseFields } from "./fields.ts";
-import type { Field, Fields } from "./fields.ts";
+import { CrontabError, parseFields, type Field, type Fields } from "./fields.ts";
 
 /** A schedule: tells when it fires next. */
 export interface Crontab {

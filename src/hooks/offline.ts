@@ -4,13 +4,10 @@ import { basename, dirname, relative, sep } from "node:path";
 import { readFile } from "node:fs/promises";
 
 import { oneLine, parseJson } from "../lib/index.ts";
-import { isJsonObject } from "../model/index.ts";
-import type { HookFile, JsonObject, Problem } from "../model/index.ts";
+import { isJsonObject, type HookFile, type JsonObject, type Problem } from "../model/index.ts";
 import type { HookKind } from "../bindings/index.ts";
-import { runHookFile } from "./run-hook.ts";
-import type { FileRun, HookRunResult } from "./run-hook.ts";
-import { askConfig, configProblem, failureProblem } from "./config/loader.ts";
-import type { AskOptions } from "./config/loader.ts";
+import { runHookFile, type FileRun, type HookRunResult } from "./run-hook.ts";
+import { askConfig, configProblem, failureProblem, type AskOptions } from "./config/loader.ts";
 
 /** A run of a hook file with given inputs (`hook run PATH --context FILE`). */
 export interface OfflineRun extends Omit<FileRun, "hook" | "context" | "fields"> {

@@ -1,20 +1,18 @@
-/** Runs a hook: what it is given, how it is started, and what becomes of that (docs/HOOKS.md, "Running: what a hook is given"). */
+/** Runs a hook: what it is given, how it is started, what it leaves (docs/HOOKS.md, "Running: what a hook is given"). */
 
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { Items, JsonText, contextOf, itemMembers } from "../bindings/index.ts";
-import type { Members, Snapshots } from "../bindings/index.ts";
-import { oneLine } from "../lib/index.ts";
-import type { LogFields, Logger } from "../lib/index.ts";
-import type { Hook, HookConfig, HookFile, HookTrigger, SnapshotItem } from "../model/index.ts";
-import { Scratch, run } from "../process/index.ts";
-import type { RunResult, ScratchData } from "../process/index.ts";
+import { Items, JsonText, contextOf, itemMembers, type Members, type Snapshots } from "../bindings/index.ts";
+import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
+import type { Hook, HookFile, HookTrigger, SnapshotItem } from "../model/index.ts";
+import { Scratch, run, type RunRequest, type RunResult, type ScratchData } from "../process/index.ts";
 import { traceParent } from "../trace/index.ts";
-import { OUTPUT_FILES, noteHookSpans, readLeftovers } from "./answer/leftovers.ts";
-import type { HookOutput } from "./answer/leftovers.ts";
+import { LeftoverError, noteHookSpans, parseMetrics, readOutput } from "./answer/leftovers.ts";
+import type { MetricOperation } from "./answer/leftovers.ts";
+import { parseObjectOperations, type ObjectOperation } from "./answer/object-operations.ts";
 import { OutputLog } from "./answer/output-log.ts";
 
 /** What all runs share. */
@@ -43,6 +41,24 @@ interface Surroundings {
   readonly settings: RunSettings;
   readonly logger: Logger;
 }
+
+/** What a successful run left; nothing of it is applied yet. Patches of values are read where values are. */
+export interface HookOutput {
+  readonly configPatchText: string;
+  readonly valuesPatchText: string;
+  readonly metrics: readonly MetricOperation[];
+  readonly objects: readonly ObjectOperation[];
+}
+
+/** Output files, by the variable that names them to the hook. */
+const OUTPUT_FILES = {
+  CONFIG_VALUES_JSON_PATCH_PATH: "config-values-patch.json",
+  VALUES_JSON_PATCH_PATH: "values-patch.json",
+  METRICS_PATH: "metrics.json",
+  KUBERNETES_PATCH_PATH: "kubernetes-patch.json",
+  SPANS_PATH: "spans.json",
+} as const;
+type OutputVariable = keyof typeof OUTPUT_FILES;
 
 /** How a run went: `failure` (one line) or `output`, never both. */
 export interface HookRunResult {
@@ -140,12 +156,35 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
   return result;
 }
 
-/** What a binding context file is made of. */
-export interface ContextInput {
-  readonly config: HookConfig;
-  readonly triggers: readonly HookTrigger[];
-  readonly snapshots: Snapshots;
+/** Reads and checks all that a hook left; throws LeftoverError, which names the variable of the bad file. */
+async function readLeftovers(scratch: Scratch): Promise<HookOutput> {
+  const text = (variable: OutputVariable): Promise<string> =>
+    about(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
+  const [configPatchText, valuesPatchText, metrics, objects] = await Promise.all([
+    text("CONFIG_VALUES_JSON_PATCH_PATH"),
+    text("VALUES_JSON_PATCH_PATH"),
+    text("METRICS_PATH"),
+    text("KUBERNETES_PATCH_PATH"),
+  ]);
+  return {
+    configPatchText,
+    valuesPatchText,
+    metrics: await about("METRICS_PATH", () => parseMetrics(metrics)),
+    objects: await about("KUBERNETES_PATCH_PATH", () => parseObjectOperations(objects)),
+  };
 }
+
+async function about<T>(variable: OutputVariable, read: () => T | Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    const remedy = "nothing of this run takes effect; correct what the hook writes there";
+    throw new LeftoverError(`the file at ${variable} is refused: ${oneLine(error)} (${remedy})`);
+  }
+}
+
+/** What a binding context file is made of. */
+type ContextInput = Pick<HookRunInput, "triggers" | "snapshots"> & Pick<Hook, "config">;
 
 const PIECE = 64 * 1024;
 
@@ -220,13 +259,6 @@ function* itemTexts(items: readonly SnapshotItem[]): Generator<string> {
   yield separator === "[" ? "[]" : "]";
 }
 
-interface HookCommand {
-  readonly file: string;
-  readonly args: readonly string[];
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string>>;
-}
-
 /**
  * The command of a hook file; its own directory is the working directory in both phases. WORKING_DIR is the configured
  * directory, else the hooks directory that the hook was found in. Hooks that end in `.py` use the virtual environment
@@ -235,8 +267,8 @@ interface HookCommand {
 export async function commandOf(
   { path, root }: HookFile,
   args: readonly string[],
-  settings: { readonly env: HookCommand["env"]; readonly workingDir: string | undefined },
-): Promise<HookCommand> {
+  settings: Pick<RunSettings, "env" | "workingDir">,
+): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
   const env = { ...settings.env, WORKING_DIR: settings.workingDir ?? root };
   const python = path.endsWith(".py") ? await venvPython(root) : undefined;
   const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
@@ -252,9 +284,7 @@ async function venvPython(root: string): Promise<string | undefined> {
 }
 
 /** The environment of children; SHELL_LIB_PATH names the shell library unless it is set already. */
-export function hookEnvironment(
-  environment: Readonly<Record<string, string | undefined>>,
-): Record<string, string> {
+export function hookEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
   const defined = Object.fromEntries(
     Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );

@@ -9,8 +9,7 @@ import { delimiter, resolve } from "node:path";
 import { execa } from "execa";
 
 import { toError } from "../lib/index.ts";
-import { Reaper, STRUCT_BYTES, libc } from "./libc.ts";
-import type { Libc, Usage } from "./libc.ts";
+import { Reaper, STRUCT_BYTES, libc, type Libc, type Usage } from "./libc.ts";
 
 /** What to start. `env` is the whole environment of the child. */
 export interface LaunchSpec {

@@ -2,8 +2,7 @@
 
 import { readFile, readdir } from "node:fs/promises";
 
-import { Failures, silentLogger, sleep } from "../lib/index.ts";
-import type { Clock, Timer } from "../lib/index.ts";
+import { Failures, silentLogger, sleep, type Clock, type Timer } from "../lib/index.ts";
 
 /** A child that is still alive. */
 export interface Living {

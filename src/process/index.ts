@@ -4,7 +4,6 @@ export type { Fits, StrayOptions } from "./children.ts";
 export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coprocess.ts";
 export { startsAsMeant, type Usage } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
-export { run } from "./run-process.ts";
-export type { RunOutcome, RunRequest, RunResult, Stream } from "./run-process.ts";
+export { run, type RunOutcome, type RunRequest, type RunResult, type Stream } from "./run-process.ts";
 export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";
 export { watchdog, type Watchdog } from "./watchdog.ts";

@@ -3,12 +3,9 @@
 import type { Readable, Writable } from "node:stream";
 import { stat } from "node:fs/promises";
 
-import { formatDuration, oneLine, systemClock } from "../lib/index.ts";
-import type { Clock, Timer } from "../lib/index.ts";
-import { launch } from "./child.ts";
-import type { Child, Exit } from "./child.ts";
-import { Ending, callBack, remember, startsAllowed } from "./children.ts";
-import type { EndReason } from "./children.ts";
+import { formatDuration, oneLine, systemClock, type Clock, type Timer } from "../lib/index.ts";
+import { launch, type Child, type Exit } from "./child.ts";
+import { Ending, callBack, remember, startsAllowed, type EndReason } from "./children.ts";
 import { FirstBytes, LastBytes, LineSplitter } from "./output.ts";
 import type { Usage } from "./libc.ts";
 

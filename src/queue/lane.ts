@@ -1,8 +1,7 @@
 /** The content of one named queue, and what is known of its tasks and of whoever runs them. */
 
 import { FLOOD } from "../model/index.ts";
-import { origin } from "../trace/index.ts";
-import type { Span } from "../trace/index.ts";
+import { origin, type Span } from "../trace/index.ts";
 import type { Clock, RetryBounds } from "../lib/index.ts";
 
 /** An item of a queue: one task, or several of one batch that were folded together. */

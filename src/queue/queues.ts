@@ -1,9 +1,7 @@
 /** Named queues of tasks, and what limits how many of these run: slots, and rates of hooks (docs/LIFECYCLE.md, "Queues"). */
 
-import { TokenBucket, sleep } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
-import { MAIN_QUEUE } from "../model/index.ts";
-import type { Task } from "../model/index.ts";
+import { TokenBucket, sleep, type Clock } from "../lib/index.ts";
+import { MAIN_QUEUE, type Task } from "../model/index.ts";
 import type { Outcome, Position, QueueTask, QueueView, QueuesOptions, RunContext } from "./lane.ts";
 import { Worker } from "./worker.ts";
 

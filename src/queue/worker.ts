@@ -1,7 +1,6 @@
 /** One named queue and its worker: the one place that starts and retries. */
 
-import { retryDelay, toError } from "../lib/index.ts";
-import type { Timer } from "../lib/index.ts";
+import { retryDelay, toError, type Timer } from "../lib/index.ts";
 import { outside } from "../trace/index.ts";
 import { Lane } from "./lane.ts";
 import type {

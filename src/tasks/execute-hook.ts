@@ -19,8 +19,7 @@ import type {
   Task,
 } from "../model/index.ts";
 import { valuesFiles } from "../state/index.ts";
-import { span } from "../trace/index.ts";
-import type { OpenSpan } from "../trace/index.ts";
+import { span, type OpenSpan } from "../trace/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { JudgedPatches } from "../values/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";

@@ -3,12 +3,9 @@
 import { ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Task, Tree } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
-import { isWanted, moduleFacts } from "../plan/index.ts";
-import type { ModuleFacts } from "../plan/index.ts";
-import { NO_FILES } from "../state/index.ts";
-import type { ModuleRecord } from "../state/index.ts";
-import { compileSchemas } from "../values/index.ts";
-import type { Schemas } from "../values/index.ts";
+import { isWanted, moduleFacts, type ModuleFacts } from "../plan/index.ts";
+import { NO_FILES, type ModuleRecord } from "../state/index.ts";
+import { compileSchemas, type Schemas } from "../values/index.ts";
 import type { Outcome } from "../queue/index.ts";
 import { isCurrent } from "./execute-hook.ts";
 import { deactivate } from "./sources.ts";

@@ -2,8 +2,7 @@
 
 import type { OnWait } from "../helm/index.ts";
 import { oneLine, orAborted } from "../lib/index.ts";
-import { MAIN_QUEUE, queueOf } from "../model/index.ts";
-import type { Cause, LifecycleName } from "../model/index.ts";
+import { MAIN_QUEUE, queueOf, type Cause, type LifecycleName } from "../model/index.ts";
 import type { RunContext } from "../queue/index.ts";
 import {
   atStep,

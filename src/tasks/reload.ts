@@ -1,12 +1,10 @@
 /** Start-up, and the reload of all modules, phase by phase (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { hookTask } from "../bindings/index.ts";
-import { describeCause } from "../model/index.ts";
-import type { LifecycleName, ReloadTask, Task } from "../model/index.ts";
+import { describeCause, type LifecycleName, type ReloadTask, type Task } from "../model/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { turnsLeft } from "../plan/index.ts";
-import { MAX_ROUNDS } from "../state/index.ts";
-import type { ReloadPhase } from "../state/index.ts";
+import { MAX_ROUNDS, type ReloadPhase } from "../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "./run-task.ts";
 import { failureText, lifecycleHooks } from "./execute-hook.ts";

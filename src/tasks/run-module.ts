@@ -3,8 +3,7 @@
 import { ForeignReleaseError, RestoreError, withoutHelm } from "../helm/index.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { GLOBAL, describeCause } from "../model/index.ts";
-import type { Hook, RunModuleTask, Task } from "../model/index.ts";
+import { GLOBAL, describeCause, type Hook, type RunModuleTask, type Task } from "../model/index.ts";
 import { mayBegin, waitOf } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { MAX_ROUNDS, helmInput, passedOver } from "../state/index.ts";

@@ -3,8 +3,7 @@
 import { describeTask, moduleOf } from "../model/index.ts";
 import type { Hook, HookTask, RunModuleTask, Task, Tree } from "../model/index.ts";
 import { turnsLeft } from "../plan/index.ts";
-import { Queues } from "../queue/index.ts";
-import type { Outcome, QueuesOptions, RunContext } from "../queue/index.ts";
+import { Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
 import type { KubeBindings, Source } from "../bindings/index.ts";
 import type { ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
@@ -16,8 +15,7 @@ import type {
   runEnabledScript,
   runHook,
 } from "../hooks/index.ts";
-import { breathe } from "../lib/index.ts";
-import type { Clock, Limit, Logger } from "../lib/index.ts";
+import { breathe, type Clock, type Limit, type Logger } from "../lib/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Enablement, ReleaseView, State } from "../state/index.ts";
 import type { Tracer } from "../trace/index.ts";

@@ -1,9 +1,7 @@
 /** Hands spans to a collector in batches; nothing waits for it, and what it does not take is dropped. */
 
-import { oneLine, orAborted, sleep } from "../lib/index.ts";
-import type { Clock, Logger, Timer } from "../lib/index.ts";
-import { outside } from "./tracer.ts";
-import type { Span, SpanListener } from "./tracer.ts";
+import { oneLine, orAborted, sleep, type Clock, type Logger, type Timer } from "../lib/index.ts";
+import { outside, type Span, type SpanListener } from "./tracer.ts";
 import type { OtlpTarget, SendSpans } from "./otlp.ts";
 
 /** Spans that wait, and of these how many go at once. */

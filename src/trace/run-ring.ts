@@ -1,8 +1,7 @@
 /** The last runs of tasks, with what they were made of and what they logged; secrets are still in the texts of spans. */
 
 import type { Clock, LogEntry, LogFields, LogWork } from "../lib/index.ts";
-import { current } from "./tracer.ts";
-import type { Span, SpanListener } from "./tracer.ts";
+import { current, type Span, type SpanListener } from "./tracer.ts";
 
 /** At most this much is kept, whatever is logged; the oldest goes first. */
 interface RingBounds {

@@ -2,8 +2,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
-import { breathe, oneLine, systemClock } from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
+import { breathe, oneLine, systemClock, type Clock } from "../lib/index.ts";
 import type { SpanExport } from "./export.ts";
 
 /** `cause` is what happened outside; it leads to tasks, and these are made of the others. */

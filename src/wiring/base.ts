@@ -1,13 +1,10 @@
 /** What all parts of the operator share: settings, log, clock, connection, releases; and a plan made of that alone. */
 
-import { overlayOf } from "../config.ts";
-import type { Environment, Settings } from "../config.ts";
-import { Releases, managedByDigest } from "../helm/index.ts";
-import type { ReleasesOptions } from "../helm/index.ts";
+import { overlayOf, type Environment, type Settings } from "../config.ts";
+import { Releases, managedByDigest, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
-import { Discovery, WatchHub, connect, firstContact, ownIdentity } from "../kube/index.ts";
-import type { KubeClient } from "../kube/index.ts";
+import { Discovery, WatchHub, connect, firstContact, ownIdentity, type KubeClient } from "../kube/index.ts";
 import {
   Failures,
   KnownSecrets,
@@ -19,10 +16,8 @@ import {
   toYaml,
 } from "../lib/index.ts";
 import type { Clock, Logger, Scope } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
-import type { Tree } from "../model/index.ts";
-import { DROP_REASONS, RunRing, Tracer, exportTo, note } from "../trace/index.ts";
-import type { SpanExport } from "../trace/index.ts";
+import { ProblemError, type Tree } from "../model/index.ts";
+import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "../trace/index.ts";
 import { ChartArchives, placesOf, readTree } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { scoped } from "../offline/index.ts";

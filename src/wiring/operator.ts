@@ -1,21 +1,17 @@
 /** The life of an operator, from the first contact to an orderly end; what must be right before it works. */
 
-import { LEASE_GRACE_MS } from "../config.ts";
-import type { Environment } from "../config.ts";
+import { LEASE_GRACE_MS, type Environment } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import { RedactionKey, firstContact, redactionSecretName, watchRights } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { Scratch, endChildren, startsAsMeant } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
-import { ProblemError } from "../model/index.ts";
-import type { Problem } from "../model/index.ts";
+import { ProblemError, type Problem } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
 import type { State } from "../state/index.ts";
-import { checkSchemas, loadHooks } from "../tasks/index.ts";
-import type { Ports } from "../tasks/index.ts";
+import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { FollowedConfig } from "../triggers/index.ts";
-import { makeBase } from "./base.ts";
-import type { Base } from "./base.ts";
+import { makeBase, type Base } from "./base.ts";
 import { Rooms } from "./rooms.ts";
 
 /** After the lease is lost, children are ended first; whatever is left after this time is killed. */

@@ -1,12 +1,10 @@
 /** Builds the rooms of an operator and connects them. */
 
-import { KubeBindings, makeSources } from "../bindings/index.ts";
-import type { Source } from "../bindings/index.ts";
+import { KubeBindings, makeSources, type Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, serverVersion } from "../kube/index.ts";
-import { idleMemory } from "../lib/index.ts";
-import type { Quiet, Scope } from "../lib/index.ts";
+import { idleMemory, type Quiet, type Scope } from "../lib/index.ts";
 import {
   HookMetrics,
   Metrics,
@@ -20,17 +18,14 @@ import {
   makeRecorder,
 } from "../metrics/index.ts";
 import type { RecorderParts } from "../metrics/index.ts";
-import { moduleOf } from "../model/index.ts";
-import type { Task } from "../model/index.ts";
+import { moduleOf, type Task } from "../model/index.ts";
 import { placesOf } from "../modules/index.ts";
 import { reportChildren } from "../process/index.ts";
 import { Engine } from "../plan/index.ts";
-import { RateLimits } from "../queue/index.ts";
-import type { Queues } from "../queue/index.ts";
+import { RateLimits, type Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { taskQueues } from "../tasks/index.ts";
-import type { Ports } from "../tasks/index.ts";
+import { taskQueues, type Ports } from "../tasks/index.ts";
 import {
   FollowedConfig,
   FollowedReleases,
@@ -38,8 +33,7 @@ import {
   RequiredObjects,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { countDrops, makeReleases } from "./base.ts";
-import type { Base } from "./base.ts";
+import { countDrops, makeReleases, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 
 interface RoomsOptions {

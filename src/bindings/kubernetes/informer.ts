@@ -4,11 +4,9 @@ import { hash } from "node:crypto";
 
 import { objectKey } from "../../kube/index.ts";
 import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kube/index.ts";
-import { DepthError, isCut } from "../../lib/index.ts";
-import type { Clock } from "../../lib/index.ts";
+import { DepthError, isCut, type Clock } from "../../lib/index.ts";
 import type { Json, JsonObject, KubernetesBinding, SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { FilterError } from "../../filter/index.ts";
-import type { Filter } from "../../filter/index.ts";
+import { FilterError, type Filter } from "../../filter/index.ts";
 import type { Sequence } from "./monitor.ts";
 
 /** A change of an object of a binding. */

@@ -1,18 +1,14 @@
 /** The kubernetes bindings of all hooks: snapshots and events (docs/HOOKS.md, "Kubernetes events"). */
 
 import type { Filter } from "../../filter/index.ts";
-import { ApiError, KindFinder } from "../../kube/index.ts";
-import type { Discovery, WatchHub } from "../../kube/index.ts";
-import type { Clock, LogFields, Logger } from "../../lib/index.ts";
-import { DepthError, oneLine } from "../../lib/index.ts";
+import { ApiError, KindFinder, type Discovery, type WatchHub } from "../../kube/index.ts";
+import { DepthError, oneLine, type Clock, type LogFields, type Logger } from "../../lib/index.ts";
 import type { Hook, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
-import { offerHook } from "../kinds.ts";
-import type { HookQueues } from "../kinds.ts";
+import { offerHook, type HookQueues } from "../kinds.ts";
 
 import { SharedObjects } from "./informer.ts";
-import { Monitor, sortedItems } from "./monitor.ts";
-import type { BindingTimes, Operations } from "./monitor.ts";
+import { Monitor, sortedItems, type BindingTimes, type Operations } from "./monitor.ts";
 
 /** What kubernetes bindings use, and what they call. */
 export interface KubeBindingsOptions {

@@ -6,8 +6,7 @@ import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem, WatchEvent } from "../../model/index.ts";
 
-import { Informer } from "./informer.ts";
-import type { InformerOwner, ObjectChange, SharedObjects } from "./informer.ts";
+import { Informer, type InformerOwner, type ObjectChange, type SharedObjects } from "./informer.ts";
 
 /** Durations, in seconds. */
 export interface BindingTimes {

@@ -13,10 +13,8 @@ import {
 } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
 import type { FilterEngine } from "../../filter/index.ts";
-import { canonicalJson, oneLine, sleep } from "../../lib/index.ts";
-import type { Clock } from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import { canonicalJson, oneLine, sleep, type Clock } from "../../lib/index.ts";
+import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import type { ObjectOperation } from "./object-operations.ts";
 
 /** What applying object operations needs. */

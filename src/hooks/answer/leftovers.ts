@@ -1,65 +1,13 @@
-/** Reads and checks the files that a hook leaves: metrics and spans here, operations on objects beside it. */
+/** Reads what hooks leave as JSON objects that follow one another: metrics, and spans of their own. */
 
 import { readFile, stat } from "node:fs/promises";
 
-import { oneLine, redactValues } from "../../lib/index.ts";
-import type { Logger } from "../../lib/index.ts";
-import type { Scratch } from "../../process/index.ts";
-import { isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { DepthError, jsonTexts, oneLine, parseJson, redactValues, type Logger } from "../../lib/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { note } from "../../trace/index.ts";
-import { LeftoverError, fail, optionalMember, parseJsonStream } from "./json-stream.ts";
-import type { StreamItem } from "./json-stream.ts";
-import { parseObjectOperations } from "./object-operations.ts";
-import type { ObjectOperation } from "./object-operations.ts";
-
-/** What a successful run left; nothing of it is applied yet. Patches of values are read where values are. */
-export interface HookOutput {
-  readonly configPatchText: string;
-  readonly valuesPatchText: string;
-  readonly metrics: readonly MetricOperation[];
-  readonly objects: readonly ObjectOperation[];
-}
-
-/** Output files, by the variable that names them to the hook. */
-export const OUTPUT_FILES = {
-  CONFIG_VALUES_JSON_PATCH_PATH: "config-values-patch.json",
-  VALUES_JSON_PATCH_PATH: "values-patch.json",
-  METRICS_PATH: "metrics.json",
-  KUBERNETES_PATCH_PATH: "kubernetes-patch.json",
-  SPANS_PATH: "spans.json",
-} as const;
-type OutputVariable = keyof typeof OUTPUT_FILES;
 
 /** A larger file fails the hook; in bytes. */
 const MAX_OUTPUT = 64 * 1024 * 1024;
-
-/** Reads and checks all that a hook left; throws LeftoverError, which names the variable of the bad file. */
-export async function readLeftovers(scratch: Scratch): Promise<HookOutput> {
-  const text = (variable: OutputVariable): Promise<string> =>
-    about(variable, () => readOutput(scratch.path(OUTPUT_FILES[variable])));
-  const [configPatchText, valuesPatchText, metrics, objects] = await Promise.all([
-    text("CONFIG_VALUES_JSON_PATCH_PATH"),
-    text("VALUES_JSON_PATCH_PATH"),
-    text("METRICS_PATH"),
-    text("KUBERNETES_PATCH_PATH"),
-  ]);
-  return {
-    configPatchText,
-    valuesPatchText,
-    metrics: await about("METRICS_PATH", () => parseMetrics(metrics)),
-    objects: await about("KUBERNETES_PATCH_PATH", () => parseObjectOperations(objects)),
-  };
-}
-
-async function about<T>(variable: OutputVariable, read: () => T | Promise<T>): Promise<T> {
-  try {
-    return await read();
-  } catch (error) {
-    const remedy = "nothing of this run takes effect; correct what the hook writes there";
-    throw new LeftoverError(`the file at ${variable} is refused: ${oneLine(error)} (${remedy})`);
-  }
-}
 
 /**
  * A file that the hook removed counts as empty. Anything but a plain file is an error: reading it might never end.
@@ -215,4 +163,64 @@ function flat(attributes: Json): Record<string, string | number | boolean> {
 /** An integer of more than 64 bits is text: a collector refuses all that comes with it. */
 function numberOf(value: number): number | string {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? String(value) : value;
+}
+
+/** A file that a hook left cannot be read: names the document (from 1) and its line where they are known. */
+export class LeftoverError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "LeftoverError";
+  }
+}
+
+/** One JSON object of the file. */
+export interface StreamItem {
+  readonly value: JsonObject;
+  /** For messages: `line 3` or `document 2`. */
+  readonly place: string;
+}
+
+/** Most objects of one file: they are checked in one go, and the event loop waits meanwhile. */
+const MOST_ITEMS = 50_000;
+
+/** Reads JSON objects that follow one another, with or without line ends between them. Throws LeftoverError. */
+export function parseJsonStream(text: string): StreamItem[] {
+  const items: StreamItem[] = [];
+  let line = 1;
+  let counted = 0;
+  for (const { text: part, at } of jsonTexts(text)) {
+    line += countLines(text, counted, at);
+    counted = at;
+    const place = `line ${line}`;
+    if (items.length === MOST_ITEMS) throw new LeftoverError(`${place}: more than ${MOST_ITEMS} objects`);
+    items.push({ value: parseObject(part, place), place });
+  }
+  return items;
+}
+
+function parseObject(text: string, place: string): JsonObject {
+  let value: Json;
+  try {
+    value = parseJson(text);
+  } catch (error) {
+    const trouble = error instanceof DepthError ? "" : "no JSON: ";
+    throw new LeftoverError(`${place}: ${trouble}${oneLine(error, 200)}`);
+  }
+  if (!isJsonObject(value)) throw new LeftoverError(`${place}: not a JSON object`);
+  return value;
+}
+
+function countLines(text: string, from: number, to: number): number {
+  return text.slice(from, to).split("\n").length - 1;
+}
+
+/** The text at `key`, which may be missing or empty. Throws LeftoverError. */
+export function optionalMember(value: JsonObject, key: string, path = ""): string | undefined {
+  const text = value[key];
+  if (text === undefined || text === null || text === "") return undefined;
+  return typeof text === "string" ? text : fail(`'${path}${key}' must be a string`);
+}
+
+export function fail(problem: string): never {
+  throw new LeftoverError(problem);
 }

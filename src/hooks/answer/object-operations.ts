@@ -2,7 +2,7 @@
 
 import { oneLine, parseYaml } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
-import { fail, optionalMember, parseJsonStream, type StreamItem } from "./json-stream.ts";
+import { fail, optionalMember, parseJsonStream, type StreamItem } from "./leftovers.ts";
 
 /** Which object an operation is about. An empty apiVersion means the preferred one of the kind. */
 interface ObjectTarget {
