@@ -1,5 +1,6 @@
-export { brokenFiles, newModuleRecord, problemOf, startOver } from "./module-record.ts";
+export { newModuleRecord, startOver } from "./module-record.ts";
 export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.ts";
+export { brokenFiles, problemOf } from "./module-records.ts";
 export {
   MAX_ROUNDS,
   atStep,

@@ -1,6 +1,8 @@
 /** The runs of a module as they are recorded, and every change of that record. */
 
 import type { Cause } from "../model/index.ts";
+import type { ValuesView } from "../values/index.ts";
+import type { ModuleRecord } from "./module-record.ts";
 
 /** How far a module's first run since it became enabled has come; `ready` = later runs start from beforeHelm. */
 type ModulePhase = "new" | "onStartup" | "synchronization" | "ready";
@@ -54,6 +56,19 @@ export interface RunBasis {
   readonly files: number | undefined;
   /** The version of its chart. */
   readonly version: string | undefined;
+}
+
+/** What a run of the module takes into account if it looks now. */
+export function runBasis({ module, files, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
+  return {
+    section: values.digests.section(module),
+    given: values.digests.given(module),
+    config: values.digests.config(module),
+    values: values.merged(module.valuesKey).digest,
+    token: requestedToken,
+    files,
+    version: module.chartVersion,
+  };
 }
 
 /** The part of it that comes from the ConfigMap. */

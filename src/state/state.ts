@@ -4,12 +4,11 @@ import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, type Cause, type Hook, type Problem, type Tree } from "../model/index.ts";
 import { ValuesStore, basisIn } from "../values/index.ts";
 import type { JudgedPatches, ParsedConfig, PatchOperation, ValuesView } from "../values/index.ts";
-import { applyDecision, problemOf, runBasis } from "./module-record.ts";
-import type { Enablement, ModuleRecord, Terms } from "./module-record.ts";
-import { ModuleRecords } from "./module-records.ts";
+import { applyDecision, type Enablement, type ModuleRecord } from "./module-record.ts";
+import { ModuleRecords, problemOf, type Terms } from "./module-records.ts";
 import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
-import { following, nothingToRun, type RunBasis, type RunRecord } from "./run-record.ts";
+import { following, nothingToRun, runBasis, type RunBasis, type RunRecord } from "./run-record.ts";
 import { BLANK, NO_TREE, type ConfigObservation, type Hold, type OperatorState, type View } from "./view.ts";
 
 interface StateOptions extends Partial<Terms> {

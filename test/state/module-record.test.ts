@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import type { Module } from "../../src/model/index.ts";
 import { newModuleRecord, problemOf, startOver } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord, RunRecord } from "../../src/state/index.ts";
-import { applyDecision, releaseMoved } from "../../src/state/module-record.ts";
+import { applyDecision } from "../../src/state/module-record.ts";
+import { releaseMoved } from "../../src/state/module-records.ts";
 import { NEVER_RAN } from "../../src/state/run-record.ts";
 import { release } from "../status/views.ts";
 
