@@ -8,7 +8,7 @@ import { brokenFiles, newModuleRecord } from "../state/index.ts";
 import { invalidValues } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
-import { cycleProblem } from "./requirements.ts";
+import { cycleProblem } from "./graph.ts";
 
 /** What is known of a module at the moment at which it is looked at. */
 export interface ModuleFacts {

@@ -7,8 +7,7 @@ import type { QueueView, TaskView } from "../queue/index.ts";
 import { configIsMissing } from "../state/index.ts";
 import type { LastRun, ModuleView, View } from "../state/index.ts";
 import { keptFor } from "./removals.ts";
-import { type Requirement, type Wait, heldBy, lostBy, toldRequirements } from "./requirements.ts";
-import { turnsBefore } from "./turns.ts";
+import { type Requirement, type Wait, heldBy, lostBy, toldRequirements, turnsBefore } from "./turns.ts";
 
 /** What explanations are made from: the state and the queues at one moment. */
 export interface Moment {

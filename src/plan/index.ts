@@ -8,7 +8,6 @@ export {
   type ModuleFacts,
   type ScriptAnswer,
 } from "./discovery.ts";
-export { drawGraph, graphData, graphOf } from "./draw-graph.ts";
 export { Engine } from "./engine.ts";
 export {
   describeHelmWait,
@@ -16,10 +15,11 @@ export {
   explainHold,
   explainModule,
   nextTryAt,
-  type Waits,
   waitsOf,
   type Moment,
+  type Waits,
 } from "./explain-wait.ts";
+export { drawGraph, graphData, graphOf, preceding, requirementCycle } from "./graph.ts";
 export { configOvertaken, placeOf, plan, reloadOwed, restartOwed, runOwed } from "./owed.ts";
 export {
   SECOND_LOOK_MS,
@@ -32,14 +32,5 @@ export {
   requiredBy,
   type Removals,
 } from "./removals.ts";
-export {
-  heldBy,
-  lostBy,
-  preceding,
-  requirementCycle,
-  waitOf,
-  type Requirement,
-  type Wait,
-} from "./requirements.ts";
-export { mayBegin, mayRun, turnsLeft } from "./turns.ts";
+export { heldBy, lostBy, mayBegin, mayRun, turnsLeft, waitOf, type Requirement, type Wait } from "./turns.ts";
 export { wavesOf } from "./waves.ts";

@@ -4,8 +4,7 @@ import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Task } from "../model/index.ts";
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
-import { waitOf } from "./requirements.ts";
-import { mayBegin, turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
+import { waitOf, mayBegin, turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";
 
 /** Key of the reload task: there is at most one. */
 export const RELOAD_KEY = "reload";

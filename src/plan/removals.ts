@@ -9,7 +9,7 @@ import { guardKeys, keepsRelease } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { brakeOf, explainBrake } from "./brake.ts";
 import type { ModuleFacts } from "./discovery.ts";
-import { required } from "./requirements.ts";
+import { required } from "./graph.ts";
 
 /** What removals are decided from. */
 export interface RemovalInput {

@@ -1,8 +1,7 @@
 /** The order of first runs, in waves (docs/DEBUG.md, "plan"). */
 
 import type { ModuleView, View } from "../state/index.ts";
-import { requirementsOf } from "./requirements.ts";
-import { mayRun, orderOf } from "./turns.ts";
+import { requirementsOf, mayRun, orderOf } from "./turns.ts";
 
 /** In which order a start runs modules. */
 interface Order {

@@ -1,9 +1,9 @@
-/** Draws the graph of modules and what they require (docs/MODULES.md, "What a module requires"). */
+/** The graph of modules and what they require: its cycles, and how it is drawn (docs/MODULES.md, "What a module requires"). */
 
-import type { Json } from "../model/index.ts";
+import type { Json, Module, Problem, Tree } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { requirementsOf } from "./requirements.ts";
-import type { Requirement } from "./requirements.ts";
+import { requirementsOf } from "./turns.ts";
+import type { Requirement } from "./turns.ts";
 
 /** A module in the graph. */
 interface GraphNode {
@@ -94,4 +94,50 @@ function framed(nodes: readonly GraphNode[], format: "dot" | "mermaid"): string[
     ...names.map((name) => `  ${id(name)}["${labelOf(name).replace("\\n", ": ").replaceAll('"', "'")}"]`),
     ...edges.map(({ from, to, kind }) => `  ${id(from)} ${MERMAID[kind]} ${id(to)}`),
   ];
+}
+
+/** Modules that require each other can never run. */
+export function cycleProblem(tree: Tree, name: string): Problem | undefined {
+  const cycle = requirementCycle(tree, name);
+  if (cycle === undefined) return undefined;
+  const dir = tree.modules.find((module) => module.name === name)?.dir ?? "";
+  const message = `requires itself: ${cycle.join(" → ")}`;
+  return { file: `${dir}/module.yaml`, key: "requires.modules", message, remedy: "take one of them out" };
+}
+
+/** What a module names. */
+type Edges = (module: Module) => readonly string[];
+
+/** The modules that one requires. */
+export const required: Edges = ({ requires }) => Object.keys(requires?.modules ?? {});
+
+/** The modules that come before one, for any reason. */
+export const preceding: Edges = (module) => [...required(module), ...(module.after ?? [])];
+
+/** The shortest way from a module back to itself, both ends included; undefined when there is none. */
+export function requirementCycle(
+  { modules }: Pick<Tree, "modules">,
+  name: string,
+  edges = required,
+): string[] | undefined {
+  const byName = new Map(modules.map((module) => [module.name, module]));
+  const next = (at: string): readonly string[] => {
+    const module = byName.get(at);
+    return module === undefined ? [] : edges(module);
+  };
+  const seen = new Set<string>();
+  let paths = [[name]];
+  while (paths.length > 0) {
+    const longer: string[][] = [];
+    for (const path of paths) {
+      for (const each of next(path.at(-1) ?? "")) {
+        if (each === name) return [...path, name];
+        if (seen.has(each)) continue;
+        seen.add(each);
+        longer.push([...path, each]);
+      }
+    }
+    paths = longer;
+  }
+  return undefined;
 }
