@@ -2,9 +2,9 @@
 
 import { Failures, type Clock, type Logger } from "../../lib/index.ts";
 import type { KubeClient } from "../client/client.ts";
-import { SharedWatch } from "./shared-watch.ts";
 import type { WatchErrorType } from "./reflector.ts";
-import { specKey, isLater, type WatchSpec, type WatchedObject } from "./watch-spec.ts";
+import { SharedWatch, Member } from "./shared-watch.ts";
+import { specKey, type WatchSpec, type WatchedObject } from "./watch-spec.ts";
 
 /** What a hub needs. `random` (in [0, 1)) is for tests. */
 interface HubOptions {
@@ -71,7 +71,7 @@ export class WatchHub {
     const member = new Member(consumer, this.#options.failures);
     const joined = shared;
     joined.add(member);
-    return { synced: member.synced, close: () => this.#leave(key, joined, member) };
+    return { synced: member.synced.promise, close: () => this.#leave(key, joined, member) };
   }
 
   /** How many watches work, and how many have failed and are tried again. */
@@ -122,136 +122,4 @@ export interface WatchConsumer {
   relisted?(keys: ReadonlySet<string>, version: string): void;
   /** The watch does not work now and is retried; undefined = it works again. */
   trouble?(error: Error | undefined): void;
-}
-
-/** A change on its way to the members; `version` orders it against a member's own list. */
-export interface Change {
-  readonly type: "applied" | "deleted";
-  readonly object: WatchedObject;
-  readonly complete: boolean;
-  readonly version: string;
-}
-
-/** Changes that wait for a member's own list. */
-interface Late {
-  readonly version: string;
-  readonly act: () => Promise<void> | void;
-}
-
-/** Most pending promises of consumers before the watch waits for them. */
-const MOST_OUTSTANDING = 64;
-
-/** A consumer and how far it has come. */
-export class Member {
-  readonly consumer: WatchConsumer;
-  readonly synced: Promise<void>;
-  /** Live changes up to this version are part of the member's own list. */
-  #floor = "";
-  #live = false;
-  #closed = false;
-  #troubled = false;
-  #held: Late[] = [];
-  readonly #failures: Failures;
-  readonly #outstanding = new Set<Promise<void>>();
-  readonly #resolveSynced: () => void;
-
-  constructor(consumer: WatchConsumer, failures: Failures) {
-    this.consumer = consumer;
-    this.#failures = failures;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.synced = promise;
-    this.#resolveSynced = resolve;
-  }
-
-  get live(): boolean {
-    return this.#live;
-  }
-
-  begin(): void {
-    this.#call(() => this.consumer.begin?.());
-  }
-
-  listed(object: WatchedObject): Promise<void> | undefined {
-    this.#call(() => this.consumer.object(object));
-    return this.#room(MOST_OUTSTANDING);
-  }
-
-  /** The member's list is complete at `version`: held changes after it follow, then all new ones. */
-  async complete(version: string): Promise<void> {
-    await this.#room(1);
-    this.#floor = version;
-    this.#live = true;
-    this.#call(() => this.consumer.synced(version));
-    this.#resolveSynced();
-    const held = this.#held;
-    this.#held = [];
-    // Without waiting: a new change must not get in between.
-    for (const { version: at, act } of held) void this.#deliver(at, act);
-  }
-
-  /** Delivers a change, holds it until the list is complete, or drops it when the list contained it. */
-  change(change: Change): Promise<void> | undefined {
-    const { type, object, complete, version } = change;
-    return this.#deliver(version, () =>
-      type === "applied" ? this.consumer.applied(object) : this.consumer.deleted(object, complete),
-    );
-  }
-
-  /** As `change`, after everything was listed anew. */
-  relisted(keys: ReadonlySet<string>, version: string): void {
-    void this.#deliver(version, () => this.consumer.relisted?.(keys, version));
-  }
-
-  #deliver(version: string, act: () => Promise<void> | void): Promise<void> | undefined {
-    if (!this.#live) {
-      this.#held.push({ version, act });
-      return undefined;
-    }
-    if (this.#floor !== "" && !isLater(version, this.#floor)) return undefined;
-    this.#call(act);
-    return this.#room(MOST_OUTSTANDING);
-  }
-
-  trouble(error: Error | undefined): void {
-    if (error === undefined && !this.#troubled) return;
-    this.#troubled = error !== undefined;
-    this.#call(() => this.consumer.trouble?.(error));
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#held = [];
-  }
-
-  // One consumer's error must neither stop the watch nor reach the others.
-  #call(act: () => Promise<void> | void): void {
-    if (this.#closed) return;
-    try {
-      const answer: unknown = act();
-      // A consumer that promises nothing may still answer something.
-      if (answer instanceof Promise) this.#track(answer);
-    } catch (error) {
-      this.#failed(error);
-    }
-  }
-
-  #track(promise: Promise<void>): void {
-    const over = promise
-      .catch((error: unknown) => this.#failed(error))
-      .then(() => void this.#outstanding.delete(over));
-    this.#outstanding.add(over);
-  }
-
-  #failed(error: unknown): void {
-    this.#failures.report("watch", error);
-  }
-
-  // undefined while fewer than `limit` promises are outstanding.
-  #room(limit: number): Promise<void> | undefined {
-    return this.#outstanding.size < limit ? undefined : this.#untilBelow(limit);
-  }
-
-  async #untilBelow(limit: number): Promise<void> {
-    while (this.#outstanding.size >= limit && !this.#closed) await Promise.race(this.#outstanding);
-  }
 }

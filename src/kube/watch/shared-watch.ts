@@ -1,13 +1,12 @@
-/** One watch that several consumers share. */
+/** One watch that several consumers share, and how far each of them has come. */
 
-import { sleep } from "../../lib/index.ts";
+import { sleep, type Failures } from "../../lib/index.ts";
 import { outside } from "../../trace/index.ts";
-import type { HubTools, Change, Member } from "./hub.ts";
-import { apiVersionOf } from "../resources.ts";
+import type { HubTools, WatchConsumer } from "./hub.ts";
 import { remedyFor, retryDelayFor, watchErrorType, Reflector } from "./reflector.ts";
 import { listObjects } from "./stream.ts";
+import { describeSpec, isLater, objectKey, bareObject, versionOf } from "./watch-spec.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
-import { describeSpec, isLater, objectKey, splitKey, versionOf } from "./watch-spec.ts";
 
 /**
  * One watch and its members. It stores only the version of each object: enough to tell after a new list what
@@ -102,31 +101,25 @@ export class SharedWatch {
     const key = objectKey(object);
     this.#seen.add(key);
     const known = this.#known.get(key);
-    if (known !== undefined && known.uid !== versionOf(object).uid) {
-      // Deleted and created again unseen: two events, not one.
-      const { resourceVersion } = versionOf(object);
-      return all([this.#vanished(key, known.uid, resourceVersion), this.#applied(object)]);
-    }
-    return this.#applied(object);
+    const { uid, resourceVersion } = versionOf(object);
+    if (known === undefined || known.uid === uid) return this.#applied(object);
+    // Deleted and created again unseen: two events, not one.
+    return all([this.#vanished(key, known.uid, resourceVersion), this.#applied(object)]);
   }
 
   async #sweep(version: string): Promise<void> {
     this.#listing = false;
     for (const [key, { uid }] of this.#known)
       if (!this.#seen.has(key)) await this.#vanished(key, uid, version);
-    for (const member of this.#members) member.relisted(this.#seen, version);
+    const seen = this.#seen;
+    void this.#send(version, (each) => each.relisted?.(seen, version));
     this.#seen = new Set();
   }
 
-  /** Only its absence from a list shows the deletion: nothing more is known of the object. */
   #vanished(key: string, uid: string, version: string): Promise<void> | undefined {
     this.#known.delete(key);
-    const { resource } = this.#spec;
-    const { namespace, name } = splitKey(key);
-    const space = namespace === "" ? {} : { namespace };
-    const metadata = { name, ...space, uid, resourceVersion: version };
-    const object = { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
-    return this.#send({ type: "deleted", object, complete: false, version });
+    const object = bareObject(this.#spec, key, { uid, resourceVersion: version });
+    return this.#send(version, (each) => each.deleted(object, false));
   }
 
   #applied(object: WatchedObject): Promise<void> | undefined {
@@ -136,24 +129,22 @@ export class SharedWatch {
     if (known !== undefined && known.uid === now.uid && !isLater(now.resourceVersion, known.resourceVersion))
       return undefined;
     this.#known.set(key, now);
-    return this.#send({ type: "applied", object, complete: true, version: now.resourceVersion });
+    return this.#send(now.resourceVersion, (each) => each.applied(object));
   }
 
   #deleted(object: WatchedObject): Promise<void> | undefined {
     if (!this.#known.delete(objectKey(object))) return undefined;
-    const version = versionOf(object).resourceVersion;
-    return this.#send({ type: "deleted", object, complete: true, version });
+    return this.#send(versionOf(object).resourceVersion, (each) => each.deleted(object, true));
   }
 
-  #send(change: Change): Promise<void> | undefined {
-    return all(this.#members.map((member) => member.change(change)));
+  #send(version: string, act: Act): Promise<void> | undefined {
+    return all(this.#members.map((member) => member.deliver(version, act)));
   }
 
   #tell(error: Error | undefined): void {
-    const { logger } = this.#options;
-    if (error !== undefined && error.message !== this.#trouble?.message) {
-      logger.debug("A watch does not work", { watch: describeSpec(this.#spec), error: error.message });
-    }
+    const watch = describeSpec(this.#spec);
+    if (error !== undefined && error.message !== this.#trouble?.message)
+      this.#options.logger.debug("A watch does not work", { watch, error: error.message });
     this.#trouble = error;
     for (const member of this.#members) member.trouble(error);
   }
@@ -180,8 +171,10 @@ export class SharedWatch {
       } catch (error) {
         if (this.#stop.signal.aborted) break;
         failures += 1;
-        if (remedyFor(error).kind !== "expired" && error instanceof Error) this.#tellAll(joiners, error);
-        const delay = retryDelayFor(remedyFor(error), failures, this.#options.random());
+        const remedy = remedyFor(error);
+        if (remedy.kind !== "expired" && error instanceof Error)
+          for (const member of joiners) member.trouble(error);
+        const delay = retryDelayFor(remedy, failures, this.#options.random());
         await sleep(this.#options.clock, delay, this.#stop.signal);
       }
     }
@@ -189,18 +182,13 @@ export class SharedWatch {
   }
 
   async #listFor(joiners: ReadonlySet<Member>, unpaged: boolean): Promise<void> {
-    const { client, clock } = this.#options;
-    const options = { client, clock, unpaged, signal: this.#stop.signal };
+    const options = { ...this.#options, unpaged, signal: this.#stop.signal };
     for (const member of this.#inOrder(joiners)) member.begin();
     const version = await listObjects(this.#spec, options, (object) =>
       all(this.#inOrder(joiners).map((member) => member.listed(object))),
     );
     await Promise.all(this.#inOrder(joiners).map((member) => member.complete(version)));
-    if (this.#trouble === undefined) this.#tellAll(joiners, undefined);
-  }
-
-  #tellAll(members: ReadonlySet<Member>, error: Error | undefined): void {
-    for (const member of members) member.trouble(error);
+    if (this.#trouble === undefined) for (const member of joiners) member.trouble(undefined);
   }
 }
 
@@ -208,4 +196,105 @@ export class SharedWatch {
 function all(waits: readonly (Promise<void> | undefined)[]): Promise<void> | undefined {
   const some = waits.filter((wait) => wait !== undefined);
   return some.length === 0 ? undefined : Promise.all(some).then(() => {});
+}
+
+/** What a consumer is called with. */
+type Act = (consumer: WatchConsumer) => Promise<void> | void;
+
+/** Most pending promises of consumers before the watch waits for them. */
+const MOST_OUTSTANDING = 64;
+
+/** A consumer and how far it has come. */
+export class Member {
+  readonly consumer: WatchConsumer;
+  readonly synced = Promise.withResolvers<void>();
+  /** Live changes up to this version are part of the member's own list. */
+  #floor = "";
+  live = false;
+  #closed = false;
+  #troubled = false;
+  /** Changes that wait for the member's own list. */
+  #held: { readonly version: string; readonly act: Act }[] = [];
+  readonly #failures: Failures;
+  readonly #outstanding = new Set<Promise<void>>();
+
+  constructor(consumer: WatchConsumer, failures: Failures) {
+    this.consumer = consumer;
+    this.#failures = failures;
+  }
+
+  begin(): void {
+    this.#call((each) => each.begin?.());
+  }
+
+  listed(object: WatchedObject): Promise<void> | undefined {
+    this.#call((each) => each.object(object));
+    return this.#room(MOST_OUTSTANDING);
+  }
+
+  /** The member's list is complete at `version`: held changes after it follow, then all new ones. */
+  async complete(version: string): Promise<void> {
+    await this.#room(1);
+    this.#floor = version;
+    this.live = true;
+    this.#call((each) => each.synced(version));
+    this.synced.resolve();
+    const held = this.#held;
+    this.#held = [];
+    // Without waiting: a new change must not get in between.
+    for (const { version: at, act } of held) void this.deliver(at, act);
+  }
+
+  /**
+   * Delivers a change, holds it until the list is complete, or drops it when the list contained it; `version` orders it
+   * against the member's own list.
+   */
+  deliver(version: string, act: Act): Promise<void> | undefined {
+    if (!this.live) {
+      this.#held.push({ version, act });
+      return undefined;
+    }
+    if (this.#floor !== "" && !isLater(version, this.#floor)) return undefined;
+    this.#call(act);
+    return this.#room(MOST_OUTSTANDING);
+  }
+
+  trouble(error: Error | undefined): void {
+    if (error === undefined && !this.#troubled) return;
+    this.#troubled = error !== undefined;
+    this.#call((each) => each.trouble?.(error));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#held = [];
+  }
+
+  // One consumer's error must neither stop the watch nor reach the others.
+  #call(act: Act): void {
+    if (this.#closed) return;
+    try {
+      const answer: unknown = act(this.consumer);
+      // A consumer that promises nothing may still answer something.
+      if (answer instanceof Promise) this.#track(answer);
+    } catch (error) {
+      this.#failures.report("watch", error);
+    }
+  }
+
+  #track(promise: Promise<void>): void {
+    const over = promise
+      .catch((error: unknown) => this.#failures.report("watch", error))
+      .then(() => void this.#outstanding.delete(over));
+    this.#outstanding.add(over);
+  }
+
+  // undefined while fewer than `limit` promises are outstanding.
+  #room(limit: number): Promise<void> | undefined {
+    return this.#outstanding.size < limit ? undefined : this.#untilBelow(limit);
+  }
+
+  async #untilBelow(limit: number): Promise<void> {
+    while (this.#outstanding.size >= limit && !this.#closed) await Promise.race(this.#outstanding);
+  }
 }

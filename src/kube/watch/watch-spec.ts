@@ -51,6 +51,13 @@ export function splitKey(key: string): { namespace: string; name: string } {
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
+/** What is known of an object whose absence from a list alone shows that it is gone. */
+export function bareObject({ resource }: WatchSpec, key: string, version: Version): WatchedObject {
+  const { namespace, name } = splitKey(key);
+  const metadata = { name, ...(namespace !== "" && { namespace }), ...version };
+  return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
+}
+
 /** Which version of its object this is. */
 export function versionOf(object: WatchedObject): Version {
   return { uid: object.metadata.uid ?? "", resourceVersion: object.metadata.resourceVersion ?? "" };
