@@ -2,7 +2,7 @@
 
 import type { Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import type { State } from "../state/index.ts";
+import type { State, View } from "../state/index.ts";
 import { RELOAD_KEY, reloadTask, plan } from "./owed.ts";
 import type { Offer, Plan } from "./owed.ts";
 
@@ -18,12 +18,13 @@ export class Engine {
   constructor(state: State, queues: Queues<Task>) {
     this.#state = state;
     this.#queues = queues;
+    state.onChange((view) => this.look(view));
   }
 
   /** Looks at the view and offers what follows from it. */
-  look(): void {
+  look(view: View = this.#state.view): void {
     if (this.#stopped) return;
-    const planned = plan(this.#state.view);
+    const planned = plan(view);
     if (planned.restart !== undefined) return this.#restart(planned.restart);
     for (const offer of planned.offers) this.#offer(offer, planned.offers);
     if (planned.outdated.length > 0) this.#renew();

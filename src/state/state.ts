@@ -19,12 +19,13 @@ interface StateOptions extends Partial<Terms> {
 /**
  * The one record of what is known. Methods record what was seen or done, and what follows from it for the record
  * itself: what a decision or a write handles, and why a later run is due. What is to be done, `plan/` decides from
- * `view`. Listeners are called once per turn in which something was recorded.
+ * `view`. Listeners are called once per turn in which something was recorded, in the order in
+ * which they came.
  */
 export class State {
   readonly #values: ValuesStore;
   readonly #clock: Clock;
-  readonly #listeners: (() => void)[] = [];
+  readonly #listeners: ((view: View) => void)[] = [];
   readonly #modules: ModuleRecords;
   #tree = NO_TREE;
   #globalHooks: readonly Hook[] = [];
@@ -40,7 +41,7 @@ export class State {
     this.#modules = new ModuleRecords(this.#values, { ready, onFailure });
   }
 
-  onChange(listener: () => void): void {
+  onChange(listener: (view: View) => void): void {
     this.#listeners.push(listener);
   }
 
@@ -90,7 +91,7 @@ export class State {
     this.#notified = true;
     queueMicrotask(() => {
       this.#notified = false;
-      for (const listener of this.#listeners) listener();
+      for (const listener of this.#listeners) listener(this.view);
     });
   }
 

@@ -46,10 +46,11 @@ export class RequiredObjects {
   constructor(options: RequiredObjectsOptions) {
     this.#options = options;
     this.#kinds = new KindFinder(options);
+    options.state.onChange(() => this.#followWanted());
   }
 
   /** Follows what modules require that are on now, and nothing else. */
-  look(): void {
+  #followWanted(): void {
     const wanted = this.#wanted();
     for (const [key, followed] of this.#followed) if (!wanted.has(key)) this.#end(key, followed);
     for (const [key, object] of wanted) if (!this.#followed.has(key)) this.#follow(key, object);

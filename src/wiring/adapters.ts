@@ -10,7 +10,7 @@ import { sleep, type Scope } from "../lib/index.ts";
 import { measure, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import { crdRequest, helmInput, remembering, type State, type View } from "../state/index.ts";
+import { crdRequest, helmInput, remembering, type State } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects, type OperatorEvent } from "../status/index.ts";
 import type { FollowedConfig, Healing, Requests } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
@@ -72,6 +72,7 @@ export class Adapters {
       specChanged: async () => void (await parts.config.refresh()),
     });
     this.#page = this.#makePage();
+    parts.state.onChange(() => this.#page.changed());
     const { name: instance } = ownIdentity(settings.pod);
     this.#events = new EventWriter({
       ...base,
@@ -110,17 +111,14 @@ export class Adapters {
   /** Begins to write the state into AddonModules; only the holder of the lease may. */
   mirror(): void {
     const { hub, namespace } = this.#base;
-    const { scope, state } = this.#parts;
+    const { scope, state, queues } = this.#parts;
     scope.add(watchOwnObjects(hub, this.#mirror, namespace));
-    this.#mirroring = true;
-    this.update(state.view);
+    this.#mirror.follow(state, queues);
   }
 
-  #mirroring = false;
-
-  /** Notes that the state has changed. */
-  update(view: View): void {
-    if (this.#mirroring) this.#mirror.update(view, this.#parts.queues.views());
+  /** Notes that what waits has changed, though nothing was recorded. */
+  showAgain(): void {
+    this.#mirror.update(this.#parts.state.view, this.#parts.queues.views());
     this.#page.changed();
   }
 

@@ -57,7 +57,6 @@ export class Rooms {
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
   readonly #memory: Quiet;
-  readonly #required: RequiredObjects;
   readonly #bindings: KubeBindings;
   #followed: FollowedReleases | undefined;
 
@@ -74,16 +73,8 @@ export class Rooms {
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
     this.state = new State({ clock, secrets, ready: settings.ready, onFailure: settings.onFailure });
     this.state.record({ moduleQueues: settings.moduleQueues });
-    const tellHolds = holdTeller(this.#told);
-    this.state.onChange(() => {
-      this.#required.look();
-      this.engine.look();
-      this.adapters.update(this.state.view);
-      tellHolds(this.state.view);
-    });
     this.#memory = idleMemory(clock);
-    this.#required = new RequiredObjects({ ...base, state: this.state });
-    scope.add(() => this.#required.close());
+    scope.own(new RequiredObjects({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, biteMs, onLost });
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
@@ -105,6 +96,7 @@ export class Rooms {
       leader: () => this.leadership.leader,
       scope,
     });
+    this.state.onChange(holdTeller(this.#told));
   }
 
   /** From now on the objects of releases are watched. */
@@ -252,7 +244,7 @@ export class Rooms {
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
     if (module !== undefined) this.#followed?.look(module);
     // When the next try is, and what waits behind a failure, change though nothing was recorded.
-    if (failed) this.adapters.update(this.state.view);
+    if (failed) this.adapters.showAgain();
     this.engine.look();
   }
 }

@@ -210,7 +210,6 @@ export class EngineLab {
     this.data = { ...world.config };
     this.state = new State({ clock: this.clock, ready: world.ready ?? "applied" });
     this.state.record({ moduleQueues: this.moduleQueues });
-    this.state.onChange(() => this.engine.look());
     this.queues = new Queues<Task>({
       clock: this.clock,
       bounds: { minMs: 5000, maxMs: 30_000 },

@@ -56,7 +56,6 @@ function lab(...required: readonly RequiredObject[]) {
     return { name, valuesKey: name, requires: { objects: [object] }, crdFiles: [], ...layers };
   });
   state.recordTree({ ...NO_TREE, modules: modules as unknown as Module[] });
-  state.onChange(() => objects.look());
   const turn = async (name: string, enabled: boolean): Promise<void> => {
     state.recordDecision(name, { enabled, by: "configmap" });
     await settle();

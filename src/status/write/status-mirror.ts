@@ -3,16 +3,10 @@
 import { type KnownSecrets, Timers, oneLine } from "../../lib/index.ts";
 import type { KubeAccess, NamedMeta } from "../../kube/index.ts";
 import type { Moment } from "../../plan/index.ts";
-import type { View } from "../../state/index.ts";
+import type { State, View } from "../../state/index.ts";
 import type { Tracer } from "../../trace/index.ts";
-import {
-  type Identity,
-  type Listed,
-  Lists,
-  type LiveObject,
-  type MirroredObject,
-  liveFrom,
-} from "./mirrored.ts";
+import { Lists, liveFrom } from "./mirrored.ts";
+import type { Identity, Listed, LiveObject, MirroredObject } from "./mirrored.ts";
 import { type HelmRelease, type StatusClient, listObjects } from "./objects.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
@@ -89,6 +83,13 @@ export class StatusMirror {
       adopt: (mirrored, live) => this.#adopt(mirrored, live),
       ended: (mirrored) => this.#notice(mirrored),
     });
+  }
+
+  /** Shows what the state says, now and each time that it changes. */
+  follow(state: Pick<State, "view" | "onChange">, queues: { views(): Moment["queues"] }): void {
+    const show = (view: View): void => this.update(view, queues.views());
+    state.onChange(show);
+    show(state.view);
   }
 
   /** Notes what is known now; the first change is written at once, later ones at most once a second per object. */

@@ -83,8 +83,8 @@ export class FollowedReleases {
       this.#kinds.close();
     });
     options.releases.store.onChange((module) => this.look(module));
-    options.state.onChange(() => {
-      if (options.state.view.boot === "running") this.#begin();
+    options.state.onChange(({ boot }) => {
+      if (boot === "running") this.#begin();
     });
   }
 
