@@ -15,9 +15,8 @@ export { basisIn, effective, merge, mergeLayers, withOverlay } from "./layers.ts
 export type { Effective, SectionInput } from "./layers.ts";
 export { PatchAuthors, explain, originOf } from "./origin.ts";
 export { PatchError, applyPatch, forStorage, replay, type PatchOperation } from "./patch/apply-patch.ts";
-export { compact } from "./patch/compact.ts";
-export { parsePatch, parsePatches } from "./patch/judge-patches.ts";
-export type { JudgedPatches, PatchRules } from "./patch/judge-patches.ts";
+export { compact, parsePatch, parsePatches } from "./patch/hook-patches.ts";
+export type { JudgedPatches, PatchRules } from "./patch/hook-patches.ts";
 export { fillerOf } from "./schema/defaults.ts";
 export { structuralSchema } from "./schema/schema-document.ts";
 export { compileSchemas, type Schemas } from "./schema/schemas.ts";
