@@ -3,11 +3,11 @@
 import { ForeignReleaseError, RestoreError, withoutHelm } from "../helm/index.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { GLOBAL, describeCause, type Hook, type RunModuleTask, type Task } from "../model/index.ts";
+import { describeCause, type Hook, type RunModuleTask, type Task } from "../model/index.ts";
 import { mayBegin, waitOf } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { MAX_ROUNDS, helmInput, passedOver } from "../state/index.ts";
-import { invalidValues } from "../values/index.ts";
+import { incompleteValues, invalidValues } from "../values/index.ts";
 import type { ModuleView, RetryReason } from "../state/index.ts";
 import { span } from "../trace/index.ts";
 import type { Ports } from "./run-task.ts";
@@ -107,8 +107,9 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { ports, name, signal } = run;
   run.step("helm");
   const { module, absent } = run.record;
-  checkComplete(run);
   const { values } = ports.state;
+  const lack = incompleteValues(values, module);
+  if (lack !== undefined) throw new IncompleteValues(lack);
   if (withoutHelm(module, values.settings(module)) !== undefined) return undefined;
   const { isAsked, onWait } = run;
   const ailing = ports.state.view.modules.get(name)?.ailing;
@@ -138,18 +139,6 @@ function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<Rele
     open.set({ action: outcome.action, revision: outcome.release?.revision });
     return outcome;
   });
-}
-
-/** Validation before helm, with `x-required-for-helm`. */
-function checkComplete(run: ModuleRun): void {
-  const { values } = run.ports.state;
-  const { valuesKey } = run.record.module;
-  for (const key of [GLOBAL, valuesKey]) {
-    const violations = values.schemas(key).validateHelm(values.merged(key).values);
-    if (violations.length > 0) {
-      throw new IncompleteValues(values.describe(key, violations));
-    }
-  }
 }
 
 function end(run: ModuleRun, task: RunModuleTask, refused: string | undefined): void {

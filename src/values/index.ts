@@ -1,4 +1,11 @@
-export { checkConfig, checkIdle, invalidValues, judgeConfig, refuseList } from "./config/check-config.ts";
+export {
+  checkConfig,
+  checkIdle,
+  incompleteValues,
+  invalidValues,
+  judgeConfig,
+  refuseList,
+} from "./config/check-config.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
 export { NO_SETTINGS, SETTINGS, guardKeys, keepsRelease } from "./config/module-settings.ts";
 export type { DriftMode, ModuleSettings } from "./config/module-settings.ts";

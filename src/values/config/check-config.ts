@@ -140,6 +140,15 @@ export function refuseList(
   };
 }
 
+/** What helm requires of the values in force and they lack, in words; undefined when nothing. */
+export function incompleteValues(values: ValuesView, { valuesKey }: Module): string | undefined {
+  for (const key of [GLOBAL, valuesKey]) {
+    const violations = values.schemas(key).validateHelm(values.merged(key).values);
+    if (violations.length > 0) return values.describe(key, violations);
+  }
+  return undefined;
+}
+
 function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
   return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
 }
