@@ -1,15 +1,8 @@
 /** The routes of the debug socket. */
 
 import { LOG_LEVELS, parseDuration, type Clock, type KnownSecrets, type LogLevel } from "../lib/index.ts";
-import {
-  GLOBAL,
-  MAIN_QUEUE,
-  type Hook,
-  type Json,
-  type JsonObject,
-  type Module,
-  type Task,
-} from "../model/index.ts";
+import { GLOBAL, MAIN_QUEUE } from "../model/index.ts";
+import type { Hook, Json, JsonObject, Module, Task } from "../model/index.ts";
 import { drawGraph, explainModule, graphData, graphOf, heldBy } from "../plan/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";

@@ -1,15 +1,8 @@
 /** Writes Kubernetes Events (docs/STATUS.md, "Events"). */
 
 import { type KnownSecrets, type Timer, nextBurst, oneLine, sleep } from "../lib/index.ts";
-import {
-  EVENTS,
-  type Event,
-  type KubeAccess,
-  create,
-  isNotFound,
-  mergePatch,
-  microTime,
-} from "../kube/index.ts";
+import { EVENTS, create, isNotFound, mergePatch, microTime } from "../kube/index.ts";
+import type { Event, KubeAccess } from "../kube/index.ts";
 import { API_VERSION, line } from "./models/kinds.ts";
 
 /** The reasons of all Events, with their type, and what the operator did or tried. */

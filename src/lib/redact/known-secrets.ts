@@ -194,16 +194,11 @@ function endOf(text: string, at: number, goesOn: RegExp): number {
   return to;
 }
 
-/** The forms of a secret that programs write: within base64 at each of its three places, in a URL, in JSON. */
-interface EncodedForm {
-  readonly text: string;
-  readonly isPart: boolean;
-}
-
 /** So many bytes of a secret are enough to know it by. */
 const HEAD_BYTES = 48;
 
-function encodedForms(secret: string): EncodedForm[] {
+/** The forms of a secret that programs write: within base64 at each of its three places, in a URL, in JSON. */
+function encodedForms(secret: string): Omit<Form, "secret">[] {
   const base64 = [0, 1, 2].map((place) => base64At(secret, place));
   const urlSafe = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
   const parts = [...new Set([...base64, ...urlSafe])];

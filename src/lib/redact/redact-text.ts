@@ -1,7 +1,7 @@
 /** Hides secrets in free text (log lines, errors, output): by their keys, and by their form as URLs, PEM blocks and tokens have it. */
 
 import { hideCommandLine, hideGiven } from "./given.ts";
-import { standIn, type Hide } from "./stand-in.ts";
+import { STAND_IN, standIn, type Hide } from "./stand-in.ts";
 
 const LONGEST = 256;
 
@@ -76,14 +76,12 @@ function hideUrlUsers(text: string, hide: Hide): string {
   if (plain.includes(":thin:"))
     plain = plain.replaceAll(ORACLE, (_, user: string, secret: string) => user + hide(secret));
   return plain.replaceAll(BARE, (all, user: string, secret: string) =>
-    secret.startsWith("//") || secret.includes("<redacted:") ? all : `${user}:${hide(secret)}@`,
+    secret.startsWith("//") || secret.includes(STAND_IN) ? all : `${user}:${hide(secret)}@`,
   );
 }
 
 function isShown(user: string): boolean {
-  return (
-    USER.test(user) || user.startsWith("<redacted:") || (/^\$[({][^@]*$/.test(user) && !user.includes(":"))
-  );
+  return USER.test(user) || user.startsWith(STAND_IN) || (/^\$[({][^@]*$/.test(user) && !user.includes(":"));
 }
 
 /** Where the user info of what follows `://` ends; 0 = it has none. A password may contain `/`, `?`, `#` and `@`. */

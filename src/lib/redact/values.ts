@@ -75,7 +75,7 @@ function hideAll(value: Json, manner: Manner, depth: number): Json {
 function hideString(text: string, { says, key }: ValueContext, { hide }: Manner): string {
   if (isHarmless(text)) return text;
   if (text.length > LONGEST_SHOWN || isSecretUnder(says, text)) return hide(text);
-  const plain = hideInDocument(text, (value, found) => hideInValues(value, NO_PATHS, { hide: found }), hide);
+  const plain = hideInDocument(text, hide);
   // A command line with a header in it is a document too.
   const shown = hideInText(plain, hide, false);
   return shown === text && isSecretAnywhere(text, says, key) ? hide(text) : shown;
@@ -158,21 +158,19 @@ function membersBelow(paths: Paths, key: string): Paths {
   return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));
 }
 
-/** Hides the secrets in a value, in the caller's way. */
-type HideIn = (value: Json, hide: Hide) => unknown;
-
 /**
  * A text that is YAML or JSON, without the secrets that its values show. The text stays as it was written: its secrets are
  * looked for in it, and if one is not found as it is, the text is hidden as a whole.
  */
-function hideInDocument(text: string, hideIn: HideIn, hide: Hide): string {
+function hideInDocument(text: string, hide: Hide): string {
   const document = mayBeDocument(text) ? read(text) : undefined;
   if (typeof document !== "object" || document === null || isProse(document)) return text;
   const secrets = new Set<string>();
-  hideIn(document, (secret) => {
+  const found: Hide = (secret) => {
     secrets.add(secret);
     return secret;
-  });
+  };
+  hideInValues(document, NO_PATHS, { hide: found });
   if ([...secrets].some((secret) => secret.length < 4 || !text.includes(secret))) return hide(text);
   const longestFirst = [...secrets].toSorted((a, b) => b.length - a.length);
   return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, () => hide(secret)), text);

@@ -4,15 +4,8 @@ import { changedByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeHelmWait, enabledText, type Wait } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
-import {
-  type Condition,
-  type ConditionStatus,
-  type ModuleState,
-  STALLED,
-  type StoredCondition,
-  line,
-  timestamp,
-} from "../models/kinds.ts";
+import { STALLED, line, timestamp } from "../models/kinds.ts";
+import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
 
 /** A run younger than this is not announced as Running. */
 export const ANNOUNCE_AFTER_MS = 1000;

@@ -9,17 +9,8 @@ import type { View } from "../../state/index.ts";
 import type { Tracer } from "../../trace/index.ts";
 import type { ModuleSpec } from "../models/kinds.ts";
 import type { Projection } from "../project/projector.ts";
-import {
-  type LiveObject,
-  type MirroredObject,
-  type OwnerMarks,
-  type Need,
-  dueAt,
-  isForeign,
-  movesWordsOnly,
-  needOf,
-  newMirroredObject,
-} from "./mirrored.ts";
+import { dueAt, isForeign, movesWordsOnly, needOf, newMirroredObject } from "./mirrored.ts";
+import type { LiveObject, MirroredObject, OwnerMarks, Need } from "./mirrored.ts";
 import { type StatusClient, readObject, takeStep } from "./objects.ts";
 import { type WriteBackoff, isShared } from "./backoff.ts";
 
