@@ -6,8 +6,7 @@ import { hookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
-import { helmValues } from "../state/index.ts";
-import { compileSchemas, effective, parseMap, refuseList } from "../values/index.ts";
+import { compileSchemas, effective, helmValues, parseMap, refuseList } from "../values/index.ts";
 import { readGiven } from "./surroundings.ts";
 
 /**

@@ -16,9 +16,10 @@ import {
   wavesOf,
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
-import { crdRequest, helmInput, problemOf, State } from "../state/index.ts";
+import { crdRequest, problemOf, State } from "../state/index.ts";
 import { checkSchemas, noteServerVersion, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
+import { helmInput } from "../values/index.ts";
 import { lendTimes, readTimes, waveSeconds, type Pace } from "./usual-times.ts";
 
 /** What would happen to one module, or to a release without one. */

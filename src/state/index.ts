@@ -1,4 +1,4 @@
-export { newModuleRecord, startOver } from "./module-record.ts";
+export { crdRequest, newModuleRecord, startOver } from "./module-record.ts";
 export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.ts";
 export { brokenFiles, problemOf } from "./module-records.ts";
 export {
@@ -17,7 +17,6 @@ export {
 } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
 export { State } from "./state.ts";
-export { crdRequest, helmInput, helmValues, valuesFiles, type ValuesFiles } from "./values-files.ts";
 export { NO_FILES, configIsMissing } from "./view.ts";
 export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, RequiredFinding, View } from "./view.ts";
 export type { Coverage, ReloadPhase } from "./reload-record.ts";

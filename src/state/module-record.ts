@@ -3,7 +3,9 @@
 import { NO_DRIFT } from "../drift/index.ts";
 import type { Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
+import { crdsInForce, type CrdRequest } from "../helm/index.ts";
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
+import { helmInput, type ValuesView } from "../values/index.ts";
 import { NEVER_RAN, startedOver } from "./run-record.ts";
 import type { RunRecord } from "./run-record.ts";
 import type { ReleaseView } from "./view.ts";
@@ -115,4 +117,12 @@ export function applyDecision(record: ModuleRecord, decision: Enablement): void 
   record.enabledReason = decision.reason;
   record.decisionProblem = decision.problem;
   record.decided = true;
+}
+
+/** The CRDs of a module with these values. */
+export function crdRequest(
+  values: ValuesView,
+  { module, confirmedCrds }: Readonly<Pick<ModuleRecord, "module" | "confirmedCrds">>,
+): CrdRequest {
+  return { files: crdsInForce(module, () => helmInput(values, module).values), confirmed: confirmedCrds };
 }

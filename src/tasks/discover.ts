@@ -5,11 +5,12 @@ import { ProblemError, deleteModuleKey, describeProblem, moduleOf, runModuleKey 
 import type { Cause, EnsureCrdsTask, Module, Task } from "../model/index.ts";
 import { CONFIRM_DELETE, SECOND_LOOK_MS, decideAll, mayRun, removalsOf } from "../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../plan/index.ts";
-import { crdRequest, helmInput, valuesFiles, withTurn } from "../state/index.ts";
-import type { ValuesView } from "../values/index.ts";
-import type { Enablement, ModuleRecord, ValuesFiles } from "../state/index.ts";
+import { crdRequest, withTurn } from "../state/index.ts";
+import type { ValuesFiles, ValuesView } from "../values/index.ts";
+import type { Enablement, ModuleRecord } from "../state/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Outcome } from "../queue/index.ts";
+import { helmInput, valuesFiles } from "../values/index.ts";
 import { lifecycleHooks } from "./execute-hook.ts";
 import { deactivate, silence } from "./sources.ts";
 import { endRuns, tellProblem } from "./module-run.ts";

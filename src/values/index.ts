@@ -1,11 +1,4 @@
-export {
-  checkConfig,
-  checkIdle,
-  incompleteValues,
-  invalidValues,
-  judgeConfig,
-  refuseList,
-} from "./config/check-config.ts";
+export { checkConfig, checkIdle, judgeConfig } from "./config/check-config.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
 export { NO_SETTINGS, SETTINGS, guardKeys, keepsRelease } from "./config/module-settings.ts";
 export type { DriftMode, ModuleSettings } from "./config/module-settings.ts";
@@ -30,4 +23,13 @@ export { compileSchemas, type Schemas } from "./schema/schemas.ts";
 export { validatorOf, violationId, type Violation } from "./schema/validator.ts";
 export { mustBeMap, parseCommonValues, parseDocument, parseMap, parseModuleValues } from "./static-values.ts";
 export type { CommonValues, ModuleValues } from "./static-values.ts";
+export {
+  helmInput,
+  helmValues,
+  incompleteValues,
+  invalidValues,
+  refuseList,
+  valuesFiles,
+  type ValuesFiles,
+} from "./values-files.ts";
 export { ValuesStore, type ValuesView } from "./values-store.ts";

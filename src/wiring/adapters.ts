@@ -10,13 +10,14 @@ import { sleep, type Scope } from "../lib/index.ts";
 import { measure, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import { crdRequest, helmInput, remembering, type State } from "../state/index.ts";
+import { crdRequest, remembering, type State } from "../state/index.ts";
 import { EventWriter, StatusMirror, watchOwnObjects, type OperatorEvent } from "../status/index.ts";
 import type { FollowedConfig, Healing, Requests } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../preview/index.ts";
+import { helmInput } from "../values/index.ts";
 
 /** What is shown. */
 export interface AdapterParts {

@@ -1,7 +1,7 @@
 /** Judges new ConfigMap content before it comes into force (docs/VALUES.md, "Schemas"). */
 
 import { describeProblem, GLOBAL } from "../../model/index.ts";
-import type { Module, Problem, Section } from "../../model/index.ts";
+import type { Problem } from "../../model/index.ts";
 import type { Sections } from "./config-write.ts";
 import { changedKeys, parseConfigMap, sectionIn } from "./parse-config-map.ts";
 import type { ParsedConfig } from "./parse-config-map.ts";
@@ -113,40 +113,6 @@ function broken(values: ValuesView, key: string, found: readonly Located[]): rea
 /** A leaf that the ConfigMap sets is its own, whatever the layers below say. */
 function isSaid({ layer, rule }: Located): boolean {
   return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
-}
-
-/** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
-export function invalidValues(values: ValuesView, module: Module): Problem | undefined {
-  const { valuesKey, own } = module;
-  const list = refuseList(module, values.merged(valuesKey).values);
-  if (list !== undefined) return list;
-  const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
-  if (violations.length === 0) return undefined;
-  const remedy = "mend the values in the file or in the ConfigMap";
-  return { file: own.file, message: values.describe(valuesKey, violations), remedy };
-}
-
-/** What is wrong with a section that is a list, where the chart has it as root values. */
-export function refuseList(
-  { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
-  section: Section,
-): Problem | undefined {
-  if (chart !== "root" || !Array.isArray(section)) return undefined;
-  return {
-    file: own.file,
-    key: valuesKey,
-    message: "is a list",
-    remedy: "the values of its chart are a map",
-  };
-}
-
-/** What helm requires of the values in force and they lack, in words; undefined when nothing. */
-export function incompleteValues(values: ValuesView, { valuesKey }: Module): string | undefined {
-  for (const key of [GLOBAL, valuesKey]) {
-    const violations = values.schemas(key).validateHelm(values.merged(key).values);
-    if (violations.length > 0) return values.describe(key, violations);
-  }
-  return undefined;
 }
 
 function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {

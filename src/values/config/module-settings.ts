@@ -1,7 +1,7 @@
 /**
  * What the ConfigMap can say of a module beside its section and flag: a key for each setting. What the author of a module
  * says of it is a key of `module.yaml` (`modules/chart/module-file.ts`); helm is told of either through `HelmInput`
- * (`state/values-files.ts`).
+ * (`values/values-files.ts`).
  */
 
 import { ProblemError, type Json } from "../../model/index.ts";

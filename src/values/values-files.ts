@@ -1,12 +1,44 @@
-/** The values as hooks, scripts and helm get them. */
+/** What a module and its hooks get of the values: whether it may run with them, and as hooks, scripts and helm read them. */
 
-import { crdsInForce } from "../helm/index.ts";
-import type { CrdRequest, HelmInput } from "../helm/index.ts";
 import { digest, digestJson } from "../lib/index.ts";
 import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
-import type { JsonObject, Module, Section } from "../model/index.ts";
-import { merge, type ValuesView } from "../values/index.ts";
-import type { ModuleRecord } from "./module-record.ts";
+import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
+import { merge } from "./layers.ts";
+import type { ValuesView } from "./values-store.ts";
+
+/** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
+export function invalidValues(values: ValuesView, module: Module): Problem | undefined {
+  const { valuesKey, own } = module;
+  const list = refuseList(module, values.merged(valuesKey).values);
+  if (list !== undefined) return list;
+  const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
+  if (violations.length === 0) return undefined;
+  const remedy = "mend the values in the file or in the ConfigMap";
+  return { file: own.file, message: values.describe(valuesKey, violations), remedy };
+}
+
+/** What is wrong with a section that is a list, where the chart has it as root values. */
+export function refuseList(
+  { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
+  section: Section,
+): Problem | undefined {
+  if (chart !== "root" || !Array.isArray(section)) return undefined;
+  return {
+    file: own.file,
+    key: valuesKey,
+    message: "is a list",
+    remedy: "the values of its chart are a map",
+  };
+}
+
+/** What helm requires of the values in force and they lack, in words; undefined when nothing. */
+export function incompleteValues(values: ValuesView, { valuesKey }: Module): string | undefined {
+  for (const key of [GLOBAL, valuesKey]) {
+    const violations = values.schemas(key).validateHelm(values.merged(key).values);
+    if (violations.length > 0) return values.describe(key, violations);
+  }
+  return undefined;
+}
 
 /** A JSON text in UTF-8, in pieces that other texts share, so that a run of many hooks copies nothing. */
 type Pieces = readonly Uint8Array[];
@@ -34,16 +66,11 @@ export function valuesFiles(
 }
 
 /** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */
-export function helmInput(values: ValuesView, module: Module): HelmInput {
-  return { module, values: helmText(values, module), given: () => givenTo(values, module) };
-}
-
-/** The CRDs of a module with these values. */
-export function crdRequest(
+export function helmInput(
   values: ValuesView,
-  { module, confirmedCrds }: Readonly<Pick<ModuleRecord, "module" | "confirmedCrds">>,
-): CrdRequest {
-  return { files: crdsInForce(module, () => helmText(values, module)), confirmed: confirmedCrds };
+  module: Module,
+): { module: Module; values: string; given: () => string } {
+  return { module, values: helmText(values, module), given: () => givenTo(values, module) };
 }
 
 /** Digest of what ConfigMap and files say: of the merged values without what hooks change. */

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-
-import { helmValues } from "../../src/state/index.ts";
+import { helmValues } from "../../src/values/index.ts";
 
 // docs/MODULES.md, "module.yaml": which values a chart gets.
 
