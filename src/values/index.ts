@@ -1,16 +1,24 @@
-export { checkConfig, checkIdle, judgeConfig } from "./config/check-config.ts";
-export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
-export { NO_SETTINGS, SETTINGS, guardKeys, keepsRelease } from "./config/module-settings.ts";
-export type { DriftMode, ModuleSettings } from "./config/module-settings.ts";
 export {
   changedKeys,
-  describeUnknownKeys,
+  checkConfig,
+  checkIdle,
+  judgeConfig,
   parseConfigMap,
   sectionIn,
-  withMeant,
   withSection,
   type ParsedConfig,
-} from "./config/parse-config-map.ts";
+} from "./config/config-map.ts";
+export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
+export {
+  NO_SETTINGS,
+  SETTINGS,
+  describeUnknownKeys,
+  guardKeys,
+  keepsRelease,
+  withMeant,
+  type DriftMode,
+  type ModuleSettings,
+} from "./config/module-settings.ts";
 export { basisIn, effective, merge, mergeLayers, withOverlay } from "./layers.ts";
 export type { Effective, SectionInput } from "./layers.ts";
 export { PatchAuthors, explain, originOf } from "./origin.ts";

@@ -6,8 +6,8 @@ import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "
 import type { Sections } from "./config/config-write.ts";
 import { NO_SETTINGS } from "./config/module-settings.ts";
 import type { ModuleSettings } from "./config/module-settings.ts";
-import { sectionIn } from "./config/parse-config-map.ts";
-import type { ParsedConfig } from "./config/parse-config-map.ts";
+import { sectionIn } from "./config/config-map.ts";
+import type { ParsedConfig } from "./config/config-map.ts";
 import { Digests, mergedOf, withOverlay } from "./layers.ts";
 import type { Merged, SectionInput } from "./layers.ts";
 import { explain, locate, PatchAuthors, placesIn, wordsOf } from "./origin.ts";

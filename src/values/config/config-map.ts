@@ -1,9 +1,14 @@
-/** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"), and guesses what unknown keys were meant to be. */
+/** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"), and judges it before it comes into force (docs/VALUES.md, "Schemas"). */
 
 import { sameJson } from "../../lib/index.ts";
-import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
+import { collect, describeProblem, GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
+import type { Located } from "../origin.ts";
+import { violationId } from "../schema/validator.ts";
+import type { Violation } from "../schema/validator.ts";
 import { mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
+import type { ValuesView } from "../values-store.ts";
+import type { Sections } from "./config-write.ts";
 import { isGuardKey, SETTINGS } from "./module-settings.ts";
 import type { ModuleSettings } from "./module-settings.ts";
 
@@ -175,55 +180,111 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   return { ...config, sections };
 }
 
-/** What can follow a module's key. */
-const ENDINGS = ["", "Enabled", ...SETTINGS.map(({ ending }) => ending)];
-
-interface Keyed {
-  readonly valuesKey: string;
+/** ConfigMap content to be judged. */
+interface Candidate {
+  /** Name of the ConfigMap, for messages. */
+  readonly name: string;
+  readonly config: ParsedConfig;
+  readonly overlay: ParsedConfig | undefined;
 }
 
-/** Keys that match no module, each with the key that was probably meant: `webb (did you mean web?)`. */
-export function describeUnknownKeys(keys: readonly string[], known: readonly Keyed[]): string[] {
-  const candidates = known.flatMap(({ valuesKey }) => ENDINGS.map((ending) => `${valuesKey}${ending}`));
-  return keys.map((key) => withMeant(key, ["global", ...candidates]));
+/** Data of ConfigMap and overlay as they were read, and how they are called in messages. */
+interface ReadConfig {
+  readonly name: string;
+  readonly data: Data | undefined;
+  /** Undefined where hooks write into the ConfigMap itself. */
+  readonly overlay: { readonly file: string; readonly data: Data | undefined } | undefined;
 }
 
-/** `NAME`, with the one that was probably meant of those that there are: `webb (did you mean web?)`. */
-export function withMeant(name: string, names: readonly string[]): string {
-  const meant = nearest(name, names);
-  return meant === undefined ? name : `${name} (did you mean ${meant}?)`;
+type Data = Readonly<Record<string, string>>;
+
+/** What was read, parsed, and what is to be said of it. */
+interface JudgedConfig {
+  readonly content: ParsedConfig;
+  readonly overlay: ParsedConfig | undefined;
+  /** With any of them it does not come into force. */
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+  /** Keys that say something else than the content in force. */
+  readonly changed: readonly string[];
 }
 
-/** The candidate that is written nearly like `word`: separators and case do not count, a third may differ. */
-function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const plain = plainOf(word);
-  let best: string | undefined;
-  let least = Math.min(2, Math.floor(plain.length / 3)) + 1;
-  for (const candidate of candidates) {
-    const distance = editDistance(plain, plainOf(candidate), least);
-    if (distance >= least) continue;
-    least = distance;
-    best = candidate;
-  }
-  return best;
+/** Parses and judges what was read of ConfigMap and overlay. */
+export function judgeConfig(values: ValuesView, { name, data, overlay: over }: ReadConfig): JudgedConfig {
+  const modules = values.modules();
+  const content = parseConfigMap(`ConfigMap ${name}`, data ?? {}, modules);
+  const overlay = over && parseConfigMap(over.file, over.data ?? {}, modules);
+  const candidate = { name, config: content, overlay };
+  const problems = checkConfig(values, candidate);
+  if (problems.length > 0) return { content, overlay, problems, warnings: [], changed: [] };
+  const idle = checkIdle(values, candidate).map(describeProblem);
+  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...idle];
+  const changed = values.config === undefined ? [] : changedKeys(values.config, content);
+  return { content, overlay, problems, warnings, changed };
 }
 
-function plainOf(word: string): string {
-  return word.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+/**
+ * Problems of new ConfigMap content: what does not parse, and sections of `global` and of enabled modules that
+ * break their config schema. Sections of disabled modules are not judged.
+ */
+export function checkConfig(values: ValuesView, candidate: Candidate): Problem[] {
+  const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
+  if (problems.length > 0) return problems;
+  const remedy = "mend this key; the last good content stays in force until then";
+  const keys = keysOf(values, candidate, true);
+  return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
 }
 
-/** How many letters have to be put in, taken out or changed; `limit` stands for that many and more. */
-function editDistance(a: string, b: string, limit: number): number {
-  if (Math.abs(a.length - b.length) >= limit) return limit;
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const changed = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(changed, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    if (Math.min(...next) >= limit) return limit;
-    row = next;
-  }
-  return Math.min(row[b.length] ?? limit, limit);
+/**
+ * Violations in sections of disabled modules that would be refused if these were enabled; they are only warned
+ * about.
+ */
+export function checkIdle(values: ValuesView, candidate: Candidate): Problem[] {
+  const remedy = "the module is off; mend this key before it is switched on";
+  const written = keysOf(values, candidate, false).filter(
+    (key) =>
+      sectionIn(candidate.config, key) !== undefined || sectionIn(candidate.overlay, key) !== undefined,
+  );
+  return written.flatMap((key) => checkSection(values, key, { ...candidate, remedy }));
+}
+
+function keysOf(values: ValuesView, { config }: Candidate, enabled: boolean): string[] {
+  const modules = values.modules().filter((module) => values.flag(module, config).enabled === enabled);
+  return modules.map((module) => module.valuesKey);
+}
+
+function checkSection(
+  values: ValuesView,
+  key: string,
+  { name, config, overlay, remedy }: Candidate & { readonly remedy: string },
+): Problem[] {
+  const sections = { config: sectionIn(config, key), overlay: sectionIn(overlay, key) };
+  const found = values.locate(key, violationsOf(values, key, sections), sections);
+  return broken(values, key, found).map(({ path, message, layer, place }) => ({
+    file: layer?.endsWith("values.yaml") || layer === "overlay" ? (place ?? layer) : `ConfigMap ${name}`,
+    key: `${key}${path}`,
+    message,
+    remedy,
+  }));
+}
+
+/**
+ * Of the violations in a section, those that the ConfigMap or its overlay causes. What files alone cause, or what
+ * nothing sets, makes the module Invalid and stops nothing else. For global values every violation counts.
+ */
+function broken(values: ValuesView, key: string, found: readonly Located[]): readonly Located[] {
+  if (found.length === 0 || key === GLOBAL) return found;
+  const alone = new Set(
+    violationsOf(values, key, { config: undefined, overlay: undefined }).map(violationId),
+  );
+  return found.filter((each) => !alone.has(violationId(each)) || isSaid(each));
+}
+
+/** A leaf that the ConfigMap sets is its own, whatever the layers below say. */
+function isSaid({ layer, rule }: Located): boolean {
+  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
+}
+
+function violationsOf(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
+  return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
 }
