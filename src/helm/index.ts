@@ -15,12 +15,11 @@ export {
   type ObjectRef,
 } from "./manifest/manifest.ts";
 export { changedObjects, type ChangedObject } from "./manifest/manifest-diff.ts";
-export { manifestFaults } from "./manifest/manifest-faults.ts";
+export { LARGEST_RECORD, manifestFaults, recordSize } from "./manifest/manifest-faults.ts";
 export { helmMarks, ownerOf, type Inspection, type RecordedObjects } from "./live-objects.ts";
 export { readMap } from "./chart/chart.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
-export { LARGEST_RECORD, recordSize } from "./release/record.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { retriesOf } from "./rollback.ts";

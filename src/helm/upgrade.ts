@@ -17,8 +17,7 @@ import {
   withoutObjects,
 } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";
-import { secretOf } from "./release/release-store.ts";
-import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { secretOf, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { manifestsOf, type Rendered } from "./rendering.ts";
 
 /** Sees to objects of others and to what must stay, then lets helm install. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { HelmError } from "../../src/helm/binary/helm-errors.ts";
 import { withHookWatch } from "../../src/helm/reconcile.ts";
 import type { HelmHook } from "../../src/helm/reconcile.ts";
-import type { HookRecord, ReleaseRecord } from "../../src/helm/release/record.ts";
+import type { HookRecord, ReleaseRecord } from "../../src/helm/release/release-store.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";
 

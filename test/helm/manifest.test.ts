@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 
 import { documentsOf, lastingObjects, manifestChecksum } from "../../src/helm/index.ts";
 import { adoptionChecksum, objectsOf, withoutObjects } from "../../src/helm/manifest/manifest.ts";
-import { decodeRelease, encodeFailed, encodeManifest } from "../../src/helm/release/record.ts";
+import { decodeRelease, encodeChanged } from "../../src/helm/release/release-store.ts";
 
 const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 const B = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n";
@@ -74,7 +74,7 @@ describe("a manifest without some of its objects", () => {
 describe("release records", () => {
   test("another manifest leaves the rest of a record as it is", async () => {
     const data = Buffer.from(gzipSync(JSON.stringify(release)).toString("base64")).toString("base64");
-    const changed = await decodeRelease(await encodeManifest(data, "x"));
+    const changed = await decodeRelease(await encodeChanged(data, { manifest: "x" }));
     expect(changed).toEqual({ ...(await decodeRelease(data)), manifest: "x" });
   });
 
@@ -111,7 +111,9 @@ describe("release records", () => {
   });
 
   test("marked failed, the rest as it was", async () => {
-    const failed = await encodeFailed(twice(gzipSync(JSON.stringify(release))), "why");
+    const failed = await encodeChanged(twice(gzipSync(JSON.stringify(release))), {
+      info: { status: "failed", description: "why" },
+    });
     const plain = Buffer.from(Buffer.from(failed, "base64").toString("latin1"), "base64");
     const { gunzipSync } = await import("node:zlib");
     expect(JSON.parse(gunzipSync(plain).toString())).toEqual({

@@ -1,6 +1,11 @@
-/** Finds what any API server would refuse in a manifest. */
+/** Finds what any API server would refuse: faults of a manifest, and a record of it that is too large. */
 
-import { isJsonObject, objectOf, objectsIn, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { gzipSync } from "node:zlib";
+
+import { readPlain } from "../../lib/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
+import type { Json, JsonObject, Module } from "../../model/index.ts";
+import { listChartFiles } from "../chart/chart.ts";
 import { documentsOf, expand } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -110,4 +115,19 @@ function isSubdomain(name: string): boolean {
 function printed(value: Json | undefined): string {
   const shown = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return shown.length > 80 ? `${shown.slice(0, 80)}…` : shown;
+}
+
+/** What a Secret, so a record, may hold: the API server's limit. */
+export const LARGEST_RECORD = 1024 * 1024;
+
+/**
+ * Bytes of the record that helm would keep: manifest and files of the chart, without those of its sub-charts, packed
+ * and in base64. Throws the file system's error.
+ */
+export function recordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
+  const files = listChartFiles(module.chartDir, module.chart === "synthetic")
+    .filter(({ rel }) => !rel.startsWith("charts/"))
+    .map(({ rel, path }) => ({ name: rel, data: readPlain(path).toString("base64") }));
+  const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });
+  return Math.ceil(packed.length / 3) * 4;
 }

@@ -4,8 +4,8 @@ import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
 import { originOf, mayAdopt, type AdoptPolicy, type Origin } from "../examine.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
-import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
-import { LABELS, type ReleaseMeta } from "./revisions.ts";
+import { ReleaseStore } from "./release-store.ts";
+import { LABELS, type ReleaseStoreOptions, type ReleaseMeta } from "./revisions.ts";
 
 export type Ownership = "ours" | "foreign" | "none";
 

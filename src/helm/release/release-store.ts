@@ -1,28 +1,15 @@
-/** The release Secrets of a namespace, from one watch. */
+/** The records that helm keeps of releases, in Secrets: read, and written where helm does not. */
 
-import { oneLine, type Logger } from "../../lib/index.ts";
-import {
-  get,
-  getMetadata,
-  ignoreNotFound,
-  listMetadata,
-  mergePatch,
-  remove,
-  SECRETS,
-} from "../../kube/index.ts";
-import type { KubeClient, Subscription, WatchHub, WatchedObject, WatchSpec } from "../../kube/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+
+import { get, ignoreNotFound, mergePatch, remove, SECRETS, type WatchedObject } from "../../kube/index.ts";
+import { oneLine, DepthError, cutDeep, isTooDeep } from "../../lib/index.ts";
+import { isJsonObject, objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
-import { LABELS, Revisions, metaOf, type ReleaseMeta } from "./revisions.ts";
-import { decodeRelease, encodeDescription, encodeFailed, encodeManifest, summarize } from "./record.ts";
-import type { ReleaseRecord, ReleaseSummary } from "./record.ts";
-
-export interface ReleaseStoreOptions {
-  readonly client: KubeClient;
-  readonly hub: Pick<WatchHub, "subscribe">;
-  readonly namespace: string;
-  readonly logger: Logger;
-}
+import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "../manifest/manifest.ts";
+import type { Rendered } from "../rendering.ts";
+import { LABELS, Revisions, GO_CONFIG_KEY, type ReleaseMeta } from "./revisions.ts";
 
 /** The record of the newest revision; all who ask while it is being read share the answer. */
 interface Summary {
@@ -31,90 +18,12 @@ interface Summary {
   value: ReleaseSummary | undefined;
 }
 
-const TYPE_FIELD = "type=helm.sh/release.v1";
-
 /**
- * The releases of one namespace, from one metadata-only list and watch of helm's Secrets; the content of a Secret
- * is read only when it is needed.
+ * The releases of one namespace; the content of a Secret is read only when it is needed, and written only where helm does
+ * not.
  */
-export class ReleaseStore {
-  readonly #options: ReleaseStoreOptions;
-  readonly #revisions: Revisions;
+export class ReleaseStore extends Revisions {
   readonly #summaries = new Map<string, Summary>();
-  readonly #subscription: Subscription;
-
-  constructor(options: ReleaseStoreOptions) {
-    this.#options = options;
-    const revisions = new Revisions(options.namespace);
-    this.#revisions = revisions;
-    this.#subscription = options.hub.subscribe(
-      { ...this.#selection(), metadataOnly: true },
-      {
-        begin: () => revisions.clear(),
-        object: (object) => revisions.applied(object),
-        synced: () => {},
-        applied: (object) => revisions.applied(object),
-        deleted: (object) => revisions.deleted(object),
-        relisted: (keys, version) => revisions.relisted(keys, version),
-        trouble: (error) => this.#trouble(error),
-      },
-    );
-  }
-
-  /** Resolves when the first list is in. */
-  get synced(): Promise<void> {
-    return this.#subscription.synced;
-  }
-
-  /** The newest revision of a release. */
-  get(name: string): ReleaseMeta | undefined {
-    return this.revisions(name)[0];
-  }
-
-  /** All revisions of a release, newest first. */
-  revisions(name: string): ReleaseMeta[] {
-    return this.#revisions.of(name);
-  }
-
-  /** The newest revision of every release, by name. */
-  all(): ReleaseMeta[] {
-    return this.#revisions.newest();
-  }
-
-  /** Calls `listener` with a release's name after each change; returns a function that ends this. */
-  onChange(listener: (release: string) => void): () => void {
-    return this.#revisions.onChange(listener);
-  }
-
-  /** Reads a release from the server now, so that what helm just did is known at once. */
-  refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
-    return this.#revisions.asking(() => this.#list(name, signal));
-  }
-
-  async #list(name: string, signal: AbortSignal | undefined): Promise<ReleaseMeta | undefined> {
-    const selection = this.#selection(`,name=${name}`);
-    const list = await listMetadata(this.#options.client, selection, { ...selection, signal });
-    this.#revisions.listed(name, list.items, list.resourceVersion);
-    return this.get(name);
-  }
-
-  /**
-   * Reads the revision that helm has just deployed: one object by its name, since a list would wait up to 100 ms
-   * for the server's cache. If it is anything but that revision, deployed, `refresh` finds out.
-   */
-  learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
-    return this.#revisions.asking(() => this.#read(name, revision));
-  }
-
-  async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {
-    const { client, namespace } = this.#options;
-    const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
-    const found = await getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
-    if (found === undefined || metaOf(found)?.status !== "deployed") return this.refresh(name);
-    this.#revisions.answered(found);
-    this.#revisions.tell(name);
-    return this.get(name);
-  }
 
   /** What the record of a revision says; the newest one's is kept. Throws ApiError, or BrokenRecordError. */
   async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
@@ -148,11 +57,6 @@ export class ReleaseStore {
     return known?.uid === meta.uid ? known.value : undefined;
   }
 
-  /** Goes on as if the server had these labels, which `label` will write. An event of the Secret ends this. */
-  assume(meta: ReleaseMeta, assumed: Readonly<Record<string, string>>): void {
-    this.#revisions.assume(meta, assumed);
-  }
-
   /** Sets labels of a revision's Secret, and removes those that are null; helm's own stay. */
   async label(
     meta: ReleaseMeta,
@@ -160,13 +64,13 @@ export class ReleaseStore {
     signal?: AbortSignal,
   ): Promise<void> {
     await this.#patch(meta, { metadata: { labels } }, signal);
-    this.#revisions.tell(meta.name);
+    this.tell(meta.name);
   }
 
   /** Marks a revision failed, label and record, as helm would have done. */
   async markFailed(meta: ReleaseMeta, description: string, signal?: AbortSignal): Promise<void> {
-    const encode = (data: string): Promise<string> => encodeFailed(data, description);
-    await this.#rewrite(meta, { encode, labels: { status: "failed" }, signal });
+    const info = { status: "failed", description };
+    await this.#rewrite(meta, { change: { info }, labels: { status: info.status }, signal });
   }
 
   /** Rejects a revision: sets labels of its Secret, and says why in its record. */
@@ -175,27 +79,26 @@ export class ReleaseStore {
     { labels, why }: { readonly labels: Readonly<Record<string, string>>; readonly why: string },
     signal?: AbortSignal,
   ): Promise<void> {
-    await this.#rewrite(meta, { encode: (data) => encodeDescription(data, why), labels, signal });
+    await this.#rewrite(meta, { change: { info: { description: why } }, labels, signal });
   }
 
   /** Replaces the manifest in the record of a revision; labels that describe the old one are removed. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
-    const encode = (data: string): Promise<string> => encodeManifest(data, manifest);
     const labels = { [LABELS.inputs]: null, [LABELS.manifest]: null };
-    await this.#rewrite(meta, { encode, labels, signal });
+    await this.#rewrite(meta, { change: { manifest }, labels, signal });
   }
 
   /** Fails when the record has changed since it was read. */
   async #rewrite(
     meta: ReleaseMeta,
     to: {
-      readonly encode: (data: string) => Promise<string>;
+      readonly change: RecordChange;
       readonly labels: Readonly<Record<string, string | null>>;
       readonly signal: AbortSignal | undefined;
     },
   ): Promise<void> {
-    const { encode, labels, signal } = to;
-    const release = await readable(meta, encode(await this.#data(meta, signal)));
+    const { change, labels, signal } = to;
+    const release = await readable(meta, encodeChanged(await this.#data(meta, signal), change));
     const metadata = { resourceVersion: meta.resourceVersion, labels };
     try {
       await this.#patch(meta, { metadata, data: { release } }, signal);
@@ -203,20 +106,20 @@ export class ReleaseStore {
       // Also where the answer was lost: the server may have the new one.
       this.#summaries.delete(meta.name);
     }
-    this.#revisions.tell(meta.name);
+    this.tell(meta.name);
   }
 
   async #patch(meta: ReleaseMeta, body: object, signal: AbortSignal | undefined): Promise<void> {
-    const { client, namespace } = this.#options;
+    const { client, namespace } = this.options;
     const target = { resource: SECRETS, namespace, name: meta.secret };
-    await this.#revisions.asking(async () =>
-      this.#revisions.answered(await mergePatch<WatchedObject>(client, target, { body, signal })),
+    await this.asking(async () =>
+      this.answered(await mergePatch<WatchedObject>(client, target, { body, signal })),
     );
   }
 
   /** Deletes all records of a release, never its objects. */
   async forget(name: string, signal?: AbortSignal): Promise<void> {
-    const { client, namespace } = this.#options;
+    const { client, namespace } = this.options;
     await this.refresh(name, signal);
     // Oldest first: as long as one is left, the newest shows the state of the release.
     for (const meta of this.revisions(name).reverse()) {
@@ -227,34 +130,13 @@ export class ReleaseStore {
     await this.refresh(name, signal);
   }
 
-  close(): void {
-    this.#subscription.close();
-    this.#revisions.close();
-  }
-
-  #selection(more = ""): WatchSpec {
-    const { namespace } = this.#options;
-    return { resource: SECRETS, namespace, labelSelector: `owner=helm${more}`, fieldSelector: TYPE_FIELD };
-  }
-
   async #data(meta: ReleaseMeta, signal?: AbortSignal): Promise<string> {
-    const { client, namespace } = this.#options;
+    const { client, namespace } = this.options;
     const secret = await get(client, { resource: SECRETS, namespace, name: meta.secret }, { signal });
     const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
     if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it holds no release");
     return data;
   }
-
-  #trouble(error: Error | undefined): void {
-    const { logger } = this.#options;
-    if (error === undefined) logger.info("Helm releases are watched again");
-    else logger.warn("Helm releases cannot be watched", { error: oneLine(error) });
-  }
-}
-
-/** The Secret that helm puts a revision into. */
-export function secretOf(release: string, revision: number): string {
-  return `sh.helm.release.v1.${release}.v${revision}`;
 }
 
 async function readable<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
@@ -263,4 +145,137 @@ async function readable<T>(meta: ReleaseMeta, read: Promise<T>): Promise<T> {
   } catch (error) {
     throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
   }
+}
+
+/** Most bytes of a record when it is unpacked; helm's own are below 64 MB in all. */
+const LARGEST = 64 * 1024 * 1024;
+const inflate = promisify(gunzip);
+const pack = promisify(gzip);
+
+/** A hook of a chart, and how its last run ended. */
+export interface HookRecord {
+  readonly manifest: string;
+  /** `Kind/name`. */
+  readonly object: string;
+  /** `pre-install` and so on. */
+  readonly events: readonly string[];
+  /** `Running`, `Succeeded`, `Failed`; undefined when it never ran for this revision. */
+  readonly phase: string | undefined;
+  /** In ms since the epoch. */
+  readonly startedAt: number | undefined;
+}
+
+/** What helm stores in a release Secret, as far as it is used here. */
+export interface ReleaseRecord {
+  readonly manifest: string;
+  readonly hooks: readonly HookRecord[];
+  readonly config: JsonObject;
+  readonly chartVersion: string | undefined;
+  /** When this revision was deployed, in ms since the epoch. */
+  readonly lastDeployed: number | undefined;
+  readonly applyMethod: "csa" | "ssa";
+  /** What helm says became of it: its error where it failed. */
+  readonly description: string | undefined;
+}
+
+/** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
+export async function decodeRelease(data: string): Promise<ReleaseRecord> {
+  const json = cutDeep(await decodeJson(data));
+  const chart = objectOf(objectOf(json["chart"])["metadata"]);
+  return {
+    manifest: textOf(json["manifest"]) ?? "",
+    hooks: objectsIn(json["hooks"]).map(hookOf),
+    config: objectOf(json["config"]),
+    chartVersion: textOf(chart["version"]),
+    lastDeployed: timeOf(objectOf(json["info"])["last_deployed"]),
+    applyMethod: json["apply_method"] === "ssa" ? "ssa" : "csa",
+    description: textOf(objectOf(json["info"])["description"]),
+  };
+}
+
+function hookOf(json: JsonObject): HookRecord {
+  const run = objectOf(json["last_run"]);
+  const events = Array.isArray(json["events"]) ? json["events"] : [];
+  return {
+    manifest: textOf(json["manifest"]) ?? "",
+    object: `${textOf(json["kind"]) ?? ""}/${textOf(json["name"]) ?? ""}`,
+    events: events.filter((event) => typeof event === "string"),
+    phase: textOf(run["phase"]),
+    startedAt: timeOf(run["started_at"]),
+  };
+}
+
+/** What is changed in a record: what helm says became of the revision, or its manifest. */
+interface RecordChange {
+  readonly info?: JsonObject;
+  readonly manifest?: string;
+}
+
+/** The same record with a change, as helm itself would write it. */
+export async function encodeChanged(data: string, { info, ...change }: RecordChange): Promise<string> {
+  const json = await decodeJson(data);
+  return encode({ ...json, ...change, ...(info && { info: { ...objectOf(json["info"]), ...info } }) });
+}
+
+async function encode(json: JsonObject): Promise<string> {
+  if (isTooDeep(json)) throw new DepthError("the release record");
+  const packed = await pack(Buffer.from(JSON.stringify(json)));
+  return Buffer.from(packed.toString("base64")).toString("base64");
+}
+
+/**
+ * The API encodes bytes as base64, and helm encodes its gzip as base64 once more; very old records are not
+ * compressed.
+ */
+async function decodeJson(data: string): Promise<JsonObject> {
+  const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
+  const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? await unpack(bytes) : bytes;
+  const value = parse(plain.toString("utf8"));
+  if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
+  return value;
+}
+
+/** V8's own message quotes the text, which may hold secrets. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SyntaxError("a release record that is no JSON");
+  }
+}
+
+async function unpack(bytes: Buffer): Promise<Buffer> {
+  try {
+    return await inflate(bytes, { maxOutputLength: LARGEST });
+  } catch (error) {
+    throw new SyntaxError(`a release record that cannot be unpacked: ${oneLine(error)}`);
+  }
+}
+
+/** Go's zero time means that there is none. */
+function timeOf(value: unknown): number | undefined {
+  const time = Date.parse(textOf(value) ?? "");
+  return time > 0 ? time : undefined;
+}
+
+/** What is kept in memory of a release record; `objects` are those that last. */
+export interface ReleaseSummary
+  extends Rendered, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
+  /** An older Go operator left its checksum among the release's values. */
+  readonly goMark: boolean;
+}
+
+/** Takes from a record what later decisions need. */
+export function summarize(record: ReleaseRecord): ReleaseSummary {
+  const documents = documentsOf(record.manifest);
+  const all = [...documents, ...record.hooks.flatMap((hook) => documentsOf(hook.manifest))];
+  return {
+    objects: lastingObjects(documents),
+    checksum: manifestChecksum(all),
+    adoptionChecksum: adoptionChecksum(all),
+    chartVersion: record.chartVersion,
+    lastDeployed: record.lastDeployed,
+    applyMethod: record.applyMethod,
+    goMark: record.config[GO_CONFIG_KEY] !== undefined,
+  };
 }

@@ -3,8 +3,9 @@
  * Secrets (docs/CONTRACT.md, "Labels and annotations").
  */
 
-import { isLater, type WatchedObject } from "../../kube/index.ts";
-import { digest, DIGEST_SCHEME } from "../../lib/index.ts";
+import { getMetadata, ignoreNotFound, isLater, listMetadata, SECRETS } from "../../kube/index.ts";
+import type { KubeClient, Subscription, WatchedObject, WatchHub, WatchSpec } from "../../kube/index.ts";
+import { digest, DIGEST_SCHEME, oneLine, type Logger } from "../../lib/index.ts";
 import { objectOf } from "../../model/index.ts";
 
 /** This operator's labels on helm's release Secrets. */
@@ -51,9 +52,22 @@ export interface ReleaseMeta {
   readonly assumed?: Readonly<Record<string, string>>;
 }
 
-/** The revisions of the releases of one namespace. What is older than what is known never counts. */
+export interface ReleaseStoreOptions {
+  readonly client: KubeClient;
+  readonly hub: Pick<WatchHub, "subscribe">;
+  readonly namespace: string;
+  readonly logger: Logger;
+}
+
+const TYPE_FIELD = "type=helm.sh/release.v1";
+
+/**
+ * The revisions of the releases of one namespace: from one metadata-only list and watch of helm's Secrets, and from answers
+ * that may overtake it. What is older than what is known never counts.
+ */
 export class Revisions {
-  readonly #namespace: string;
+  protected readonly options: ReleaseStoreOptions;
+  readonly #subscription: Subscription;
   readonly #secrets = new Map<string, ReleaseMeta>();
   /** For each release, the version of the last list made for it alone: older watch events do not count. */
   readonly #floors = new Map<string, string>();
@@ -64,19 +78,41 @@ export class Revisions {
   #relisted: { readonly keys: ReadonlySet<string>; readonly version: string } | undefined;
   readonly #listeners = new Set<(release: string) => void>();
 
-  constructor(namespace: string) {
-    this.#namespace = namespace;
+  constructor(options: ReleaseStoreOptions) {
+    this.options = options;
+    this.#subscription = options.hub.subscribe(
+      { ...this.#selection(), metadataOnly: true },
+      {
+        begin: () => this.#secrets.clear(),
+        object: (object) => this.#applied(object),
+        synced: () => {},
+        applied: (object) => this.#applied(object),
+        deleted: (object) => this.#deleted(object),
+        relisted: (keys, version) => this.#onRelisted(keys, version),
+        trouble: (error) => this.#trouble(error),
+      },
+    );
+  }
+
+  /** Resolves when the first list is in. */
+  get synced(): Promise<void> {
+    return this.#subscription.synced;
+  }
+
+  /** The newest revision of a release. */
+  get(name: string): ReleaseMeta | undefined {
+    return this.revisions(name)[0];
   }
 
   /** All revisions of a release, newest first. */
-  of(name: string): ReleaseMeta[] {
+  revisions(name: string): ReleaseMeta[] {
     return [...this.#secrets.values()]
       .filter((meta) => meta.name === name)
       .sort((a, b) => b.revision - a.revision);
   }
 
   /** The newest revision of every release, by name. */
-  newest(): ReleaseMeta[] {
+  all(): ReleaseMeta[] {
     const newest = new Map<string, ReleaseMeta>();
     for (const meta of this.#secrets.values()) {
       if ((newest.get(meta.name)?.revision ?? -1) < meta.revision) newest.set(meta.name, meta);
@@ -91,17 +127,47 @@ export class Revisions {
   }
 
   /** Tells that something about a release has changed. */
-  tell(release: string): void {
+  protected tell(release: string): void {
     for (const listener of this.#listeners) listener(release);
   }
 
-  /** Calls nobody any more. */
   close(): void {
+    this.#subscription.close();
     this.#listeners.clear();
   }
 
+  /** Reads a release from the server now, so that what helm just did is known at once. */
+  refresh(name: string, signal?: AbortSignal): Promise<ReleaseMeta | undefined> {
+    return this.asking(() => this.#list(name, signal));
+  }
+
+  async #list(name: string, signal: AbortSignal | undefined): Promise<ReleaseMeta | undefined> {
+    const selection = this.#selection(`,name=${name}`);
+    const list = await listMetadata(this.options.client, selection, { ...selection, signal });
+    this.#listed(name, list.items, list.resourceVersion);
+    return this.get(name);
+  }
+
+  /**
+   * Reads the revision that helm has just deployed: one object by its name, since a list would wait up to 100 ms
+   * for the server's cache. If it is anything but that revision, deployed, `refresh` finds out.
+   */
+  learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    return this.asking(() => this.#read(name, revision));
+  }
+
+  async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    const { client, namespace } = this.options;
+    const target = { resource: SECRETS, namespace, name: secretOf(name, revision) };
+    const found = await getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
+    if (found === undefined || metaOf(found)?.status !== "deployed") return this.refresh(name);
+    this.answered(found);
+    this.tell(name);
+    return this.get(name);
+  }
+
   /** What is deleted while `work` waits for answers of the server counts, also where an answer still shows it. */
-  async asking<T>(work: () => Promise<T>): Promise<T> {
+  protected async asking<T>(work: () => Promise<T>): Promise<T> {
     this.#awaited += 1;
     try {
       return await work();
@@ -111,13 +177,8 @@ export class Revisions {
     }
   }
 
-  /** A list from the beginning is about to come. */
-  clear(): void {
-    this.#secrets.clear();
-  }
-
   /** The watch has told of a Secret. */
-  applied(object: WatchedObject): void {
+  #applied(object: WatchedObject): void {
     const name = metaOf(object)?.name;
     const floor = name === undefined ? undefined : this.#floors.get(name);
     if (floor !== undefined && !isLater(object.metadata.resourceVersion ?? "", floor)) return;
@@ -126,7 +187,7 @@ export class Revisions {
   }
 
   /** The watch has told that a Secret is deleted. */
-  deleted({ metadata: { name: secret, uid, resourceVersion = "" } }: WatchedObject): void {
+  #deleted({ metadata: { name: secret, uid, resourceVersion = "" } }: WatchedObject): void {
     this.#note(secret, resourceVersion);
     const known = this.#secrets.get(secret);
     if (known === undefined || known.uid !== uid) return;
@@ -135,24 +196,24 @@ export class Revisions {
   }
 
   /** Everything was listed anew: objects that only an answer showed may have gone unseen. */
-  relisted(keys: ReadonlySet<string>, version: string): void {
+  #onRelisted(keys: ReadonlySet<string>, version: string): void {
     this.#relisted = { keys, version };
     for (const meta of this.#secrets.values())
-      if (!keys.has(`${this.#namespace}/${meta.secret}`) && this.#missing(meta, version))
+      if (!keys.has(`${this.options.namespace}/${meta.secret}`) && this.#missing(meta, version))
         this.tell(meta.name);
   }
 
   /** A list of one release alone was answered. */
-  listed(name: string, found: readonly WatchedObject[], version: string): void {
+  #listed(name: string, found: readonly WatchedObject[], version: string): void {
     this.#floors.set(name, version);
     const secrets = new Set(found.map((object) => object.metadata.name));
-    for (const meta of this.of(name)) if (!secrets.has(meta.secret)) this.#missing(meta, version);
+    for (const meta of this.revisions(name)) if (!secrets.has(meta.secret)) this.#missing(meta, version);
     for (const object of found) this.answered(object);
     this.tell(name);
   }
 
   /** The server has answered with a Secret. Nobody is told yet. */
-  answered(object: WatchedObject): void {
+  protected answered(object: WatchedObject): void {
     const meta = metaOf(object);
     if (meta === undefined) return;
     const known = this.#secrets.get(meta.secret);
@@ -181,7 +242,18 @@ export class Revisions {
     const gone = this.#gone.get(secret);
     if (gone !== undefined && isLater(gone, resourceVersion)) return true;
     if (this.#relisted === undefined || isLater(resourceVersion, this.#relisted.version)) return false;
-    return !this.#relisted.keys.has(`${this.#namespace}/${secret}`);
+    return !this.#relisted.keys.has(`${this.options.namespace}/${secret}`);
+  }
+
+  #selection(more = ""): WatchSpec {
+    const { namespace } = this.options;
+    return { resource: SECRETS, namespace, labelSelector: `owner=helm${more}`, fieldSelector: TYPE_FIELD };
+  }
+
+  #trouble(error: Error | undefined): void {
+    const { logger } = this.options;
+    if (error === undefined) logger.info("Helm releases are watched again");
+    else logger.warn("Helm releases cannot be watched", { error: oneLine(error) });
   }
 
   #note(secret: string, version: string): void {
@@ -190,11 +262,16 @@ export class Revisions {
 }
 
 /** What the labels of a Secret say; undefined where it is none of a release. */
-export function metaOf(object: WatchedObject): ReleaseMeta | undefined {
+function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   const { name: secret, uid = "", resourceVersion = "", labels: found } = object.metadata;
   const labels = objectOf(found) as Record<string, string>;
   const { name, version, status } = labels;
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
   const revision = Number(version);
   return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
+}
+
+/** The Secret that helm puts a revision into. */
+export function secretOf(release: string, revision: number): string {
+  return `sh.helm.release.v1.${release}.v${revision}`;
 }
