@@ -1,14 +1,14 @@
 /** The tasks that remove: a disabled module, and a release that has no module directory. */
 
-import type { DeleteModuleTask, PurgeTask, Task } from "../model/index.ts";
+import { MAIN_QUEUE, queueOf, type DeleteModuleTask, type PurgeTask, type Task } from "../model/index.ts";
 import { holdOf, nothingGoes, purgeHold } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { startOver } from "../state/index.ts";
-import { oneLine } from "../lib/index.ts";
+import { oneLine, orAborted } from "../lib/index.ts";
 import type { Ports } from "./run-task.ts";
 import { HookFailure } from "./execute-hook.ts";
 import { deactivate, openSnapshots } from "./sources.ts";
-import { ModuleRun, endWork } from "./module-run.ts";
+import { ModuleRun } from "./run-module.ts";
 
 /**
  * Delete of a module: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks (which still
@@ -57,7 +57,7 @@ async function steps(run: ModuleRun): Promise<void> {
     run.step("uninstall");
     const missing = nothingGoes(ports.state.view);
     if (missing !== undefined) throw new Error(missing);
-    await ports.releases.uninstall(record.module, run.signal, run.onWait);
+    await ports.releases.uninstall(record.module, run.context.signal, run.onWait);
   }
   await run.hooks("afterDeleteHelm");
   deactivate(ports, record.hooks);
@@ -66,7 +66,7 @@ async function steps(run: ModuleRun): Promise<void> {
 
 function finish(run: ModuleRun): void {
   const { ports, name } = run;
-  run.succeed();
+  run.end();
   ports.state.update(name, (record) => {
     startOver(record);
     record.release = undefined;
@@ -107,4 +107,14 @@ export async function purgeRelease(
     ports.logger.error("Purge failed", { release: task.release, error: oneLine(error) });
     return { kind: "retry", message: oneLine(error) };
   }
+}
+
+/** Ends everything that is under way in a module's own queue: nothing overlaps its removal. */
+async function endWork({ queues, state }: Ports, module: string, signal: AbortSignal): Promise<void> {
+  const own = queueOf(state.view.moduleQueues, module);
+  if (own !== MAIN_QUEUE)
+    await orAborted(
+      queues.ended((_, queue) => queue === own),
+      signal,
+    );
 }

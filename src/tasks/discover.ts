@@ -13,9 +13,8 @@ import type { Outcome } from "../queue/index.ts";
 import { helmInput, valuesFiles } from "../values/index.ts";
 import { lifecycleHooks } from "./execute-hook.ts";
 import { deactivate, silence } from "./sources.ts";
-import { endRuns, tellProblem } from "./module-run.ts";
 import type { Ports } from "./run-task.ts";
-import { factsOf, loadLate, lookAgain } from "./load.ts";
+import { endRuns, factsOf, loadLate, lookAgain, tellProblem } from "./load.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
 class ScriptFailure extends Error {}

@@ -4,12 +4,11 @@ import { ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Task, Tree } from "../model/index.ts";
 import { tellTree } from "../modules/index.ts";
 import { isWanted, moduleFacts, type ModuleFacts } from "../plan/index.ts";
-import { NO_FILES, type ModuleRecord } from "../state/index.ts";
+import { NO_FILES, type Enablement, type ModuleRecord } from "../state/index.ts";
 import { compileSchemas, type Schemas } from "../values/index.ts";
 import type { Outcome } from "../queue/index.ts";
 import { isCurrent } from "./execute-hook.ts";
 import { deactivate } from "./sources.ts";
-import { endRuns } from "./module-run.ts";
 import type { Ports } from "./run-task.ts";
 
 /**
@@ -235,4 +234,21 @@ function isAlone({ state }: Ports, module: Module): boolean {
 
 function namesOf({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
+}
+
+/**
+ * Logs that a module needs a person: an enabled one because of its values, a disabled one because it is protected.
+ */
+export function tellProblem(
+  { logger, recorder }: Ports,
+  module: string,
+  { enabled, problem }: Pick<Enablement, "enabled" | "problem">,
+): void {
+  logger.error("Module is invalid", { module, ...problem });
+  if (enabled) recorder.failed(module, "ValuesInvalid", problem?.message ?? "");
+}
+
+/** Ends the runs of modules that are under way: what they stand on is about to change. */
+export function endRuns({ queues }: Ports, modules: ReadonlySet<string | undefined>): Promise<void> {
+  return queues.ended((task) => task.kind === "run-module" && modules.has(task.module));
 }

@@ -1,19 +1,20 @@
-/** The run of one module (docs/LIFECYCLE.md, "Start-up and reload"). */
+/** The run of one module, step by step, and what is recorded of it (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { ForeignReleaseError, RestoreError, withoutHelm } from "../helm/index.ts";
-import type { ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
+import type { OnWait, ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { describeCause, type Hook, type RunModuleTask, type Task } from "../model/index.ts";
+import { describeCause } from "../model/index.ts";
+import type { Cause, Hook, LifecycleName, RunModuleTask, Task } from "../model/index.ts";
 import { mayBegin, waitOf } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { MAX_ROUNDS, passedOver } from "../state/index.ts";
+import { MAX_ROUNDS, runRecord, type ModuleActivity, type ModuleRecord } from "../state/index.ts";
+import type { ModuleView, RetryReason, RunRecord } from "../state/index.ts";
 import { helmInput, incompleteValues, invalidValues } from "../values/index.ts";
-import type { ModuleView, RetryReason } from "../state/index.ts";
 import { span } from "../trace/index.ts";
 import type { Ports } from "./run-task.ts";
-import { HookFailure, failureText } from "./execute-hook.ts";
+import { HookFailure, executeHook, failureText, lifecycleHooks } from "./execute-hook.ts";
 import { activate } from "./sources.ts";
-import { ModuleRun, isOn, tellProblem } from "./module-run.ts";
+import { tellProblem } from "./load.ts";
 
 /** Values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
@@ -62,7 +63,7 @@ function isPassedOver({ state, clock, logger }: Ports, module: ModuleView): bool
   if (wait === undefined) return false;
   if (heldSince === undefined)
     logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });
-  state.updateRun(name, (before) => passedOver(before, clock.now()));
+  state.updateRun(name, (before) => runRecord.passedOver(before, clock.now()));
   return true;
 }
 
@@ -94,7 +95,8 @@ async function firstRun(run: ModuleRun): Promise<void> {
 
 /** Hooks that are new since the last run are activated. */
 async function activateHooks(run: ModuleRun): Promise<void> {
-  const { ports, record, queue, signal } = run;
+  const { ports, record } = run;
+  const { queue, signal } = run.context;
   const idle = record.hooks.filter((hook) => !record.active.has(hook.id));
   if (idle.length === 0) return;
   run.step("synchronization");
@@ -104,18 +106,17 @@ async function activateHooks(run: ModuleRun): Promise<void> {
 
 /** Undefined when there is nothing for helm to do. */
 async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
-  const { ports, name, signal } = run;
+  const { ports, name, isAsked, onWait, context } = run;
   run.step("helm");
   const { module, absent } = run.record;
   const { values } = ports.state;
-  const lack = incompleteValues(values, module);
-  if (lack !== undefined) throw new IncompleteValues(lack);
+  const missing = incompleteValues(values, module);
+  if (missing !== undefined) throw new IncompleteValues(missing);
   if (withoutHelm(module, values.settings(module)) !== undefined) return undefined;
-  const { isAsked, onWait } = run;
   const ailing = ports.state.view.modules.get(name)?.ailing;
   if (ailing?.status === "False")
     ports.state.updateRun(name, (before) => ({ ...before, foundUnhealthy: run.record.release?.revision }));
-  const request = { ...helmInput(values, module), absent, isAsked, ailing, signal, onWait };
+  const request = { ...helmInput(values, module), absent, isAsked, ailing, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // What was restored is not restored again at the next try.
     if (error instanceof RestoreError)
@@ -141,24 +142,16 @@ function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<Rele
   });
 }
 
-function end(run: ModuleRun, task: RunModuleTask, refused: string | undefined): void {
-  if (refused === undefined) succeed(run, task);
-  else rollBack(run, refused);
-}
-
-/** It is not tried again by itself: what it was made from has to change, or somebody has to ask. */
-function rollBack(run: ModuleRun, why: string): void {
+/**
+ * All steps are done. A release that was refused is as it was before; that is not tried again by itself: what it was
+ * made from has to change, or somebody has to ask.
+ */
+function end(run: ModuleRun, { cause }: RunModuleTask, refused: string | undefined): void {
   const { ports, name, ms } = run;
-  run.rollBack(why);
-  ports.recorder.moduleRun(name, ms / 1000, true);
-  ports.logger.warn("Module stays rolled back", { module: name, why });
-}
-
-function succeed(run: ModuleRun, { cause }: RunModuleTask): void {
-  const { ports, name, ms } = run;
-  run.succeed();
-  ports.recorder.moduleRun(name, ms / 1000, false);
-  ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
+  run.end(refused);
+  ports.recorder.moduleRun(name, ms / 1000, refused !== undefined);
+  if (refused !== undefined) ports.logger.warn("Module stays rolled back", { module: name, why: refused });
+  else ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
 }
 
 /**
@@ -196,4 +189,112 @@ function reasonOf({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof IncompleteValues) return "ValuesIncomplete";
   if (error instanceof UnstableValues) return "Unstable";
   return record.run.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
+}
+
+/** What is to be done to a module, and why. */
+interface Work {
+  readonly record: Readonly<ModuleRecord>;
+  readonly activity: ModuleActivity;
+  readonly trigger: Cause;
+}
+
+/** A run of a module that is under way. */
+export class ModuleRun {
+  readonly name: string;
+  readonly ports: Ports;
+  readonly context: RunContext;
+  /** The module as it is now. */
+  readonly record: Readonly<ModuleRecord>;
+  /** A person asked for it, and no run was begun for that before. */
+  readonly isAsked: boolean;
+  /** The only run of a module that is off is its removal. */
+  readonly #isFor: "on" | "off";
+  readonly #startedAt: number;
+
+  /** Begins: the state notes what the run takes into account. */
+  constructor(ports: Ports, { record, activity, trigger }: Work, context: RunContext) {
+    this.name = record.module.name;
+    this.ports = ports;
+    this.context = context;
+    this.record = record;
+    this.#isFor = activity === "deleting" ? "off" : "on";
+    this.#startedAt = ports.clock.now();
+    const basis = ports.state.basisOf(record);
+    const { requestedToken: token, run: before } = record;
+    this.isAsked = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
+    const attempts = context.failures + 1;
+    this.#update((run) =>
+      runRecord.begun(run, { activity, trigger, startedAt: this.#startedAt, attempts, basis }),
+    );
+  }
+
+  /** The next step, or the next hook of the module within it. Throws when the module was switched off meanwhile. */
+  step(step: string, hook?: string): void {
+    if (this.#isFor === "on" && !isOn(this.ports, this.name)) throw new Error("the module was switched off");
+    this.#update((run) => runRecord.atStep(run, { step, hook }));
+  }
+
+  /** Called with the hook of the chart that helm waits for. */
+  readonly onWait: OnWait = (hook) =>
+    this.#update((run) => runRecord.atStep(run, { hook: hook?.name, hookSince: hook?.since }));
+
+  /** The step that runs the module's hooks with this binding, one after the other, up to the first that fails. */
+  async hooks(binding: LifecycleName): Promise<void> {
+    const { queue, signal } = this.context;
+    this.step(binding);
+    for (const { hook, trigger } of lifecycleHooks(this.record.hooks, binding)) {
+      signal.throwIfAborted();
+      this.step(binding, hook.name);
+      await executeHook(this.ports, { hook, triggers: [trigger], queue, signal });
+    }
+  }
+
+  /** Notes what helm is going to use: later changes cause another run. */
+  takeValues(): void {
+    const basis = this.ports.state.basisOf(this.record);
+    this.#update((run) => runRecord.withValuesOfNow(run, basis));
+  }
+
+  /** All steps are done: what the run took into account is handled. */
+  complete(): void {
+    const { values } = this.ports.state.basisOf(this.record);
+    this.#update((run) => runRecord.completed(run, values));
+  }
+
+  /** Milliseconds since the begin. */
+  get ms(): number {
+    return this.ports.clock.now() - this.#startedAt;
+  }
+
+  /** Ends well; or, where the release is as it was before what failed, with why. */
+  end(refused?: string): void {
+    const now = this.ports.clock.now();
+    this.#update((run) =>
+      refused === undefined ? runRecord.succeeded(run, now) : runRecord.rolledBack(run, refused, now),
+    );
+  }
+
+  /** Ends with a failure that is tried again; returns it in words. */
+  fail(error: unknown, reason: RetryReason): string {
+    const { clock, recorder } = this.ports;
+    const message = failureText(error);
+    const failure = { reason, message, failures: this.context.failures + 1, line: oneLine(error) };
+    this.#update((run) => runRecord.failed(run, failure, clock.now()));
+    recorder.failed(this.name, reason, message);
+    return message;
+  }
+
+  /** Ends without a result that counts. */
+  break(message: string): void {
+    this.#update((run) => runRecord.broken(run, message, this.ports.clock.now()));
+  }
+
+  #update(change: (run: RunRecord) => RunRecord): void {
+    this.ports.state.updateRun(this.name, change);
+  }
+}
+
+/** Whether a module is still on: one with a queue of its own may be switched off, or be gone, while it runs. */
+function isOn({ state }: Ports, module: string): boolean {
+  return state.module(module)?.enabled === true;
 }
