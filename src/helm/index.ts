@@ -6,15 +6,8 @@ export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-erro
 export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./reconcile.ts";
 export { LABELS, managedByDigest } from "./release/revisions.ts";
-export {
-  bodiesOf,
-  documentsOf,
-  lastingObjects,
-  manifestChecksum,
-  nameOf,
-  type ObjectRef,
-} from "./manifest/manifest.ts";
-export { changedObjects, type ChangedObject } from "./manifest/manifest-diff.ts";
+export { bodiesOf, changedObjects, documentsOf, lastingObjects } from "./manifest/manifest.ts";
+export { manifestChecksum, nameOf, type ChangedObject, type ObjectRef } from "./manifest/manifest.ts";
 export { LARGEST_RECORD, manifestFaults, recordSize } from "./manifest/manifest-faults.ts";
 export { helmMarks, ownerOf, type Inspection, type RecordedObjects } from "./live-objects.ts";
 export { readMap } from "./chart/chart.ts";

@@ -15,8 +15,8 @@ import {
   nameOf,
   objectsOf,
   withoutObjects,
+  type ObjectRef,
 } from "./manifest/manifest.ts";
-import type { ObjectRef } from "./manifest/manifest.ts";
 import { secretOf, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { manifestsOf, type Rendered } from "./rendering.ts";
 

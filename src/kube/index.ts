@@ -1,8 +1,18 @@
 export * from "./client/client.ts";
-export type { ApiRequest } from "./client/request.ts";
 export * from "./client/kubeconfig.ts";
 export * from "./client/first-contact.ts";
-export * from "./client/verbs.ts";
+export {
+  applyPatch,
+  create,
+  get,
+  getMetadata,
+  jsonPatch,
+  listMetadata,
+  mergePatch,
+  remove,
+  replace,
+} from "./client/request.ts";
+export type { ApiRequest, Propagation, Target } from "./client/request.ts";
 export { AGGREGATED, Discovery, readAggregated, type AggregatedList } from "./discovery/discovery.ts";
 export { KindFinder } from "./discovery/kind-finder.ts";
 export * from "./resources.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { diffOf } from "../../src/helm/manifest/manifest-diff.ts";
+import { diffOf } from "../../src/helm/manifest/manifest.ts";
 
 // `module diff`: what is shown of an object that changes.
 

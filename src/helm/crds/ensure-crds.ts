@@ -16,8 +16,7 @@ import {
 import { bothEnds, readPlain, sleep, oneLine, sameJson, type Logger } from "../../lib/index.ts";
 import { conditionOf, isJsonObject, objectOf, ProblemError, textOf } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
-import { plain } from "../manifest/manifest-diff.ts";
-import { documentsOf } from "../manifest/manifest.ts";
+import { plain, documentsOf } from "../manifest/manifest.ts";
 import type { CrdRequest } from "../examine.ts";
 import { refuseBreaking, judgeCrds } from "./breaking.ts";
 import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";

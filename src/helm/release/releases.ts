@@ -18,7 +18,7 @@ import type {
   Release,
 } from "../examine.ts";
 import { RecordedObjects } from "../live-objects.ts";
-import { manifestDiff } from "../manifest/manifest-diff.ts";
+import { manifestDiff } from "../manifest/manifest.ts";
 import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
 import { withHookWatch, reconcileRelease, type OnWait } from "../reconcile.ts";
 import { GOOD, markable, retriesOf, Proofs } from "../rollback.ts";

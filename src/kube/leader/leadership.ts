@@ -8,7 +8,7 @@ import { networkInterfaces } from "node:os";
 import { createLogger, oneLine, wakeful, shareAnswer, type LogSink, type Clock } from "../../lib/index.ts";
 import { startOnlyWhile, watchdog } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
-import { mergePatch, get } from "../client/verbs.ts";
+import { mergePatch, get } from "../client/request.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
 import { ownIdentity } from "./lease-object.ts";
 import { Lease } from "./lease.ts";

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 
 import { isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
-import { create, get, replace } from "../client/verbs.ts";
+import { create, get, replace } from "../client/request.ts";
 import { LEASES, type LeaseObject as Live, type LeaseSpec } from "../resources.ts";
 
 /** How long a request may take, and what ends it. */
