@@ -6,7 +6,6 @@ import { isAbsolute, join } from "node:path";
 
 import { breathe, digestAll, readPlain } from "../../lib/index.ts";
 import { found, MODULE_FILE, stat } from "../../modules/index.ts";
-import type { WatchedDir } from "./dir-watches.ts";
 
 /** Where modules and global hooks are. */
 export interface Places {
@@ -25,6 +24,16 @@ export interface Seen {
 
 /** By path of the entry. */
 export type Sight = ReadonlyMap<string, Seen>;
+
+/** A directory to watch, and what is said to have changed when something in it does. */
+export interface WatchedDir {
+  readonly dir: string;
+  readonly entry: string;
+  /** Device and inode: another directory in the same place is watched anew. */
+  readonly id: string;
+  /** Only this name in it counts. */
+  readonly name?: string;
+}
 
 export interface LookOptions {
   readonly places: Places;

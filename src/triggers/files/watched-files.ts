@@ -1,11 +1,11 @@
 /** Notices what changes in the directories of modules and global hooks (`--watch-dirs`). */
 
+import { watch, type FSWatcher } from "node:fs";
+
 import type { Clock, Failures, Logger, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
-import { DirWatches } from "./dir-watches.ts";
-import type { Watch } from "./dir-watches.ts";
 import { look } from "./look.ts";
-import type { Places, Seen, Sight } from "./look.ts";
+import type { Places, Seen, Sight, WatchedDir } from "./look.ts";
 
 /** How often the directories are looked at where the kernel tells nothing, at most. */
 const POLL_MS = 2000;
@@ -20,7 +20,7 @@ export interface WatchHealth {
   readonly polls: boolean;
 }
 
-export interface WatchedFilesOptions {
+interface WatchedFilesOptions {
   readonly places: Places;
   readonly state: Pick<State, "tree" | "recordFiles" | "forgetFiles">;
   readonly clock: Clock;
@@ -48,11 +48,10 @@ export class WatchedFiles {
 
   constructor(options: WatchedFilesOptions) {
     this.#options = options;
-    const { watch } = options;
     this.#watches = new DirWatches({
       onNews: (entry) => this.#touched(entry),
       onLimit: (code) => this.#limited(code),
-      ...(watch && { watch }),
+      watch: options.watch ?? watch,
     });
   }
 
@@ -212,5 +211,78 @@ class Settling {
     for (const entry of calm) this.#touched.delete(entry);
     this.#since = now;
     return new Set(calm);
+  }
+}
+
+/** Starts to watch a directory; as `fs.watch`. */
+type Watch = (dir: string, news: (event: string, name: string | null) => void) => FSWatcher;
+
+/** The limits of inotify: watches of a user, and instances or open files. */
+const LIMITS = new Set(["ENOSPC", "EMFILE", "ENFILE"]);
+
+interface DirWatchesOptions {
+  readonly onNews: (entry: string) => void;
+  /** The kernel has no more watches to give; nothing is watched any more. */
+  readonly onLimit: (code: string) => void;
+  readonly watch: Watch;
+}
+
+/** The directories that are watched. One that is gone or may not be read is none: those above it tell of it. */
+class DirWatches {
+  readonly #options: DirWatchesOptions;
+  readonly #watchers = new Map<string, { readonly entry: string; readonly watcher: FSWatcher }>();
+  /** Those that were added since `renew`. */
+  readonly #fresh = new Set<string>();
+  #closed = false;
+
+  constructor(options: DirWatchesOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#watchers.size;
+  }
+
+  /** What is added from now on is what `drop` leaves. */
+  renew(): void {
+    this.#fresh.clear();
+  }
+
+  add({ dir, entry, id, name }: WatchedDir): void {
+    const key = [entry, dir, id, name ?? ""].join("\0");
+    this.#fresh.add(key);
+    if (this.#closed || this.#watchers.has(key)) return;
+    try {
+      const watcher = this.#options.watch(dir, (_event, changed) => {
+        if (name === undefined || changed === null || changed === name) this.#options.onNews(entry);
+      });
+      watcher.on("error", (error) => this.#failed(error));
+      watcher.unref();
+      this.#watchers.set(key, { entry, watcher });
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** Ends the watches of these entries that were not added again. */
+  drop(isRenewed: (entry: string) => boolean): void {
+    for (const [key, { entry, watcher }] of this.#watchers) {
+      if (this.#fresh.has(key) || !isRenewed(entry)) continue;
+      watcher.close();
+      this.#watchers.delete(key);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const { watcher } of this.#watchers.values()) watcher.close();
+    this.#watchers.clear();
+  }
+
+  #failed(error: unknown): void {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    if (this.#closed || !LIMITS.has(code)) return;
+    this.close();
+    this.#options.onLimit(code);
   }
 }

@@ -7,8 +7,14 @@ import { parseMap } from "../static-values.ts";
 import { EndlessDefaultsError, fillerOf } from "./defaults.ts";
 import type { Filler } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
-import { checkSchema, schemaWarnings, secretPathsOf } from "./schema-check.ts";
-import { extend, forHelm, toJsonSchema } from "./schema-document.ts";
+import {
+  checkSchema,
+  schemaWarnings,
+  secretPathsOf,
+  extend,
+  forHelm,
+  toJsonSchema,
+} from "./schema-document.ts";
 import { sameValue } from "./schema-tree.ts";
 import { metaProblems, validatorOf } from "./validator.ts";
 import type { Validator, Violation } from "./validator.ts";
