@@ -1,4 +1,4 @@
-/** Kubernetes bindings, also those of version 0: they run for what happens to objects (docs/HOOKS.md, "Kubernetes events"). */
+/** Kubernetes bindings, also of version 0: they run for what happens to objects (docs/HOOKS.md, "Kubernetes events"). */
 
 import type {
   JsonObject,

@@ -151,8 +151,8 @@ function onWall(fields: Fields, afterMs: number, offset: number): number | undef
  * as if the wall clock showed UTC, so that no zone is involved.
  *
  * Our own are the days of a month that none of its months has (30 February), which cron-parser refuses, and lines
- * with a star in a day field: a day must then match both fields, also where the star has a step (every second day and Friday), for which
- * cron-parser takes days that match either.
+ * with a star in a day field: a day must then match both fields, also where the star has a step (every second day and
+ * Friday), for which cron-parser takes days that match either.
  */
 export function nextWall(fields: Fields, wallMs: number): number | undefined {
   const { day, month, weekday } = fields;

@@ -1,4 +1,4 @@
-/** Starts a child process in a process group of its own, and tells how it ended: through the C library, or with execa. */
+/** Starts a child in a process group of its own, through the C library or with execa, and tells how it ended. */
 
 import type { Readable, Writable } from "node:stream";
 import { Socket } from "node:net";

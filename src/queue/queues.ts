@@ -1,4 +1,4 @@
-/** Named queues of tasks, and what limits how many of these run: slots, and rates of hooks (docs/LIFECYCLE.md, "Queues"). */
+/** Named queues of tasks, the slots that these share and the rates of hooks (docs/LIFECYCLE.md, "Queues"). */
 
 import { TokenBucket, sleep, type Clock } from "../lib/index.ts";
 import { MAIN_QUEUE, type Task } from "../model/index.ts";
@@ -20,8 +20,8 @@ interface Wait {
  * delay that its outcome asks for: a reload asks for the least each time for its reading, its Synchronization of global
  * hooks and its discovery; nothing else asks. An edit of what it works on ends its back-off (`retryNow`). It blocks its
  * own queue and no other; only what came to the front meanwhile goes before it (`Lane.yieldHead`). What waits for a task
- * in another queue is a run of a module, for a Synchronization (`tasks/sources.ts`), and with queues of their
- * own first runs, for each other (`plan/turns.ts`). How a head starts and is tried again: `worker.ts`.
+ * in another queue is a run of a module, for a Synchronization (`tasks/sources.ts`), and with queues of their own first
+ * runs, for each other (`plan/turns.ts`). How a head starts and is tried again: `worker.ts`.
  */
 export class Queues<T extends QueueTask> {
   readonly #options: QueuesOptions<T>;

@@ -1,16 +1,14 @@
-/** Modules discovery: which modules are enabled, and what follows: removals, CRDs, runs (docs/LIFECYCLE.md, "Start-up and reload"). */
+/** Modules discovery, and what follows: removals, CRDs, runs (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { withoutHelm } from "../helm/index.ts";
 import { ProblemError, deleteModuleKey, describeProblem, moduleOf, runModuleKey } from "../model/index.ts";
 import type { Cause, EnsureCrdsTask, Module, Task } from "../model/index.ts";
 import { CONFIRM_DELETE, SECOND_LOOK_MS, decideAll, mayRun, removalsOf } from "../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../plan/index.ts";
-import { crdRequest, withTurn } from "../state/index.ts";
-import type { ValuesFiles, ValuesView } from "../values/index.ts";
-import type { Enablement, ModuleRecord } from "../state/index.ts";
+import { crdRequest, withTurn, type Enablement, type ModuleRecord } from "../state/index.ts";
+import { helmInput, valuesFiles, type ValuesFiles, type ValuesView } from "../values/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Outcome } from "../queue/index.ts";
-import { helmInput, valuesFiles } from "../values/index.ts";
 import { lifecycleHooks } from "./execute-hook.ts";
 import { deactivate, silence } from "./sources.ts";
 import type { Ports } from "./run-task.ts";

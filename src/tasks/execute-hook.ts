@@ -20,9 +20,8 @@ import type {
 } from "../model/index.ts";
 import { span, type OpenSpan } from "../trace/index.ts";
 import type { Usage } from "../process/index.ts";
-import type { JudgedPatches } from "../values/index.ts";
+import { valuesFiles, type JudgedPatches } from "../values/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { valuesFiles } from "../values/index.ts";
 import type { Ports } from "./run-task.ts";
 
 /** One run of one hook, for whatever reason. */

@@ -1,4 +1,4 @@
-/** Reads the directories again, or files of single modules, and loads hooks and schemas (docs/RUNNING.md, "Changes on disk"). */
+/** Reads directories or single modules again, and loads hooks and schemas (docs/RUNNING.md, "Changes on disk"). */
 
 import { ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Task, Tree } from "../model/index.ts";

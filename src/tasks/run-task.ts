@@ -1,4 +1,4 @@
-/** Runs tasks, one function for each kind, and tells of each run as a span; the ports through which they reach other rooms. */
+/** Runs tasks, one function for each kind, and says by which ports these reach other rooms. */
 
 import { describeTask, moduleOf } from "../model/index.ts";
 import type { Hook, HookTask, RunModuleTask, Task, Tree } from "../model/index.ts";

@@ -19,7 +19,8 @@ import {
 
 /**
  * Opens the watches of hooks, runs their Synchronization, then starts their schedules. Twice is harmless. Schedules
- * of global hooks begin at once (all are of one module, or global): one that cannot be synchronized does not keep the others from theirs.
+ * of global hooks begin at once (all are of one module, or global): one that cannot be synchronized does not keep the
+ * others from theirs.
  */
 export async function activate(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
   const start = (): void => hooks.forEach((hook) => ports.sources.enable(hook));

@@ -249,7 +249,7 @@ function evaluate(owner: InformerOwner, object: WatchedObject): FilterOutcome | 
   return outcome;
 }
 
-/** What is kept while the object is there: its text if full objects are wanted, the result of the filter if there is one. */
+/** What is kept while the object is there: its text if full objects are wanted, the filter's result if it has one. */
 function keep(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
   const { binding, shared, keepManagedFields } = owner;
   const text = binding.keepFullObjects ? shared.hold(object, keepManagedFields ? "+" : "") : undefined;

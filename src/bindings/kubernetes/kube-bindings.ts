@@ -6,7 +6,6 @@ import { DepthError, oneLine, type Clock, type LogFields, type Logger } from "..
 import type { Hook, JsonObject, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
 import { offerHook, type HookQueues } from "../kinds.ts";
-
 import { SharedObjects } from "./informer.ts";
 import { Monitor, sortedItems, type BindingTimes, type Operations } from "./monitor.ts";
 

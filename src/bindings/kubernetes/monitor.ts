@@ -5,7 +5,6 @@ import { NAMESPACES, labelSelectorText, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem, WatchEvent } from "../../model/index.ts";
-
 import { Informer, type InformerOwner, type ObjectChange, type SharedObjects } from "./informer.ts";
 
 /** Durations, in seconds. */
