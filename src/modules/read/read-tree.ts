@@ -68,14 +68,10 @@ function asBefore(previous: Tree, now: number): Tree {
 
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading({
+    ...options,
     now: (options.clock ?? systemClock).now(),
-    unnumberedOrder: options.unnumberedOrder,
-    strict: options.strict,
     first: options.previous === undefined,
     before: recall(options.previous),
-    archives: options.archives,
-    only: options.only,
-    names: options.names,
   });
   const scans = scanAll(reading, options.modulesDirs);
   const files = readCommonFiles(

@@ -76,9 +76,9 @@ export interface Reading {
   readonly strict: boolean;
   readonly archives: ChartArchives;
   /** The directory of the one module that is read; the others are only named. Undefined: all of them. */
-  readonly only: string | undefined;
+  readonly only?: string | undefined;
   /** Of modules that are known, only these are read again; undefined: all of them. */
-  readonly names: ReadonlySet<string> | undefined;
+  readonly names?: ReadonlySet<string> | undefined;
   /** There is no earlier read whose content could stay in force. */
   readonly first: boolean;
   readonly before: Memory;
@@ -89,13 +89,10 @@ export interface Reading {
   readonly holds: string[];
 }
 
-type ReadingStart = Pick<
-  Reading,
-  "now" | "unnumberedOrder" | "strict" | "first" | "before" | "archives" | "only" | "names"
->;
-
 /** Begins a read. */
-export function beginReading(start: ReadingStart): Reading {
+export function beginReading(
+  start: Omit<Reading, "after" | "problems" | "refused" | "warnings" | "holds">,
+): Reading {
   return { ...start, after: emptyMemory(), problems: [], refused: [], warnings: [], holds: [] };
 }
 
