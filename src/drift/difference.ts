@@ -1,18 +1,18 @@
-/** Drift: what others have changed of what helm set, what of it is nobody's business, and its words (docs/RUNNING.md, "Drift"). */
+/** What others have changed of what helm set, which of it is drift, and its words (docs/RUNNING.md, "Drift"). */
 
-import { oneLine, sameJson, isAtOrBelow } from "../lib/index.ts";
+import { isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
 import { isJsonObject, member, objectOf } from "../model/index.ts";
 import type { DriftIgnore, Json, JsonObject } from "../model/index.ts";
 import {
-  entriesOf,
-  holderOf,
-  isHelms,
   childAt,
   describePath,
+  entriesOf,
+  HELM,
+  holderOf,
   holds,
+  isHelms,
   isLeaf,
   pointerTo,
-  HELM,
   type Entry,
   type FieldPath,
 } from "./managed-fields.ts";

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 
 import { pointerOf, sameJson } from "../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, textOf, member, setMember } from "../model/index.ts";
+import { isJsonObject, member, objectOf, objectsIn, setMember, textOf } from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
 /** The field manager of helm, with every method of applying. */

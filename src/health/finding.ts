@@ -4,7 +4,7 @@ import type { CelTest } from "../lib/index.ts";
 import { plainLine } from "../lib/index.ts";
 import { conditionOf, isJsonObject, objectOf } from "../model/index.ts";
 import type { JsonObject, LabelSelector } from "../model/index.ts";
-import { intAt, textAt, count, CURRENT, inProgress, type Judgement } from "./rule.ts";
+import { count, CURRENT, inProgress, intAt, textAt, type Judgement } from "./rule.ts";
 import { groupKind, judgeObject, kindOf } from "./judge.ts";
 
 /** A judgement with what is needed to tell an object under way from one that is ill. */
@@ -39,29 +39,12 @@ export function findingOf(object: JsonObject, { now, before, check }: Look): Fin
   // What objects say of themselves may be long, and meant for a terminal.
   const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
   const generation = intAt(object, "metadata.generation", 0) || undefined;
-  if (judged.status === "Current")
-    return {
-      ...judged,
-      generation,
-      settled: generation,
-      since: now,
-      isLost: false,
-      pods: undefined,
-      makes: undefined,
-    };
+  if (judged.status === "Current") return { ...BARE, ...judged, generation, settled: generation, since: now };
   const settled = before?.settled;
   const since = judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before);
   const wasWell = generation !== undefined && settled === generation;
   const isLost = wasWell && isUnavailable(object);
-  return {
-    ...judged,
-    generation,
-    settled,
-    since,
-    isLost,
-    pods: podsOf(object),
-    makes: madeBy(object),
-  };
+  return { ...judged, generation, settled, since, isLost, pods: podsOf(object), makes: madeBy(object) };
 }
 
 /** A check takes the place of all rules but one: what is being deleted is. */

@@ -3,19 +3,19 @@
 import type { JsonObject } from "../model/index.ts";
 import {
   conditionsOf,
+  CURRENT,
+  failed,
+  firstMissing,
   generationIn,
+  inProgress,
   memberOf,
   textAt,
   UnreadableError,
-  CURRENT,
-  failed,
-  inProgress,
-  firstMissing,
-  type StatusCondition,
   type Judgement,
   type Rule,
+  type StatusCondition,
 } from "./rule.ts";
-import { pod, daemonSet, deployment, job, replicaSet, statefulSet } from "./workloads.ts";
+import { daemonSet, deployment, job, pod, replicaSet, statefulSet } from "./workloads.ts";
 
 /**
  * What kstatus (`sigs.k8s.io/cli-utils` 0.37) makes of an object; the messages are our own. Where the library answers

@@ -1,4 +1,4 @@
-/** What the rules of kstatus are made of: the fields that they read, as its Go library does, and the judgement. */
+/** What the rules of kstatus are made of: fields, read as its Go library does, and judgements. */
 
 import { isJsonObject, member, objectOf, textOf, type Json, type JsonObject } from "../model/index.ts";
 

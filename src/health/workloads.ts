@@ -2,21 +2,21 @@
 
 import { isJsonObject, member, type Json, type JsonObject } from "../model/index.ts";
 import {
-  generationIn,
-  intAt,
-  textAt,
   count,
   CURRENT,
   failed,
   firstMissing,
+  generationIn,
   has,
-  UnreadableError,
   inProgress,
-  type StatusCondition,
-  type Rule,
-  type Step,
+  intAt,
+  textAt,
+  UnreadableError,
   type Facts,
   type Judgement,
+  type Rule,
+  type StatusCondition,
+  type Step,
 } from "./rule.ts";
 
 /** Without a deadline, the controller says nothing of progress. */

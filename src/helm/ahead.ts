@@ -1,4 +1,4 @@
-/** What helm does before a module's turn comes: charts are rendered, and the helm of the next installation starts. */
+/** What helm does before a module's turn: it renders charts, and starts for the next installation. */
 
 import { availableParallelism } from "node:os";
 import { isDeepStrictEqual } from "node:util";

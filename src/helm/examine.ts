@@ -12,7 +12,7 @@ import type { LookTools } from "./live-objects.ts";
 import type { OnWait } from "./reconcile.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import type { LateLabels } from "./release/releases.ts";
-import { LABELS, isCurrentScheme, GO_LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { GO_LABELS, isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Rendered } from "./rendering.ts";
 import { refusalOf, retriesOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
 

@@ -5,7 +5,7 @@ import { describeProblem, type JsonObject } from "../model/index.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
 import { examine, type DiffRequest, type ReconcileRequest, type Reconciler } from "./examine.ts";
 import { marked, ServedObject } from "./live-objects.ts";
-import { diffOf, plain, documentsOf, lastingByKey, type ObjectRef } from "./manifest/manifest.ts";
+import { diffOf, documentsOf, lastingByKey, plain, type ObjectRef } from "./manifest/manifest.ts";
 import { isSame, manifestsNow, renderNow } from "./rendering.ts";
 
 /** What a run would do about a release, and why. */

@@ -4,14 +4,14 @@ import { sleep, type Clock, type Timer } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import { isUnfinished, type ReleaseDecision } from "./decide.ts";
 import { decisionOn, examine, labelsOf } from "./examine.ts";
-import type { Reconciler, Reconciliation, ReconcileRequest, ReleaseOutcome } from "./examine.ts";
+import type { Reconciler, ReconcileRequest, Reconciliation, ReleaseOutcome } from "./examine.ts";
 import { restoreObjects } from "./live-objects.ts";
 import type { HookRecord, ReleaseStore } from "./release/release-store.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { ChartMovedError, isSame, withCall, type Rendered } from "./rendering.ts";
-import { hasNoWayBack, countFailure, describeRefusal, markGood, nextOf, rollBack } from "./rollback.ts";
+import { countFailure, describeRefusal, hasNoWayBack, markGood, nextOf, rollBack } from "./rollback.ts";
 import type { Refusal } from "./rollback.ts";
-import { recover, install } from "./upgrade.ts";
+import { install, recover } from "./upgrade.ts";
 
 type Result = Omit<ReleaseOutcome, "release">;
 type Done = Omit<Result, "recovered">;

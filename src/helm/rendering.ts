@@ -6,10 +6,10 @@ import { dirname, join } from "node:path";
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { Scratch } from "../process/index.ts";
-import type { Helm, UpgradeCall, ChartCall } from "./binary/helm.ts";
-import { listChartFiles, ChartReader, type Chart } from "./chart/chart.ts";
-import type { Reconciler, Reconciliation, ReconcileRequest } from "./examine.ts";
-import { documentsOf, manifestChecksum, adoptionChecksum, objectsOf } from "./manifest/manifest.ts";
+import type { ChartCall, Helm, UpgradeCall } from "./binary/helm.ts";
+import { ChartReader, listChartFiles, type Chart } from "./chart/chart.ts";
+import type { Reconciler, ReconcileRequest, Reconciliation } from "./examine.ts";
+import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 

@@ -2,7 +2,7 @@
 
 import { getMetadata, isNotFound, mergePatch, type WatchedObject } from "../kube/index.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
-import { HelmError, BrokenRecordError } from "./binary/helm-errors.ts";
+import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import { isUnfinished } from "./decide.ts";
 import type { Reconciler, Reconciliation } from "./examine.ts";
@@ -17,7 +17,7 @@ import {
   withoutObjects,
   type ObjectRef,
 } from "./manifest/manifest.ts";
-import { secretOf, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
 import { manifestsOf, type Rendered } from "./rendering.ts";
 
 /** Sees to objects of others and to what must stay, then lets helm install. */

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 
 import type { KubeClient } from "./client/client.ts";
-import { SECRETS, MADE_HERE, type Secret } from "./resources.ts";
+import { MADE_HERE, SECRETS, type Secret } from "./resources.ts";
 import { create, get } from "./client/request.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";

@@ -1,4 +1,4 @@
-/** Resource types, their paths, and the objects that the operator itself reads and writes, as they come over the wire. */
+/** Resource types, their paths, and the objects that the operator itself reads and writes. */
 
 import type { EventsV1Event } from "@kubernetes/client-node/dist/gen/models/EventsV1Event.js";
 import type { V1ConfigMap } from "@kubernetes/client-node/dist/gen/models/V1ConfigMap.js";

@@ -12,7 +12,7 @@ import type { AggregatedList, KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readPlain, shareAnswer } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { objectOf, valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { isSettled, stat, found, type Found } from "../../modules/index.ts";
+import { found, isSettled, stat, type Found } from "../../modules/index.ts";
 import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
 import { scanTemplates, type Reach } from "./template-scan.ts";
 

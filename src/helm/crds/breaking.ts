@@ -1,4 +1,4 @@
-/** Refuses definitions that would break objects that live; once a person confirms one, writes the objects anew first. */
+/** Refuses definitions that would break objects that live; writes those anew once a person confirms it. */
 
 import {
   ApiError,
@@ -8,13 +8,13 @@ import {
   isNotFound,
   listObjects,
   mergePatch,
-  type WatchedObject,
   type Resource,
+  type WatchedObject,
 } from "../../kube/index.ts";
-import { digestJson, oneLine, inParallel, sleep, type Clock } from "../../lib/index.ts";
+import { digestJson, inParallel, oneLine, sleep, type Clock } from "../../lib/index.ts";
 import { objectOf, ProblemError, type Problem } from "../../model/index.ts";
-import { nameOf, resourceIn, lossesOf, unstored, storageVersion } from "./crd.ts";
-import type { CrdFile, CrdTools, StoredCrd, Loss } from "./crd.ts";
+import { lossesOf, nameOf, resourceIn, storageVersion, unstored } from "./crd.ts";
+import type { CrdFile, CrdTools, Loss, StoredCrd } from "./crd.ts";
 
 /** Annotation of the AddonModule that confirms a change of its CRDs, by its token. */
 export const CONFIRM_CRDS = "addon-operator.io/confirm-crds";

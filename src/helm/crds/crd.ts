@@ -1,4 +1,4 @@
-/** CustomResourceDefinitions, and what a new one takes away from objects that live (docs/MODULES.md, "CRDs that change"). */
+/** CustomResourceDefinitions, and what a new one takes away (docs/MODULES.md, "CRDs that change"). */
 
 import type { KubeClient, Resource } from "../../kube/index.ts";
 import { sameJson, type Clock } from "../../lib/index.ts";

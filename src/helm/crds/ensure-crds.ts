@@ -8,17 +8,17 @@ import {
   applyPatch,
   CUSTOM_RESOURCE_DEFINITIONS,
   get,
+  ignoreNotFound,
   isNotFound,
   pathOf,
-  ignoreNotFound,
   type KubeClient,
 } from "../../kube/index.ts";
-import { bothEnds, readPlain, sleep, oneLine, sameJson, type Logger } from "../../lib/index.ts";
+import { bothEnds, oneLine, readPlain, sameJson, sleep, type Logger } from "../../lib/index.ts";
 import { conditionOf, isJsonObject, objectOf, ProblemError, textOf } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
-import { plain, documentsOf } from "../manifest/manifest.ts";
+import { documentsOf, plain } from "../manifest/manifest.ts";
 import type { CrdRequest } from "../examine.ts";
-import { refuseBreaking, judgeCrds } from "./breaking.ts";
+import { judgeCrds, refuseBreaking } from "./breaking.ts";
 import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
 
 /** A busy API server may need this long to serve new kinds. */

@@ -2,10 +2,10 @@
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
-import { originOf, mayAdopt, type AdoptPolicy, type Origin } from "../examine.ts";
+import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../examine.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import { ReleaseStore } from "./release-store.ts";
-import { LABELS, type ReleaseStoreOptions, type ReleaseMeta } from "./revisions.ts";
+import { LABELS, type ReleaseMeta, type ReleaseStoreOptions } from "./revisions.ts";
 
 export type Ownership = "ours" | "foreign" | "none";
 

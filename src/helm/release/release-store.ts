@@ -4,12 +4,12 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
 import { get, ignoreNotFound, mergePatch, remove, SECRETS, type WatchedObject } from "../../kube/index.ts";
-import { oneLine, DepthError, cutDeep, isTooDeep } from "../../lib/index.ts";
+import { cutDeep, DepthError, isTooDeep, oneLine } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, textOf, type JsonObject } from "../../model/index.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
 import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from "../manifest/manifest.ts";
 import type { Rendered } from "../rendering.ts";
-import { LABELS, Revisions, GO_CONFIG_KEY, type ReleaseMeta } from "./revisions.ts";
+import { GO_CONFIG_KEY, LABELS, Revisions, type ReleaseMeta } from "./revisions.ts";
 
 /** The record of the newest revision; all who ask while it is being read share the answer. */
 interface Summary {

@@ -1,6 +1,6 @@
 /** The releases of the modules: reconciled, removed, shown, and labelled when helm has nothing to do. */
 
-import type { Discovery, KubeClient } from "../../kube/index.ts";
+import type { Discovery } from "../../kube/index.ts";
 import { oneLine, Quiet } from "../../lib/index.ts";
 import type { Module, OnFailure } from "../../model/index.ts";
 import { Ahead, type UpcomingModule } from "../ahead.ts";
@@ -9,25 +9,24 @@ import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import type {
-  Reconciler,
   CrdRequest,
   DiffRequest,
   HelmInput,
+  Reconciler,
   ReconcileRequest,
-  ReleaseOutcome,
   Release,
+  ReleaseOutcome,
 } from "../examine.ts";
 import { RecordedObjects } from "../live-objects.ts";
 import { manifestDiff } from "../manifest/manifest.ts";
 import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
-import { withHookWatch, reconcileRelease, type OnWait } from "../reconcile.ts";
-import { GOOD, markable, retriesOf, Proofs } from "../rollback.ts";
+import { reconcileRelease, withHookWatch, type OnWait } from "../reconcile.ts";
+import { GOOD, markable, Proofs, retriesOf } from "../rollback.ts";
 import { spareInRemoval } from "../upgrade.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import { LABELS } from "./revisions.ts";
 
 export interface ReleasesOptions extends HelmOptions, ObservedOptions {
-  readonly client: KubeClient;
   readonly discovery: Pick<Discovery, "resolve">;
   /** `--on-failure`. */
   readonly onFailure?: OnFailure;

@@ -5,7 +5,7 @@ import type { Dispatcher } from "undici";
 import type { Clock, Logger, RateLimit, Timer } from "../../lib/index.ts";
 import { TokenBucket, cutDeep, orAborted, sleep, systemClock } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { answerError, connectionError, ApiError, ConnectionError } from "../api-errors.ts";
+import { answerError, ApiError, connectionError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
 import { pathTemplate } from "../resources.ts";
 import { bodyOf, headersOf, nameOf, queryOf, retryOf, type ApiRequest, type Method } from "./request.ts";

@@ -1,7 +1,7 @@
 /** The version of the API server, and the first contact with it at a start. */
 
 import { oneLine } from "../../lib/index.ts";
-import { textOf, ProblemError, type JsonObject } from "../../model/index.ts";
+import { ProblemError, textOf, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
 import type { KubeClient } from "./client.ts";
 

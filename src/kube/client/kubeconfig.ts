@@ -2,13 +2,13 @@
 
 import { accessSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, join, dirname, resolve } from "node:path";
+import { delimiter, dirname, join, resolve } from "node:path";
 
 // The deep import keeps the rest of the library (models, watch, exec) out of the bundle where it can.
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
 import { oneLine, parseYaml } from "../../lib/index.ts";
-import { ProblemError, isJsonObject, type Problem, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, ProblemError, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 
 /** Which credentials to use. Nothing given = in-cluster, then `~/.kube/config`. */
 export interface CredentialsOptions {

@@ -1,4 +1,4 @@
-/** Requests to the API server: the verbs, what a request is made of, and whether it is sent again when it has failed. */
+/** Requests to the API server: the verbs, what a request is made of, and whether it is sent again. */
 
 import { DepthError, isCut } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";

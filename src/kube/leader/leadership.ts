@@ -5,10 +5,10 @@ import { request } from "node:http";
 import { isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 
-import { createLogger, oneLine, wakeful, shareAnswer, type LogSink, type Clock } from "../../lib/index.ts";
+import { createLogger, oneLine, shareAnswer, wakeful, type Clock, type LogSink } from "../../lib/index.ts";
 import { startOnlyWhile, watchdog } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
-import { mergePatch, get } from "../client/request.ts";
+import { get, mergePatch } from "../client/request.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
 import { ownIdentity } from "./lease-object.ts";
 import { Lease } from "./lease.ts";

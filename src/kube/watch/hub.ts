@@ -3,7 +3,7 @@
 import { Failures, type Clock, type Logger } from "../../lib/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { WatchErrorType } from "./reflector.ts";
-import { SharedWatch, Member } from "./shared-watch.ts";
+import { Member, SharedWatch } from "./shared-watch.ts";
 import { specKey, type WatchSpec, type WatchedObject } from "./watch-spec.ts";
 
 /** What a hub needs. `random` (in [0, 1)) is for tests. */

@@ -6,7 +6,7 @@ import { ApiError, ConnectionError, statusError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { acceptOf } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
-import { listObjects, Breather, Pieces, readStream } from "./stream.ts";
+import { Breather, listObjects, Pieces, readStream } from "./stream.ts";
 import { selectorsOf, wholeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
 
 /** What a watch loop reports, in order. The loop waits for a returned promise. */

@@ -3,9 +3,9 @@
 import { sleep, type Failures } from "../../lib/index.ts";
 import { outside } from "../../trace/index.ts";
 import type { HubTools, WatchConsumer } from "./hub.ts";
-import { remedyFor, retryDelayFor, watchErrorType, Reflector } from "./reflector.ts";
+import { Reflector, remedyFor, retryDelayFor, watchErrorType } from "./reflector.ts";
 import { listObjects } from "./stream.ts";
-import { describeSpec, isLater, objectKey, bareObject, versionOf } from "./watch-spec.ts";
+import { bareObject, describeSpec, isLater, objectKey, versionOf } from "./watch-spec.ts";
 import type { Version, WatchedObject, WatchSpec } from "./watch-spec.ts";
 
 /**
