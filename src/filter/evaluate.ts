@@ -1,8 +1,31 @@
-/** Runs filters of the subset in JavaScript, with jq's results; makes one value of any filter's outputs. */
+/** What a compiled filter is, and how those of the subset run in JavaScript, with the results of jq. */
 
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
 import { FilterError } from "./filter-error.ts";
-import type { Node } from "./parser.ts";
+import { screen } from "./lexer.ts";
+import { parseSubset, type Node } from "./parser.ts";
+
+/** A compiled jq filter. */
+export interface Filter {
+  readonly text: string;
+  /** True when the filter mentions managedFields, which are dropped otherwise. */
+  readonly namesManagedFields: boolean;
+  /**
+   * The filter's result: no output → null, one → it, more → an array; keys sorted. It may share parts with the
+   * input: change neither. Returned at once where the filter runs in JavaScript. Fails with FilterError (thrown or
+   * rejected).
+   */
+  evaluate(object: JsonObject): Json | Promise<Json>;
+}
+
+/** How a filter is evaluated that needs no jq; undefined for others. Throws FilterError for what none may contain. */
+export function withoutJq(text: string): ((input: Json) => Json) | undefined {
+  const tokens = screen(text);
+  const tree = tokens === undefined ? undefined : parseSubset(tokens);
+  if (tree === undefined) return undefined;
+  const subset = compileSubset(tree);
+  return (input) => resultOf(subset(input));
+}
 
 type Emit = (value: Json) => void;
 /** Calls `emit` with each output for `input`, in jq's order. */

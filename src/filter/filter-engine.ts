@@ -3,10 +3,8 @@
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import { FilterError } from "./filter-error.ts";
-import { compileSubset, resultOf } from "./evaluate.ts";
+import { resultOf, withoutJq, type Filter } from "./evaluate.ts";
 import { checkSyntax, findJq, type Jq } from "./jq.ts";
-import { parseSubset } from "./parser.ts";
-import { screen } from "./lexer.ts";
 import { JqWorker } from "./worker.ts";
 
 export interface FilterEngineOptions {
@@ -20,19 +18,6 @@ export interface FilterEngineOptions {
   readonly timeLimitMs?: number;
   /** jq processes that are kept for idle filters; default 32. */
   readonly maxIdle?: number;
-}
-
-/** A compiled jq filter. */
-export interface Filter {
-  readonly text: string;
-  /** True when the filter mentions managedFields, which are dropped otherwise. */
-  readonly namesManagedFields: boolean;
-  /**
-   * The filter's result: no output → null, one → it, more → an array; keys sorted. It may share parts with the
-   * input: change neither. Returned at once where the filter runs in JavaScript. Fails with FilterError (thrown or
-   * rejected).
-   */
-  evaluate(object: JsonObject): Json | Promise<Json>;
 }
 
 export const TIME_LIMIT_MS = 5000;
@@ -77,10 +62,8 @@ export class FilterEngine {
 
   async #compile(text: string): Promise<Filter> {
     const namesManagedFields = text.includes("managedFields");
-    const subset = subsetOf(text);
-    if (subset !== undefined) {
-      return { text, namesManagedFields, evaluate: (object) => resultOf(subset(object)) };
-    }
+    const plain = withoutJq(text);
+    if (plain !== undefined) return { text, namesManagedFields, evaluate: plain };
     const jq = await this.#findJq();
     await checkSyntax(jq, text, this.#options.env);
     const worker = this.#worker(jq, text);
@@ -131,11 +114,4 @@ export class FilterEngine {
   #forget(text: string, filter: Promise<Filter>): void {
     if (this.#filters.get(text) === filter) this.#filters.delete(text);
   }
-}
-
-/** The filter as a function, when it needs no jq. Throws FilterError for what no filter may contain. */
-function subsetOf(text: string): ((input: Json) => Json[]) | undefined {
-  const tokens = screen(text);
-  const tree = tokens === undefined ? undefined : parseSubset(tokens);
-  return tree && compileSubset(tree);
 }

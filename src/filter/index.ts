@@ -1,2 +1,3 @@
-export { FilterEngine, type Filter, type FilterEngineOptions } from "./filter-engine.ts";
+export type { Filter } from "./evaluate.ts";
+export { FilterEngine, type FilterEngineOptions } from "./filter-engine.ts";
 export { FilterError } from "./filter-error.ts";
