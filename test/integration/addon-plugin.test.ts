@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { programFile } from "../../scripts/operator.mjs";
 import { tools } from "../../scripts/setup/tools.mjs";
 import { root as repository } from "../../scripts/setup/versions.mjs";
-import { cluster, freshNamespace } from "../support/cluster.ts";
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 
 interface Ended {
@@ -70,8 +70,11 @@ test(
     expect(waits.code).toBe(1);
     const listed = await kubectl(`addon list -n ${namespace}`);
     expect(listed.stdout).toMatch(/^NAME +STATE[^]*web +Ready/);
-    const status = await kubectl(`addon status -n ${namespace}`);
-    expect(status).toMatchObject({ code: 1, stdout: expect.stringMatching(/shop: Pending: .*nowhere/) });
+    // Statuses of a reload are written a second late.
+    await eventually(async () => {
+      const status = await kubectl(`addon status -n ${namespace}`);
+      expect(status).toMatchObject({ code: 1, stdout: expect.stringMatching(/shop: Pending: .*nowhere/) });
+    });
     expect(globSync(join(home, ".cache/addon-operator/compiled/*")).length > 0).toBe(isBundle);
     const why = await kubectl(`addon why shop -n ${namespace}`);
     expect(why.stdout).toContain("it requires nowhere, which is no module");
