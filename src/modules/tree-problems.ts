@@ -1,8 +1,7 @@
 /** Tells what is wrong in the directories: in the log, and to the sub-command `lint`. */
 
 import type { Logger } from "../lib/index.ts";
-import { describeProblem } from "../model/index.ts";
-import type { Module, Problem, Tree } from "../model/index.ts";
+import { describeProblem, type Module, type Problem, type Tree } from "../model/index.ts";
 
 /**
  * Logs warnings and problems of the directories and of each module, unless `previous` had them already. At start, broken

@@ -1,7 +1,6 @@
 /** The brake: whether a change removes too many modules at once (docs/RUNNING.md, "The brake"). */
 
-import { exceeds } from "../lib/index.ts";
-import type { Limit } from "../lib/index.ts";
+import { exceeds, type Limit } from "../lib/index.ts";
 import type { BrakeView, View } from "../state/index.ts";
 import type { ModuleFacts } from "./discovery.ts";
 

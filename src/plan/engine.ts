@@ -3,8 +3,7 @@
 import type { Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
-import { RELOAD_KEY, reloadTask, plan } from "./owed.ts";
-import type { Offer, Plan } from "./owed.ts";
+import { RELOAD_KEY, reloadTask, plan, type Offer, type Plan } from "./owed.ts";
 
 /**
  * The loop: whenever something was recorded or ended, look at the whole view, plan, and offer tasks. It depends on

@@ -1,11 +1,9 @@
 /** Explains in words why a module does not run now. */
 
 import { changedByOthers } from "../drift/index.ts";
-import { MAIN_QUEUE, describeProblem, describeTask, moduleOf, queueOf } from "../model/index.ts";
-import type { Task } from "../model/index.ts";
+import { MAIN_QUEUE, describeProblem, describeTask, moduleOf, queueOf, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
-import { configIsMissing } from "../state/index.ts";
-import type { LastRun, ModuleView, View } from "../state/index.ts";
+import { configIsMissing, type LastRun, type ModuleView, type View } from "../state/index.ts";
 import { keptFor } from "./removals.ts";
 import { type Requirement, type Wait, heldBy, lostBy, toldRequirements, turnsBefore } from "./turns.ts";
 

@@ -1,9 +1,8 @@
-/** The graph of modules and what they require: its cycles, and how it is drawn (docs/MODULES.md, "What a module requires"). */
+/** The graph of what modules require: its cycles, its picture (docs/MODULES.md, "What a module requires"). */
 
 import type { Json, Module, Problem, Tree } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { requirementsOf } from "./turns.ts";
-import type { Requirement } from "./turns.ts";
+import { requirementsOf, type Requirement } from "./turns.ts";
 
 /** A module in the graph. */
 interface GraphNode {

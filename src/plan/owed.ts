@@ -1,7 +1,6 @@
 /** Decides what is owed, a reload or runs of single modules (docs/LIFECYCLE.md, "What leads to what"). */
 
-import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
-import type { Cause, Task } from "../model/index.ts";
+import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
 import type { Coverage, ModuleView, View } from "../state/index.ts";
 import { isConfirmedNow } from "./brake.ts";
 import { waitOf, mayBegin, turnsAreAhead, turnsDue, turnsLeft } from "./turns.ts";

@@ -1,12 +1,10 @@
 /** Decides what a discovery removes, and why the rest stays (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import type { Limit } from "../lib/index.ts";
-import { camelCase } from "../model/index.ts";
-import type { Module } from "../model/index.ts";
+import { camelCase, type Module } from "../model/index.ts";
 import { brokenFiles, configIsMissing, problemOf } from "../state/index.ts";
 import type { BrakeView, Hold, View } from "../state/index.ts";
-import { guardKeys, keepsRelease } from "../values/index.ts";
-import type { ParsedConfig } from "../values/index.ts";
+import { guardKeys, keepsRelease, type ParsedConfig } from "../values/index.ts";
 import { brakeOf, explainBrake } from "./brake.ts";
 import type { ModuleFacts } from "./discovery.ts";
 import { required } from "./graph.ts";

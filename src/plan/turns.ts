@@ -4,8 +4,7 @@
  */
 
 import { inRange, numbersOf } from "../lib/index.ts";
-import { requiredKey } from "../model/index.ts";
-import type { Cause, RequiredObject } from "../model/index.ts";
+import { requiredKey, type Cause, type RequiredObject } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 
 /**

@@ -1,13 +1,11 @@
 /** What is recorded of one module, and how a decision of discovery changes it. */
 
-import { NO_DRIFT } from "../drift/index.ts";
-import type { Drift } from "../drift/index.ts";
+import { NO_DRIFT, type Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
 import { crdsInForce, type CrdRequest } from "../helm/index.ts";
 import type { EnabledBy, Hook, Module, Problem } from "../model/index.ts";
 import { helmInput, type ValuesView } from "../values/index.ts";
-import { NEVER_RAN, startedOver } from "./run-record.ts";
-import type { RunRecord } from "./run-record.ts";
+import { NEVER_RAN, startedOver, type RunRecord } from "./run-record.ts";
 import type { ReleaseView } from "./view.ts";
 
 /** A decision of modules discovery about one module. */

@@ -3,11 +3,9 @@
 import type { HealthVerdict } from "../health/index.ts";
 import { retriesOf } from "../helm/index.ts";
 import { digest } from "../lib/index.ts";
-import { GLOBAL } from "../model/index.ts";
-import type { Module, OnFailure, Problem } from "../model/index.ts";
+import { GLOBAL, type Module, type OnFailure, type Problem } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
-import { newModuleRecord } from "./module-record.ts";
-import type { ModuleRecord, RevisionHealth } from "./module-record.ts";
+import { newModuleRecord, type ModuleRecord, type RevisionHealth } from "./module-record.ts";
 import type { ModuleView } from "./view.ts";
 
 /** The records of the modules of a tree, by name, with a view of each that is kept until its module changes. */

@@ -2,10 +2,8 @@
 
 import { digest } from "../lib/index.ts";
 import type { Cause } from "../model/index.ts";
-import { describeUnknownKeys } from "../values/index.ts";
-import type { ValuesView } from "../values/index.ts";
-import { NO_FILES, configIsMissing } from "./view.ts";
-import type { ConfigObservation, OperatorState } from "./view.ts";
+import { describeUnknownKeys, type ValuesView } from "../values/index.ts";
+import { NO_FILES, configIsMissing, type ConfigObservation, type OperatorState } from "./view.ts";
 
 /** Phase of *reload all modules*; `turns` only where modules run in queues of their own. */
 export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "turns" | "afterAll";

@@ -2,10 +2,8 @@
 
 import { KindFinder } from "../kube/index.ts";
 import type { Discovery, Resource, Subscription, WatchedObject, WatchHub } from "../kube/index.ts";
-import { compileCel, TOO_LONG } from "../lib/index.ts";
-import type { CelTest, Clock, Timer } from "../lib/index.ts";
-import { conditionOf, requiredKey } from "../model/index.ts";
-import type { JsonObject, RequiredObject, Tree } from "../model/index.ts";
+import { compileCel, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
+import { conditionOf, requiredKey, type JsonObject, type RequiredObject, type Tree } from "../model/index.ts";
 import type { RequiredFinding, State } from "../state/index.ts";
 
 interface RequiredObjectsOptions {

@@ -1,14 +1,11 @@
 /** The layers of values merged (docs/VALUES.md, "Layers"), and digests by which a change of them is noticed. */
 
-import { digest, digestJson } from "../lib/index.ts";
-import type { KnownSecrets } from "../lib/index.ts";
+import { digest, digestJson, type KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, isJsonObject, member, setMember } from "../model/index.ts";
 import type { Json, JsonObject, Module, Section } from "../model/index.ts";
+import { sectionIn, type ParsedConfig } from "./config/config-map.ts";
 import { keepsRelease } from "./config/module-settings.ts";
-import { sectionIn } from "./config/config-map.ts";
-import type { ParsedConfig } from "./config/config-map.ts";
-import { replay } from "./patch/apply-patch.ts";
-import type { PatchOperation } from "./patch/apply-patch.ts";
+import { replay, type PatchOperation } from "./patch/apply-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";
 import type { ValuesStore } from "./values-store.ts";
 

@@ -3,8 +3,7 @@
 import { isAtOrBelow, pointerOf, sameJson, segmentsOf } from "../lib/index.ts";
 import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
-import { effective, mergeLayers } from "./layers.ts";
-import type { SectionInput } from "./layers.ts";
+import { effective, mergeLayers, type SectionInput } from "./layers.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import type { Violation } from "./schema/validator.ts";
 

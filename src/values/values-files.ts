@@ -1,4 +1,4 @@
-/** What a module and its hooks get of the values: whether it may run with them, and as hooks, scripts and helm read them. */
+/** The values of a module for its hooks, scripts and helm, and whether it may run with them. */
 
 import { digest, digestJson } from "../lib/index.ts";
 import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";

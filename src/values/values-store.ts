@@ -3,20 +3,15 @@
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, ProblemError } from "../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
+import { sectionIn, type ParsedConfig } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
-import { NO_SETTINGS } from "./config/module-settings.ts";
-import type { ModuleSettings } from "./config/module-settings.ts";
-import { sectionIn } from "./config/config-map.ts";
-import type { ParsedConfig } from "./config/config-map.ts";
-import { Digests, mergedOf, withOverlay } from "./layers.ts";
-import type { Merged, SectionInput } from "./layers.ts";
-import { explain, locate, PatchAuthors, placesIn, wordsOf } from "./origin.ts";
-import type { Located, Written } from "./origin.ts";
+import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
+import { Digests, mergedOf, withOverlay, type Merged, type SectionInput } from "./layers.ts";
+import { explain, locate, PatchAuthors, placesIn, wordsOf, type Located, type Written } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import { compact, MANY_OPERATIONS, checkPatched, judgePatches } from "./patch/hook-patches.ts";
 import type { JudgedPatches, PatchTarget } from "./patch/hook-patches.ts";
-import { compileSchemas } from "./schema/schemas.ts";
-import type { Schemas } from "./schema/schemas.ts";
+import { compileSchemas, type Schemas } from "./schema/schemas.ts";
 import type { Violation } from "./schema/validator.ts";
 
 type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;

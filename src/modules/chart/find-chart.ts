@@ -1,18 +1,14 @@
 /** Finds a module's chart where `module.yaml` says that it lies, and reads its `Chart.yaml`. */
 
-import { readdirSync, realpathSync } from "node:fs";
-import type { Dirent } from "node:fs";
+import { readdirSync, realpathSync, type Dirent } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
 import { hashFiles, readPlain } from "../../lib/index.ts";
-import { isJsonObject, ProblemError } from "../../model/index.ts";
-import type { JsonObject, Module } from "../../model/index.ts";
+import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
 import { mustBeMap, parseDocument } from "../../values/index.ts";
-import { found, readText, stat } from "../read/files.ts";
-import type { Found } from "../read/files.ts";
+import { found, readText, stat, type Found } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
-import { MODULE_FILE } from "./module-file.ts";
-import type { ChartPlace } from "./module-file.ts";
+import { MODULE_FILE, type ChartPlace } from "./module-file.ts";
 
 /** A chart that was found. */
 export type PlacedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;

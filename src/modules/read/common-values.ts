@@ -2,13 +2,10 @@
 
 import { join } from "node:path";
 
-import { collect } from "../../model/index.ts";
-import type { JsonObject, Section, StaticValues } from "../../model/index.ts";
-import { mergeLayers, parseCommonValues } from "../../values/index.ts";
-import type { CommonValues } from "../../values/index.ts";
+import { collect, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
+import { mergeLayers, parseCommonValues, type CommonValues } from "../../values/index.ts";
 import { isSettled, missingValues, readText } from "./files.ts";
-import { confirmGone } from "./reading.ts";
-import type { Reading, RememberedValues } from "./reading.ts";
+import { confirmGone, type Reading, type RememberedValues } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";
 
 /** One `modules/values.yaml` that counts. */

@@ -1,11 +1,9 @@
 /** Reads files as text, and tells without reading them whether they have changed. */
 
-import { statSync } from "node:fs";
-import type { Stats } from "node:fs";
+import { statSync, type Stats } from "node:fs";
 
 import { oneLine, readPlain } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
-import type { Problem } from "../../model/index.ts";
+import { ProblemError, type Problem } from "../../model/index.ts";
 
 /** The text of a file. Throws ProblemError where it cannot be read. */
 export function readText(path: string): string {

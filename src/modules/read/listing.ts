@@ -5,10 +5,8 @@ import { basename, extname, join } from "node:path";
 
 import type { HookFile } from "../../model/index.ts";
 import { listChart } from "../chart/find-chart.ts";
-import { MODULE_FILE, readModuleFile } from "../chart/module-file.ts";
-import type { ModuleFile } from "../chart/module-file.ts";
-import { found, stat } from "./files.ts";
-import type { Found } from "./files.ts";
+import { MODULE_FILE, readModuleFile, type ModuleFile } from "../chart/module-file.ts";
+import { found, stat, type Found } from "./files.ts";
 
 /** The files of a module's directory that matter, without their content. */
 export interface Listing {

@@ -6,18 +6,13 @@ import { join } from "node:path";
 import { compileCel, toError } from "../../lib/index.ts";
 import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
 import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../../model/index.ts";
-import { parseModuleValues } from "../../values/index.ts";
-import type { ModuleValues } from "../../values/index.ts";
+import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
-import { findChart, readChartYaml, wordIn } from "../chart/find-chart.ts";
-import type { PlacedChart } from "../chart/find-chart.ts";
+import { findChart, readChartYaml, wordIn, type PlacedChart } from "../chart/find-chart.ts";
 import { MODULE_FILE } from "../chart/module-file.ts";
-import { fileProblem, isSettled, missingValues, readText } from "./files.ts";
-import type { Found } from "./files.ts";
-import { hookFilesOf, idleHooks, listedPaths, listModule, SCHEMA_FILES } from "./listing.ts";
-import type { Listing } from "./listing.ts";
-import { confirmGone, missedSince } from "./reading.ts";
-import type { Reading, RememberedModule } from "./reading.ts";
+import { fileProblem, isSettled, missingValues, readText, type Found } from "./files.ts";
+import { hookFilesOf, idleHooks, listedPaths, listModule, SCHEMA_FILES, type Listing } from "./listing.ts";
+import { confirmGone, missedSince, type Reading, type RememberedModule } from "./reading.ts";
 
 /**
  * One module as it counts now: read again where something changed; with its last content where it is broken or

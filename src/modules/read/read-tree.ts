@@ -3,22 +3,18 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 
-import { breathe, systemClock } from "../../lib/index.ts";
-import type { Clock } from "../../lib/index.ts";
+import { breathe, systemClock, type Clock } from "../../lib/index.ts";
 import { camelCase, collect, describeProblem, ProblemError } from "../../model/index.ts";
 import type { Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
-import { commonOf, mergeGlobals, placeIn, readCommonFiles } from "./common-values.ts";
-import type { CommonFile } from "./common-values.ts";
-import { fileProblem } from "./files.ts";
-import type { Found } from "./files.ts";
+import { commonOf, mergeGlobals, placeIn, readCommonFiles, type CommonFile } from "./common-values.ts";
+import { fileProblem, type Found } from "./files.ts";
 import { addFile, findHookFiles, hookFilesOf, idleHooks, listModule, SCHEMA_FILES } from "./listing.ts";
 import { goneModule, idleWarning, keep, readSchemas, refreshModule } from "./read-module.ts";
 import { beginReading, confirmGone, recall, RECHECK_MS, recheckAt, remember } from "./reading.ts";
 import type { Reading, RememberedGlobal, RememberedModule } from "./reading.ts";
-import { byOrder, flagCollision, scanDir } from "./scan-dir.ts";
-import type { Candidate, DirScan } from "./scan-dir.ts";
+import { byOrder, flagCollision, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
 
 export interface ReadTreeOptions {
   /** Absolute paths; where two directories have a module of one name, the first wins. */

@@ -4,11 +4,9 @@ import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 
 import { oneLine } from "../../lib/index.ts";
-import { camelCase, describeProblem } from "../../model/index.ts";
-import type { Problem } from "../../model/index.ts";
+import { camelCase, describeProblem, type Problem } from "../../model/index.ts";
 import { SETTINGS } from "../../values/index.ts";
-import { found } from "./files.ts";
-import type { Found } from "./files.ts";
+import { found, type Found } from "./files.ts";
 
 /** A sub-directory (or a symlink to one) whose name a module can have. */
 export interface Candidate {

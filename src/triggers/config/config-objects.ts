@@ -1,7 +1,6 @@
 /** ConfigMaps and the overlay Secret as objects of the API. */
 
-import { oneLine } from "../../lib/index.ts";
-import type { Logger } from "../../lib/index.ts";
+import { oneLine, type Logger } from "../../lib/index.ts";
 import { CONFIG_MAPS, SECRETS, create, get, isLater, isNotFound, mergePatch } from "../../kube/index.ts";
 import type { KubeClient, Resource, Subscription, WatchHub } from "../../kube/index.ts";
 import type { JsonObject, Overlay } from "../../model/index.ts";

@@ -1,8 +1,7 @@
 /** Writes what hooks patch into the ConfigMap or the overlay. */
 
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
-import { describeOverlay } from "../../model/index.ts";
-import type { Overlay, Section } from "../../model/index.ts";
+import { describeOverlay, type Overlay, type Section } from "../../model/index.ts";
 import type { State } from "../../state/index.ts";
 import { nextConfigMapData, parseConfigMap, replay, sectionIn, withSection } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";

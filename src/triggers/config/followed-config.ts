@@ -1,19 +1,15 @@
 /** The ConfigMap and its overlay: read, watched, judged, written by hooks (docs/VALUES.md, "The ConfigMap"). */
 
 import { ownerOf } from "../../helm/index.ts";
-import { isAlreadyExists, isForbidden } from "../../kube/index.ts";
-import type { Subscription } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import type { Clock, Timer } from "../../lib/index.ts";
-import { describeOverlay, describeProblem } from "../../model/index.ts";
-import type { Problem } from "../../model/index.ts";
+import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
+import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
+import { describeOverlay, describeProblem, type Problem } from "../../model/index.ts";
 import { configIsMissing } from "../../state/index.ts";
 import { judgeConfig } from "../../values/index.ts";
 import type { State } from "../../state/index.ts";
 import { happened } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
-import { ConfigObjects } from "./config-objects.ts";
-import type { ConfigLocation, ConfigObject } from "./config-objects.ts";
+import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay, OverlayRestorer } from "./overlay.ts";
 

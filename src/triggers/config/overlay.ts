@@ -14,12 +14,9 @@ import {
   SECRETS,
 } from "../../kube/index.ts";
 import type { ConfigMap, Target } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import type { Clock, Logger, Timer } from "../../lib/index.ts";
-import { describeOverlay } from "../../model/index.ts";
-import type { Overlay } from "../../model/index.ts";
-import { CREATED_BY_US, encoded } from "./config-objects.ts";
-import type { ConfigLocation, ConfigObjects } from "./config-objects.ts";
+import { oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
+import { describeOverlay, type Overlay } from "../../model/index.ts";
+import { CREATED_BY_US, encoded, type ConfigLocation, type ConfigObjects } from "./config-objects.ts";
 
 /** On the Secret: which version of the ConfigMap it holds, `<uid>/<resourceVersion>`. */
 const MOVED_FROM = "addon-operator.io/moved-from";

@@ -1,7 +1,6 @@
 /** Looks at directories of modules and global hooks: what there is, and what tells that it has changed. */
 
-import { lstatSync, readdirSync, readlinkSync } from "node:fs";
-import type { Dirent, Stats } from "node:fs";
+import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "node:fs";
 import { isAbsolute, join } from "node:path";
 
 import { breathe, digestAll, readPlain } from "../../lib/index.ts";

@@ -4,8 +4,7 @@ import { watch, type FSWatcher } from "node:fs";
 
 import type { Clock, Failures, Logger, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
-import { look } from "./look.ts";
-import type { Places, Seen, Sight, WatchedDir } from "./look.ts";
+import { look, type Places, type Seen, type Sight, type WatchedDir } from "./look.ts";
 
 /** How often the directories are looked at where the kernel tells nothing, at most. */
 const POLL_MS = 2000;

@@ -2,14 +2,12 @@
 
 import { driftOf, NO_DRIFT } from "../../drift/index.ts";
 import type { Comparison, Drift, DriftedField, DriftedObject, Hands } from "../../drift/index.ts";
-import { nameOf } from "../../helm/index.ts";
-import type { RecordedObjects } from "../../helm/index.ts";
+import { nameOf, type RecordedObjects } from "../../helm/index.ts";
 import { isLater } from "../../kube/index.ts";
 import { Backoff, type Timer } from "../../lib/index.ts";
 import type { DriftIgnore } from "../../model/index.ts";
 import type { KindWatches } from "./kind-watches.ts";
-import { titleOf } from "./release-object.ts";
-import type { ReleaseObject } from "./release-object.ts";
+import { titleOf, type ReleaseObject } from "./release-object.ts";
 
 /** An object that changes all the time is looked at this often. */
 const LOOK_EVERY_MS = 10_000;

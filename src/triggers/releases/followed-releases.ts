@@ -10,13 +10,11 @@ import type { CelTest, Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { ReleaseView, State } from "../../state/index.ts";
 import { happened } from "../../trace/index.ts";
 import type { DriftMode } from "../../values/index.ts";
-import { Healing } from "./healing.ts";
-import type { AbsentObject } from "./healing.ts";
+import { Healing, type AbsentObject } from "./healing.ts";
 import { KindWatches } from "./kind-watches.ts";
-import type { ReleaseObject } from "./release-object.ts";
-import { ReleaseDrift } from "./release-drift.ts";
-import type { DriftPolicy } from "./release-drift.ts";
+import { ReleaseDrift, type DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";
+import type { ReleaseObject } from "./release-object.ts";
 
 /** When a failing module holds up the first reload, the other modules' objects are watched after this long. */
 const LATEST_MS = 30_000;

@@ -2,11 +2,9 @@
 
 import { nameOf } from "../../helm/index.ts";
 import type { Resource } from "../../kube/index.ts";
-import { Backoff, inParallel, TokenBucket } from "../../lib/index.ts";
-import type { Clock, Timer } from "../../lib/index.ts";
+import { Backoff, inParallel, TokenBucket, type Clock, type Timer } from "../../lib/index.ts";
 import type { KindWatches } from "./kind-watches.ts";
-import { keyOf, kindKey } from "./release-object.ts";
-import type { ReleaseObject } from "./release-object.ts";
+import { keyOf, kindKey, type ReleaseObject } from "./release-object.ts";
 
 interface HealingOptions {
   /** Asks the server itself: a watch may not show yet what was just created. */

@@ -3,15 +3,12 @@
 import type { CelTest, Clock, Logger, Timer } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { handsOf } from "../../drift/index.ts";
-import type { Hands } from "../../drift/index.ts";
-import { findingOf, hasStatus, NOT_FOUND, unwatched } from "../../health/index.ts";
-import type { Finding } from "../../health/index.ts";
+import { handsOf, type Hands } from "../../drift/index.ts";
+import { findingOf, hasStatus, NOT_FOUND, unwatched, type Finding } from "../../health/index.ts";
 import { objectKey } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
-import { kindKey } from "./release-object.ts";
-import type { ReleaseObject } from "./release-object.ts";
+import { kindKey, type ReleaseObject } from "./release-object.ts";
 
 export interface KindWatchesOptions {
   readonly hub: WatchHub;

@@ -3,11 +3,9 @@
 import PQueue from "p-queue";
 
 import type { Drift, DriftedObject, Hands } from "../../drift/index.ts";
-import { nameOf } from "../../helm/index.ts";
-import type { Inspection, RecordedObjects } from "../../helm/index.ts";
+import { nameOf, type Inspection, type RecordedObjects } from "../../helm/index.ts";
 import { ApiError, isConflict } from "../../kube/index.ts";
-import { oneLine, sameJson, TokenBucket } from "../../lib/index.ts";
-import type { Clock, Logger } from "../../lib/index.ts";
+import { oneLine, sameJson, TokenBucket, type Clock, type Logger } from "../../lib/index.ts";
 import type { DriftIgnore, Json } from "../../model/index.ts";
 import {
   driftIn,
@@ -20,8 +18,7 @@ import {
 } from "./drift-notes.ts";
 import type { FollowedDrift, Known } from "./drift-notes.ts";
 import type { KindWatches } from "./kind-watches.ts";
-import { keyOf } from "./release-object.ts";
-import type { ReleaseObject } from "./release-object.ts";
+import { keyOf, type ReleaseObject } from "./release-object.ts";
 
 /** What is to be done about a release that others change. */
 export interface DriftPolicy {

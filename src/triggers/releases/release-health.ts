@@ -6,12 +6,10 @@ import { nameOf } from "../../helm/index.ts";
 import { labelSelectorText, PODS } from "../../kube/index.ts";
 import type { Subscription, WatchedObject, WatchHub } from "../../kube/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
-import { objectOf, textOf } from "../../model/index.ts";
-import type { LabelSelector } from "../../model/index.ts";
+import { objectOf, textOf, type LabelSelector } from "../../model/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
 import type { KindWatches } from "./kind-watches.ts";
-import { keyOf, titleOf } from "./release-object.ts";
-import type { ReleaseObject } from "./release-object.ts";
+import { keyOf, titleOf, type ReleaseObject } from "./release-object.ts";
 
 interface ReleaseHealthOptions {
   readonly kinds: KindWatches;

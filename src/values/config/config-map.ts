@@ -1,16 +1,14 @@
-/** Reads the content of the ConfigMap (docs/VALUES.md, "The ConfigMap"), and judges it before it comes into force (docs/VALUES.md, "Schemas"). */
+/** Reads the content of the ConfigMap, and judges it before it comes into force (docs/VALUES.md, "Schemas"). */
 
 import { sameJson } from "../../lib/index.ts";
 import { collect, describeProblem, GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import type { Located } from "../origin.ts";
-import { violationId } from "../schema/validator.ts";
-import type { Violation } from "../schema/validator.ts";
+import { violationId, type Violation } from "../schema/validator.ts";
 import { mustBeMap, parseDocument, readFlag, readSection } from "../static-values.ts";
 import type { ValuesView } from "../values-store.ts";
 import type { Sections } from "./config-write.ts";
-import { isGuardKey, SETTINGS } from "./module-settings.ts";
-import type { ModuleSettings } from "./module-settings.ts";
+import { isGuardKey, SETTINGS, type ModuleSettings } from "./module-settings.ts";
 
 /** The content of a ConfigMap, read. Nulls inside sections are kept. */
 export interface ParsedConfig {

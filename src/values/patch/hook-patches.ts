@@ -1,17 +1,12 @@
-/** The patches of values that a hook leaves: read, judged before anything takes effect, and compacted (docs/VALUES.md, "Patches"). */
+/** Patches that hooks leave: read, judged before they take effect, compacted (docs/VALUES.md, "Patches"). */
 
 import { DepthError, isAtOrBelow, jsonTexts, parseJson, pointerOf, segmentsOf } from "../../lib/index.ts";
 import type { JsonText, KnownSecrets } from "../../lib/index.ts";
-import { GLOBAL, isJsonObject, textOf } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
-import { patchedSections } from "../config/config-write.ts";
-import type { Sections } from "../config/config-write.ts";
-import { effective } from "../layers.ts";
-import type { Effective, SectionInput } from "../layers.ts";
-import { violationId } from "../schema/validator.ts";
-import type { Violation } from "../schema/validator.ts";
-import { forStorage, hasIndex, PatchError, replayBelow } from "./apply-patch.ts";
-import type { PatchOperation } from "./apply-patch.ts";
+import { GLOBAL, isJsonObject, textOf, type Json, type JsonObject } from "../../model/index.ts";
+import { patchedSections, type Sections } from "../config/config-write.ts";
+import { effective, type Effective, type SectionInput } from "../layers.ts";
+import { violationId, type Violation } from "../schema/validator.ts";
+import { forStorage, hasIndex, PatchError, replayBelow, type PatchOperation } from "./apply-patch.ts";
 
 /** The section that is patched, as it is in force. */
 export interface PatchTarget {

@@ -1,8 +1,7 @@
-/** Turns OpenAPI schemas into those that are compiled (docs/VALUES.md, "Schemas"), and finds what of one cannot be used. */
+/** Turns OpenAPI schemas into those that are compiled, and finds what is wrong in them (docs/VALUES.md, "Schemas"). */
 
 import { oneLine, pointerOf } from "../../lib/index.ts";
-import { isJsonObject, objectOf } from "../../model/index.ts";
-import type { Json, JsonObject, Problem } from "../../model/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, mapSchemas, subSchemas, targetOf } from "./schema-tree.ts";
 import { knowsFormat } from "./validator.ts";

@@ -4,8 +4,7 @@ import { digest, Memo } from "../../lib/index.ts";
 import { isJsonObject, member, objectOf, ProblemError, setMember } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
-import { EndlessDefaultsError, fillerOf } from "./defaults.ts";
-import type { Filler } from "./defaults.ts";
+import { EndlessDefaultsError, fillerOf, type Filler } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
 import {
   checkSchema,
@@ -16,8 +15,7 @@ import {
   toJsonSchema,
 } from "./schema-document.ts";
 import { sameValue } from "./schema-tree.ts";
-import { metaProblems, validatorOf } from "./validator.ts";
-import type { Validator, Violation } from "./validator.ts";
+import { metaProblems, validatorOf, type Validator, type Violation } from "./validator.ts";
 
 /** The compiled schemas of `global` or of a module. Where there is no file, everything is valid. */
 export interface Schemas {

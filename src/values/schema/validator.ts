@@ -4,8 +4,7 @@ import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
 import { Memo, parseDuration, pointerOf } from "../../lib/index.ts";
-import { isJsonObject, member, textOf } from "../../model/index.ts";
-import type { Json, JsonObject, Problem } from "../../model/index.ts";
+import { isJsonObject, member, textOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas } from "./schema-tree.ts";
 
