@@ -5,9 +5,10 @@ import { dirname, join } from "node:path";
 
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
+import { listChartFiles } from "../modules/index.ts";
 import { Scratch } from "../process/index.ts";
 import type { ChartCall, Helm, UpgradeCall } from "./binary/helm.ts";
-import { ChartReader, listChartFiles, type Chart } from "./chart/chart.ts";
+import { ChartReader, type Chart } from "./chart/chart.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./examine.ts";
 import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";

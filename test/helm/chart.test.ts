@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Module } from "../../src/model/index.ts";
 import { Scratch } from "../../src/process/index.ts";
 import { ChartReader, inputsDigest, withValueTemplates } from "../../src/helm/chart/chart.ts";
-import { parseHelmIgnore } from "../../src/helm/chart/helm-ignore.ts";
+import { parseHelmIgnore } from "../../src/modules/chart/helm-ignore.ts";
 import { ChartMovedError, stageChart } from "../../src/helm/rendering.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -55,6 +55,40 @@ async function put(rel: string, text: string | Buffer): Promise<void> {
   await mkdir(dirname(join(root, rel)), { recursive: true });
   await writeFile(join(root, rel), text);
 }
+
+describe("a link in a chart", () => {
+  const read = () => new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" });
+
+  test("that leads to nothing is refused, as helm refuses it, unless .helmignore leaves it out", async () => {
+    await symlink("nowhere", join(root, "templates/lost.yaml"));
+    expect(read).toThrow(`${root}/templates/lost.yaml: is a link to nothing`);
+    await put(".helmignore", "templates/lost.yaml\n");
+    expect(read).not.toThrow();
+  });
+
+  test("that leads to a directory is followed, not in a circle", async () => {
+    const before = read().digest;
+    await mkdir(join(root, "charts"));
+    await symlink("../templates", join(root, "charts/linked"));
+    expect(read().digest).not.toBe(before);
+    await symlink("..", join(root, "templates/up"));
+    expect(read).toThrow(/\/up: is a link to a directory that it lies in/);
+  });
+
+  test("to itself is refused", async () => {
+    await symlink("self", join(root, "templates/self"));
+    expect(read).toThrow("templates/self: cannot be read: ELOOP");
+  });
+
+  test("is followed so often, and no more", async () => {
+    for (let n = 0; n < 20; n += 1) {
+      await mkdir(join(root, `d${n}`));
+      for (const name of ["a", "b"]) await symlink(`../d${n + 1}`, join(root, `d${n}/${name}`));
+    }
+    await put("d20/x", "");
+    expect(read).toThrow("holds more than 30000 files and directories");
+  });
+});
 
 test("a module's chart in another place is read anew", async () => {
   await put("next/Chart.yaml", "apiVersion: v2\nname: x\nversion: 2.0.0\n");

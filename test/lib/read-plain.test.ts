@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
 import { digest, digestAll, readPlain } from "../../src/lib/index.ts";
-import { listChartFiles } from "../../src/helm/chart/chart.ts";
+import { listChartFiles } from "../../src/modules/index.ts";
 import { readText } from "../../src/modules/read/files.ts";
 
 function directory(): string {
@@ -35,11 +35,11 @@ test("a pipe is refused at once, and so is a device", () => {
   expect(() => readPlain(tmpdir())).toThrow("EISDIR");
 });
 
-test("a pipe in place of .helmignore ignores nothing", () => {
+test("a pipe in place of .helmignore is refused at once, as every pipe in a chart", () => {
   const dir = directory();
   writeFileSync(join(dir, "values.yaml"), "a: 1\n");
   pipe(join(dir, ".helmignore"));
-  expect(listChartFiles(dir, false).map(({ rel }) => rel)).toEqual(["values.yaml"]);
+  expect(() => listChartFiles(dir, false)).toThrow(".helmignore: is no plain file");
 });
 
 test("a digest is made of more parts than a call takes arguments", () => {

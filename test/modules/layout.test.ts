@@ -44,6 +44,31 @@ describe("which files of a module count", () => {
     expect(y?.crdFiles).toEqual([]);
   });
 
+  it("takes no CRDs that .helmignore names, unless it names them all", async () => {
+    const on = await directories();
+    for (const name of ["kustomization.yaml", "a.yaml"]) await on.put(`m/x/crds/${name}`);
+    const files = async (): Promise<unknown> => (await on.read()).modules[0]?.crdFiles;
+    await on.put("m/x/.helmignore", "crds/kustomization.yaml\n");
+    expect(await files()).toEqual([on.at("m/x/crds/a.yaml")]);
+    for (const rule of ["/crds/", "crds/*"]) {
+      await on.put("m/x/.helmignore", `${rule}\n`);
+      expect(await files()).toHaveLength(2);
+    }
+  });
+
+  it("tells a CRD that is a link to nothing, until it leads somewhere", async () => {
+    const on = await directories();
+    await on.put("m/x/crds/a.yaml");
+    await on.link("m/x/crds/b.yaml", "../later.yaml");
+    const broken = await on.read();
+    expect(broken.modules[0]?.problem).toMatchObject({
+      file: on.at("m/x/crds/b.yaml"),
+      message: "is a link to nothing",
+    });
+    await on.put("m/x/later.yaml");
+    expect((await on.read(broken)).modules[0]?.problem).toBeUndefined();
+  });
+
   it("reads both schemas of modules and of global hooks", async () => {
     const on = await directories();
     for (const place of ["m/x", "global"]) {

@@ -49,10 +49,42 @@ describe("a chart in a place of its own", () => {
       warnings: [],
       crdFiles: [
         at("crds/own.yaml"),
-        ...["crds/a.yaml", "crds/deep/b.yml", "charts/sub/crds/c.json"].map((rel) =>
+        ...["charts/sub/crds/c.json", "crds/a.yaml", "crds/deep/b.yml"].map((rel) =>
           at(`vendor/public/${rel}`),
         ),
       ],
+    });
+  });
+
+  it("has the CRDs that helm loads: none that .helmignore names, those behind links", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: chart}\n");
+    await chart(on, "m/5-x/chart");
+    await on.put("m/5-x/chart/.helmignore", "crds/kustomization.yaml\ncharts/off/\n");
+    for (const rel of ["crds/kustomization.yaml", "charts/off/crds/d.yaml", "charts/_not/crds/e.yaml"])
+      await on.put(`m/5-x/chart/${rel}`, "a: 1\n");
+    await on.put("m/5-x/more/f.yaml", "a: 1\n");
+    await on.link("m/5-x/chart/crds/linked", "../../more");
+    const rels = (await module(on)).crdFiles.map((file) => file.replace(on.at("m/5-x/chart/"), ""));
+    expect(rels).toEqual(["charts/sub/crds/c.json", "crds/a.yaml", "crds/deep/b.yml", "crds/linked/f.yaml"]);
+  });
+
+  it("is refused while a link in its crds/ leads to nothing, or in a circle", async () => {
+    const on = await directories();
+    await on.put("m/5-x/module.yaml", "chart: {path: chart}\n");
+    await chart(on, "m/5-x/chart");
+    await on.link("m/5-x/chart/crds/lost.yaml", "../nowhere.yaml");
+    const { problem } = await module(on);
+    expect(problem).toMatchObject({
+      file: on.at("m/5-x/chart/crds/lost.yaml"),
+      message: "is a link to nothing",
+    });
+    await on.put("m/5-x/chart/nowhere.yaml", "a: 1\n");
+    expect((await module(on)).problem).toBeUndefined();
+    await on.link("m/5-x/chart/crds/deep/up", "..");
+    expect((await module(on)).problem).toMatchObject({
+      file: on.at("m/5-x/chart/crds/deep/up"),
+      message: "is a link to a directory that it lies in",
     });
   });
 

@@ -3,8 +3,6 @@
  * from (docs/CONTRACT.md, "Labels and annotations").
  */
 
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
 import { AGGREGATED, readAggregated, serverVersion } from "../../kube/index.ts";
@@ -12,8 +10,7 @@ import type { AggregatedList, KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readPlain, shareAnswer } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { objectOf, valueAt, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { found, isSettled, stat, type Found } from "../../modules/index.ts";
-import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
+import { isSettled, listChartFiles, type ChartFile } from "../../modules/index.ts";
 import { scanTemplates, type Reach } from "./template-scan.ts";
 
 /** What is known of a module's chart without running helm. */
@@ -44,7 +41,7 @@ export class ChartReader {
     this.#clock = clock;
   }
 
-  /** Throws the file system's error when the chart's directory cannot be read. */
+  /** Throws as `listChartFiles` does. */
   read(module: Pick<Module, "name" | "chartDir" | "chart">): Chart {
     const files = listChartFiles(module.chartDir, module.chart === "synthetic");
     const fingerprint = fingerprintOf(files);
@@ -213,40 +210,6 @@ async function readCapabilities(client: KubeClient): Promise<string> {
     return [at, ...resources.map(({ kind }) => `${at}/${kind}`)];
   });
   return digest(version, ...kinds.sort());
-}
-
-/** A file of a chart, and its path below the chart. */
-export interface ChartFile extends Found {
-  readonly rel: string;
-}
-
-/** Directories that are left out of a generated chart. */
-const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
-
-/** Every file that helm would load from `dir`, sorted. Throws the file system's error. */
-export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
-  const files: ChartFile[] = [];
-  const ignore = readIgnore(dir);
-  const visit = (rel: string): void => {
-    for (const name of readdirSync(join(dir, rel)).sort()) {
-      const below = rel === "" ? name : `${rel}/${name}`;
-      const path = join(dir, below);
-      const stats = stat(path);
-      if (stats === undefined || ignore(below, stats.isDirectory())) continue;
-      if (stats.isDirectory() && !(synthetic && rel === "" && NOT_CHART.has(name))) visit(below);
-      else if (stats.isFile()) files.push({ rel: below, ...found(path, stats) });
-    }
-  };
-  visit("");
-  return files;
-}
-
-function readIgnore(dir: string): Ignore {
-  try {
-    return parseHelmIgnore(readPlain(join(dir, ".helmignore")).toString("utf8"));
-  } catch {
-    return parseHelmIgnore("");
-  }
 }
 
 /** The same as before when no file changed. */

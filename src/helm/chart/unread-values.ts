@@ -4,7 +4,8 @@ import { join } from "node:path";
 
 import { readPlain } from "../../lib/index.ts";
 import { objectOf, objectsIn, textOf, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { contentOf, isTemplate, listChartFiles, readMap } from "./chart.ts";
+import { listChartFiles } from "../../modules/index.ts";
+import { contentOf, isTemplate, readMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { actionsOf } from "./template-tokens.ts";
 

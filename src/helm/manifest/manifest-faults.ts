@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
-import { listChartFiles } from "../chart/chart.ts";
+import { listChartFiles } from "../../modules/index.ts";
 import { documentsOf, expand } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;

@@ -8,6 +8,7 @@ import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../
 import { mustBeMap, parseDocument } from "../../values/index.ts";
 import { found, readText, stat, type Found } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
+import { listChartCrds } from "./chart-files.ts";
 import { MODULE_FILE, type ChartPlace } from "./module-file.ts";
 
 /** A chart that was found. */
@@ -20,8 +21,18 @@ export function listChart(dir: string, place: ChartPlace | undefined): ReadonlyM
   if (stats === undefined) return new Map();
   if (!stats.isDirectory()) return new Map([[path, found(join(dir, path), stats)]]);
   const at = join(dir, path);
-  const rels = digest === undefined ? ["Chart.yaml", ...crdsBelow(at)] : filesBelow(at);
+  const rels = digest === undefined ? ["Chart.yaml", ...crdsIn(at)] : filesBelow(at);
   return new Map(rels.flatMap((rel) => listed(join(path, rel), join(at, rel))));
+}
+
+/** By path below the chart; none where `findChart` refuses them. */
+function crdsIn(chart: string): string[] {
+  try {
+    return listChartCrds(chart).map(({ rel }) => rel);
+  } catch (error) {
+    if (error instanceof ProblemError) return [];
+    throw error;
+  }
 }
 
 function listed(rel: string, path: string): [string, Found][] {
@@ -46,7 +57,7 @@ export async function findChart(
   const chartDir = opened.dir;
   if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true)
     throw refused(dir, "path", "holds no Chart.yaml: it is no chart");
-  const crdFiles = crdsBelow(chartDir).map((rel) => join(chartDir, rel));
+  const crdFiles = listChartCrds(chartDir).map((crd) => crd.path);
   return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
 
@@ -86,16 +97,6 @@ function inside(dir: string, path: string): string | undefined {
   const full = join(dir, path);
   if (escapes(path) || stat(full) === undefined) return undefined;
   return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
-}
-
-/** Files of `crds/` in the chart and in its sub-charts, by path below it. */
-function crdsBelow(chart: string): string[] {
-  const own = filesBelow(join(chart, "crds")).filter((rel) => /\.(ya?ml|json)$/.test(rel));
-  const subCharts = entriesOf(join(chart, "charts")).filter((entry) => entry.isDirectory());
-  const below = subCharts.flatMap(({ name }) =>
-    crdsBelow(join(chart, "charts", name)).map((rel) => join("charts", name, rel)),
-  );
-  return [...own.map((rel) => join("crds", rel)), ...below];
 }
 
 /** Links to directories are not followed: they may lead in circles. */

@@ -4,6 +4,7 @@ import { readdirSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 
 import type { HookFile } from "../../model/index.ts";
+import { readIgnore } from "../chart/chart-files.ts";
 import { listChart } from "../chart/find-chart.ts";
 import { MODULE_FILE, readModuleFile, type ModuleFile } from "../chart/module-file.ts";
 import { found, stat, type Found } from "./files.ts";
@@ -36,7 +37,7 @@ export function listModule(dir: string): Listing {
     if (FILES.has(entry)) addFile(files, dir, entry);
     else if (entry === "templates") addDirectory(files, dir, entry);
     else if (entry === "openapi") Object.values(SCHEMA_FILES).forEach((rel) => addFile(files, dir, rel));
-    else if (entry === "crds") crdNames(join(dir, entry)).forEach((rel) => addFile(files, dir, rel));
+    else if (entry === "crds") ownCrds(dir).forEach((rel) => addFile(files, dir, rel));
     else if (entry === "hooks") hooks = findHookFiles(join(dir, entry));
   }
   const moduleFile = files.has(MODULE_FILE) ? readModuleFile(dir) : {};
@@ -73,12 +74,20 @@ function addDirectory(files: Map<string, Found>, dir: string, rel: string): void
   files.set(rel, { path, signature: "directory", executable: true, changedAt: 0 });
 }
 
-function crdNames(dir: string): string[] {
-  if (!stat(dir)?.isDirectory()) return [];
-  return readdirSync(dir)
+/**
+ * Files of the module's own `crds/`, without those that `.helmignore` names; where it names them all, they are only to
+ * be kept out of helm's record.
+ */
+export function ownCrds(dir: string): string[] {
+  const crds = join(dir, "crds");
+  if (!stat(crds)?.isDirectory()) return [];
+  const ignore = readIgnore(dir);
+  const all = readdirSync(crds)
     .filter((name) => !name.startsWith(".") && /\.ya?ml$/.test(name))
     .sort()
     .map((name) => `crds/${name}`);
+  const counted = all.filter((rel) => !ignore(rel, false));
+  return counted.length === 0 ? all : counted;
 }
 
 const SKIPPED_DIRS = new Set(["lib", "venv"]);

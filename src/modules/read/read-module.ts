@@ -1,6 +1,6 @@
 /** Reads the files of one module (docs/MODULES.md, "The directories"), or keeps what the last read found. */
 
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 
 import { compileCel, toError } from "../../lib/index.ts";
@@ -10,8 +10,9 @@ import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import { findChart, readChartYaml, wordIn, type PlacedChart } from "../chart/find-chart.ts";
 import { MODULE_FILE } from "../chart/module-file.ts";
-import { fileProblem, isSettled, missingValues, readText, type Found } from "./files.ts";
-import { hookFilesOf, idleHooks, listedPaths, listModule, SCHEMA_FILES, type Listing } from "./listing.ts";
+import { fileProblem, isSettled, missingValues, readText, stat, type Found } from "./files.ts";
+import { hookFilesOf, idleHooks, listedPaths, listModule } from "./listing.ts";
+import { ownCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
 import { confirmGone, missedSince, type Reading, type RememberedModule } from "./reading.ts";
 
 /**
@@ -123,7 +124,7 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
   const schemas = attempt({}, () => readSchemas(listing.files));
   const chart = await findChartOf(source, listing, faults);
-  faults.push(...(await celFaults(source, listing)));
+  faults.push(...(await celFaults(source, listing)), ...lostCrds(listing));
   const chartVersion = attempt(undefined, () => readChartVersion(chart));
   return {
     name,
@@ -142,7 +143,7 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
     chartVersion,
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...ownCrds(listing), ...chart.crdFiles],
+    crdFiles: [...crdsOf(listing), ...chart.crdFiles],
     ...terms,
     problem: faults[0],
     warnings: [
@@ -221,8 +222,22 @@ function chartKind(files: Listing["files"]): ChartKind {
   return files.has("templates") ? "synthetic" : "none";
 }
 
-function ownCrds({ files }: Listing): string[] {
+function crdsOf({ files }: Listing): string[] {
   return [...files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path);
+}
+
+/** Links in `crds/` that lead to nothing: what they were to bring would be missed by nobody. */
+function lostCrds({ dir, files }: Listing): Problem[] {
+  const lost = ownCrds(dir).filter((rel) => !files.has(rel) && isLinkToNothing(join(dir, rel)));
+  return lost.map((rel) => ({
+    file: join(dir, rel),
+    message: "is a link to nothing",
+    remedy: "remove or mend it",
+  }));
+}
+
+function isLinkToNothing(path: string): boolean {
+  return stat(path) === undefined && lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 /** Warnings for what would be the chart if `module.yaml` did not name another. */
