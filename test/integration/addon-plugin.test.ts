@@ -74,7 +74,7 @@ test(
     await eventually(async () => {
       const status = await kubectl(`addon status -n ${namespace}`);
       expect(status).toMatchObject({ code: 1, stdout: expect.stringMatching(/shop: Pending: .*nowhere/) });
-    });
+    }, "status tells what shop waits for");
     expect(globSync(join(home, ".cache/addon-operator/compiled/*")).length > 0).toBe(isBundle);
     const why = await kubectl(`addon why shop -n ${namespace}`);
     expect(why.stdout).toContain("it requires nowhere, which is no module");

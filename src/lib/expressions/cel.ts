@@ -49,12 +49,18 @@ export async function compileCel(text: string): Promise<CelTest> {
   let lastMs = 0;
   return (object) => {
     if (lastMs > SLOW_MS && !budget.allows()) return TOO_LONG;
-    const from = systemClock.monotonic();
+    const from = processor();
     const answer = judge(() => evaluate({ object }), text);
-    lastMs = systemClock.monotonic() - from;
+    lastMs = processor() - from;
     if (lastMs > SLOW_MS) budget.spend(lastMs);
     return answer;
   };
+}
+
+/** Milliseconds that this thread has worked: on a busy machine, what has waited for a processor is not slow. */
+function processor(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
 }
 
 /** Says no to slow expressions, until time has passed; so they never keep the operator from its other work. */
