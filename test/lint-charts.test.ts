@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
@@ -108,6 +108,64 @@ describe("lint finds", () => {
     expect(text).toMatch(finding);
     expect(code).toBe(1);
     expect(text).toContain("010-nginx-proxy");
+  });
+});
+
+describe("lint finds what makes a module Invalid:", () => {
+  const OLD =
+    "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\n";
+  const NO_CRD = /holds something that is no CustomResourceDefinition of apiextensions\.k8s\.io\/v1 \(move/;
+  const broken: Record<string, [Record<string, string>, RegExp]> = {
+    "a CRD of an old version": [{ "crds/a.yaml": OLD }, NO_CRD],
+    "something else among CRDs": [{ "crds/a.yaml": MAP }, NO_CRD],
+    "a CRD that is no YAML": [{ "crds/a.yaml": "a: [\n" }, NO_CRD],
+    "a CRD of a public chart's sub-chart": [
+      {
+        "module.yaml": "chart: {path: public}\n",
+        "public/Chart.yaml": CHART,
+        "public/charts/sub/Chart.yaml": CHART.replace("name: x", "name: sub"),
+        "public/charts/sub/crds/a.yaml": OLD,
+      },
+      NO_CRD,
+    ],
+    "values that the schema does not allow": [
+      {
+        "openapi/config-values.yaml": "type: object\nproperties: {size: {type: integer}}\n",
+        "values.yaml": "nginxProxy: {size: large}\n",
+      },
+      /values\.yaml.*\/size.*integer/,
+    ],
+    "a link to nothing in a chart": [
+      { "templates/lost.yaml": "→" },
+      /templates\/lost\.yaml: is a link to nothing/,
+    ],
+  };
+  it.each(Object.entries(broken))("%s", async (_, [files, finding]) => {
+    for (const [path, text] of Object.entries(files))
+      if (text === "→") {
+        const at = put(`modules/010-nginx-proxy/${path}`, "");
+        rmSync(at);
+        symlinkSync("nowhere", at);
+      } else put(`modules/010-nginx-proxy/${path}`, text);
+    if (files["module.yaml"] === undefined) module(MAP);
+    const { code, text } = await lint();
+    expect(text.split("\n")).toEqual([expect.stringMatching(finding), ""]);
+    expect(code).toBe(1);
+  });
+
+  it("nothing in a sub-chart that is off", async () => {
+    const sub = { name: "sub", version: "1.0.0", condition: "sub.enabled" };
+    module(MAP);
+    put("modules/020-other/module.yaml", "chart: {path: public}\n");
+    put("modules/020-other/public/Chart.yaml", `${CHART}dependencies: ${JSON.stringify([sub])}\n`);
+    put("modules/020-other/public/values.yaml", "sub: {enabled: false}\n");
+    put("sub/Chart.yaml", CHART.replace("name: x", "name: sub"));
+    put("sub/crds/a.yaml", OLD);
+    mkdirSync(join(root, "modules/020-other/public/charts"));
+    symlinkSync(join(root, "sub"), join(root, "modules/020-other/public/charts/sub"));
+    expect(await lint()).toEqual({ code: 0, text: "" });
+    put("modules/020-other/values.yaml", "other: {sub: {enabled: true}}\n");
+    expect((await lint()).text).toMatch(NO_CRD);
   });
 });
 
@@ -244,7 +302,8 @@ it("lint tells a chart whose record would be larger than a Secret, until its CRD
     ),
   ]);
   put("modules/010-nginx-proxy/.helmignore", "/crds/\n");
-  put("modules/010-nginx-proxy/crds/x.yaml", crd);
+  const isCrd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition";
+  put("modules/010-nginx-proxy/crds/x.yaml", crd.replace("apiVersion: v1\nkind: ConfigMap", isCrd));
   put("modules/010-nginx-proxy/templates/x.yaml", MAP);
   expect(await lint()).toEqual({ code: 0, text: "" });
 });

@@ -1,5 +1,5 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
-export { applyOwnCrds, ensureCrds } from "./crds/ensure-crds.ts";
+export { applyOwnCrds, crdFaults, ensureCrds } from "./crds/ensure-crds.ts";
 export { purgeList, type PurgeInput } from "./release/observed-releases.ts";
 export { decide, withoutHelm, type DecisionInput } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";

@@ -5,8 +5,8 @@ import { Helm, renderOffline } from "../helm/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
-import type { Json, JsonObject, Module, Problem, Section, Tree } from "../model/index.ts";
-import { compileSchemas, effective, helmValues, parseMap, refuseList } from "../values/index.ts";
+import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
+import { helmInput, invalidValues, parseConfigMap, parseMap, ValuesStore } from "../values/index.ts";
 import { readGiven } from "./surroundings.ts";
 
 /**
@@ -53,30 +53,20 @@ export class OfflineCharts {
    */
   render(module: Module, tree: Tree, { includeCrds = false } = {}): Promise<string> {
     const tools = { helm: this.#helm, tmpDir: this.#tmpDir, clock: systemClock };
-    const values = JSON.stringify(this.#values(module, tree));
+    const values = this.valuesOf(module, tree);
     return renderOffline(tools, { module, values, signal: new AbortController().signal, includeCrds });
   }
 
-  #values(module: Module, tree: Tree): JsonObject {
-    const global = effective({
-      schemas: compileSchemas(tree.globalSchemas),
-      common: tree.globalValues,
-      config: sectionOf(this.#config["global"]),
-    });
-    const own = effective({
-      schemas: compileSchemas(module.schemas),
-      common: module.common.section,
-      own: module.own.section,
-      config: sectionOf(this.#config[module.valuesKey]),
-    });
-    const list = refuseList(module, own.values);
-    if (list !== undefined) throw new ProblemError([list]);
-    return helmValues(module, global.helmValues, own.helmValues);
+  /** What helm is given, as JSON. Throws ProblemError for values with which the module would be Invalid. */
+  valuesOf(module: Module, tree: Tree): string {
+    const values = new ValuesStore();
+    values.setTree(tree);
+    const texts = Object.entries(this.#config).map(([key, value]) => [key, JSON.stringify(value)]);
+    values.setConfig(parseConfigMap("--values", Object.fromEntries(texts), tree.modules), undefined);
+    const problem = invalidValues(values, module);
+    if (problem !== undefined) throw new ProblemError([problem]);
+    return helmInput(values, module).values;
   }
-}
-
-function sectionOf(value: Json | undefined): Section | undefined {
-  return typeof value === "object" && value !== null ? value : undefined;
 }
 
 /** Reads the file of `lint --values`. Throws ProblemError. */

@@ -10,7 +10,8 @@ import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { asProblem, layoutProblems, MODULE_FILE } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { HelmError, LARGEST_RECORD, manifestFaults, recordSize, unreadKeys } from "../helm/index.ts";
+import { crdFaults, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
+import { manifestFaults, recordSize, unreadKeys } from "../helm/index.ts";
 import { preceding, requirementCycle } from "../plan/index.ts";
 import { archivesIn, askOptions, readLintDir, scoped, type LintDir, type Printed } from "./surroundings.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
@@ -45,9 +46,9 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
       await lintOne(lint, options, found);
       // Of a module alone it is not known what is beside it.
       if (lint.only === undefined) whole.push(...lint.tree.modules);
-      for (const module of missing === undefined ? lint.tree.modules : [])
+      for (const module of lint.tree.modules)
         if (module.problem === undefined)
-          found.problems.push(...(await lintChart(module, lint.tree, charts)));
+          found.problems.push(...(await lintFiles(module, lint.tree, charts)));
     }
     found.problems.push(...lintRequirements(whole));
     if (missing !== undefined)
@@ -112,12 +113,17 @@ function lintSchemas(files: SchemaFiles, found: Findings): void {
 }
 
 /**
- * What is wrong with a module's chart: values that nothing reads, what helm refuses, what any API server would
- * refuse.
+ * What would make a module Invalid although its layout is in order, or its chart useless: values that its schema does
+ * not allow, CRDs that are none, values that nothing reads, what helm refuses, what any API server would refuse.
  */
-async function lintChart(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
-  if (module.chart === "none") return [];
-  return [...lintLevels(module), ...(await lintManifest(module, tree, charts))];
+async function lintFiles(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  const values = collect(problems, () => charts.valuesOf(module, tree));
+  if (values === undefined) return problems;
+  problems.push(...crdFaults(crdsInForce(module, () => values)));
+  if (module.chart === "none" || charts.missing() !== undefined) return problems;
+  collect(problems, () => problems.push(...lintLevels(module)));
+  return [...problems, ...(await lintManifest(module, tree, charts))];
 }
 
 function lintLevels(module: Module): Problem[] {

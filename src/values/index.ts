@@ -36,7 +36,6 @@ export {
   helmValues,
   incompleteValues,
   invalidValues,
-  refuseList,
   valuesFiles,
   type ValuesFiles,
 } from "./values-files.ts";

@@ -18,7 +18,7 @@ export function invalidValues(values: ValuesView, module: Module): Problem | und
 }
 
 /** What is wrong with a section that is a list, where the chart has it as root values. */
-export function refuseList(
+function refuseList(
   { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
   section: Section,
 ): Problem | undefined {

@@ -5,6 +5,7 @@ import { join, sep } from "node:path";
 
 import { objectOf, objectsIn, textOf, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
+import { stat } from "../../modules/index.ts";
 import { merge } from "../../values/index.ts";
 import { readMap } from "./chart.ts";
 
@@ -95,8 +96,9 @@ function over(defaults: JsonObject, given: JsonObject): JsonObject {
 
 function directoriesIn(dir: string): string[] {
   try {
-    const entries = readdirSync(dir, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory()).map((entry) => join(dir, entry.name));
+    return readdirSync(dir)
+      .map((name) => join(dir, name))
+      .filter((path) => stat(path)?.isDirectory() === true);
   } catch {
     return [];
   }

@@ -14,7 +14,7 @@ import {
   type KubeClient,
 } from "../../kube/index.ts";
 import { bothEnds, oneLine, readPlain, sameJson, sleep, type Logger } from "../../lib/index.ts";
-import { conditionOf, isJsonObject, objectOf, ProblemError, textOf } from "../../model/index.ts";
+import { collect, conditionOf, isJsonObject, objectOf, ProblemError, textOf } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
 import { documentsOf, plain } from "../manifest/manifest.ts";
 import type { CrdRequest } from "../examine.ts";
@@ -52,6 +52,13 @@ async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<str
 /** The definitions in files. Throws ProblemError. */
 function readCrds(files: readonly string[]): CrdFile[] {
   return files.flatMap(readOne);
+}
+
+/** What makes files with definitions unusable. */
+export function crdFaults(files: readonly string[]): Problem[] {
+  const faults: Problem[] = [];
+  for (const file of files) collect(faults, () => readOne(file));
+  return faults;
 }
 
 function readOne(file: string): CrdFile[] {
