@@ -107,6 +107,8 @@ function times(count: number): string {
 
 function inWords(task: Task): string {
   if (task.kind === "run-module") return task.module;
+  if (task.kind === "delete-module") return `the removal of ${task.module}`;
+  if (task.kind === "purge-release") return `the removal of ${task.release}, which has no module`;
   if (task.kind !== "hook") return describeTask(task);
   const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
   return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;

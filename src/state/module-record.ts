@@ -63,6 +63,8 @@ export interface ModuleRecord {
   active: Set<string>;
   /** A hook or helm ran for this module in this process, so a delete has to run its hooks. */
   ranHere: boolean;
+  /** It is off, and discovery has decided on its removal, which is not done yet. */
+  leaves: boolean;
   /** False until discovery has looked at it: `enabled` means nothing yet. */
   decided: boolean;
 }
@@ -92,6 +94,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     synchronized: new Set(),
     active: new Set(),
     ranHere: false,
+    leaves: false,
     decided: false,
   };
 }
@@ -114,6 +117,7 @@ export function applyDecision(record: ModuleRecord, decision: Enablement): void 
   record.enabledBy = decision.by;
   record.enabledReason = decision.reason;
   record.decisionProblem = decision.problem;
+  record.leaves = false;
   record.decided = true;
 }
 

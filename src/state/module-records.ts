@@ -177,7 +177,7 @@ export interface Terms {
 /** What the rest of the program sees of a module; expensive parts are computed on demand, from what holds now. */
 function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): ModuleView {
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, drift, crdWork, unread, troubles, files, requestedToken } = record;
+  const { release, absent, drift, crdWork, unread, troubles, files, requestedToken, leaves } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   return {
     ...run,
@@ -196,6 +196,7 @@ function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): Mod
     troubles,
     files,
     requestedToken,
+    leaves,
     ...values.settings(module),
     problem: problemOf(record),
     flag: values.flag(module).enabled,

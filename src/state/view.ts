@@ -101,7 +101,8 @@ type Shown =
   | "unread"
   | "troubles"
   | "files"
-  | "requestedToken";
+  | "requestedToken"
+  | "leaves";
 
 /** A removal that the brake holds: what a person has to confirm (docs/RUNNING.md, "The brake"). */
 export interface BrakeView {

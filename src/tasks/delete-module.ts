@@ -71,6 +71,7 @@ function finish(run: ModuleRun): void {
     startOver(record);
     record.release = undefined;
     record.ranHere = false;
+    record.leaves = false;
   });
   ports.recorder.removed(name);
   ports.logger.info("Module deleted", { module: name });

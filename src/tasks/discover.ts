@@ -100,6 +100,13 @@ function announce(ports: Ports, module: Module, decision: Enablement): void {
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
     tellProblem(ports, module.name, decision);
   ports.state.recordDecision(module.name, decision);
+  if (!decision.enabled) noteRelease(ports, module.name);
+}
+
+/** Nothing was seen of what an earlier process has left: it is there until its removal is done. */
+function noteRelease({ state, releases }: Ports, name: string): void {
+  if (releases.ownership(name) === "ours")
+    state.update(name, (record) => void (record.release = releases.get(name)));
 }
 
 /** Modules that were disabled lose their schedules and waiting tasks at once; watches stay until afterDeleteHelm. */
@@ -165,13 +172,15 @@ function removals(ports: Ports): Task[] {
   ];
 }
 
-function record({ state, recorder }: Ports, { holds, brake, orphans, foreign, braked }: Removals): void {
+function record({ state, recorder }: Ports, removals: Removals): void {
+  const { holds, brake, orphans, foreign, braked, deletes } = removals;
   state.record({ holds, brake, orphans });
   const note = "a release of this name is not ours; it is left alone";
   for (const module of foreign) recorder.failed(module, "ForeignRelease", note);
   const message = "the module is switched off, but its removal is held: too many would go at once";
   const remedy = `switch it on again, or set ${CONFIRM_DELETE} as status.holds of the AddonOperator says`;
   for (const { name, dir } of braked) state.recordProblem(name, { file: dir, message, remedy });
+  for (const name of deletes) state.update(name, (leaving) => void (leaving.leaves = true));
 }
 
 /**

@@ -138,6 +138,12 @@ export const rows: readonly Row[] = [
   },
   { name: "disabled", view: { enabled: false, release: undefined }, ...off, reason: "Disabled" },
   {
+    name: "off, hooks of its removal left",
+    view: { enabled: false, release: undefined, leaves: true },
+    ...waits,
+    reason: "Pending",
+  },
+  {
     name: "deleting",
     view: { enabled: false, activity: "deleting" },
     ...waits,

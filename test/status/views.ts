@@ -36,6 +36,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     withoutWayBack: undefined,
     crdWork: undefined,
     unread: undefined,
+    leaves: false,
     troubles: [],
     givenDigest: "v1-g1",
     configDigest: "v1-c1",

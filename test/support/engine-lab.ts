@@ -153,6 +153,8 @@ export class EngineLab {
   /** No release is good. */
   noWayBack = false;
   helmTakes = 0;
+  /** How long an uninstall takes; it is over at once when it is interrupted, and has failed then. */
+  uninstallTakes = 0;
   /** What the API server says of its version; it does not answer while this is undefined. */
   serverVersion: string | undefined = "v1.31.2";
   /** The hook of its chart that helm tells to wait for, in each run. */
@@ -572,15 +574,16 @@ export class EngineLab {
             .filter(({ name, status }) => !this.foreign.has(name) && status !== "uninstalled")
             .map(({ name }) => name),
         anyOurs: () => [...this.releases.keys()].some((name) => !this.foreign.has(name)),
-        uninstall: ({ name }, _signal, onWait) => {
+        uninstall: async ({ name }, signal, onWait) => {
           this.#note(`uninstall ${name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
           if (state.module(name)?.enabled === true) this.broken.push(`uninstall of enabled ${name}`);
           if (this.#missing) this.broken.push(`uninstall of ${name} without ConfigMap`);
-          if (this.uninstallFails?.(name) === true) return Promise.reject(new Error("no uninstall"));
+          if (this.uninstallTakes > 0) await this.#pass(this.uninstallTakes, signal);
+          signal.throwIfAborted();
+          if (this.uninstallFails?.(name) === true) throw new Error("no uninstall");
           const release = this.releases.get(name);
           if (release !== undefined) this.releases.set(name, { ...release, status: "uninstalled" });
-          return Promise.resolve();
         },
         forget: (name) => {
           this.releases.delete(name);

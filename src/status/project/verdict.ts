@@ -94,9 +94,9 @@ const waiting: Rule = (_, { wait }) =>
 const retrying: Rule = ({ retry }) =>
   retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
 
-/** Disabled with its release still there: it is to be removed, but has to wait. */
-const offWithRelease: Rule = (view, { hold }) => {
-  if (view.enabled || !hasRelease(view)) return undefined;
+/** Off, but not gone: it is to be removed and has to wait, or its release stays. */
+const leaving: Rule = (view, { hold }) => {
+  if (view.enabled || !(view.leaves || hasRelease(view))) return undefined;
   if (view.suspended) return suspendedAs("True", "Off, but its release stays while it is suspended");
   return { state: "Pending", reason: "Pending", message: hold ?? "Waits to be removed" };
 };
@@ -146,7 +146,7 @@ const unread: Rule = ({ unread: why, release }) =>
 /** The first that applies counts: what is invalid, what is under way, what failed, what is owed, what is idle, what ails. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, rewriting, healing, running, waiting, retrying, offWithRelease, owed, disabled, suspended,
+  invalid, deleting, rewriting, healing, running, waiting, retrying, leaving, owed, disabled, suspended,
   rolledBack, unread, drifted, ailing,
 ];
 
