@@ -66,15 +66,17 @@ function Head({ chosen }: { readonly chosen: string }) {
 /** What the operator says of itself, and how far a reload has come. */
 function Message({ is: { message, progress, waitingSeconds } }: { readonly is: OperatorRow }) {
   const [done = 0, total = 0] = (progress ?? "").split("/").map(Number);
-  const running = [...(modules.value?.values() ?? [])].flatMap(({ name, state, lastRun, usualSeconds }) =>
-    state === "Running" && lastRun !== undefined
-      ? { name, seconds: (now.value - Date.parse(lastRun.startedAt)) / 1000, usualSeconds }
-      : [],
-  );
+  const inState = (wanted: string) =>
+    [...(modules.value?.values() ?? [])].flatMap(({ name, state, lastRun, usualSeconds }) =>
+      state === wanted && lastRun !== undefined
+        ? { name, seconds: (now.value - Date.parse(lastRun.startedAt)) / 1000, usualSeconds }
+        : [],
+    );
+  const parts = { running: inState("Running"), removing: inState("Deleting") };
   const text =
     progress === undefined
       ? message
-      : `${message}: ${progressText({ done, total, running, waitingSeconds }, duration)}`;
+      : `${message}: ${progressText({ done, total, ...parts, waitingSeconds }, duration)}`;
   return (
     <span class="message" title={text}>
       {text}

@@ -52,11 +52,12 @@ export class Engine {
     this.#offer(reloadTask(cause));
   }
 
-  /** Runs of outdated modules that wait for their next try run now; long ones under way are interrupted. */
+  /** Runs and removals of outdated modules that wait for their next try run now; long ones under way are interrupted. */
   #renew(): void {
     // A run that begins now, begins with what is in force: it is no longer one of them when patience ends.
     const isOutdated = (task: Task): boolean =>
-      task.kind === "run-module" && plan(this.#state.view).outdated.includes(task.module);
+      (task.kind === "run-module" || task.kind === "delete-module") &&
+      plan(this.#state.view).outdated.includes(task.module);
     this.#queues.retryNow(isOutdated);
     this.#queues.interrupt(isOutdated);
   }

@@ -59,7 +59,7 @@ function waitingFor(module: ModuleView, { queues, view }: Moment): TaskView<Task
   );
   const lineWith = (match: (task: Task) => boolean): (typeof lines)[number] | undefined =>
     lines.find((tasks) => tasks.some(({ task }) => match(task)));
-  const isAhead = module.awaitsCrds && module.turn !== undefined;
+  const isAhead = module.turn?.begun === false;
   const covered = view.reload.phase === "idle" || module.phase !== "ready" || isAhead;
   const line = lineWith((task) => isOf(module, task)) ?? (covered ? lineWith(isReload) : undefined);
   const head = line?.[0];
@@ -108,10 +108,45 @@ function times(count: number): string {
 function inWords(task: Task): string {
   if (task.kind === "run-module") return task.module;
   if (task.kind === "delete-module") return `the removal of ${task.module}`;
-  if (task.kind === "purge-release") return `the removal of ${task.release}, which has no module`;
+  if (task.kind === "purge-release") return `the removal of release ${task.release}`;
+  if (task.kind === "ensure-crds") return "the CRDs of modules";
   if (task.kind !== "hook") return describeTask(task);
   const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
   return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;
+}
+
+/** What keeps a reload from going on. */
+export interface ReloadHold {
+  /** A step of it failed and is tried again; else a removal takes its time. */
+  readonly hasFailed: boolean;
+  readonly text: string;
+}
+
+/** What `main` works on, where all that a reload still has to do waits for it: a step that failed, or a removal. */
+export function reloadHold(at: Moment): ReloadHold | undefined {
+  const head = at.queues.find(({ name }) => name === MAIN_QUEUE)?.tasks[0];
+  // A module that fails is told by its own state.
+  if (head === undefined || head.task.kind === "run-module" || !isOfReload(head.task, at.view))
+    return undefined;
+  const { task, failures, message = "" } = head;
+  if (failures === 0) return removalHold(head, at.view);
+  return { hasFailed: true, text: `${inWords(task)} failed ${times(failures)}: ${message}` };
+}
+
+function isOfReload(task: Task, { boot, reload }: View): boolean {
+  return boot !== "running" || reload.phase !== "idle" || isReload(task);
+}
+
+function removalHold({ task, startedAt }: TaskView<Task>, { modules }: View): ReloadHold | undefined {
+  const removes = task.kind === "delete-module" || task.kind === "purge-release";
+  if (!removes || startedAt === undefined) return undefined;
+  const helm = describeHelmWait(modules.get(moduleOf(task) ?? "")?.lastRun);
+  const text = `waits for ${inWords(task)} since ${utc(startedAt)}`;
+  return { hasFailed: false, text: helm === undefined ? text : `${text}: ${helm}` };
+}
+
+function utc(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 /** In a reload that runs modules side by side, first runs wait for those of smaller numbers. */
@@ -138,7 +173,7 @@ function waitsForConfig(view: View): string | undefined {
 export function describeHelmWait(run: LastRun | undefined): string | undefined {
   if (run?.hook === undefined || run.hookSince === undefined || run.finishedAt !== undefined)
     return undefined;
-  return `helm waits for its hook ${run.hook} since ${new Date(run.hookSince).toISOString().slice(0, 19)}Z`;
+  return `helm waits for its hook ${run.hook} since ${utc(run.hookSince)}`;
 }
 
 function describeActivity({ activity, lastRun }: ModuleView): readonly (string | undefined)[] {

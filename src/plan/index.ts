@@ -15,8 +15,10 @@ export {
   explainHold,
   explainModule,
   nextTryAt,
+  reloadHold,
   waitsOf,
   type Moment,
+  type ReloadHold,
   type Waits,
 } from "./explain-wait.ts";
 export { drawGraph, graphData, graphOf, preceding, requirementCycle } from "./graph.ts";

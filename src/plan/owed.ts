@@ -21,8 +21,8 @@ export interface Plan {
   /** The reload under way is out of date: its waiting steps are dropped and a new reload is put in front. */
   readonly restart: Cause | undefined;
   /**
-   * Modules whose configuration changed since their run began: their back-off ends, and so does a long step of the
-   * run.
+   * Modules whose configuration changed since their run or removal began: their back-off ends, and so does a long step
+   * of it.
    */
   readonly outdated: readonly string[];
 }
@@ -247,8 +247,16 @@ function repairOwed({ suspended, goesBack, absent, releaseMoved, release }: Modu
  */
 function outdatedRuns(view: View): string[] {
   const modules = [...view.modules.values()];
-  if (view.moduleQueues === "own") return modules.filter(isOvertaken).map(({ name }) => name);
-  return (configOvertaken(view) ? modules : modules.filter(isOutdated)).map(({ name }) => name);
+  const isMoved = view.moduleQueues === "own" ? isOvertaken : isOutdated;
+  const areAll = view.moduleQueues === "main" && configOvertaken(view);
+  return modules
+    .filter((module) => (module.enabled ? areAll || isMoved(module) : isWantedAgain(module)))
+    .map(({ name }) => name);
+}
+
+/** Its removal is under way, or failed, and an edit has switched it on again. What a script says, only discovery knows. */
+function isWantedAgain({ enabled, activity, flag, enabledBy }: ModuleView): boolean {
+  return !enabled && activity === "deleting" && flag && enabledBy !== "script";
 }
 
 function isOvertaken(module: ModuleView): boolean {

@@ -52,13 +52,14 @@ export class Lane<T extends QueueTask> {
 
   /** The items as a debug view shows them. */
   views(): TaskView<T>[] {
-    return this.items.map(({ tasks, failures, message, notBefore, running }) => ({
+    return this.items.map(({ tasks, failures, message, notBefore, running, startedAt }) => ({
       task: tasks[0] as T,
       count: tasks.length,
       failures,
       message,
       nextAt: notBefore > 0 ? notBefore : undefined,
       running,
+      startedAt: running ? startedAt : undefined,
     }));
   }
 
@@ -219,6 +220,8 @@ export interface TaskView<T> {
   /** Time of the next try in milliseconds since the epoch; undefined when it waits for its turn or runs. */
   readonly nextAt: number | undefined;
   readonly running: boolean;
+  /** When the run under way began, in milliseconds since the epoch. */
+  readonly startedAt?: number | undefined;
 }
 
 export interface QueueView<T> {

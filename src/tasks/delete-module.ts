@@ -35,7 +35,10 @@ export async function deleteModule(
     finish(run);
     return { kind: "done" };
   } catch (error) {
-    if (context.signal.aborted) return { kind: "cancelled" };
+    if (context.signal.aborted) {
+      run.break("interrupted");
+      return { kind: "cancelled" };
+    }
     return fail(run, error);
   }
 }

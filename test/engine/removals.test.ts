@@ -2,7 +2,9 @@ import { describe, expect, it } from "vitest";
 
 import { overviewOf } from "../../src/status/index.ts";
 import type { ModuleRow, Overview } from "../../src/status/index.ts";
+import { statusText } from "../../src/commands/asking/tables.ts";
 import { EngineLab } from "../support/engine-lab.ts";
+import type { ModuleSpec } from "../support/engine-lab.ts";
 
 /** What the operator tells of itself and of all modules now. */
 function told(lab: EngineLab): Overview {
@@ -12,6 +14,8 @@ function told(lab: EngineLab): Overview {
 function rowOf(lab: EngineLab, name: string): ModuleRow | undefined {
   return told(lab).modules.find((row) => row.name === name);
 }
+
+const LOOK = { now: 0, columns: 200, paint: (_colour: string, text: string) => text };
 
 /** Longer than any test. */
 const HANGS = 3_600_000;
@@ -50,3 +54,137 @@ describe("a module that is off and waits for its removal", () => {
     expect(["a", "b", "c"].map((name) => rowOf(lab, name)?.state)).toEqual(Array(3).fill("Disabled"));
   });
 });
+
+const modules = (names: readonly string[]): ModuleSpec[] =>
+  names.map((name, at) => ({ name, order: at + 1, enabled: true }));
+
+const moved = { global: "{ moved: true }" };
+
+describe.each(["main", "own"] as const)("what holds up a reload is told (%s)", (moduleQueues) => {
+  it("a removal that hangs, since when, and that all wait for it", async () => {
+    const lab = new EngineLab({
+      moduleQueues,
+      modules: [...modules(["a", "b", "nats"]), { name: "new", order: 9 }],
+    });
+    await lab.start();
+    lab.uninstallTakes = HANGS;
+    const since = `${new Date(lab.clock.now()).toISOString().slice(0, 19)}Z`;
+    lab.helmWaits = { name: "Job/bye (pre-delete)", since: lab.clock.now() };
+    lab.edit({ bEnabled: "false", natsEnabled: "false", newEnabled: "true", ...moved });
+    await lab.run(60_000);
+    expect(told(lab)).toMatchObject({
+      state: "Running",
+      ready: "Unknown",
+      message:
+        `Reloading all modules: ConfigMap changed: waits for the removal of nats since ${since}: ` +
+        `helm waits for its hook Job/bye (pre-delete) since ${since}`,
+      converge: { phase: "modules", progress: "0/2", remaining: 2 },
+    });
+    expect(told(lab).converge.waitingSeconds).toBeUndefined();
+    expect(statusText(told(lab), LOOK)).toContain("0 of 2 done, the removal of nats runs for 1m0s, 2 wait (");
+    for (const name of ["a", "b", "new"])
+      expect(rowOf(lab, name)).toMatchObject({ state: "Pending", message: "waits for the removal of nats" });
+  });
+
+  it("CRDs that cannot be applied, with the error, and no module in their place", async () => {
+    const lab = new EngineLab({
+      moduleQueues,
+      modules: [{ name: "a", order: 1, enabled: true, crds: ["refused.yaml"] }, ...modules(["b"])],
+    });
+    await lab.start();
+    await lab.run(5000);
+    expect(told(lab)).toMatchObject({
+      state: "Retrying",
+      ready: "False",
+      message: "First reload of all modules is held up: the CRDs of modules failed 2 times: try later",
+    });
+    expect(rowOf(lab, "a")?.message).toBe("waits for the CRDs of modules (failed 2 times)");
+  });
+
+  it("a removal that fails, and a release without a module that cannot go", async () => {
+    const lab = new EngineLab({ moduleQueues, modules: modules(["a", "nats"]) });
+    await lab.start();
+    lab.uninstallFails = () => true;
+    lab.edit({ natsEnabled: "false" });
+    await lab.run();
+    expect(told(lab)).toMatchObject({
+      state: "Retrying",
+      message: expect.stringMatching(/is held up: the removal of nats failed 1 time: .*no uninstall$/),
+    });
+    lab.uninstallFails = undefined;
+    await lab.run(5000);
+    lab.addRelease("old");
+    lab.uninstallTakes = HANGS;
+    lab.state.recordRequest(undefined, "t1");
+    await lab.run(4000);
+    expect(told(lab).message).toContain("waits for the removal of release old since ");
+  });
+});
+
+it("a failing module that an edit has switched off is not named as failing", async () => {
+  const lab = new EngineLab({ modules: modules(["a", "web"]) });
+  await lab.start();
+  lab.helmFails = (name) => (name === "web" ? "no chart" : undefined);
+  lab.edit({ web: "{ x: 1 }" });
+  await lab.run();
+  expect(told(lab).message).toBe("Module web failed and is retried: no chart");
+  const seen: string[] = [];
+  lab.state.onChange(() => void seen.push(told(lab).message));
+  lab.edit({ webEnabled: "false" });
+  await lab.run(10);
+  expect(seen.filter((message) => message.includes("web failed"))).toEqual([]);
+  expect(seen.at(-1)).toBe("All enabled modules are ready (1)");
+});
+
+describe.each(["main", "own"] as const)(
+  "a removal that hangs, of a module that is switched on again (%s)",
+  (moduleQueues) => {
+    async function hanging(): Promise<EngineLab> {
+      const lab = new EngineLab({ moduleQueues, modules: modules(["a", "nats"]) });
+      await lab.start();
+      lab.uninstallTakes = HANGS;
+      lab.edit({ natsEnabled: "false" });
+      await lab.run(60_000);
+      expect(rowOf(lab, "nats")?.state).toBe("Deleting");
+      lab.log.length = 0;
+      return lab;
+    }
+
+    it("is interrupted, and the module runs", async () => {
+      const lab = await hanging();
+      lab.edit({ natsEnabled: "true" });
+      await lab.run();
+      expect(lab.linesOf("helm nats")).toEqual(["helm nats"]);
+      expect(["a", "nats"].map((name) => rowOf(lab, name)?.state)).toEqual(["Ready", "Ready"]);
+      expect([lab.broken, lab.quiet]).toEqual([[], true]);
+    });
+
+    it("also after another edit, and has three seconds to end by itself", async () => {
+      const lab = await hanging();
+      lab.edit({ aEnabled: "false" });
+      await lab.run();
+      expect(rowOf(lab, "nats")?.state).toBe("Deleting");
+      lab.edit({ natsEnabled: "true" });
+      await lab.run();
+      expect(rowOf(lab, "nats")?.state).toBe("Pending");
+      expect(lab.linesOf("uninstall")).toEqual(["uninstall a"]);
+    });
+
+    it("goes on where it is the script that keeps the module off", async () => {
+      let on = true;
+      const lab = new EngineLab({
+        moduleQueues,
+        modules: [{ name: "nats", enabled: true, script: () => on }, ...modules(["a"])],
+      });
+      await lab.start();
+      on = false;
+      lab.uninstallTakes = HANGS;
+      lab.edit(moved);
+      await lab.run(1000);
+      lab.edit({ natsEnabled: "true" });
+      await lab.run(60_000);
+      expect(rowOf(lab, "nats")?.state).toBe("Deleting");
+      expect(lab.linesOf("uninstall")).toEqual(["uninstall nats"]);
+    });
+  },
+);

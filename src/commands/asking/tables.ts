@@ -123,10 +123,11 @@ function rank({ ready }: ModuleRow): number {
 function progressOf({ converge: { progress, waitingSeconds }, modules }: Overview): Progress | undefined {
   if (progress === undefined) return undefined;
   const [done = 0, total = 0] = progress.split("/").map(Number);
-  const running = modules.flatMap(({ name, state, lastRun: run, usualSeconds }) =>
-    state === "Running" && run !== undefined ? { name, seconds: run.seconds, usualSeconds } : [],
-  );
-  return { done, total, running, waitingSeconds };
+  const inState = (wanted: ModuleRow["state"]): Progress["running"] =>
+    modules.flatMap(({ name, state, lastRun: run, usualSeconds }) =>
+      state === wanted && run !== undefined ? { name, seconds: run.seconds, usualSeconds } : [],
+    );
+  return { done, total, running: inState("Running"), removing: inState("Deleting"), waitingSeconds };
 }
 
 function converge(overview: Overview): string[] {

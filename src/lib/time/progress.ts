@@ -14,6 +14,8 @@ export interface Progress {
   readonly done: number;
   readonly total: number;
   readonly running: readonly Part[];
+  /** What is taken away before the rest begins. */
+  readonly removing?: readonly Part[];
   /** How long what waits usually takes, one part after the other; undefined where that is not known of each. */
   readonly waitingSeconds?: number | undefined;
 }
@@ -30,7 +32,10 @@ const MOST_NAMED = 3;
 
 /** `12 of 20 done, web runs for 8s (usually 6s), 7 wait, about 40s left`: figures only where they are known. */
 export function progressText(progress: Progress, duration: (seconds: number) => string): string {
-  const { done, total, running } = progress;
+  const { done, total, running, removing = [] } = progress;
+  const removals = removing
+    .slice(0, MOST_NAMED)
+    .map(({ name, seconds }) => `the removal of ${name} runs for ${duration(Math.floor(seconds))}`);
   const named = running.slice(0, MOST_NAMED).map(({ name, seconds, usualSeconds: is }) => {
     const known = is === undefined ? "" : ` (usually ${duration(is)})`;
     return `${name} runs for ${duration(Math.floor(seconds))}${known}`;
@@ -40,6 +45,7 @@ export function progressText(progress: Progress, duration: (seconds: number) => 
   const left = secondsLeft(progress);
   return [
     `${done} of ${total} done`,
+    ...removals,
     ...named,
     ...(more > 0 ? [`${more} more run`] : []),
     ...(waiting > 0 ? [`${waiting} wait${waiting === 1 ? "s" : ""}`] : []),
@@ -48,7 +54,8 @@ export function progressText(progress: Progress, duration: (seconds: number) => 
 }
 
 /** As many go on side by side as do now; undefined where something was never seen to end. */
-function secondsLeft({ running, waitingSeconds }: Progress): number | undefined {
+function secondsLeft({ running, removing = [], waitingSeconds }: Progress): number | undefined {
+  if (removing.length > 0) return undefined;
   let sum = waitingSeconds;
   for (const { seconds, usualSeconds: is } of running)
     sum = sum === undefined || is === undefined ? undefined : sum + Math.max(0, is - seconds);

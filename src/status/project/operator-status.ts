@@ -2,8 +2,8 @@
 
 import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { explainBrake, heldBy } from "../../plan/index.ts";
-import type { ReloadPhase, View } from "../../state/index.ts";
+import { explainBrake, heldBy, type ReloadHold } from "../../plan/index.ts";
+import type { ModuleView, ReloadPhase, View } from "../../state/index.ts";
 import { STALLED, defined, line, timestamp } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
 import { type Transitions, UNDER_WAY, type Verdict, judge, progress, readyOf, timed } from "./verdict.ts";
@@ -11,6 +11,16 @@ import { type Transitions, UNDER_WAY, type Verdict, judge, progress, readyOf, ti
 /** An AddonOperator as it should be; its spec is not written by the operator. */
 export interface OperatorProjection {
   readonly status: OperatorStatus;
+}
+
+/** What is known besides the view. */
+interface OperatorFacts {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** Transition times of the status before. */
+  readonly before: Transitions;
+  /** What keeps a reload from going on. */
+  readonly hold?: ReloadHold | undefined;
 }
 
 interface OperatorVerdict extends Verdict {
@@ -24,15 +34,16 @@ const MOST_RIGHTS = 100;
  * The AddonOperator: pure. Ready only when every enabled module is; Stalled when the ConfigMap is invalid or
  * missing, and when nothing is under way any more but some module needs a person.
  */
-export function projectOperator(view: View, facts: { now: number; before: Transitions }): OperatorProjection {
+export function projectOperator(view: View, facts: OperatorFacts): OperatorProjection {
   const verdicts = judgeAll(view, facts.now);
-  const judged = judgeOperator(view, verdicts);
+  const judged =
+    judgeConfig(view) ?? underWay(view, facts.hold) ?? atWork(view, verdicts) ?? atRest(view, verdicts);
   const { config } = view;
   return {
     status: defined({
       state: judged.state,
       modules: count(view, verdicts),
-      converge: projectReload(view),
+      converge: projectReload(view, facts.hold),
       observedConfig: defined({
         resourceVersion: config.resourceVersion,
         digest: shownDigest(config.digest),
@@ -65,10 +76,6 @@ function judgeAll(view: View, now: number): Verdicts {
   );
 }
 
-function judgeOperator(view: View, verdicts: Verdicts): OperatorVerdict {
-  return judgeConfig(view) ?? underWay(view) ?? judgeModules(view, verdicts);
-}
-
 function judgeConfig({ config: { condition, problems } }: View): OperatorVerdict | undefined {
   if (condition === "ok") return undefined;
   const reason = condition === "missing" ? "ConfigMapMissing" : "ConfigMapInvalid";
@@ -84,49 +91,71 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
   running: "",
 };
 
-/** A reload under way. Retries inside it show on the modules, so that a failing start does not look like progress. */
-function underWay(view: View): OperatorVerdict | undefined {
-  if ([...view.modules.values()].some((module) => module.enabled && module.retry !== undefined))
-    return undefined;
-  if (view.boot !== "running") {
-    const state = view.boot === "converging" ? "Running" : "Pending";
-    return { state, reason: "Progressing", message: BOOT_MESSAGE[view.boot] };
-  }
-  if (view.reload.phase !== "idle") {
-    return {
-      state: "Running",
-      reason: "Progressing",
-      message: `Reloading all modules: ${causeOf(view.reload) ?? ""}`,
-    };
-  }
+/**
+ * A reload under way. A step of it that fails and modules that do are told in its place, so that a failing start does not
+ * look like progress.
+ */
+function underWay(view: View, hold: ReloadHold | undefined): OperatorVerdict | undefined {
+  const what = reloading(view);
+  const message = [what?.message ?? "Reloading all modules", hold?.text];
+  if (hold?.hasFailed === true)
+    return { state: "Retrying", reason: "ReloadHeldUp", message: message.join(" is held up: ") };
+  const isFailing = ({ name, retry }: ModuleView): boolean =>
+    retry !== undefined && sideOf(name, view) === "on";
+  if ([...view.modules.values()].some(isFailing)) return undefined;
+  if (what !== undefined) return hold === undefined ? what : { ...what, message: message.join(": ") };
   if (view.requestedToken === view.handledToken) return undefined;
   return { state: "Pending", reason: "Progressing", message: "Waits for the reload that was asked for" };
 }
 
-function judgeModules(view: View, verdicts: Verdicts): OperatorVerdict {
-  const by = (...states: readonly Verdict["state"][]): string[] =>
-    [...verdicts].filter(([, verdict]) => states.includes(verdict.state)).map(([name]) => name);
-  const failing = by("Retrying");
-  if (failing.length > 0) return about("Retrying", failing, verdicts);
-  const busy = [...verdicts]
-    .filter(([, verdict]) => isBusy(verdict) && !isBlocked(verdict))
-    .map(([name]) => name);
-  if (busy.length > 0) return about("Running", busy, verdicts);
-  const broken = by(...STALLED).filter((name) => view.modules.get(name)?.enabled === true);
+function reloading({ boot, reload }: View): OperatorVerdict | undefined {
+  if (boot !== "running") {
+    const state = boot === "converging" ? "Running" : "Pending";
+    return { state, reason: "Progressing", message: BOOT_MESSAGE[boot] };
+  }
+  if (reload.phase === "idle") return undefined;
+  return {
+    state: "Running",
+    reason: "Progressing",
+    message: `Reloading all modules: ${causeOf({ reload }) ?? ""}`,
+  };
+}
+
+/** Whether a module is on, off, or going: an edit has switched it off, which the next reload carries out. */
+function sideOf(name: string, { modules }: View): "on" | "off" | "going" {
+  const { enabled, flag } = modules.get(name) ?? {};
+  if (enabled !== true) return "off";
+  return flag === true ? "on" : "going";
+}
+
+/** Modules that fail or are worked on. */
+function atWork(view: View, verdicts: Verdicts): OperatorVerdict | undefined {
+  const failing = Object.groupBy(inState(verdicts, "Retrying"), (name) => sideOf(name, view));
+  if (failing.on !== undefined) return about("Retrying", failing.on, verdicts);
+  if (failing.off !== undefined) return about("Removing", failing.off, verdicts);
+  const busy = [...verdicts].filter(([, verdict]) => isBusy(verdict) && !isBlocked(verdict));
+  const names = [...busy.map(([name]) => name), ...(failing.going ?? [])];
+  return names.length === 0 ? undefined : about("Running", names, verdicts);
+}
+
+/** Nothing is under way. */
+function atRest(view: View, verdicts: Verdicts): OperatorVerdict {
+  const broken = inState(verdicts, ...STALLED).filter((name) => view.modules.get(name)?.enabled === true);
   if (broken.length > 0) return about("Invalid", broken, verdicts);
   if (view.brake?.confirmed === false)
     return { state: "Invalid", reason: "RemovalHeld", message: explainBrake(view.brake) };
-  const ailing = by("Unhealthy");
+  const ailing = inState(verdicts, "Unhealthy");
   if (ailing.length > 0) return about("Unhealthy", ailing, verdicts);
   const blocked = [...verdicts].filter(([, verdict]) => isBlocked(verdict)).map(([name]) => name);
   if (blocked.length > 0) return about("Pending", blocked, verdicts);
   const unready = view.enabledModules.filter((name) => !isReady(verdicts.get(name)));
   if (unready.length > 0) return { ...about("Invalid", unready, verdicts), reason: "ModulesNotReady" };
-  return {
-    state: "Ready",
-    reason: "Ready",
-    message: `All enabled modules are ready (${view.enabledModules.length})`,
-  };
+  const message = `All enabled modules are ready (${view.enabledModules.length})`;
+  return { state: "Ready", reason: "Ready", message };
+}
+
+function inState(verdicts: Verdicts, ...states: readonly Verdict["state"][]): string[] {
+  return [...verdicts].filter(([, verdict]) => states.includes(verdict.state)).map(([name]) => name);
 }
 
 /** A healing does not change Ready of its module, nor of the AddonOperator. */
@@ -144,17 +173,22 @@ function isReady(verdict: Verdict | undefined): boolean {
 }
 
 const ABOUT = {
-  Retrying: { reason: "ModulesFailing", text: "failed and is retried" },
-  Running: { reason: "Progressing", text: "is being worked on" },
-  Pending: { reason: "ModulesBlocked", text: "waits for what it requires" },
-  Invalid: { reason: "ModulesInvalid", text: "needs a person" },
-  Unhealthy: { reason: "ModulesUnhealthy", text: "is not healthy" },
+  Retrying: { state: "Retrying", reason: "ModulesFailing", text: "failed and is retried" },
+  Removing: {
+    state: "Retrying",
+    reason: "ModulesFailing",
+    text: "is off; its removal failed and is retried",
+  },
+  Running: { state: "Running", reason: "Progressing", text: "is being worked on" },
+  Pending: { state: "Pending", reason: "ModulesBlocked", text: "waits for what it requires" },
+  Invalid: { state: "Invalid", reason: "ModulesInvalid", text: "needs a person" },
+  Unhealthy: { state: "Unhealthy", reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
 
-function about(state: keyof typeof ABOUT, names: readonly string[], verdicts: Verdicts): OperatorVerdict {
+function about(what: keyof typeof ABOUT, names: readonly string[], verdicts: Verdicts): OperatorVerdict {
   const first = names[0] ?? "";
   const more = names.length > 1 ? ` (and ${names.length - 1} more)` : "";
-  const { reason, text } = ABOUT[state];
+  const { state, reason, text } = ABOUT[what];
   // What a busy module does right now changes too often to be repeated here.
   const detail = state === "Running" ? "" : `: ${verdicts.get(first)?.message ?? ""}`;
   return { state, reason, message: `Module ${first} ${text}${more}${detail}` };
@@ -181,7 +215,7 @@ function count(view: View, verdicts: Verdicts): ModuleCounts {
   };
 }
 
-function projectReload(view: View): ConvergeStatus {
+function projectReload(view: View, hold: ReloadHold | undefined): ConvergeStatus {
   const { boot, reload, enabledModules } = view;
   const { startedAt, finishedAt, phase } = reload;
   const total = enabledModules.length;
@@ -189,12 +223,13 @@ function projectReload(view: View): ConvergeStatus {
   const isUnderWay = phase !== "idle";
   return defined({
     phase: boot === "running" || boot === "converging" ? shown(phase) : "starting",
-    cause: causeOf(reload),
+    cause: causeOf(view),
     startedAt: startedAt === undefined ? undefined : timestamp(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : timestamp(finishedAt),
     progress: isUnderWay ? `${Math.max(0, total - left)}/${total}` : undefined,
     remaining: isUnderWay ? left : undefined,
-    waitingSeconds: left > 0 ? waitingSeconds(view) : undefined,
+    // How long what holds it up still takes, nobody knows.
+    waitingSeconds: left > 0 && hold === undefined ? waitingSeconds(view) : undefined,
   });
 }
 
@@ -216,7 +251,7 @@ function shown(phase: ReloadPhase): Exclude<ReloadPhase, "turns"> {
   return phase === "turns" ? "modules" : phase;
 }
 
-function causeOf({ cause }: View["reload"]): string | undefined {
+function causeOf({ reload: { cause } }: Pick<View, "reload">): string | undefined {
   return cause === undefined ? undefined : line(describeCause(cause));
 }
 

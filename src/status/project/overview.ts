@@ -2,7 +2,7 @@
 
 import { usual } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
-import { explainHold, heldBy, type Moment } from "../../plan/index.ts";
+import { explainHold, heldBy, reloadHold, type Moment } from "../../plan/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
 import { defined, line, timestamp } from "../models/kinds.ts";
@@ -54,7 +54,8 @@ export interface Overview {
 
 /** All modules at one moment; `now` in ms since the epoch. What is secret is still in the texts. */
 export function overviewOf(at: Moment, now: number): Overview {
-  const { state, converge, conditions } = projectOperator(at.view, { now, before: new Map() }).status;
+  const facts = { now, before: new Map(), hold: reloadHold(at) };
+  const { state, converge, conditions } = projectOperator(at.view, facts).status;
   const ready = conditions.find(({ type }) => type === "Ready");
   return {
     state: state ?? "Pending",

@@ -1,7 +1,7 @@
 /** Computes from a view what the resources should say. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
-import { type Moment, type Requirement, type Waits, waitsOf } from "../../plan/index.ts";
+import { type Moment, reloadHold, type Requirement, type Waits, waitsOf } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { projectModule, showValues } from "./module-status.ts";
 import type { ModuleProjection, ShownValues, StatusValues } from "./module-status.ts";
@@ -54,7 +54,7 @@ export class Projector {
       lookAgainAt = earlier(lookAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
     const operator = this.#secrets.redactDeep(
-      projectOperator(view, { now, before: this.#operatorTransitions }),
+      projectOperator(view, { now, before: this.#operatorTransitions, hold: reloadHold(at) }),
     );
     this.#operatorTransitions = transitionsOf(operator.status.conditions);
     return { operator, modules, lookAgainAt };
