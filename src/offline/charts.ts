@@ -26,6 +26,7 @@ export class OfflineCharts {
       bin: settings.helmBin,
       namespace: settings.namespace ?? "default",
       managedBy: "",
+      server: "",
       timeoutMs: settings.helmTimeoutMs,
       historyMax: settings.helmHistoryMax,
       validate: false,

@@ -47,7 +47,10 @@ export class Engine {
 
   #restart(cause: NonNullable<Plan["restart"]>): void {
     this.#queues.remove((task) => task.group === "reload" || task.kind === "converge" || isRunAside(task));
-    this.#queues.interrupt((task) => task.group === "reload" && task.kind === "run-module");
+    this.#queues.interrupt(
+      (task) => task.group === "reload" && task.kind === "run-module",
+      "the reload begins anew",
+    );
     this.#state.recordReload({ phase: "idle", remaining: [] });
     this.#offer(reloadTask(cause));
   }
@@ -59,7 +62,7 @@ export class Engine {
       (task.kind === "run-module" || task.kind === "delete-module") &&
       plan(this.#state.view).outdated.includes(task.module);
     this.#queues.retryNow(isOutdated);
-    this.#queues.interrupt(isOutdated);
+    this.#queues.interrupt(isOutdated, "an edit came meanwhile");
   }
 }
 

@@ -5,6 +5,9 @@ import { MAIN_QUEUE, type Task } from "../model/index.ts";
 import type { Outcome, Position, QueueTask, QueueView, QueuesOptions, RunContext } from "./lane.ts";
 import { Worker } from "./worker.ts";
 
+/** Why the last runs are interrupted. */
+const STOPS = "the operator stops";
+
 /** What is waited for: the task has left its queue, or has at least been tried. */
 export type WaitUntil = "left" | "tried";
 
@@ -53,15 +56,18 @@ export class Queues<T extends QueueTask> {
     for (const worker of this.#workers.values()) worker.retryNow(match);
   }
 
-  /** Aborts the signal of runs that match, and still do once they have taken `afterMs`; short ones end by themselves. */
-  interrupt(match: (task: T) => boolean, afterMs?: number): void {
-    for (const worker of this.#workers.values()) worker.interrupt(match, afterMs);
+  /**
+   * Aborts the signal of runs that match, and still do once they have taken `afterMs`; short ones end by themselves. Its
+   * reason tells people `why`.
+   */
+  interrupt(match: (task: T) => boolean, why: string, afterMs?: number): void {
+    for (const worker of this.#workers.values()) worker.interrupt(match, why, afterMs);
   }
 
   /** Interrupts the runs under way that match, whatever comes, and resolves when they have ended. */
-  async ended(match: (task: T, queue: string) => boolean): Promise<void> {
+  async ended(match: (task: T, queue: string) => boolean, why: string): Promise<void> {
     const workers = this.#atWork.filter(({ name, atWork }) => atWork.some((task) => match(task, name)));
-    await Promise.all(workers.map((worker) => worker.end()));
+    await Promise.all(workers.map((worker) => worker.end(why)));
   }
 
   get #atWork(): Worker<T>[] {
@@ -103,7 +109,9 @@ export class Queues<T extends QueueTask> {
       this.#idle.push(resolve);
     });
     const over = new AbortController();
-    const grace = sleep(this.#options.clock, graceMs, over.signal).then(() => this.interrupt(() => true, 0));
+    const grace = sleep(this.#options.clock, graceMs, over.signal).then(() =>
+      this.interrupt(() => true, STOPS, 0),
+    );
     await idle;
     over.abort();
     await grace;

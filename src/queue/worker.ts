@@ -83,22 +83,23 @@ export class Worker<T extends QueueTask> {
   }
 
   /** Aborts the run under way if it matches, and still does once it has taken `afterMs`. */
-  interrupt(match: Match<T>, afterMs = PATIENCE_MS): void {
+  interrupt(match: Match<T>, why: string, afterMs = PATIENCE_MS): void {
     const { head } = this.#lane;
     if (head === undefined || !this.atWork.some(match)) return;
     const { clock } = this.#shared;
     const wait = head.startedAt + afterMs - clock.now();
-    const abort = (): void => void (head.tasks.some(match) && this.#abort?.abort());
+    const abort = (): void =>
+      void (head.tasks.some(match) && this.#abort?.abort(new DOMException(why, "AbortError")));
     if (wait <= 0) abort();
     else this.#patience ??= clock.setTimer(wait, abort);
   }
 
   /** Interrupts the run under way, whatever comes, and resolves when it has ended. */
-  end(): Promise<void> {
+  end(why: string): Promise<void> {
     // An earlier interruption may turn out not to be wanted.
     this.#endPatience();
     const tasks = [...this.atWork];
-    this.interrupt((task) => tasks.includes(task));
+    this.interrupt((task) => tasks.includes(task), why);
     return this.over;
   }
 

@@ -36,7 +36,7 @@ export async function deleteModule(
     return { kind: "done" };
   } catch (error) {
     if (context.signal.aborted) {
-      run.break("interrupted");
+      run.interrupt();
       return { kind: "cancelled" };
     }
     return fail(run, error);
@@ -118,7 +118,7 @@ async function endWork({ queues, state }: Ports, module: string, signal: AbortSi
   const own = queueOf(state.view.moduleQueues, module);
   if (own !== MAIN_QUEUE)
     await orAborted(
-      queues.ended((_, queue) => queue === own),
+      queues.ended((_, queue) => queue === own, "the module is removed"),
       signal,
     );
 }

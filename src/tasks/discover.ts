@@ -12,6 +12,7 @@ import type { Outcome } from "../queue/index.ts";
 import { lifecycleHooks } from "./execute-hook.ts";
 import { deactivate, silence } from "./sources.ts";
 import type { Ports } from "./run-task.ts";
+import { SWITCHED_OFF } from "./run-module.ts";
 import { endRuns, factsOf, loadLate, lookAgain, tellProblem } from "./load.ts";
 
 /** An `enabled` script failed: discovery is repeated as a whole. */
@@ -25,7 +26,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const { state } = ports;
   state.cover("globals");
   const decisions = await decideAll(state.tree.modules, input(ports, signal));
-  await endRuns(ports, switchedOn(ports, decisions));
+  await endRuns(ports, switchedOn(ports, decisions), "the module was switched off and on");
   for (const [module, decision] of decisions) announce(ports, module, decision);
   const removed = removals(ports);
   dropDisabled(ports);
@@ -118,7 +119,7 @@ function dropDisabled(ports: Ports): void {
     silence(ports, record.hooks);
   }
   ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
-  void endRuns(ports, off);
+  void endRuns(ports, off, SWITCHED_OFF);
 }
 
 function crds(ports: Ports, runs: readonly string[]): Task[] {

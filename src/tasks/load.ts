@@ -78,7 +78,7 @@ function goneFrom({ state }: Ports, tree: Tree): Readonly<ModuleRecord>[] {
 async function retireModules(ports: Ports, gone: readonly Readonly<ModuleRecord>[]): Promise<void> {
   const end = (): void => gone.forEach(({ hooks }) => deactivate(ports, hooks));
   end();
-  await endRuns(ports, new Set(gone.map(({ module }) => module.name)));
+  await endRuns(ports, new Set(gone.map(({ module }) => module.name)), "its directory is gone");
   // A run that was under way may have activated some.
   end();
 }
@@ -172,7 +172,7 @@ export async function loadHooks(
 /** Hooks that are gone or were changed on disk; the next run, or this reload, activates the new ones. */
 async function retireHooks(ports: Ports, before: readonly Hook[]): Promise<void> {
   const retired = before.filter((hook) => !isCurrent(ports, hook));
-  await endRuns(ports, new Set(retired.map(({ module }) => module)));
+  await endRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
   deactivate(ports, retired);
 }
 
@@ -249,6 +249,10 @@ export function tellProblem(
 }
 
 /** Ends the runs of modules that are under way: what they stand on is about to change. */
-export function endRuns({ queues }: Ports, modules: ReadonlySet<string | undefined>): Promise<void> {
-  return queues.ended((task) => task.kind === "run-module" && modules.has(task.module));
+export function endRuns(
+  { queues }: Ports,
+  modules: ReadonlySet<string | undefined>,
+  why: string,
+): Promise<void> {
+  return queues.ended((task) => task.kind === "run-module" && modules.has(task.module), why);
 }

@@ -16,6 +16,9 @@ import { HookFailure, executeHook, failureText, lifecycleHooks } from "./execute
 import { activate } from "./sources.ts";
 import { tellProblem } from "./load.ts";
 
+/** Why a run ends before its end. */
+export const SWITCHED_OFF = "the module was switched off";
+
 /** Values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
 
@@ -159,7 +162,7 @@ function end(run: ModuleRun, { cause }: RunModuleTask, refused: string | undefin
  * the reload is out of date or the operator stops, and what is owed is planned anew.
  */
 function cancelled(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
-  run.break("interrupted");
+  run.interrupt();
   const goesOn = task.group === "reload" && run.ports.state.view.reload.phase === "modules";
   return goesOn ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
 }
@@ -230,7 +233,7 @@ export class ModuleRun {
 
   /** The next step, or the next hook of the module within it. Throws when the module was switched off meanwhile. */
   step(step: string, hook?: string): void {
-    if (this.#isFor === "on" && !isOn(this.ports, this.name)) throw new Error("the module was switched off");
+    if (this.#isFor === "on" && !isOn(this.ports, this.name)) throw new Error(SWITCHED_OFF);
     this.#update((run) => runRecord.atStep(run, { step, hook }));
   }
 
@@ -287,6 +290,12 @@ export class ModuleRun {
   /** Ends without a result that counts. */
   break(message: string): void {
     this.#update((run) => runRecord.broken(run, message, this.ports.clock.now()));
+  }
+
+  /** Ends because somebody is done with it, who has said why. */
+  interrupt(): void {
+    const { signal } = this.context;
+    this.break(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);
   }
 
   #update(change: (run: RunRecord) => RunRecord): void {

@@ -4,7 +4,12 @@ import { HelmError } from "../../src/helm/index.ts";
 import { oneLine } from "../../src/lib/index.ts";
 
 const failed = (stderr: string): HelmError =>
-  new HelmError("upgrade web", { outcome: "failed", message: "exit code 1", stderr } as HelmError["result"]);
+  new HelmError("upgrade web", {
+    outcome: "failed",
+    message: "exit code 1",
+    stdout: "",
+    stderr,
+  } as HelmError["result"]);
 
 it("a long error of nested templates keeps where it was, and what is wrong", () => {
   const step = (depth: number): string =>

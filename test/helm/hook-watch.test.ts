@@ -10,6 +10,7 @@ import { ManualClock } from "../support/clock.ts";
 const MINUTE = 60_000;
 
 const failure = new HelmError("upgrade web", {
+  stdout: "",
   outcome: "failed",
   message: "exit code 1",
   stderr: "Error: UPGRADE FAILED: timed out",

@@ -93,14 +93,14 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("a"));
     await settle();
     let [wanted, over] = [true, false];
-    queues.interrupt(() => wanted);
+    queues.interrupt(() => wanted, "why");
     wanted = false;
-    void queues.ended(() => true).then(() => (over = true));
+    void queues.ended(() => true, "why").then(() => (over = true));
     await clock.advance(3000);
     expect([contexts[0]?.signal.aborted, over]).toEqual([true, false]);
     await end({ kind: "cancelled" });
     expect(over).toBe(true);
-    await queues.ended(() => true);
+    await queues.ended(() => true, "why");
   });
 
   it("runs queues side by side", async () => {
@@ -384,7 +384,7 @@ describe("named FIFO queues", () => {
     queues.retryNow((task) => task.name === "b");
     await settle();
     expect(started).toEqual(["a+b", "a+b"]);
-    queues.interrupt((task) => task.name === "b", 0);
+    queues.interrupt((task) => task.name === "b", "why", 0);
     expect(contexts[1]?.signal.aborted).toBe(true);
   });
 
@@ -394,10 +394,10 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("short"));
     queues.offer("main", job("long"));
     await clock.advance(1000);
-    queues.interrupt(all, 3000);
+    queues.interrupt(all, "why", 3000);
     await end();
     await clock.advance(2999);
-    queues.interrupt(all, 3000);
+    queues.interrupt(all, "why", 3000);
     expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, false]);
     await clock.advance(1);
     expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, true]);
@@ -408,7 +408,7 @@ describe("named FIFO queues", () => {
     let matches = true;
     queues.offer("main", job("a"));
     await clock.advance(1000);
-    queues.interrupt(() => matches, 3000);
+    queues.interrupt(() => matches, "why", 3000);
     matches = false;
     await clock.advance(5000);
     expect(contexts[0]?.signal.aborted).toBe(false);
@@ -418,7 +418,7 @@ describe("named FIFO queues", () => {
     const { queues, contexts, clock } = lab();
     queues.offer("main", job("a"));
     await clock.advance(3000);
-    queues.interrupt(() => true, 3000);
+    queues.interrupt(() => true, "why", 3000);
     expect(contexts[0]?.signal.aborted).toBe(true);
   });
 

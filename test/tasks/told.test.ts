@@ -152,7 +152,7 @@ describe("what is told of a module run", () => {
     expect(record(lab)).toMatchObject({
       activity: "none",
       retry: undefined,
-      lastRun: { result: "Failed", message: "interrupted", finishedAt: lab.clock.now() },
+      lastRun: { result: "Failed", message: "interrupted: the operator stops", finishedAt: lab.clock.now() },
     });
     expect(lab.failures).toEqual([]);
   });

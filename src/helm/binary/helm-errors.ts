@@ -28,6 +28,18 @@ const LONGEST_REASON = 440;
  * include others are named before what is wrong.
  */
 function reasonOf(result: RunResult): string {
+  const said = saidOf(result);
+  return isEndedByOthers(result) ? `${said}; a signal that is not this operator's ended it` : said;
+}
+
+/** helm says so when a signal tells it to end. */
+const ENDED = " has been cancelled.";
+
+function isEndedByOthers({ outcome, signal, stdout }: RunResult): boolean {
+  return outcome === "failed" && (signal !== undefined || stdout.includes(ENDED));
+}
+
+function saidOf(result: RunResult): string {
   const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
   if (at < 0) return result.message;
   const said = result.stderr.slice(at + 7).trimEnd();

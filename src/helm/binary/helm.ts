@@ -3,7 +3,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
-import { parseDuration, type Clock, type Logger } from "../../lib/index.ts";
+import { oneLine, parseDuration, type Clock, type Logger } from "../../lib/index.ts";
 import { objectOf, objectsIn, textOf, type HelmTerms, type JsonObject } from "../../model/index.ts";
 import { endStrays, run, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
@@ -30,6 +30,8 @@ export interface HelmOptions {
   readonly namespace: string;
   /** Digest that marks this operator's releases (`managedByDigest`). */
   readonly managedBy: string;
+  /** The API server: the same namespace and ConfigMap of another cluster are another operator's. */
+  readonly server: string;
   /** `--helm-timeout`. */
   readonly timeoutMs: number;
   readonly historyMax: number;
@@ -82,6 +84,9 @@ const UNKNOWN_KIND = "ensure CRDs are installed first";
 
 /** Environment variable that marks every helm of this operator with its release. */
 export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
+
+/** The same for the API server that it works with. */
+const SERVER = "ADDON_OPERATOR_HELM_SERVER";
 
 /** helm gets this long after SIGTERM: it marks its release failed. */
 const GRACE_MS = 20_000;
@@ -199,11 +204,13 @@ export class Helm {
    * can mark their release, then with SIGKILL.
    */
   endLeftOver(signal?: AbortSignal, release?: string): Promise<void> {
-    const { managedBy, clock } = this.#options;
+    const { managedBy, server, clock } = this.#options;
     const ours = `${MARK}=${managedBy}/`;
     const isMark = (each: string): boolean =>
       release === undefined ? each.startsWith(ours) : each === ours + release;
-    return endStrays((environment) => environment.some(isMark), { clock, graceMs: GRACE_MS, signal });
+    const isOurs = (environment: readonly string[]): boolean =>
+      environment.includes(`${SERVER}=${server}`) && environment.some(isMark);
+    return endStrays(isOurs, { clock, graceMs: GRACE_MS, signal });
   }
 
   /** How long helm may take. */
@@ -240,8 +247,8 @@ export class Helm {
     const operation = operationOf(verb, args);
     if (operation !== undefined)
       this.#options.recorder?.ran({ release: call.release, operation, seconds: result.durationMs / 1000 });
-    if (result.outcome !== "succeeded") throw new HelmError(`${verb} ${call.release}`.trim(), result);
-    return result;
+    if (result.outcome === "succeeded") return result;
+    throw new HelmError(`${verb} ${call.release}`.trim(), withWhy(result, call.signal));
   }
 
   #connection(): string[] {
@@ -267,6 +274,7 @@ export class Helm {
       KUBECACHEDIR: join(home, "kube"),
       HELM_DRIVER: "secret",
       [MARK]: `${this.#options.managedBy}/${release}`,
+      [SERVER]: this.#options.server,
     };
   }
 
@@ -275,6 +283,13 @@ export class Helm {
     await mkdir(this.#home, { recursive: true, mode: 0o700 });
     this.#homeReady = true;
   }
+}
+
+/** Says why helm was ended, where this operator has done it. */
+function withWhy(result: RunResult, { aborted, reason }: AbortSignal): RunResult {
+  if (result.outcome !== "cancelled") return result;
+  const why = aborted ? oneLine(reason) : "the operator stops, or has lost its lease";
+  return { ...result, message: `cancelled: ${why}` };
 }
 
 function outcome(result: RunResult): JsonObject {

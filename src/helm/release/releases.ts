@@ -26,7 +26,7 @@ import { spareInRemoval } from "../upgrade.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import { LABELS } from "./revisions.ts";
 
-export interface ReleasesOptions extends HelmOptions, ObservedOptions {
+export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOptions {
   readonly discovery: Pick<Discovery, "resolve">;
   /** `--on-failure`. */
   readonly onFailure?: OnFailure;
@@ -54,7 +54,7 @@ export class Releases extends ObservedReleases {
     super(options);
     const { client, clock } = options;
     this.#options = options;
-    this.helm = new Helm(options);
+    this.helm = new Helm({ ...options, server: client.origin.server });
     this.#capabilities = capabilitiesOf(client, clock);
     this.#lateLabels = new LateLabels({ ...options, store: this.store });
     this.#reconciler = {
