@@ -1,6 +1,9 @@
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, readdirSync } from "node:fs";
+import { rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { create } from "tar";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
@@ -100,6 +103,113 @@ describe("new module", () => {
     ]);
   });
 
+  it("copies what links lead to, and nothing that .helmignore names", async () => {
+    putFiles(join(root, "src"), { ...CHART, ".helmignore": "/docs/\nlost\n", "docs/x": "" });
+    putFiles(join(root, "shared"), {
+      "a.yaml": CHART["templates/map.yaml"].replace("metadata", "data: {}\nmetadata"),
+    });
+    rmSync(join(root, "src/templates/map.yaml"));
+    symlinkSync("../../shared", join(root, "src/templates/shared"));
+    symlinkSync("../../shared/a.yaml", join(root, "src/docs/one"));
+    symlinkSync("nowhere", join(root, "src/lost"));
+    expect((await make("web-app", "--chart", join(root, "src"))).code).toBe(0);
+    const chart = join(root, "modules/010-web-app/chart");
+    expect(readdirSync(chart)).toEqual([".helmignore", "Chart.yaml", "templates", "values.yaml"]);
+    expect(lstatSync(join(chart, "templates/shared")).isDirectory()).toBe(true);
+    expect(read("010-web-app/chart/templates/shared/a.yaml")).toContain("data: {}");
+  });
+
+  it("leaves files and directories with the rights that new ones have", async () => {
+    putFiles(join(root, "src"), CHART);
+    chmodSync(join(root, "src/templates"), 0o700);
+    chmodSync(join(root, "src/values.yaml"), 0o600);
+    expect((await make("web-app", "--chart", join(root, "src"))).code).toBe(0);
+    mkdirSync(join(root, "plain"));
+    writeFileSync(join(root, "plain/file"), "");
+    const modeOf = (path: string): number => lstatSync(path).mode;
+    const dir = join(root, "modules/010-web-app");
+    const all = ["", ...readdirSync(dir, { recursive: true, encoding: "utf8" })].map((rel) => join(dir, rel));
+    expect(all).toHaveLength(8);
+    expect(new Set(all.map(modeOf))).toEqual(
+      new Set([modeOf(join(root, "plain")), modeOf(join(root, "plain/file"))]),
+    );
+  });
+
+  const chartOf = (name: string): string => `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`;
+
+  it("says first that sub-charts are missing, and how they are got", async () => {
+    const src = join(root, "src");
+    const named = ["one", "two"].map((name) => ({ name, version: "1.0.0", repository: `file://../${name}` }));
+    const text = `${CHART["Chart.yaml"]}dependencies: ${JSON.stringify(named)}\n`;
+    putFiles(src, { ...CHART, "Chart.yaml": text, "charts/1/Chart.yaml": chartOf("one") });
+    await expect(make("web-app", "--chart", src)).rejects.toThrow(
+      `${src}: has no two in charts/, which it depends on (run helm dependency build ${src}, then this again)`,
+    );
+    expect(modules()).toEqual([]);
+    putFiles(root, { "one/Chart.yaml": chartOf("one"), "two/Chart.yaml": chartOf("two") });
+    rmSync(join(src, "charts"), { recursive: true });
+    execFileSync(tools().helm, ["dependency", "build", src], { env: { HOME: root }, stdio: "ignore" });
+    expect((await make("web-app", "--chart", src)).code).toBe(0);
+  });
+
+  it("says so of an archive, too, with the file of old charts", async () => {
+    const text = "dependencies: [{name: one, version: 1.0.0}]\n";
+    putFiles(join(root, "web"), { ...CHART, "requirements.yaml": text });
+    const file = join(root, "web.tgz");
+    create({ gzip: true, sync: true, file, cwd: root }, ["web"]);
+    await expect(make("web-app", "--chart", file)).rejects.toThrow(`${file}: has no one in charts/`);
+  });
+
+  it("names the archive that is no chart, or holds a broken one", async () => {
+    putFiles(join(root, "mac"), { ...CHART, "Chart.yaml": "a: [\n" });
+    const file = join(root, "x.tgz");
+    const pack = (what: string): void => create({ gzip: true, sync: true, file, cwd: root }, [what]);
+    pack("mac");
+    await expect(make("web-app", "--chart", file)).rejects.toThrow(
+      new RegExp(`^${file}: Chart\\.yaml: line`),
+    );
+    create({ gzip: true, sync: true, file, cwd: root, prefix: "." }, ["mac"]);
+    await expect(make("web-app", "--chart", file)).rejects.toThrow(
+      `${file}: holds no Chart.yaml in its one directory: it is no chart (pack the chart with`,
+    );
+  });
+
+  it.each<[string, (src: string) => void, RegExp]>([
+    [
+      "a link to nothing",
+      (src) => symlinkSync("../../../elsewhere/x.yaml", join(src, "templates/lost.yaml")),
+      /src\/templates\/lost\.yaml: is a link to nothing/,
+    ],
+    [
+      "a link in a circle",
+      (src) => symlinkSync("..", join(src, "templates/up")),
+      /src\/templates\/up: is a link to a directory that it lies in/,
+    ],
+    [
+      "a link to a device",
+      (src) => symlinkSync("/dev/zero", join(src, "zero")),
+      /src\/zero: is no plain file/,
+    ],
+    [
+      "very many files",
+      (src) => putFiles(src, Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`f/${n}`, ""]))),
+      /src: holds more than 10000 files, or more than 100 MiB/,
+    ],
+    [
+      "very much",
+      (src) => {
+        writeFileSync(join(src, "big"), "");
+        truncateSync(join(src, "big"), 100 * 1024 * 1024);
+      },
+      /src: holds more than 10000 files, or more than 100 MiB/,
+    ],
+  ])("copies no chart with %s", async (_, put, message) => {
+    putFiles(join(root, "src"), CHART);
+    put(join(root, "src"));
+    await expect(make("web-app", "--chart", join(root, "src"))).rejects.toThrow(message);
+    expect(modules()).toEqual([]);
+  });
+
   it("makes a schema of the chart's own, which requires and fills in nothing", async () => {
     putFiles(join(root, "src"), { ...CHART, "values.schema.json": JSON.stringify(SCHEMA) });
     expect((await make("web-app", "--chart", join(root, "src"))).code).toBe(0);
@@ -145,14 +255,18 @@ describe("new module", () => {
     expect([code, text]).toEqual([
       1,
       expect.stringMatching(
-        /give a name[^]*010-web-app: written\. See to .*: values go below webApp: in .*010-web-app\/values\.yaml\. Then:\n/,
+        /give a name[^]*010-web-app: written\. See to .*: values go below webApp: in .*010-web-app\/values\.yaml; to write it anew, remove .*010-web-app first\. Then:\n/,
       ),
     ]);
   });
 
   it.each<[string, string[], RegExp]>([
     ["no release name", ["Web"], /Web: no module: .*lower case/],
-    ["the name of a module that is there", ["020-there"], /there is a module of this name/],
+    [
+      "the name of a module that is there",
+      ["020-there"],
+      /there is a module of this name \(choose another name, or remove .*modules\/010-there first\)/,
+    ],
     ["a directory that is no chart", ["x", "--chart", "."], /holds no Chart.yaml: it is no chart/],
     ["a version of what lies here", ["x", "--chart", ".", "--version", "1"], /has one version/],
     [

@@ -26,6 +26,7 @@ const NAMED_ONLY = new Set([
 const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["kubectl -n addon-operator annotate --overwrite addonoperator", "test/integration/leaving.test.ts"],
   ["kubectl exec deploy/addon-operator -- ", "scripts/e2e.mjs"],
+  ["helm dependency build ", "test/new-module.test.ts"],
   ["helm install addon-operator charts/addon-operator ", "scripts/e2e.mjs"],
   ["kubectl apply -k deploy/manifests", "test/integration/chart.test.ts"],
   ["helm test", "scripts/e2e.mjs"],

@@ -1,4 +1,4 @@
-/** Lists the files of a chart as helm loads them: without what `.helmignore` names, links followed. */
+/** Lists the files of a chart as helm loads them: without what `.helmignore` names, or git keeps; links followed. */
 
 import { lstatSync, readdirSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   const ignore = readIgnore(dir);
   let entries = 0;
   const visit = (rel: string, above: readonly string[]): void => {
-    for (const name of readdirSync(join(dir, rel)).sort()) {
+    for (const name of namesIn(join(dir, rel))) {
       if (++entries > MOST_ENTRIES) refuse(dir, `holds more than ${MOST_ENTRIES} files and directories`);
       const below = rel === "" ? name : `${rel}/${name}`;
       const path = join(dir, below);
@@ -57,6 +57,12 @@ function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   };
   visit("", [directoryId(dir, statSync(dir), [])]);
   return files;
+}
+
+function namesIn(dir: string): string[] {
+  return readdirSync(dir)
+    .filter((name) => name !== ".git")
+    .sort();
 }
 
 /** Of what a link leads to, or of the link where it leads to nothing; undefined where nothing is any more. */

@@ -56,7 +56,7 @@ export async function findChart(
   if (digest !== undefined) checkDigest(dir, digest, opened.digest());
   const chartDir = opened.dir;
   if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true)
-    throw refused(dir, "path", "holds no Chart.yaml: it is no chart");
+    throw chartDir === full ? refused(dir, "path", "holds no Chart.yaml: it is no chart") : noChart(full);
   const crdFiles = listChartCrds(chartDir).map((crd) => crd.path);
   return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
@@ -81,6 +81,11 @@ function refused(dir: string, key: keyof ChartPlace, message: string): ProblemEr
   return new ProblemError([
     { file: join(dir, MODULE_FILE), key: `chart.${key}`, message, remedy: remedies[key] },
   ]);
+}
+
+function noChart(archive: string): ProblemError {
+  const message = "holds no Chart.yaml in its one directory: it is no chart";
+  return new ProblemError([{ file: archive, message, remedy: "pack the chart with `helm package`" }]);
 }
 
 function checkDigest(dir: string, wanted: string, digest: string): void {

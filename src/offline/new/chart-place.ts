@@ -1,11 +1,13 @@
 /** Says in a module which chart lies beside it: in `module.yaml`, and in the schema of its section in the ConfigMap. */
 
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { existsSync, readFileSync } from "node:fs";
 
+import { readMap } from "../../helm/index.ts";
 import { canonicalJson, parseJson, parseYaml, toYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, ProblemError, type Json, type JsonObject } from "../../model/index.ts";
-import { findChart, openChart, readChartYaml, wordIn } from "../../modules/index.ts";
+import { isJsonObject, objectOf, objectsIn, ProblemError, textOf } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+import { findChart, listChartFiles, openChart, readChartYaml, wordIn } from "../../modules/index.ts";
 import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { mustBeListed, type PulledChart } from "./get-chart.ts";
@@ -17,10 +19,31 @@ export interface DescribedChart extends PlacedChart {
   readonly version: string;
 }
 
-/** Reads a chart that came into `dir`. Throws ProblemError for what is none, or not what its repository lists. */
+/**
+ * Reads a chart that came into `dir`. Throws ProblemError for what is none, lacks sub-charts, or is not what its
+ * repository lists; it names where the chart came from, since the copy does not stay.
+ */
 export async function placeOfChart(
   dir: string,
-  { path, source, index }: PulledChart,
+  got: PulledChart,
+  archives: ChartArchives,
+): Promise<DescribedChart> {
+  try {
+    return await describe(dir, got, archives);
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    const copy = join(dir, got.path);
+    const told = error.problems.map(({ file, ...problem }) => {
+      const rest = file.startsWith(copy) ? file.slice(copy.length) : `: ${basename(file)}`;
+      return { ...problem, file: got.index?.repo === file ? file : got.origin + rest };
+    });
+    throw new ProblemError(told);
+  }
+}
+
+async function describe(
+  dir: string,
+  { path, origin, source, index }: PulledChart,
   archives: ChartArchives,
 ): Promise<DescribedChart> {
   const found = await findChart(dir, { path }, archives);
@@ -28,8 +51,31 @@ export async function placeOfChart(
   const { name, version } = nameAndVersion(found.chartDir);
   const digest = opened.digest();
   if (index !== undefined) mustBeListed(index, { name, version, digest });
+  const missing = await missingSubCharts(found.chartDir, archives);
+  if (missing.length > 0) {
+    const message = `has no ${missing.join(", ")} in charts/, which it depends on`;
+    const unpacked = found.chartDir === join(dir, path) ? origin : "DIR, where it is unpacked";
+    const remedy = `run helm dependency build ${unpacked}, then this again`;
+    throw new ProblemError([{ file: join(dir, path), message, remedy }]);
+  }
   const from = source === undefined ? {} : { source: { ...source, version } };
   return { ...found, name, version, place: { path, values: "root", digest, ...from } };
+}
+
+const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;
+
+/** Names of dependencies that do not lie in `charts/`: helm refuses such a chart, whichever of them are on. */
+async function missingSubCharts(chartDir: string, archives: ChartArchives): Promise<string[]> {
+  const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
+    objectsIn(readMap(join(chartDir, file))["dependencies"]),
+  );
+  if (named.length === 0) return [];
+  const there = new Set<string>();
+  for (const { rel, path } of listChartFiles(chartDir, false).filter((file) => SUB_CHART.test(file.rel))) {
+    const dir = rel.endsWith(".tgz") ? (await archives.unpack(path)).dir : dirname(path);
+    there.add(nameAndVersion(dir).name);
+  }
+  return named.flatMap(({ name }) => textOf(name) ?? []).filter((name) => !there.has(name));
 }
 
 /** What `Chart.yaml` says; blanks where it does not. */

@@ -1,13 +1,14 @@
 /** Brings a chart into a directory of a module, and compares it with what the index of its repository says of it. */
 
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 
 import { objectOf, objectsIn, ProblemError, textOf, type JsonObject } from "../../model/index.ts";
 import type { Environment, Settings } from "../../config.ts";
 import { hookEnvironment } from "../../hooks/index.ts";
-import { oneLine, parseJson, parseYaml } from "../../lib/index.ts";
-import type { ChartSource } from "../../modules/index.ts";
+import { oneLine, parseJson, parseYaml, readPlain } from "../../lib/index.ts";
+import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
 import { run, type RunResult } from "../../process/index.ts";
 
 /** Copies or pulls a chart into `dir`. Throws ProblemError. */
@@ -17,13 +18,31 @@ export async function getChart(chart: WantedChart, dir: string, caller: HelmCall
   if (version !== undefined)
     throw problem(ref, "is a file or directory, which has one version", "leave out --version");
   const from = resolve(ref);
-  const isDirectory = statSync(from).isDirectory();
+  const stats = statSync(from);
+  const isDirectory = stats.isDirectory();
   if (isDirectory && !existsSync(join(from, "Chart.yaml")))
     throw problem(from, "holds no Chart.yaml: it is no chart", "name the directory of a chart");
   const path = isDirectory ? "chart" : basename(from);
-  const filter = (file: string): boolean => basename(file) !== ".git";
-  cpSync(from, join(dir, path), { recursive: true, verbatimSymlinks: true, filter });
-  return { path, source: undefined, index: undefined };
+  const file = { rel: "", path: from, size: stats.size };
+  copy(isDirectory ? listChartFiles(from, false) : [file], from, join(dir, path));
+  return { path, origin: from, source: undefined, index: undefined };
+}
+
+/** What helm takes of an archive. */
+const MOST_FILES = 10_000;
+const MOST_BYTES = 100 * 1024 * 1024;
+
+/** What links lead to is copied in their place, with the rights that new files have. */
+function copy(files: readonly Pick<ChartFile, "rel" | "path" | "size">[], from: string, to: string): void {
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  if (files.length > MOST_FILES || bytes > MOST_BYTES) {
+    const message = `holds more than ${MOST_FILES} files, or more than ${MOST_BYTES >> 20} MiB`;
+    throw problem(from, message, "name in .helmignore what is no part of the chart");
+  }
+  for (const { rel, path } of files) {
+    mkdirSync(dirname(join(to, rel)), { recursive: true });
+    writeFileSync(join(to, rel), readPlain(path));
+  }
 }
 
 /** The chart that is wanted: a directory, an archive, or what helm can pull. */
@@ -41,6 +60,8 @@ export interface WantedChart {
 export interface PulledChart {
   /** The archive's name in the directory. */
   readonly path: string;
+  /** The directory or archive that was copied; what was pulled has its archive's name. */
+  readonly origin: string;
   /** Where it came from, without the version; undefined for the URL of one archive. */
   readonly source: Omit<ChartSource, "version"> | undefined;
   /** What the repository says of its charts; undefined for a registry, which names content by its digest. */
@@ -58,10 +79,11 @@ async function pullChart(chart: WantedChart, dir: string, caller: HelmCaller): P
   const [name = "", ...rest] = chart.ref.split("/");
   const url = chart.ref.includes("://") ? undefined : await urlOf(name, caller);
   const path = await pull(chart.ref, flagsOf(chart), { dir, caller });
-  if (url === undefined) return { path, source: sourceWithoutRepository(chart.ref), index: undefined };
+  if (url === undefined)
+    return { path, origin: path, source: sourceWithoutRepository(chart.ref), index: undefined };
   const cache = await helm(["env", "HELM_REPOSITORY_CACHE"], caller);
   const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), withoutUser(url));
-  return { path, source: { repo: withoutUser(url), chart: rest.join("/") }, index };
+  return { path, origin: path, source: { repo: withoutUser(url), chart: rest.join("/") }, index };
 }
 
 interface Place {
@@ -84,7 +106,7 @@ async function fromRepository(
       throw problem(withoutUser(repo), `is no chart repository: ${said(added)}`, "correct --repo");
     const path = await pull(`it/${chart.ref}`, [...flagsOf(chart), ...lists], { dir, caller });
     const index = readIndex(join(own, "it-index.yaml"), withoutUser(repo));
-    return { path, source: { repo: withoutUser(repo), chart: chart.ref }, index };
+    return { path, origin: path, source: { repo: withoutUser(repo), chart: chart.ref }, index };
   } finally {
     rmSync(own, { recursive: true, force: true });
   }

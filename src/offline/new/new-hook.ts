@@ -1,6 +1,6 @@
 /** The sub-command `new hook`, and the texts that it writes. */
 
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
@@ -43,8 +43,7 @@ export async function writeHook(wanted: NewHook, settings: Settings, env: Enviro
   };
   const draft = mkdtempSync(join(dir, ".new-"));
   try {
-    writeFileSync(join(draft, "hook"), hookText(wanted.language, hookParts));
-    chmodSync(join(draft, "hook"), 0o755);
+    writeFileSync(join(draft, "hook"), hookText(wanted.language, hookParts), { mode: 0o777 });
     mkdirSync(join(draft, "test"));
     const files = testText({ ...hookParts, script });
     for (const [file, text] of Object.entries(files)) writeFileSync(join(draft, "test", file), text);

@@ -32,8 +32,11 @@ export async function writeModule(
   const [modulesDir] = modulesDirsOf(settings);
   mkdirSync(modulesDir, { recursive: true });
   const { dir, name } = placeOf(modulesDir, wanted);
-  const draft = mkdtempSync(join(modulesDir, ".new-"));
+  const scratch = mkdtempSync(join(modulesDir, ".new-"));
+  // Unlike the directory around it, this one has the rights that new directories have.
+  const draft = join(scratch, "module");
   try {
+    mkdirSync(draft);
     put(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
     const notes =
       chart === undefined ? ownChart(draft, name) : await publicChart(draft, chart, { settings, env });
@@ -43,22 +46,23 @@ export async function writeModule(
     const written = found.code === 0 ? "written. Next:" : whatItNeeds(name, dir);
     return { text: `${notes.join("")}${found.text}${dir}: ${written}\n${next}`, code: found.code };
   } finally {
-    rmSync(draft, { recursive: true, force: true });
+    rmSync(scratch, { recursive: true, force: true });
   }
 }
 
 /** The directory of the new module: with the number that was given, else ten after the last one. */
 function placeOf(modulesDir: string, wanted: string): { dir: string; name: string } {
-  const entries = readdirSync(modulesDir).map((entry) => splitEntryName(entry, 0));
+  const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
   const { name, order } = splitEntryName(wanted, Number.NaN);
   const file = join(modulesDir, wanted);
   const refusal = refuseName(name);
   if (refusal !== undefined)
     throw new ProblemError([{ file, message: `no module: ${refusal}`, remedy: "choose another name" }]);
-  if (entries.some((entry) => entry.name === name))
-    throw new ProblemError([
-      { file, message: "there is a module of this name", remedy: "choose another name" },
-    ]);
+  const there = entries.find((entry) => entry.name === name);
+  if (there !== undefined) {
+    const remedy = `choose another name, or remove ${join(modulesDir, there.entry)} first`;
+    throw new ProblemError([{ file, message: "there is a module of this name", remedy }]);
+  }
   const last = Math.max(0, ...entries.map((entry) => entry.order));
   const number = String(Math.floor(last / 10) * 10 + 10).padStart(3, "0");
   return { dir: Number.isNaN(order) ? join(modulesDir, `${number}-${name}`) : file, name };
@@ -104,7 +108,8 @@ function put(dir: string, path: string, text: string): void {
 
 /** Charts seldom fail the check of a new module by more than a value that they have no default for. */
 function whatItNeeds(name: string, dir: string): string {
-  return `written. See to what is told above: values go below ${camelCase(name)}: in ${join(dir, "values.yaml")}. Then:`;
+  const values = join(dir, "values.yaml");
+  return `written. See to what is told above: values go below ${camelCase(name)}: in ${values}; to write it anew, remove ${dir} first. Then:`;
 }
 
 function nextCommands(name: string, modulesDir: string, namespace = "default"): string {
