@@ -179,6 +179,7 @@ function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): Mod
   const { module, run, decided, enabled, enabledBy, enabledReason } = record;
   const { release, absent, drift, crdWork, unread, troubles, files, requestedToken, leaves } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
+  const basis = values.basisOf(module);
   return {
     ...run,
     name: module.name,
@@ -203,9 +204,9 @@ function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): Mod
     awaitsCrds: awaitsCrds(record),
     releaseMoved: releaseMoved(record),
     ...ailments(record, terms),
-    sectionDigest: values.digests.section(module),
-    givenDigest: values.digests.given(module),
-    configDigest: values.digests.config(module),
+    sectionDigest: basis.section,
+    givenDigest: basis.given,
+    configDigest: basis.config,
     get valuesDigest() {
       return own.digest;
     },

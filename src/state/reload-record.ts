@@ -91,7 +91,7 @@ export function configSeen(
   values: ValuesView,
   { condition, problems, resourceVersion }: ConfigObservation,
 ): Pick<OperatorState, "config" | "secondLook"> {
-  const { globalConfig, sections } = values.digests.ofConfig();
+  const { globalConfig, sections } = values.configDigests();
   const config = {
     condition,
     problems,

@@ -1,8 +1,7 @@
 /** The runs of a module as they are recorded, and every change of that record. */
 
 import type { Cause } from "../model/index.ts";
-import type { ValuesView } from "../values/index.ts";
-import type { ModuleRecord } from "./module-record.ts";
+import type { ConfigBasis } from "../values/index.ts";
 
 /** How far a module's first run since it became enabled has come; `ready` = later runs start from beforeHelm. */
 type ModulePhase = "new" | "onStartup" | "synchronization" | "ready";
@@ -41,13 +40,7 @@ export interface LastRun {
 }
 
 /** What a run takes into account, most of it as digests: a later change of any of it makes another run due. */
-export interface RunBasis {
-  /** The module's own part of the ConfigMap: section, maintenance, protection. */
-  readonly section: string;
-  /** What the ConfigMap gives the run: section and globals. */
-  readonly given: string;
-  /** Everything that the ConfigMap says that concerns the module. */
-  readonly config: string;
+export interface RunBasis extends ConfigBasis {
   /** Its merged values. */
   readonly values: string;
   /** The last request for a run. */
@@ -57,22 +50,6 @@ export interface RunBasis {
   /** The version of its chart. */
   readonly version: string | undefined;
 }
-
-/** What a run of the module takes into account if it looks now. */
-export function runBasis({ module, files, requestedToken }: ModuleRecord, values: ValuesView): RunBasis {
-  return {
-    section: values.digests.section(module),
-    given: values.digests.given(module),
-    config: values.digests.config(module),
-    values: values.merged(module.valuesKey).digest,
-    token: requestedToken,
-    files,
-    version: module.chartVersion,
-  };
-}
-
-/** The part of it that comes from the ConfigMap. */
-export type ConfigBasis = Pick<RunBasis, "section" | "given" | "config">;
 
 /** A reload wants the module to run, in the module's own queue. */
 interface Turn {

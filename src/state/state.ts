@@ -8,7 +8,7 @@ import { applyDecision, type Enablement, type ModuleRecord } from "./module-reco
 import { ModuleRecords, problemOf, type Terms } from "./module-records.ts";
 import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
-import { following, nothingToRun, runBasis, type RunBasis, type RunRecord } from "./run-record.ts";
+import { following, nothingToRun, type RunBasis, type RunRecord } from "./run-record.ts";
 import { BLANK, NO_TREE, type ConfigObservation, type Hold, type OperatorState, type View } from "./view.ts";
 
 interface StateOptions extends Partial<Terms> {
@@ -109,8 +109,9 @@ export class State {
   }
 
   /** What a run of the module takes into account if it looks now. */
-  basisOf(record: Readonly<ModuleRecord>): RunBasis {
-    return runBasis(record, this.#values);
+  basisOf({ module, files, requestedToken: token }: Readonly<ModuleRecord>): RunBasis {
+    const { digest: values } = this.#values.merged(module.valuesKey);
+    return { ...this.#values.basisOf(module), values, token, files, version: module.chartVersion };
   }
 
   /** With a decision that there is nothing to run, the configuration and the request are handled. */
@@ -142,9 +143,9 @@ export class State {
 
   /** Takes content into force and notes what changed by it. */
   #takeContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
-    const before = this.#values.digests.ofConfig();
+    const before = this.#values.configDigests();
     this.#values.setConfig(content, overlay);
-    const after = this.#values.digests.ofConfig();
+    const after = this.#values.configDigests();
     const reloads = after.globalConfig !== before.globalConfig;
     if (reloads) this.#recordCause(undefined, cause);
     for (const record of this.#modules.all()) {
@@ -178,7 +179,7 @@ export class State {
   ): number | undefined {
     const many = this.recordPatches(key, values, name);
     for (const [valuesKey, enabled] of flags) this.recordHookFlag(valuesKey, enabled);
-    if (this.#values.digests.patchable(key) !== before) this.#recordCause(module, cause);
+    if (this.#values.patchable(key) !== before) this.#recordCause(module, cause);
     return many;
   }
 
@@ -200,7 +201,8 @@ export class State {
   }
 
   startReload(cause: Cause): void {
-    const begin = { cause, startedAt: this.#clock.now(), globalConfig: this.#values.digests.globalConfig() };
+    const { globalConfig } = this.#values.coverage();
+    const begin = { cause, startedAt: this.#clock.now(), globalConfig };
     this.record(reload.begun(this.#operator, begin));
   }
 
@@ -209,9 +211,9 @@ export class State {
    * in the merged values; so what was handled before it counts as handled after it, in the same turn.
    */
   recordOwnConfig(seen: ConfigObservation): void {
-    const before = this.#values.digests.ofConfig();
+    const before = this.#values.configDigests();
     this.recordConfig(seen, { kind: "own-config" });
-    const after = this.#values.digests.ofConfig();
+    const after = this.#values.configDigests();
     this.record({ reload: reload.following(this.#operator.reload, before.globalConfig, after.globalConfig) });
     for (const record of this.#modules.all()) {
       const { name } = record.module;
@@ -222,12 +224,12 @@ export class State {
 
   /** Whether the reload under way took the configuration in force into account. */
   coversConfig(): boolean {
-    return this.#operator.reload.covered?.globalConfig === this.#values.digests.globalConfig();
+    return this.#operator.reload.covered?.globalConfig === this.#values.coverage().globalConfig;
   }
 
   /** The reload under way takes this of what is in force into account: its discovery is still to come. */
   cover(what: keyof Coverage): void {
-    this.recordReload(reload.covering(this.#operator.reload, what, this.#values.digests.coverage()));
+    this.recordReload(reload.covering(this.#operator.reload, what, this.#values.coverage()));
   }
 
   finishReload(rounds: number): void {
@@ -289,7 +291,7 @@ export class State {
       ...this.#operator,
       tree: this.#tree,
       modules,
-      coverage: this.#values.digests.coverage(),
+      coverage: this.#values.coverage(),
       get enabledModules() {
         return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
       },

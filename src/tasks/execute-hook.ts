@@ -107,7 +107,7 @@ async function takeEffect(
   await ports.applyObjects(ports.patcher, output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   const key = sectionKey(hook);
-  const before = state.values.digests.patchable(key);
+  const before = state.values.patchable(key);
   // Before memory: what counts as saved must be on the server.
   if (patches.config.length > 0) await config.write(key, patches.config);
   const operations = state.recordHookRun(hook, patches, { key, before, cause: causeOf(triggers[0].binding) });

@@ -20,7 +20,7 @@ export {
   type ModuleSettings,
 } from "./config/module-settings.ts";
 export { basisIn, effective, merge, mergeLayers, withOverlay } from "./layers.ts";
-export type { Effective, SectionInput } from "./layers.ts";
+export type { ConfigBasis, Effective, SectionInput } from "./layers.ts";
 export { PatchAuthors, explain, originOf } from "./origin.ts";
 export { PatchError, applyPatch, forStorage, replay, type PatchOperation } from "./patch/apply-patch.ts";
 export { compact, parsePatch, parsePatches } from "./patch/hook-patches.ts";

@@ -174,12 +174,25 @@ export interface ConfigDigests {
   readonly sections: ReadonlyMap<string, string>;
 }
 
+/** Digests of what concerns one module. */
+export interface ConfigBasis {
+  /** The module's own part: section and settings. */
+  readonly section: string;
+  /** What its run is given: its section and that of globals. */
+  readonly given: string;
+  /** Everything that concerns it. */
+  readonly config: string;
+}
+
 /** What a run of a module takes into account of it. */
 export function basisIn(
   { globalConfig, globalSection, sections }: ConfigDigests,
   module: string,
-): { readonly section: string; readonly given: string; readonly config: string } {
-  const section = sections.get(module) ?? "";
+): ConfigBasis {
+  return basisFrom(sections.get(module) ?? "", globalSection, globalConfig);
+}
+
+function basisFrom(section: string, globalSection: string, globalConfig: string): ConfigBasis {
   return { section, given: digest(section, globalSection), config: digest(section, globalConfig) };
 }
 
@@ -236,32 +249,25 @@ export class Digests {
     return [kept.map(({ name }) => name), [...(this.#values.config?.guards ?? [])].toSorted()];
   }
 
-  /** Digest of a module's own part of the ConfigMap: section and settings. */
-  section(module: Module): string {
-    const key = module.valuesKey;
+  /** What a run of the module takes into account of the ConfigMap in force. */
+  basisOf(module: Module): ConfigBasis {
+    return basisFrom(this.#section(module), this.#globalSection(), this.globalConfig());
+  }
+
+  #section({ valuesKey: key }: Module): string {
     return this.#digest(`section ${key}`, () => [
       this.#sectionDigest(key),
       { ...this.#values.config?.settings.get(key) },
     ]);
   }
 
-  /** Digest of what the ConfigMap gives a module's run: its section and that of globals. */
-  given(module: Module): string {
-    return digest(this.section(module), this.#globalSection());
-  }
-
   #globalSection(): string {
     return this.#digest("globalSection", () => [this.#sectionDigest(GLOBAL)]);
   }
 
-  /** Digest of everything the ConfigMap says that concerns a module. */
-  config(module: Module): string {
-    return digest(this.section(module), this.globalConfig());
-  }
-
   /** Digests of the ConfigMap in force. */
   ofConfig(): ConfigDigests {
-    const sections = this.#values.modules().map((module) => [module.name, this.section(module)] as const);
+    const sections = this.#values.modules().map((module) => [module.name, this.#section(module)] as const);
     return {
       globalConfig: this.globalConfig(),
       globalSection: this.#globalSection(),

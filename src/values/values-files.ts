@@ -74,9 +74,9 @@ export function helmInput(
 }
 
 /** Digest of what ConfigMap and files say: of the merged values without what hooks change. */
-function givenTo({ digests }: ValuesView, module: Module): string {
+function givenTo(values: ValuesView, module: Module): string {
   const { common, own } = module;
-  return digest(digests.given(module), digestJson([common.section ?? null, own.section ?? null]));
+  return digest(values.basisOf(module).given, digestJson([common.section ?? null, own.section ?? null]));
 }
 
 function helmText(values: ValuesView, module: Module): string {

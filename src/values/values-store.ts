@@ -6,7 +6,8 @@ import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "
 import { sectionIn, type ParsedConfig } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
 import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
-import { Digests, mergedOf, withOverlay, type Merged, type SectionInput } from "./layers.ts";
+import { Digests, mergedOf, withOverlay } from "./layers.ts";
+import type { ConfigBasis, ConfigDigests, Merged, SectionInput } from "./layers.ts";
 import { explain, locate, PatchAuthors, placesIn, wordsOf, type Located, type Written } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import { compact, MANY_OPERATIONS, checkPatched, judgePatches } from "./patch/hook-patches.ts";
@@ -36,13 +37,13 @@ export class ValuesStore {
   readonly #hookFlags = new Map<string, boolean>();
   readonly #merged = new Map<string, Merged>();
   readonly #modules = new Map<string, Module>();
-  readonly digests: Digests;
+  readonly #digests: Digests;
   readonly #secrets: KnownSecrets | undefined;
 
   /** `secrets` learns the secrets that values contain. */
   constructor(secrets?: KnownSecrets) {
     this.#secrets = secrets;
-    this.digests = new Digests(this);
+    this.#digests = new Digests(this);
   }
 
   /** The ConfigMap content in force, if any was seen. */
@@ -58,7 +59,7 @@ export class ValuesStore {
     this.#modules.clear();
     for (const module of tree.modules) this.#modules.set(module.valuesKey, module);
     this.#merged.clear();
-    this.digests.clear();
+    this.#digests.clear();
     this.#setGlobals(tree);
   }
 
@@ -94,7 +95,7 @@ export class ValuesStore {
     this.#config = config;
     this.#overlay = overlay;
     this.#shown = withOverlay(config, overlay);
-    this.digests.clear();
+    this.#digests.clear();
   }
 
   /**
@@ -107,7 +108,7 @@ export class ValuesStore {
     const after = compact([...before, ...operations]);
     this.#patches.set(key, after);
     this.#merged.delete(key);
-    this.digests.clear();
+    this.#digests.clear();
     return before.length <= MANY_OPERATIONS && after.length > MANY_OPERATIONS ? after.length : undefined;
   }
 
@@ -119,7 +120,7 @@ export class ValuesStore {
   setHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     if (enabled === undefined) this.#hookFlags.delete(valuesKey);
     else this.#hookFlags.set(valuesKey, enabled);
-    this.digests.clear();
+    this.#digests.clear();
   }
 
   /** The merged values of `global` or of a module's key. */
@@ -235,6 +236,26 @@ export class ValuesStore {
     ];
     const [by, enabled = false] = opinions.find(([, opinion]) => opinion !== undefined) ?? ["none"];
     return { enabled, by };
+  }
+
+  /** Digests of what a reload depends on. */
+  coverage(): { readonly globalConfig: string; readonly globals: string } {
+    return this.#digests.coverage();
+  }
+
+  /** Digests of the ConfigMap in force. */
+  configDigests(): ConfigDigests {
+    return this.#digests.ofConfig();
+  }
+
+  /** What a run of the module takes into account of the ConfigMap in force. */
+  basisOf(module: Module): ConfigBasis {
+    return this.#digests.basisOf(module);
+  }
+
+  /** Digest of what hooks can change by patches of this section, global ones with flags. */
+  patchable(key: string): string {
+    return this.#digests.patchable(key);
   }
 
   /** What the ConfigMap says of a module beside its section and flag. */

@@ -268,7 +268,7 @@ describe("the record", () => {
     const begin = clock.now();
     state.record({ boot: "converging" });
     state.startReload({ kind: "start-up" });
-    const covered = { globalConfig: state.values.digests.globalConfig(), globals: undefined };
+    const covered = { globalConfig: state.values.coverage().globalConfig, globals: undefined };
     const during = {
       phase: "beforeAll",
       cause: { kind: "start-up" },

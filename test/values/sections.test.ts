@@ -130,13 +130,13 @@ describe("what is merged once", () => {
   it("files that are read again are merged anew", () => {
     const store = storeOf([moduleOf("web", { own: { a: 1 } })]);
     store.setConfig(parsed(store, {}), undefined);
-    const before = [store.merged("web").values, store.digests.globals()];
+    const before = [store.merged("web").values, store.coverage().globals];
     store.setTree({
       modules: [moduleOf("web", { own: { a: 2 }, on: true })],
       globalSchemas: {},
     } as unknown as Tree);
     expect(store.merged("web").values).toEqual({ a: 2 });
-    expect(store.digests.globals()).not.toBe(before[1]);
+    expect(store.coverage().globals).not.toBe(before[1]);
     store.setTree({ modules: [], globalSchemas: {} } as unknown as Tree);
     expect(store.modules()).toEqual([]);
   });
@@ -183,9 +183,9 @@ describe("what keeps a module", () => {
   it("a reload answers to protection of a module that its script may switch off", () => {
     const store = storeOf([{ ...moduleOf("web", { on: true }), enabledScript: "enabled" }]);
     store.setConfig(parsed(store, {}), undefined);
-    const before = store.digests.globalConfig();
+    const before = store.coverage().globalConfig;
     store.setConfig(parsed(store, { webProtected: "true" }), undefined);
-    expect(store.digests.globalConfig()).not.toBe(before);
+    expect(store.coverage().globalConfig).not.toBe(before);
   });
 
   it.each<readonly [string, boolean, Record<string, string>, boolean]>([
@@ -196,9 +196,9 @@ describe("what keeps a module", () => {
   ])("a reload answers to %s: %s", (...[, on, data, moves]) => {
     const store = storeOf([moduleOf("web", { on })]);
     store.setConfig(parsed(store, {}), undefined);
-    const before = store.digests.globalConfig();
+    const before = store.coverage().globalConfig;
     store.setConfig(parsed(store, data), undefined);
-    expect(store.digests.globalConfig() !== before).toBe(moves);
+    expect(store.coverage().globalConfig !== before).toBe(moves);
   });
 });
 

@@ -57,9 +57,9 @@ describe("digests: what moves which", () => {
   const web = moduleOf("web", { own: true });
   const db = moduleOf("db");
   const digests = (store: ValuesStore): JsonObject => ({
-    config: store.digests.globalConfig(),
-    globals: store.digests.globals(),
-    section: store.digests.section(web),
+    config: store.coverage().globalConfig,
+    globals: store.coverage().globals,
+    section: store.basisOf(web).section,
     values: store.merged("web").digest,
   });
   it.each<readonly [string, (store: ValuesStore) => void, readonly string[]]>([
