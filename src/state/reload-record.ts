@@ -1,9 +1,7 @@
 /** The reload of all modules as it is recorded, and every change of what is recorded of the operator. */
 
-import { digest } from "../lib/index.ts";
 import type { Cause } from "../model/index.ts";
-import { describeUnknownKeys, type ValuesView } from "../values/index.ts";
-import { NO_FILES, configIsMissing, type ConfigObservation, type OperatorState } from "./view.ts";
+import { NO_FILES, type OperatorState } from "./view.ts";
 
 /** Phase of *reload all modules*; `turns` only where modules run in queues of their own. */
 export type ReloadPhase = "idle" | "beforeAll" | "discovery" | "modules" | "turns" | "afterAll";
@@ -80,28 +78,6 @@ export function ended({ boot, reload }: OperatorState, rounds: number, finishedA
     boot: boot === "converging" ? "running" : boot,
     reload: { ...reload, phase: "idle", finishedAt, remaining: [], rounds },
   };
-}
-
-/**
- * What is known of the ConfigMap, now that this was seen of it and its content is in force if it may be. What was held
- * back while there was none is looked at again when it returns.
- */
-export function configSeen(
-  before: OperatorState,
-  values: ValuesView,
-  { condition, problems, resourceVersion }: ConfigObservation,
-): Pick<OperatorState, "config" | "secondLook"> {
-  const { globalConfig, sections } = values.configDigests();
-  const config = {
-    condition,
-    problems,
-    resourceVersion,
-    unknownKeys: describeUnknownKeys(values.config?.unknownKeys ?? [], values.modules()),
-    digest: digest(globalConfig, ...sections.values()),
-    isInForce: values.config !== undefined,
-  };
-  const returned = configIsMissing(before) && !configIsMissing({ config });
-  return { config, secondLook: before.secondLook || (returned && before.holds.length > 0) };
 }
 
 /** Files of these modules, or more than those of single modules, are another ones than were read. */

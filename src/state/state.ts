@@ -3,13 +3,14 @@
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, type Cause, type Hook, type Problem, type Tree } from "../model/index.ts";
 import { ValuesStore, basisIn } from "../values/index.ts";
-import type { JudgedPatches, ParsedConfig, PatchOperation, ValuesView } from "../values/index.ts";
+import type { JudgedPatches, ParsedConfig, PatchOperation, ReadConfig, ValuesView } from "../values/index.ts";
 import { applyDecision, type Enablement, type ModuleRecord } from "./module-record.ts";
 import { ModuleRecords, problemOf, type Terms } from "./module-records.ts";
 import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { following, nothingToRun, type RunBasis, type RunRecord } from "./run-record.ts";
-import { BLANK, NO_TREE, type ConfigObservation, type Hold, type OperatorState, type View } from "./view.ts";
+import { BLANK, NO_TREE, configIsMissing } from "./view.ts";
+import type { ConfigNews, ConfigObservation, Hold, OperatorState, View } from "./view.ts";
 
 interface StateOptions extends Partial<Terms> {
   readonly clock: Clock;
@@ -135,10 +136,25 @@ export class State {
   recordConfig(seen: ConfigObservation, cause: Cause): string[] {
     const before = this.#operator;
     if (seen.content !== undefined) this.#takeContent(seen.content, seen.overlay, cause);
-    const change = reload.configSeen(before, this.#values, seen);
-    this.record(change);
+    const { condition, problems, resourceVersion } = seen;
+    const config = { condition, problems, resourceVersion, ...this.#values.configFacts() };
+    // What was held back while there was none is looked at again when it returns.
+    const returned = configIsMissing(before) && condition !== "missing";
+    this.record({ config, secondLook: before.secondLook || (returned && before.holds.length > 0) });
     this.#allTouched();
-    return change.config.unknownKeys.filter((key) => !before.config.unknownKeys.includes(key));
+    return config.unknownKeys.filter((key) => !before.config.unknownKeys.includes(key));
+  }
+
+  /**
+   * Judges what was read of the ConfigMap and records it: with any problem, the last good content stays in force.
+   * Returns what is to be said of it.
+   */
+  takeConfig(read: ReadConfig, resourceVersion: string): ConfigNews {
+    const { content, overlay, problems, ...told } = this.#values.judgeConfig(read);
+    const condition = problems.length === 0 ? "ok" : "invalid";
+    const taken = condition === "ok" ? { content, overlay } : {};
+    const unknown = this.recordConfig({ condition, problems, resourceVersion, ...taken }, { kind: "config" });
+    return { ...told, problems, unknown };
   }
 
   /** Takes content into force and notes what changed by it. */

@@ -2,7 +2,7 @@
 
 import type { HealthVerdict } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
-import type { ModuleSettings, ParsedConfig } from "../values/index.ts";
+import type { ConfigFacts, JudgedConfig, ModuleSettings, ParsedConfig } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import type { RunRecord } from "./run-record.ts";
@@ -26,23 +26,22 @@ export interface ConfigObservation {
   readonly overlay?: ParsedConfig | undefined;
 }
 
+/** What is to be said of a ConfigMap that was read; `unknown`: keys that match no module and were not there before. */
+export interface ConfigNews extends Pick<JudgedConfig, "problems" | "warnings" | "changed"> {
+  readonly unknown: readonly string[];
+}
+
 /** Whether there is no ConfigMap, though there should be one. */
 export function configIsMissing({ config }: { readonly config: Pick<ConfigView, "condition"> }): boolean {
   return config.condition === "missing";
 }
 
 /** What is known of the ConfigMap, and of what is in force. */
-export interface ConfigView {
+export interface ConfigView extends ConfigFacts {
   readonly condition: ConfigCondition;
   readonly problems: readonly Problem[];
   /** resourceVersion of the ConfigMap that was last read. */
   readonly resourceVersion: string | undefined;
-  /** Keys that match no module, each with the one that was probably meant. */
-  readonly unknownKeys: readonly string[];
-  /** Digest of the content in force. */
-  readonly digest: string;
-  /** Content was taken into force, this one or an earlier one. */
-  readonly isInForce: boolean;
 }
 
 /** What the release Secrets say. */

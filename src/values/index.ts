@@ -2,11 +2,12 @@ export {
   changedKeys,
   checkConfig,
   checkIdle,
-  judgeConfig,
   parseConfigMap,
   sectionIn,
   withSection,
+  type JudgedConfig,
   type ParsedConfig,
+  type ReadConfig,
 } from "./config/config-map.ts";
 export { CONFIG_MAP_LIMIT, nextConfigMapData, overlayFor, patchedSections } from "./config/config-write.ts";
 export {
@@ -39,4 +40,4 @@ export {
   valuesFiles,
   type ValuesFiles,
 } from "./values-files.ts";
-export { ValuesStore, type ValuesView } from "./values-store.ts";
+export { ValuesStore, type ConfigFacts, type ValuesView } from "./values-store.ts";

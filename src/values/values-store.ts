@@ -1,11 +1,12 @@
 /** The layers of values and what is merged from them (docs/VALUES.md, "Layers"). */
 
-import type { KnownSecrets } from "../lib/index.ts";
+import { digest, type KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, ProblemError } from "../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
-import { sectionIn, type ParsedConfig } from "./config/config-map.ts";
+import { judgeConfig, sectionIn } from "./config/config-map.ts";
+import type { JudgedConfig, ParsedConfig, ReadConfig } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
-import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
+import { NO_SETTINGS, describeUnknownKeys, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests, mergedOf, withOverlay } from "./layers.ts";
 import type { ConfigBasis, ConfigDigests, Merged, SectionInput } from "./layers.ts";
 import { explain, locate, PatchAuthors, placesIn, wordsOf, type Located, type Written } from "./origin.ts";
@@ -19,6 +20,16 @@ type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
 
 const NO_SCHEMAS: SchemaFiles = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
+
+/** What is known of the ConfigMap content in force. */
+export interface ConfigFacts {
+  /** Keys that match no module, each with the one that was probably meant. */
+  readonly unknownKeys: readonly string[];
+  /** Digest of the content in force. */
+  readonly digest: string;
+  /** Content was taken into force. */
+  readonly isInForce: boolean;
+}
 
 /** The values as all but the state see them: only the state changes them, and tells of it. */
 export type ValuesView = Omit<ValuesStore, "setTree" | "setConfig" | "addPatches" | "setHookFlag">;
@@ -110,6 +121,21 @@ export class ValuesStore {
     this.#merged.delete(key);
     this.#digests.clear();
     return before.length <= MANY_OPERATIONS && after.length > MANY_OPERATIONS ? after.length : undefined;
+  }
+
+  /** Parses and judges what was read of ConfigMap and overlay; nothing of it comes into force. */
+  judgeConfig(read: ReadConfig): JudgedConfig {
+    return judgeConfig(this, read);
+  }
+
+  /** What is known of the ConfigMap content in force. */
+  configFacts(): ConfigFacts {
+    const { globalConfig, sections } = this.configDigests();
+    return {
+      unknownKeys: describeUnknownKeys(this.#config?.unknownKeys ?? [], this.modules()),
+      digest: digest(globalConfig, ...sections.values()),
+      isInForce: this.#config !== undefined,
+    };
   }
 
   patches(key: string): readonly PatchOperation[] {

@@ -3,9 +3,8 @@
 import { ownerOf } from "../../helm/index.ts";
 import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
 import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
-import { describeOverlay, describeProblem, type Problem } from "../../model/index.ts";
+import { describeOverlay, describeProblem } from "../../model/index.ts";
 import { configIsMissing } from "../../state/index.ts";
-import { judgeConfig } from "../../values/index.ts";
 import type { State } from "../../state/index.ts";
 import { happened } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
@@ -234,14 +233,14 @@ class ConfigJudge {
       return;
     }
     this.#isOwed = true;
-    const { state, name, overlay } = this.#options;
+    const { state, name, overlay, onTrouble } = this.#options;
     const over = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
-    const judged = judgeConfig(state.values, { name, data: object.data, overlay: over });
-    const { content, overlay: overlayed, problems } = judged;
     const { resourceVersion } = object.metadata;
-    if (problems.length > 0) return this.#refuse(problems, resourceVersion);
-    const seen = { condition: "ok", problems, resourceVersion, content, overlay: overlayed } as const;
-    this.#tell(state.recordConfig(seen, { kind: "config" }), judged);
+    const before = state.view.config;
+    const news = state.takeConfig({ name, data: object.data, overlay: over }, resourceVersion);
+    if (news.problems.length === 0) return this.#tell(news);
+    const isKnown = before.condition === "invalid" && before.resourceVersion === resourceVersion;
+    if (!isKnown) onTrouble("ConfigMapInvalid", news.problems.map(describeProblem).join("; "));
   }
 
   /** There is no ConfigMap at a start, and there should be one: releases of this operator exist. */
@@ -262,16 +261,7 @@ class ConfigJudge {
     );
   }
 
-  #refuse(problems: readonly Problem[], resourceVersion: string): void {
-    const { state, onTrouble } = this.#options;
-    const seen = state.view.config;
-    if (seen.condition !== "invalid" || seen.resourceVersion !== resourceVersion) {
-      onTrouble("ConfigMapInvalid", problems.map(describeProblem).join("; "));
-    }
-    state.recordConfig({ condition: "invalid", problems, resourceVersion }, { kind: "config" });
-  }
-
-  #tell(unknown: readonly string[], { warnings, changed }: ReturnType<typeof judgeConfig>): void {
+  #tell({ unknown, warnings, changed }: ReturnType<State["takeConfig"]>): void {
     const { logger } = this.#options;
     if (unknown.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknown });
     for (const text of warnings) if (!this.#warned.has(text)) logger.warn(text);

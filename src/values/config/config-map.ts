@@ -187,7 +187,7 @@ interface Candidate {
 }
 
 /** Data of ConfigMap and overlay as they were read, and how they are called in messages. */
-interface ReadConfig {
+export interface ReadConfig {
   readonly name: string;
   readonly data: Data | undefined;
   /** Undefined where hooks write into the ConfigMap itself. */
@@ -197,7 +197,7 @@ interface ReadConfig {
 type Data = Readonly<Record<string, string>>;
 
 /** What was read, parsed, and what is to be said of it. */
-interface JudgedConfig {
+export interface JudgedConfig {
   readonly content: ParsedConfig;
   readonly overlay: ParsedConfig | undefined;
   /** With any of them it does not come into force. */
