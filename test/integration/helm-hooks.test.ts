@@ -24,7 +24,7 @@ interface Module {
 
 test.for(["helm", "helm3"] as const)(
   "the chart's hook that %s waits for is named: installing, failing, removing",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async (which) => {
     const namespace = await freshNamespace("helm-hooks");
     const lab = hookLab("helm-hooks");
@@ -80,14 +80,31 @@ test.for(["helm", "helm3"] as const)(
       expect([state, lastRun?.hook]).toEqual(["Ready", undefined]);
     });
 
-    await own("patch", "configmap/addon-operator", "--type=merge", "-p", flag(false));
-    await until("it is named again", ({ state, lastRun, ready }) => {
-      expect([state, lastRun]).toMatchObject([
-        "Deleting",
-        { step: "uninstall", hook: "Job/web-migrate (pre-delete)" },
-      ]);
-      expect(ready).toMatch(`: ${WAIT} (pre-delete) since 20`);
+    const isRemoved = () =>
+      until("it is named again", ({ state, lastRun, ready }) => {
+        expect([state, lastRun]).toMatchObject([
+          "Deleting",
+          { step: "uninstall", hook: "Job/web-migrate (pre-delete)" },
+        ]);
+        expect(ready).toMatch(`: ${WAIT} (pre-delete) since 20`);
+      });
+    const set = (on: boolean) => own("patch", "configmap/addon-operator", "--type=merge", "-p", flag(on));
+    await set(false);
+    await isRemoved();
+    const status = (await operator.cli(["status"])).stdout;
+    expect(status).toMatch(/waits for the removal of web since 20.*Job\/web-migrate \(pre-delete\) since 20/);
+    // Nothing ends the Job: the removal is interrupted.
+    await set(true);
+    await until("it is being installed anew", ({ state, lastRun }) => {
+      expect(state).toBe("Running");
+      expect(lastRun?.hook).toMatch(/^Job\/web-migrate \(pre-/);
     });
+    await until("it is installed anew", async ({ state }) => {
+      await complete();
+      expect(state).toBe("Ready");
+    });
+    await set(false);
+    await isRemoved();
     await until("it is gone", async ({ state }) => {
       await complete();
       expect(state).toBe("Disabled");
