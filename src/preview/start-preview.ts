@@ -1,6 +1,6 @@
 /** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
 
-import { withoutHelm, type Releases } from "../helm/index.ts";
+import { ForeignReleaseError, withoutHelm, type Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
 import { serverVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
@@ -32,6 +32,7 @@ type Fate =
   | "hooksOnly"
   | "suspended"
   | "invalid"
+  | "retrying"
   | "disabled";
 
 /** What a start reads. */
@@ -253,7 +254,8 @@ async function releaseFate({ releases, state }: Look, module: Module): Promise<V
     const { action, why } = await releases.preview({ ...helmInput(state.values, module), signal });
     return [module.name, action, why];
   } catch (error) {
-    return [module.name, "invalid", oneLine(error)];
+    // What helm refuses is tried again, as it may depend on the cluster; a release of others needs a person.
+    return [module.name, error instanceof ForeignReleaseError ? "invalid" : "retrying", oneLine(error)];
   }
 }
 

@@ -103,7 +103,7 @@ test("the command line asks a running operator", { timeout: 120_000 }, async () 
   writeFileSync(join(root, "modules/040-broken/templates/map.yaml"), "{{ nonsense }}\n");
   expect(await json("plan")).toMatchObject({
     install: { more: "there is no release" },
-    invalid: { broken: expect.stringContaining('function "nonsense" not defined') },
+    retrying: { broken: expect.stringContaining('function "nonsense" not defined') },
     upgrade: { "web-shop": "inputs changed; the manifest changes" },
   });
   const diff = await run("module render web-shop --diff");
