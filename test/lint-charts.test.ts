@@ -196,6 +196,15 @@ describe("lint is content with", () => {
   });
 });
 
+it("lint renders charts for the version of Kubernetes that it is given", async () => {
+  const chart = `${CHART}kubeVersion: ">=1.99.0-0"\n`;
+  module(`${MAP}data: {minor: "{{ .Capabilities.KubeVersion.Minor }}"}\n`, { "Chart.yaml": chart });
+  expect((await lint()).text).toMatch(
+    /requires kubeVersion: >=1\.99\.0-0 which is incompatible with Kubernetes v1\.\d/,
+  );
+  expect(await lint("--kube-version", "1.99.0")).toEqual({ code: 0, text: "" });
+});
+
 it("lint says that it renders nothing without helm", async () => {
   module("a: [\n");
   const env = { PATH: "/nowhere", ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };

@@ -7,7 +7,7 @@ import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/inde
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { listChartFiles } from "../modules/index.ts";
 import { Scratch } from "../process/index.ts";
-import type { ChartCall, Helm, UpgradeCall } from "./binary/helm.ts";
+import type { ChartCall, Helm, UpgradeCall, OfflineTerms } from "./binary/helm.ts";
 import { ChartReader, type Chart } from "./chart/chart.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./examine.ts";
 import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
@@ -84,12 +84,12 @@ async function applyMethodOf({
 /** A module's manifest without a cluster: no `lookup`, helm's own capabilities. Throws HelmError, ProblemError. */
 export async function renderOffline(
   tools: { readonly helm: Helm; readonly tmpDir: string; readonly clock: Clock },
-  request: ReconcileRequest & { readonly includeCrds: boolean },
+  request: ReconcileRequest & OfflineTerms,
 ): Promise<string> {
-  const { includeCrds } = request;
+  const { includeCrds, kubeVersion } = request;
   const chart = new ChartReader(tools.clock).read(request.module);
   return withChart(tools.tmpDir, { ...request, chart }, (call) =>
-    tools.helm.template({ ...call, isUpgrade: false, includeCrds }),
+    tools.helm.template({ ...call, isUpgrade: false, includeCrds, kubeVersion }),
   );
 }
 

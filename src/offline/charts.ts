@@ -9,6 +9,14 @@ import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import { helmInput, invalidValues, parseConfigMap, parseMap, ValuesStore } from "../values/index.ts";
 import { readGiven } from "./surroundings.ts";
 
+/** What is said of the cluster that there is not. */
+interface KnownCluster {
+  /** In place of the ConfigMap: `global` and sections. */
+  readonly config?: JsonObject;
+  /** Of the API server; helm's own default where it is not given. */
+  readonly kubeVersion?: string | undefined;
+}
+
 /**
  * Renders the charts of modules from files alone: values files, schema defaults, and a file in place of the
  * ConfigMap.
@@ -17,9 +25,10 @@ export class OfflineCharts {
   readonly #helm: Helm;
   readonly #tmpDir: string;
   readonly #config: JsonObject;
+  readonly #kubeVersion: string | undefined;
 
-  /** `config` has `global` and sections, as the ConfigMap has. */
-  constructor(settings: Settings, env: Environment, config: JsonObject = {}) {
+  constructor(settings: Settings, env: Environment, { config = {}, kubeVersion }: KnownCluster = {}) {
+    this.#kubeVersion = kubeVersion;
     this.#tmpDir = settings.tmpDir;
     this.#config = config;
     this.#helm = new Helm({
@@ -55,7 +64,8 @@ export class OfflineCharts {
   render(module: Module, tree: Tree, { includeCrds = false } = {}): Promise<string> {
     const tools = { helm: this.#helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = this.valuesOf(module, tree);
-    return renderOffline(tools, { module, values, signal: new AbortController().signal, includeCrds });
+    const terms = { includeCrds, kubeVersion: this.#kubeVersion };
+    return renderOffline(tools, { module, values, signal: new AbortController().signal, ...terms });
   }
 
   /** What helm is given, as JSON. Throws ProblemError for values with which the module would be Invalid. */

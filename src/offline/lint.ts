@@ -27,6 +27,8 @@ export interface LintRequest {
   readonly dirs: readonly string[];
   /** A file in place of the ConfigMap: `global` and sections of modules. */
   readonly values: string | undefined;
+  /** Of the API server; helm's own default where it is not given. */
+  readonly kubeVersion?: string | undefined;
 }
 
 /**
@@ -75,11 +77,12 @@ export function rbacOf(request: LintRequest, settings: Settings, env: Environmen
 }
 
 async function chartsOf(
-  { values }: LintRequest,
+  { values, kubeVersion }: LintRequest,
   settings: Settings,
   env: Environment,
 ): Promise<OfflineCharts> {
-  return new OfflineCharts(settings, env, values === undefined ? {} : await readConfigValues(values));
+  const config = values === undefined ? {} : await readConfigValues(values);
+  return new OfflineCharts(settings, env, { config, kubeVersion });
 }
 
 async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Promise<void> {

@@ -104,7 +104,11 @@ const upgradeChart: Work = async (rooms, line, { env, ask }) => {
 };
 
 const lint: Work = (rooms, line, { env }) => {
-  const request = { dirs: line.args, values: textOf(line, "values") };
+  const request = {
+    dirs: line.args,
+    values: textOf(line, "values"),
+    kubeVersion: textOf(line, "kubeVersion"),
+  };
   const { settings } = line.settings(env);
   return line.flags["rbac"] === true
     ? rooms.rbacOf(request, settings, env)
@@ -171,7 +175,14 @@ export const OFFLINE: readonly Row[] = [
       args: "DIR...",
       help: "check modules and hooks without a cluster, or print the RBAC rules they need",
       example: "lint modules global-hooks",
-      flags: [{ flags: "--rbac", help: "print the rules that the operator's ServiceAccount needs" }, VALUES],
+      flags: [
+        { flags: "--rbac", help: "print the rules that the operator's ServiceAccount needs" },
+        VALUES,
+        {
+          flags: "--kube-version <VERSION>",
+          help: "render charts for this version of Kubernetes, not for helm's own",
+        },
+      ],
     },
     lint,
   ),

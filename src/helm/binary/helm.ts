@@ -66,6 +66,13 @@ export interface ChartCall extends ReleaseCall {
   readonly valuesFile: string;
 }
 
+/** How a chart is rendered without a cluster. */
+export interface OfflineTerms {
+  readonly includeCrds?: boolean | undefined;
+  /** Of the API server; helm's own default where it is not given. */
+  readonly kubeVersion?: string | undefined;
+}
+
 export interface UpgradeCall extends ChartCall {
   readonly labels: Readonly<Record<string, string>>;
   /**
@@ -122,12 +129,11 @@ export class Helm {
   }
 
   /** Manifest and hooks as `helm template` prints them; the server is not asked. */
-  async template(
-    call: ChartCall & { readonly isUpgrade: boolean; readonly includeCrds?: boolean },
-  ): Promise<string> {
+  async template(call: ChartCall & { readonly isUpgrade: boolean } & OfflineTerms): Promise<string> {
     const args = [call.release, call.chartDir, "-f", call.valuesFile];
     if (call.isUpgrade) args.push("--is-upgrade");
     if (call.includeCrds === true) args.push("--include-crds");
+    if (call.kubeVersion !== undefined) args.push(`--kube-version=${call.kubeVersion}`);
     const result = await this.#run("template", args, call);
     if (result.stdoutTruncated) throw new Error(`the manifest of ${call.release} is larger than 256 MiB`);
     return result.stdout;

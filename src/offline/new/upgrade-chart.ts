@@ -56,7 +56,7 @@ export function upgradeChart(
       const next = await placeOfChart(draft, await getChart(source, draft, { settings, env }), archives);
       if (next.place.digest === place.digest)
         return { text: `${dir}: ${next.name} ${next.version} is there already\n`, code: 0 };
-      const charts = new OfflineCharts(settings, env, config);
+      const charts = new OfflineCharts(settings, env, { config });
       const changes = await chartChanges(
         { module, tree },
         { chart: module.chart, chartDir: next.chartDir, crdFiles: next.crdFiles },
