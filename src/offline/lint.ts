@@ -156,12 +156,15 @@ async function lintManifest(module: Module, tree: Tree, charts: OfflineCharts): 
 function lintSize(module: Module, manifest: string): Problem[] {
   const size = recordSize(module, manifest);
   if (size <= LARGEST_RECORD) return [];
+  const hasCrds = module.crdFiles.length > 0 || manifest.includes("kind: CustomResourceDefinition");
   const mebibytes = (size / LARGEST_RECORD).toFixed(1);
   return [
     {
       file: module.dir,
       message: `helm's record of it would take ${mebibytes} MiB, and a Secret holds 1 MiB`,
-      remedy: `take large CRDs out of the chart into ${join(module.dir, "crds")}`,
+      remedy: hasCrds
+        ? `take large CRDs out of the chart into ${join(module.dir, "crds")}`
+        : "name in .helmignore what no template reads, or split the chart",
     },
   ];
 }

@@ -263,6 +263,15 @@ describe("problems of schemas", () => {
     ]);
   });
 
+  it("warnings of very many words are counted", () => {
+    const { warnings } = schemas("{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1}");
+    expect(warnings).toEqual([
+      'c.yaml: /: unknown keyword "a"',
+      "c.yaml: 5 other unknown keywords or formats",
+    ]);
+    expect(schemas("{a: 1, b: 1, c: 1, d: 1, e: 1}").warnings).toHaveLength(5);
+  });
+
   it("warnings name file and place", () => {
     const { warnings } = schemas(
       "{typ: object, x-typ: 1, properties: {a: {forma: x, format: ipv4}, b: {format: zip}}}",

@@ -213,6 +213,8 @@ const KEYWORDS = new Set(
   dependencies definitions allOf anyOf oneOf not if then else contentEncoding contentMediaType`.split(/\s+/),
 );
 
+const MOST_TOLD = 5;
+
 /** Warnings about a schema that can be used: misspelt keywords, unknown formats, CEL rules. Each is told once. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
   const places = new Map<string, string[]>();
@@ -231,6 +233,10 @@ export function schemaWarnings(root: JsonObject, file: string): string[] {
       more.length === 0 ? "" : `, also in ${more.length} other place${more.length === 1 ? "" : "s"}`;
     return `${file}: ${first}: ${text}${rest}`;
   });
+  // Somebody else's schema, most of the time: a line for each would hide what else is told.
+  const others = warnings.length - 1;
+  if (warnings.length > MOST_TOLD)
+    warnings.splice(1, others, `${file}: ${others} other unknown keywords or formats`);
   if (hasRules) warnings.push(`${file}: x-deckhouse-validations (CEL) is not evaluated`);
   return warnings;
 }
