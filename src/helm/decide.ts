@@ -1,18 +1,7 @@
 /** Decides what a run has to do about a release (docs/MODULES.md, "The chart"). */
 
-import type { Module } from "../model/index.ts";
-import type { ModuleSettings } from "../values/index.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Refusal } from "./rollback.ts";
-
-/** Why a run of the module leaves helm alone; undefined when it goes by `decide`. */
-export function withoutHelm(
-  { chart }: Pick<Module, "chart">,
-  { suspended }: Pick<ModuleSettings, "suspended">,
-): "suspended" | "noChart" | undefined {
-  if (suspended) return "suspended";
-  return chart === "none" ? "noChart" : undefined;
-}
 
 /** What a run has to do about a release. */
 export type ReleaseDecision =

@@ -1,7 +1,7 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
 export { applyOwnCrds, crdFaults, ensureCrds } from "./crds/ensure-crds.ts";
 export { purgeList, type PurgeInput } from "./release/observed-releases.ts";
-export { decide, withoutHelm, type DecisionInput } from "./decide.ts";
+export { decide, type DecisionInput } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
 export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./reconcile.ts";

@@ -1,6 +1,6 @@
 /** What a start would do, for the sub-command `plan` (docs/DEBUG.md, "plan"). */
 
-import { ForeignReleaseError, withoutHelm, type Releases } from "../helm/index.ts";
+import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
 import { serverVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type KnownSecrets, type Limit, type Logger } from "../lib/index.ts";
@@ -19,7 +19,7 @@ import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
 import { crdRequest, problemOf, State } from "../state/index.ts";
 import { checkSchemas, noteServerVersion, scriptOf } from "../tasks/index.ts";
 import { FollowedConfig, overlayInForce } from "../triggers/index.ts";
-import { helmInput } from "../values/index.ts";
+import { helmInput, withoutHelm } from "../values/index.ts";
 import { lendTimes, readTimes, waveSeconds, type Pace } from "./usual-times.ts";
 
 /** What would happen to one module, or to a release without one. */
@@ -193,12 +193,12 @@ async function discover(look: Look): Promise<ModuleFacts[]> {
 }
 
 async function fateOf(look: Look, facts: ModuleFacts, deletes: readonly string[]): Promise<Verdict> {
-  const { module, record, settings } = facts;
+  const { module, record } = facts;
   const { name } = module;
   const problem = problemOf(record);
   if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
   if (!record.enabled) return offFate(facts, deletes.includes(name));
-  const without = withoutHelm(module, settings);
+  const without = withoutHelm(look.state.values, module);
   if (without === undefined) return releaseFate(look, module);
   return without === "suspended"
     ? [name, "suspended", "helm is left alone"]

@@ -1,15 +1,14 @@
 /** Modules discovery, and what follows: removals, CRDs, runs (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import { withoutHelm } from "../helm/index.ts";
 import { ProblemError, deleteModuleKey, describeProblem, moduleOf, runModuleKey } from "../model/index.ts";
 import type { Cause, EnsureCrdsTask, Module, Task } from "../model/index.ts";
 import { CONFIRM_DELETE, SECOND_LOOK_MS, decideAll, mayRun, removalsOf } from "../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../plan/index.ts";
 import { crdRequest, withTurn, type Enablement, type ModuleRecord } from "../state/index.ts";
-import { helmInput, valuesFiles, type ValuesFiles, type ValuesView } from "../values/index.ts";
+import { helmInput, valuesFiles, type ValuesFiles, type ValuesView, withoutHelm } from "../values/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Outcome } from "../queue/index.ts";
-import { lifecycleHooks } from "./execute-hook.ts";
+import { lifecycleHooks } from "./run-module.ts";
 import { deactivate, silence } from "./sources.ts";
 import type { Ports } from "./run-task.ts";
 import { SWITCHED_OFF } from "./run-module.ts";
@@ -130,9 +129,7 @@ function crds(ports: Ports, runs: readonly string[]): Task[] {
 /** The input is that of the moment at which somebody asks: hooks change values on the way. */
 function announceRuns({ state, releases }: Ports, runs: readonly string[]): void {
   const records = runs.flatMap((name) => state.module(name) ?? []);
-  const due = records.filter(
-    ({ module }) => withoutHelm(module, state.values.settings(module)) === undefined,
-  );
+  const due = records.filter(({ module }) => withoutHelm(state.values, module) === undefined);
   releases.announce(
     due.map((record) => ({
       name: record.module.name,

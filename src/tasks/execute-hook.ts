@@ -7,17 +7,7 @@ import { allowsFailure, collapseGroups, hookActivation } from "../bindings/index
 import type { HookOutput, HookRunInput } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { GLOBAL, camelCase } from "../model/index.ts";
-import type {
-  Binding,
-  Cause,
-  Hook,
-  HookTask,
-  HookTrigger,
-  KubernetesBinding,
-  LifecycleBinding,
-  LifecycleName,
-  Task,
-} from "../model/index.ts";
+import type { Binding, Cause, Hook, HookTask, HookTrigger, KubernetesBinding, Task } from "../model/index.ts";
 import { span, type OpenSpan } from "../trace/index.ts";
 import type { Usage } from "../process/index.ts";
 import { valuesFiles, type JudgedPatches } from "../values/index.ts";
@@ -132,21 +122,6 @@ function record(
 ): void {
   const { binding } = triggers[0];
   ports.recorder.hookRun({ hook, binding: binding.name, queue, activation: hookActivation(binding), ...run });
-}
-
-interface LifecycleHook {
-  readonly hook: Hook;
-  readonly trigger: { readonly type: "lifecycle"; readonly binding: LifecycleBinding };
-}
-
-/** Hooks with this binding, by ORDER; of one ORDER as they came, which is by name. */
-export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName): LifecycleHook[] {
-  return hooks
-    .flatMap((hook) => {
-      const binding = hook.config.bindings.lifecycle.find((each) => each.name === name);
-      return binding === undefined ? [] : [{ hook, trigger: { type: "lifecycle", binding } as const }];
-    })
-    .sort((a, b) => a.trigger.binding.order - b.trigger.binding.order);
 }
 
 /**

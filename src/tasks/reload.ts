@@ -7,7 +7,8 @@ import { turnsLeft } from "../plan/index.ts";
 import { MAX_ROUNDS, type ReloadPhase } from "../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "./run-task.ts";
-import { failureText, lifecycleHooks } from "./execute-hook.ts";
+import { failureText } from "./execute-hook.ts";
+import { lifecycleHooks } from "./run-module.ts";
 import { loadTree, reloadGlobalHooks } from "./load.ts";
 import { activate } from "./sources.ts";
 

@@ -1,18 +1,18 @@
 /** The run of one module, step by step, and what is recorded of it (docs/LIFECYCLE.md, "Start-up and reload"). */
 
-import { ForeignReleaseError, RestoreError, withoutHelm } from "../helm/index.ts";
+import { ForeignReleaseError, RestoreError } from "../helm/index.ts";
 import type { OnWait, ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { describeCause } from "../model/index.ts";
-import type { Cause, Hook, LifecycleName, RunModuleTask, Task } from "../model/index.ts";
+import type { Cause, Hook, LifecycleBinding, LifecycleName, RunModuleTask, Task } from "../model/index.ts";
 import { mayBegin, waitOf } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
 import { MAX_ROUNDS, runRecord, type ModuleActivity, type ModuleRecord } from "../state/index.ts";
 import type { ModuleView, RetryReason, RunRecord } from "../state/index.ts";
-import { helmInput, incompleteValues, invalidValues } from "../values/index.ts";
+import { helmInput, incompleteValues, invalidValues, withoutHelm } from "../values/index.ts";
 import { span } from "../trace/index.ts";
 import type { Ports } from "./run-task.ts";
-import { HookFailure, executeHook, failureText, lifecycleHooks } from "./execute-hook.ts";
+import { HookFailure, executeHook, failureText } from "./execute-hook.ts";
 import { activate } from "./sources.ts";
 import { tellProblem } from "./load.ts";
 
@@ -115,7 +115,7 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { values } = ports.state;
   const missing = incompleteValues(values, module);
   if (missing !== undefined) throw new IncompleteValues(missing);
-  if (withoutHelm(module, values.settings(module)) !== undefined) return undefined;
+  if (withoutHelm(values, module) !== undefined) return undefined;
   const ailing = ports.state.view.modules.get(name)?.ailing;
   if (ailing?.status === "False")
     ports.state.updateRun(name, (before) => ({ ...before, foundUnhealthy: run.record.release?.revision }));
@@ -306,4 +306,19 @@ export class ModuleRun {
 /** Whether a module is still on: one with a queue of its own may be switched off, or be gone, while it runs. */
 function isOn({ state }: Ports, module: string): boolean {
   return state.module(module)?.enabled === true;
+}
+
+interface LifecycleHook {
+  readonly hook: Hook;
+  readonly trigger: { readonly type: "lifecycle"; readonly binding: LifecycleBinding };
+}
+
+/** Hooks with this binding, by ORDER; of one ORDER as they came, which is by name. */
+export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName): LifecycleHook[] {
+  return hooks
+    .flatMap((hook) => {
+      const binding = hook.config.bindings.lifecycle.find((each) => each.name === name);
+      return binding === undefined ? [] : [{ hook, trigger: { type: "lifecycle", binding } as const }];
+    })
+    .sort((a, b) => a.trigger.binding.order - b.trigger.binding.order);
 }

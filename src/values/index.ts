@@ -38,6 +38,7 @@ export {
   incompleteValues,
   invalidValues,
   valuesFiles,
+  withoutHelm,
   type ValuesFiles,
 } from "./values-files.ts";
 export { ValuesStore, type ConfigFacts, type ValuesView } from "./values-store.ts";

@@ -31,6 +31,12 @@ function refuseList(
   };
 }
 
+/** Why a run of the module leaves helm alone; undefined when it goes by what helm's `decide` says. */
+export function withoutHelm(values: ValuesView, module: Module): "suspended" | "noChart" | undefined {
+  if (values.settings(module).suspended) return "suspended";
+  return module.chart === "none" ? "noChart" : undefined;
+}
+
 /** What helm requires of the values in force and they lack, in words; undefined when nothing. */
 export function incompleteValues(values: ValuesView, { valuesKey }: Module): string | undefined {
   for (const key of [GLOBAL, valuesKey]) {
