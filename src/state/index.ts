@@ -2,9 +2,7 @@ export { crdRequest, newModuleRecord, startOver } from "./module-record.ts";
 export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.ts";
 export { brokenFiles, problemOf } from "./module-records.ts";
 export { MAX_ROUNDS, remembering, withTurn } from "./run-record.ts";
-/** How the record of a run changes, from its begin to its end. */
-export * as runRecord from "./run-record.ts";
-export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
+export type { LastRun, ModuleActivity, RetryReason, RunEvents, RunRecord } from "./run-record.ts";
 export { State } from "./state.ts";
 export { NO_FILES, configIsMissing } from "./view.ts";
 export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, RequiredFinding, View } from "./view.ts";

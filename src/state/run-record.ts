@@ -129,7 +129,7 @@ function turnTaken({ turn }: RunRecord): Turn | undefined {
 }
 
 /** What is known of a run when it begins. */
-export interface RunBegin {
+interface RunBegin {
   readonly activity: ModuleActivity;
   readonly trigger: Cause;
   readonly startedAt: number;
@@ -138,7 +138,7 @@ export interface RunBegin {
 }
 
 /** The run begins; what it takes into account is noted first. */
-export function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): RunRecord {
+function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): RunRecord {
   const blank = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
   return {
     ...run,
@@ -152,17 +152,17 @@ export function begun(run: RunRecord, { activity, basis, ...begin }: RunBegin): 
 }
 
 /** The run is at another step, or at another hook of it. */
-export function atStep(run: RunRecord, at: Partial<Pick<LastRun, "step" | "hook" | "hookSince">>): RunRecord {
+function atStep(run: RunRecord, at: Partial<Pick<LastRun, "step" | "hook" | "hookSince">>): RunRecord {
   return { ...run, lastRun: run.lastRun && { ...run.lastRun, hookSince: undefined, ...at } };
 }
 
 /** Hooks may have changed values since the run began: helm works with what is in force now. */
-export function withValuesOfNow(run: RunRecord, basis: RunBasis): RunRecord {
+function withValuesOfNow(run: RunRecord, basis: RunBasis): RunRecord {
   return { ...run, attempted: basis, cause: undefined };
 }
 
 /** All steps are done; `values` is the digest of those that are in force at the end. */
-export function completed(run: RunRecord, values: string): RunRecord {
+function completed(run: RunRecord, values: string): RunRecord {
   const { attempted, handled, cause, rounds } = run;
   const causesAnother = values !== attempted?.values && cause?.kind === "hook" && cause.by === "afterHelm";
   return {
@@ -177,7 +177,7 @@ export function completed(run: RunRecord, values: string): RunRecord {
 const MOST_TIMES = 5;
 
 /** The run ended well. A healing and a removal say nothing of how long a run takes. */
-export function succeeded(run: RunRecord, now: number): RunRecord {
+function succeeded(run: RunRecord, now: number): RunRecord {
   const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
   const { activity, lastRun, runSeconds: before } = run;
   const isTelling = activity === "running" && lastRun !== undefined;
@@ -194,7 +194,7 @@ export function succeeded(run: RunRecord, now: number): RunRecord {
 }
 
 /** All that may be done is done, but what the module is made from is not in force: `why` says what is. */
-export function rolledBack(run: RunRecord, why: string, now: number): RunRecord {
+function rolledBack(run: RunRecord, why: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message: why, hook: undefined } as const;
   return {
     ...succeeded(run, now),
@@ -205,12 +205,12 @@ export function rolledBack(run: RunRecord, why: string, now: number): RunRecord 
 }
 
 /** A failure: what is tried again and why, and the same in one line. */
-export interface RunFailure extends RetryView {
+interface RunFailure extends RetryView {
   readonly line: string;
 }
 
 /** A removal that failed is still under way: objects are going. */
-export function failed(run: RunRecord, { line, ...retry }: RunFailure, now: number): RunRecord {
+function failed(run: RunRecord, { line, ...retry }: RunFailure, now: number): RunRecord {
   return {
     ...run,
     activity: run.activity === "deleting" ? "deleting" : "none",
@@ -229,12 +229,12 @@ export function remembering(run: RunRecord, seconds: readonly unknown[]): RunRec
 }
 
 /** Something that the module requires is not there: its run waits, and what failed before is not tried again. */
-export function passedOver(run: RunRecord, now: number): RunRecord {
+function passedOver(run: RunRecord, now: number): RunRecord {
   return { ...run, activity: "none", retry: undefined, turn: undefined, heldSince: run.heldSince ?? now };
 }
 
 /** The run ended without a result that counts: it was interrupted, or only a person can go on. */
-export function broken(run: RunRecord, message: string, now: number): RunRecord {
+function broken(run: RunRecord, message: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message } as const;
   return {
     ...run,
@@ -259,3 +259,26 @@ export function following(run: RunRecord, before: ConfigBasis, now: ConfigBasis)
   });
   return { ...run, attempted: run.attempted && follow(run.attempted), handled: follow(run.handled) };
 }
+
+/** What may happen to a run, by name. */
+export const RUN_EVENTS = {
+  begun,
+  atStep,
+  withValuesOfNow,
+  completed,
+  succeeded,
+  rolledBack,
+  failed,
+  passedOver,
+  broken,
+} as const;
+
+/** What each of them takes beside the record. */
+export type RunEvents = {
+  readonly [E in keyof typeof RUN_EVENTS]: (typeof RUN_EVENTS)[E] extends (
+    run: RunRecord,
+    ...details: infer Details
+  ) => RunRecord
+    ? Details
+    : never;
+};

@@ -8,7 +8,8 @@ import { applyDecision, type Enablement, type ModuleRecord } from "./module-reco
 import { ModuleRecords, problemOf, type Terms } from "./module-records.ts";
 import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
-import { following, nothingToRun, type RunBasis, type RunRecord } from "./run-record.ts";
+import { RUN_EVENTS, following, nothingToRun } from "./run-record.ts";
+import type { RunBasis, RunEvents, RunRecord } from "./run-record.ts";
 import { BLANK, NO_TREE, configIsMissing } from "./view.ts";
 import type { ConfigNews, ConfigObservation, Hold, OperatorState, View } from "./view.ts";
 
@@ -109,6 +110,12 @@ export class State {
     this.update(name, (record) => void (record.run = change(record.run)));
   }
 
+  /** Something happened to a run of the module. */
+  noteRun<E extends keyof RunEvents>(name: string, event: E, ...details: RunEvents[E]): void {
+    const change = RUN_EVENTS[event] as (run: RunRecord, ...more: RunEvents[E]) => RunRecord;
+    this.updateRun(name, (run) => change(run, ...details));
+  }
+
   /** What a run of the module takes into account if it looks now. */
   basisOf({ module, files, requestedToken: token }: Readonly<ModuleRecord>): RunBasis {
     const { digest: values } = this.#values.merged(module.valuesKey);
@@ -145,10 +152,7 @@ export class State {
     return config.unknownKeys.filter((key) => !before.config.unknownKeys.includes(key));
   }
 
-  /**
-   * Judges what was read of the ConfigMap and records it: with any problem, the last good content stays in force.
-   * Returns what is to be said of it.
-   */
+  /** Judges what was read of the ConfigMap and records it; returns what is to be said of it. */
   takeConfig(read: ReadConfig, resourceVersion: string): ConfigNews {
     const { content, overlay, problems, ...told } = this.#values.judgeConfig(read);
     const condition = problems.length === 0 ? "ok" : "invalid";

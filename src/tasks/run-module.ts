@@ -7,8 +7,8 @@ import { describeCause } from "../model/index.ts";
 import type { Cause, Hook, LifecycleBinding, LifecycleName, RunModuleTask, Task } from "../model/index.ts";
 import { mayBegin, waitOf } from "../plan/index.ts";
 import type { Outcome, RunContext } from "../queue/index.ts";
-import { MAX_ROUNDS, runRecord, type ModuleActivity, type ModuleRecord } from "../state/index.ts";
-import type { ModuleView, RetryReason, RunRecord } from "../state/index.ts";
+import { MAX_ROUNDS, type ModuleActivity, type ModuleRecord } from "../state/index.ts";
+import type { ModuleView, RetryReason, RunEvents } from "../state/index.ts";
 import { helmInput, incompleteValues, invalidValues, withoutHelm } from "../values/index.ts";
 import { span } from "../trace/index.ts";
 import type { Ports } from "./run-task.ts";
@@ -66,7 +66,7 @@ function isPassedOver({ state, clock, logger }: Ports, module: ModuleView): bool
   if (wait === undefined) return false;
   if (heldSince === undefined)
     logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });
-  state.updateRun(name, (before) => runRecord.passedOver(before, clock.now()));
+  state.noteRun(name, "passedOver", clock.now());
   return true;
 }
 
@@ -226,20 +226,17 @@ export class ModuleRun {
     const { requestedToken: token, run: before } = record;
     this.isAsked = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
     const attempts = context.failures + 1;
-    this.#update((run) =>
-      runRecord.begun(run, { activity, trigger, startedAt: this.#startedAt, attempts, basis }),
-    );
+    this.#note("begun", { activity, trigger, startedAt: this.#startedAt, attempts, basis });
   }
 
   /** The next step, or the next hook of the module within it. Throws when the module was switched off meanwhile. */
   step(step: string, hook?: string): void {
     if (this.#isFor === "on" && !isOn(this.ports, this.name)) throw new Error(SWITCHED_OFF);
-    this.#update((run) => runRecord.atStep(run, { step, hook }));
+    this.#note("atStep", { step, hook });
   }
 
   /** Called with the hook of the chart that helm waits for. */
-  readonly onWait: OnWait = (hook) =>
-    this.#update((run) => runRecord.atStep(run, { hook: hook?.name, hookSince: hook?.since }));
+  readonly onWait: OnWait = (hook) => this.#note("atStep", { hook: hook?.name, hookSince: hook?.since });
 
   /** The step that runs the module's hooks with this binding, one after the other, up to the first that fails. */
   async hooks(binding: LifecycleName): Promise<void> {
@@ -254,14 +251,12 @@ export class ModuleRun {
 
   /** Notes what helm is going to use: later changes cause another run. */
   takeValues(): void {
-    const basis = this.ports.state.basisOf(this.record);
-    this.#update((run) => runRecord.withValuesOfNow(run, basis));
+    this.#note("withValuesOfNow", this.ports.state.basisOf(this.record));
   }
 
   /** All steps are done: what the run took into account is handled. */
   complete(): void {
-    const { values } = this.ports.state.basisOf(this.record);
-    this.#update((run) => runRecord.completed(run, values));
+    this.#note("completed", this.ports.state.basisOf(this.record).values);
   }
 
   /** Milliseconds since the begin. */
@@ -272,9 +267,8 @@ export class ModuleRun {
   /** Ends well; or, where the release is as it was before what failed, with why. */
   end(refused?: string): void {
     const now = this.ports.clock.now();
-    this.#update((run) =>
-      refused === undefined ? runRecord.succeeded(run, now) : runRecord.rolledBack(run, refused, now),
-    );
+    if (refused === undefined) this.#note("succeeded", now);
+    else this.#note("rolledBack", refused, now);
   }
 
   /** Ends with a failure that is tried again; returns it in words. */
@@ -282,14 +276,14 @@ export class ModuleRun {
     const { clock, recorder } = this.ports;
     const message = failureText(error);
     const failure = { reason, message, failures: this.context.failures + 1, line: oneLine(error) };
-    this.#update((run) => runRecord.failed(run, failure, clock.now()));
+    this.#note("failed", failure, clock.now());
     recorder.failed(this.name, reason, message);
     return message;
   }
 
   /** Ends without a result that counts. */
   break(message: string): void {
-    this.#update((run) => runRecord.broken(run, message, this.ports.clock.now()));
+    this.#note("broken", message, this.ports.clock.now());
   }
 
   /** Ends because somebody is done with it, who has said why. */
@@ -298,8 +292,8 @@ export class ModuleRun {
     this.break(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);
   }
 
-  #update(change: (run: RunRecord) => RunRecord): void {
-    this.ports.state.updateRun(this.name, change);
+  #note<E extends keyof RunEvents>(event: E, ...details: RunEvents[E]): void {
+    this.ports.state.noteRun(this.name, event, ...details);
   }
 }
 

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 
 import { waveSeconds } from "../../src/preview/usual-times.ts";
-import { State, remembering, runRecord, type RunRecord } from "../../src/state/index.ts";
-import { NEVER_RAN, startedOver, type ModuleActivity } from "../../src/state/run-record.ts";
+import { State, remembering, type RunRecord } from "../../src/state/index.ts";
+import { NEVER_RAN, RUN_EVENTS, startedOver, type ModuleActivity } from "../../src/state/run-record.ts";
 import { ManualClock } from "../support/clock.ts";
 import { basis } from "../status/views.ts";
 
-const { begun, failed, rolledBack, succeeded } = runRecord;
+const { begun, failed, rolledBack, succeeded } = RUN_EVENTS;
 
 const begin = (run: RunRecord, activity: ModuleActivity = "running"): RunRecord =>
   begun(run, { activity, trigger: { kind: "config" }, startedAt: 1000, attempts: 1, basis: basis() });
