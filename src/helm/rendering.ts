@@ -5,10 +5,9 @@ import { dirname, join } from "node:path";
 
 import { hashFiles, parseYaml, readPlain, toYaml, type Clock } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
-import { listChartFiles } from "../modules/index.ts";
 import { Scratch } from "../process/index.ts";
 import type { ChartCall, Helm, UpgradeCall, OfflineTerms } from "./binary/helm.ts";
-import { ChartReader, type Chart } from "./chart/chart.ts";
+import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./examine.ts";
 import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";
@@ -152,11 +151,10 @@ export async function stageChart(
 }
 
 /** Its files by their paths below it. What is gone while they are read is a change as well. */
-function contentsOf({ name, chartDir, chart }: ChartOf) {
+function contentsOf(module: ChartOf) {
   try {
-    const files = listChartFiles(chartDir, chart === "synthetic");
-    return files.map(({ rel, path }) => [rel, readPlain(path)] as const);
+    return chartFilesOf(module).map(({ rel, path }) => [rel, readPlain(path)] as const);
   } catch {
-    throw new ChartMovedError(name);
+    throw new ChartMovedError(module.name);
   }
 }

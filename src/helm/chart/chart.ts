@@ -24,6 +24,11 @@ export interface Chart {
   readonly mentionsShared: boolean;
 }
 
+/** The files of a module's chart. Throws as `listChartFiles` does. */
+export function chartFilesOf({ chartDir, chart }: Pick<Module, "chartDir" | "chart">): ChartFile[] {
+  return listChartFiles(chartDir, chart === "synthetic");
+}
+
 interface CachedChart {
   readonly dir: string;
   readonly fingerprint: string;
@@ -41,9 +46,9 @@ export class ChartReader {
     this.#clock = clock;
   }
 
-  /** Throws as `listChartFiles` does. */
+  /** Throws as `chartFilesOf` does. */
   read(module: Pick<Module, "name" | "chartDir" | "chart">): Chart {
-    const files = listChartFiles(module.chartDir, module.chart === "synthetic");
+    const files = chartFilesOf(module);
     const fingerprint = fingerprintOf(files);
     const known = this.#cache.get(module.name);
     const same = known?.dir === module.chartDir && known.fingerprint === fingerprint;

@@ -4,8 +4,7 @@ import { join } from "node:path";
 
 import { readPlain } from "../../lib/index.ts";
 import { objectOf, objectsIn, textOf, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { listChartFiles } from "../../modules/index.ts";
-import { contentOf, isTemplate, readMap } from "./chart.ts";
+import { chartFilesOf, contentOf, isTemplate, readMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { actionsOf } from "./template-tokens.ts";
 
@@ -26,17 +25,16 @@ export function unreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "
 }
 
 /** Undefined = any. */
-function keysRead({
-  chartDir: dir,
-  chart,
-}: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
-  const files = listChartFiles(dir, chart === "synthetic").filter(({ rel }) => isTemplate(rel));
+function keysRead(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
+  const files = chartFilesOf(module).filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
     files.filter(({ rel }) => which(rel)).map(({ rel, path }) => contentOf(rel, readPlain(path)));
   const own = texts((rel) => rel.startsWith("templates/"));
   // What a sub-chart defines and the chart includes reads the chart's values, too.
   const { keys, dynamic } = scanTemplates(includesOthers(own) ? texts(() => true) : own);
-  return dynamic ? undefined : new Set([...keys, ...dependencyKeys(readMap(join(dir, "Chart.yaml")))]);
+  return dynamic
+    ? undefined
+    : new Set([...keys, ...dependencyKeys(readMap(join(module.chartDir, "Chart.yaml")))]);
 }
 
 /** Whether templates include one that they do not define. */

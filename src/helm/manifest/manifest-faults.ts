@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { readPlain } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, textOf } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
-import { listChartFiles } from "../../modules/index.ts";
+import { chartFilesOf } from "../chart/chart.ts";
 import { documentsOf, expand } from "./manifest.ts";
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -125,7 +125,7 @@ export const LARGEST_RECORD = 1024 * 1024;
  * and in base64. Throws the file system's error.
  */
 export function recordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
-  const files = listChartFiles(module.chartDir, module.chart === "synthetic")
+  const files = chartFilesOf(module)
     .filter(({ rel }) => !rel.startsWith("charts/"))
     .map(({ rel, path }) => ({ name: rel, data: readPlain(path).toString("base64") }));
   const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });
