@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import { inParallel } from "../lib/index.ts";
 import { Scratch } from "../process/index.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
-import { examine, labelsOf, type HelmInput, type Reconciler, type Reconciliation } from "./examine.ts";
+import { examine, labelsOf, type HelmInput, type Reconciler, type Reconciliation } from "./decide.ts";
 import { keyIn, type ObjectRef } from "./manifest/manifest.ts";
 import { isSame, renderNow, stageChart, type Rendered } from "./rendering.ts";
 

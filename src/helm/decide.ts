@@ -1,7 +1,166 @@
-/** Decides what a run has to do about a release (docs/MODULES.md, "The chart"). */
+/** What is asked of a release, whose it is, and what is owed to it now (docs/MODULES.md, "The chart"). */
 
-import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import type { Refusal } from "./rollback.ts";
+import type { HealthVerdict } from "../health/index.ts";
+import { digest, oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { objectOf, type Json, type JsonObject, type Module, type OnFailure } from "../model/index.ts";
+import { ForeignReleaseError } from "./binary/helm-errors.ts";
+import type { Helm, HelmRecorder, UpgradeCall } from "./binary/helm.ts";
+import { inputsDigest, withValueTemplates } from "./chart/chart.ts";
+import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
+import type { LookTools } from "./live-objects.ts";
+import type { OnWait } from "./reconcile.ts";
+import type { ReleaseStore } from "./release/release-store.ts";
+import type { LateLabels } from "./release/releases.ts";
+import { GO_LABELS, isCurrentScheme, isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import type { Rendered } from "./rendering.ts";
+import { refusalOf, retriesOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
+
+/** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
+export interface Release {
+  readonly name: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly chartVersion: string | undefined;
+  readonly manifestChecksum: string | undefined;
+  readonly lastDeployed: number | undefined;
+}
+
+/** The outcome of a helm step. */
+export interface ReleaseOutcome {
+  /** `restored`: the release was right, and missing objects were put back. */
+  readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
+  /** Why these inputs are not in force, and what is; undefined where they are. */
+  readonly refused?: string | undefined;
+  /** It is to be rejected, but nothing good is there to go back to. */
+  readonly hasNoWayBack?: boolean;
+  readonly release: Release | undefined;
+  /** A release that a dead helm had left unfinished was recovered first. */
+  readonly recovered: boolean;
+}
+
+/** What a module's release is made from. */
+export interface HelmInput {
+  readonly module: Pick<
+    Module,
+    "name" | "valuesKey" | "chartDir" | "chart" | "helm" | "onFailure" | "retries"
+  >;
+  /** JSON with `global` and the module's section. */
+  readonly values: string;
+  /** Digest of what people say of them: without what hooks change. */
+  readonly given?: () => string;
+}
+
+export interface ReconcileRequest extends HelmInput {
+  /** Missing objects of the release, as `nameOf` names them, with their namespaces. */
+  readonly absent?: readonly string[];
+  /** A person asks for the run: what was rejected is tried again. */
+  readonly isAsked?: boolean;
+  /** Where health counts: the release is not healthy yet, or in time; then it is rejected, unless it was good before. */
+  readonly ailing?: Pick<HealthVerdict, "status" | "message"> | undefined;
+  readonly signal: AbortSignal;
+  /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
+  readonly onWait?: OnWait;
+}
+
+/** The CRDs of a module. */
+export interface CrdRequest {
+  /** Those of sub-charts that are on among them. */
+  readonly files: readonly string[];
+  /** The breaking change that a person has confirmed, by its token. */
+  readonly confirmed?: string | undefined;
+}
+
+/** What a difference is made of. */
+export interface DiffRequest extends ReconcileRequest {
+  readonly crds: CrdRequest;
+  /** What of an object is shown. */
+  readonly shown: (object: JsonObject) => Json;
+}
+
+/** What is needed to work on a release. */
+export interface Reconciler extends LookTools {
+  readonly store: ReleaseStore;
+  readonly helm: Helm;
+  readonly charts: ChartReader;
+  readonly capabilities: Capabilities;
+  readonly managedBy: string;
+  readonly tmpDir: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly adopt: AdoptPolicy;
+  /** `--on-failure`. */
+  readonly onFailure: OnFailure;
+  /** `--helm-history-max`. */
+  readonly historyMax: number;
+  /** Whether a release is this operator's. */
+  readonly isOurs: (release: string) => boolean;
+  readonly recorder?: HelmRecorder | undefined;
+  readonly lateLabels: LateLabels;
+  /** Modules of the reload under way that are about to make objects, by `keyIn`. */
+  readonly makers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
+  /** Renders a chart as helm would install or upgrade now. */
+  readonly render: (reconciliation: Reconciliation) => Promise<Rendered>;
+  /** As `Helm.upgradeInstall`. */
+  readonly upgradeInstall: (call: UpgradeCall) => Promise<void>;
+}
+
+/** The work on one release that is under way. */
+export interface Reconciliation {
+  readonly tools: Reconciler;
+  readonly request: ReconcileRequest;
+  readonly release: ReleaseMeta | undefined;
+  readonly chart: Chart;
+  readonly inputs: string;
+  /** Undefined where an upgrade that fails is only tried again. */
+  readonly policy: RollbackPolicy | undefined;
+  /** Who made the release that is there. */
+  readonly origin: Origin | undefined;
+}
+
+/** Looks at a release and decides; changes nothing. Throws ForeignReleaseError. */
+export async function examine(
+  tools: Reconciler,
+  request: ReconcileRequest,
+): Promise<{ readonly reconciliation: Reconciliation; readonly decision: ReleaseDecision }> {
+  const { module } = request;
+  const release = tools.store.get(module.name);
+  const origin = release === undefined ? undefined : await originToWorkOn(tools, release);
+  const chart = withValueTemplates(tools.charts.read(module), request.values);
+  const { namespace, capabilities } = tools;
+  const values = objectOf(JSON.parse(request.values));
+  const helm = tools.helm.identity();
+  const inputs = await inputsDigest({ module, namespace, chart, values, helm, capabilities });
+  const policy = policyOf(tools, request, chart);
+  const reconciliation = { tools, request, release, chart, inputs, policy, origin };
+  return { reconciliation, decision: decisionOn(reconciliation) };
+}
+
+/** What is owed to a release as it is now. */
+export function decisionOn(reconciliation: Reconciliation): ReleaseDecision {
+  const { tools, release, chart, inputs, policy } = reconciliation;
+  const { managedBy } = tools;
+  const refusal = policy && refused(reconciliation, policy);
+  return decide({ release, inputs, managedBy, lookup: chart.reach.lookup, refusal });
+}
+
+function refused({ tools, request, inputs }: Reconciliation, policy: RollbackPolicy): Refusal | undefined {
+  const { module, isAsked = false, ailing } = request;
+  const revisions = tools.store.revisions(module.name);
+  if (isAsked) return undefined;
+  return (
+    refusalOf(revisions, inputs, policy) ??
+    (ailing?.status === "False" ? unhealthyRefusal(revisions, inputs) : undefined)
+  );
+}
+
+function policyOf(
+  { onFailure }: Reconciler,
+  { module, given }: ReconcileRequest,
+  chart: Chart,
+): RollbackPolicy | undefined {
+  const retries = retriesOf(module, onFailure);
+  return retries === undefined ? undefined : { retries, given: digest(chart.digest, given?.() ?? "") };
+}
 
 /** What a run has to do about a release. */
 export type ReleaseDecision =
@@ -62,7 +221,75 @@ export function decide(input: DecisionInput): ReleaseDecision {
   return input.lookup ? { act: "compare", why: "templates look things up" } : { act: "nothing" };
 }
 
-/** A helm works on it, or died at it. */
-export function isUnfinished(status: string): boolean {
-  return status.startsWith("pending-") || status === "uninstalling";
+/** `null` removes the manifest label of the last revision; a new release has none. */
+export function labelsOf(
+  reconciliation: Reconciliation,
+  manifest: string | undefined,
+  isFirst: boolean,
+): Record<string, string> {
+  const { inputs, tools, policy } = reconciliation;
+  const known = manifest ?? (isFirst ? undefined : "null");
+  const label = known === undefined ? {} : { [LABELS.manifest]: known };
+  const given = policy === undefined ? {} : { [LABELS.given]: policy.given };
+  return { [LABELS.managedBy]: tools.managedBy, [LABELS.inputs]: inputs, ...label, ...given };
+}
+
+/** Which releases of others a module takes over (`--adopt`). */
+export type AdoptPolicy = "all" | "go" | "none";
+
+/** Who made a release: this operator, another one of its kind, the Go operator, or somebody with helm. */
+export type Origin = "ours" | "other" | "go" | "hand";
+
+/** The origin by a release's labels; `goMark` = an older Go operator has marked its values. */
+export function originOf(
+  { labels }: Pick<ReleaseMeta, "labels">,
+  managedBy: string,
+  goMark: boolean,
+): Origin {
+  const label = labels[LABELS.managedBy];
+  if (label === managedBy) return "ours";
+  if (isCurrentScheme(label)) return "other";
+  // A label of another scheme version does not show which operator wrote it.
+  if (label !== undefined) return "ours";
+  return goMark || GO_LABELS.some((name) => name in labels) ? "go" : "hand";
+}
+
+/** Whether a module may take over a release of this origin. */
+export function mayAdopt(policy: AdoptPolicy, origin: Origin): boolean {
+  if (origin === "ours") return true;
+  if (origin === "other" || policy === "none") return false;
+  return origin === "go" || policy === "all";
+}
+
+/** Who made the release that a module is about to work on. Throws ForeignReleaseError where it must be left alone. */
+async function originToWorkOn(
+  tools: Pick<Reconciler, "store" | "managedBy" | "adopt">,
+  release: ReleaseMeta,
+): Promise<Origin> {
+  const { store, managedBy, adopt } = tools;
+  let origin = originOf(release, managedBy, false);
+  if (origin === "hand" && (await hasGoMark(store, release))) origin = "go";
+  if (mayAdopt(adopt, origin)) return origin;
+  throw new ForeignReleaseError(
+    release.name,
+    OWNERS[origin] + (origin === "other" ? "" : ` (--adopt=${adopt})`),
+  );
+}
+
+const OWNERS: Readonly<Record<Origin, string>> = {
+  ours: "this addon-operator",
+  other: "another addon-operator",
+  go: "the Go operator",
+  hand: "whoever made it with helm",
+};
+
+/** A record that cannot be read is left to helm, which says what is wrong. */
+function hasGoMark(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
+  return store.summary(release).then(
+    ({ goMark }) => goMark,
+    (error: unknown) => {
+      if (error instanceof SyntaxError) return false;
+      throw new Error(`cannot tell who made release "${release.name}": ${oneLine(error)}`, { cause: error });
+    },
+  );
 }

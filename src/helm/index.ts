@@ -1,7 +1,6 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
 export { applyOwnCrds, crdFaults, ensureCrds } from "./crds/ensure-crds.ts";
 export { purgeList, type PurgeInput } from "./release/observed-releases.ts";
-export { decide, type DecisionInput } from "./decide.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
 export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./reconcile.ts";
@@ -17,5 +16,6 @@ export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { retriesOf } from "./rollback.ts";
 export { Releases, type ReleasesOptions } from "./release/releases.ts";
-export { mayAdopt, originOf, type AdoptPolicy, type Origin, type Release } from "./examine.ts";
-export type { CrdRequest, HelmInput, ReconcileRequest, ReleaseOutcome } from "./examine.ts";
+export { decide, mayAdopt, originOf } from "./decide.ts";
+export type { AdoptPolicy, CrdRequest, DecisionInput, HelmInput } from "./decide.ts";
+export type { Origin, ReconcileRequest, Release, ReleaseOutcome } from "./decide.ts";

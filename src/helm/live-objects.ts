@@ -6,7 +6,7 @@ import type { Discovery, KubeClient, Target } from "../kube/index.ts";
 import { inParallel, oneLine } from "../lib/index.ts";
 import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../model/index.ts";
 import { RestoreError } from "./binary/helm-errors.ts";
-import type { Reconciler } from "./examine.ts";
+import type { Reconciler } from "./decide.ts";
 import { documentsOf, keyIn, lastingBodies, lastingByKey, nameOf, refOf } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";

@@ -3,7 +3,7 @@
 import { inParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
-import { examine, type DiffRequest, type ReconcileRequest, type Reconciler } from "./examine.ts";
+import { examine, type DiffRequest, type ReconcileRequest, type Reconciler } from "./decide.ts";
 import { marked, ServedObject } from "./live-objects.ts";
 import { diffOf, documentsOf, lastingByKey, plain, type ObjectRef } from "./manifest/manifest.ts";
 import { isSame, manifestsNow, renderNow } from "./rendering.ts";

@@ -2,12 +2,17 @@
 
 import { sleep, type Clock, type Timer } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
-import { isUnfinished, type ReleaseDecision } from "./decide.ts";
-import { decisionOn, examine, labelsOf } from "./examine.ts";
-import type { Reconciler, ReconcileRequest, Reconciliation, ReleaseOutcome } from "./examine.ts";
+import { decisionOn, examine, labelsOf } from "./decide.ts";
+import type {
+  Reconciler,
+  ReconcileRequest,
+  Reconciliation,
+  ReleaseDecision,
+  ReleaseOutcome,
+} from "./decide.ts";
 import { restoreObjects } from "./live-objects.ts";
 import type { HookRecord, ReleaseStore } from "./release/release-store.ts";
-import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { ChartMovedError, isSame, withCall, type Rendered } from "./rendering.ts";
 import { countFailure, describeRefusal, hasNoWayBack, markGood, nextOf, rollBack } from "./rollback.ts";
 import type { Refusal } from "./rollback.ts";

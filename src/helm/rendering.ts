@@ -8,7 +8,7 @@ import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { Scratch } from "../process/index.ts";
 import type { ChartCall, Helm, UpgradeCall, OfflineTerms } from "./binary/helm.ts";
 import { ChartReader, chartFilesOf, type Chart } from "./chart/chart.ts";
-import type { Reconciler, ReconcileRequest, Reconciliation } from "./examine.ts";
+import type { Reconciler, ReconcileRequest, Reconciliation } from "./decide.ts";
 import { adoptionChecksum, documentsOf, manifestChecksum, objectsOf } from "./manifest/manifest.ts";
 import type { ObjectRef } from "./manifest/manifest.ts";
 import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";

@@ -3,7 +3,7 @@
 import { oneLine, Timers } from "../lib/index.ts";
 import type { ModuleTerms, OnFailure } from "../model/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
-import type { Reconciliation } from "./examine.ts";
+import type { Reconciliation } from "./decide.ts";
 import { summarize, type ReleaseRecord, type ReleaseStore } from "./release/release-store.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { spareInUpgrade } from "./upgrade.ts";

@@ -4,8 +4,7 @@ import { getMetadata, isNotFound, mergePatch, type WatchedObject } from "../kube
 import { inParallel, oneLine } from "../lib/index.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
-import { isUnfinished } from "./decide.ts";
-import type { Reconciler, Reconciliation } from "./examine.ts";
+import type { Reconciler, Reconciliation } from "./decide.ts";
 import { otherOwner, ownerOf, type LookTools } from "./live-objects.ts";
 import {
   documentsOf,
@@ -17,7 +16,7 @@ import {
   withoutObjects,
   type ObjectRef,
 } from "./manifest/manifest.ts";
-import { LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
+import { isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
 import { manifestsOf, type Rendered } from "./rendering.ts";
 
 /** Sees to objects of others and to what must stay, then lets helm install. */

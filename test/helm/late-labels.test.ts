@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Reconciler } from "../../src/helm/examine.ts";
+import type { Reconciler } from "../../src/helm/decide.ts";
 import { LABELS } from "../../src/helm/index.ts";
 import { LateLabels } from "../../src/helm/release/releases.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";

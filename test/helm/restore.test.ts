@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { restoreObjects } from "../../src/helm/live-objects.ts";
-import type { Reconciler } from "../../src/helm/examine.ts";
+import type { Reconciler } from "../../src/helm/decide.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES, SECRETS } from "../../src/kube/index.ts";
 import type { ApiRequest, Resource } from "../../src/kube/index.ts";

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MARK } from "../../src/helm/binary/helm.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
-import type { ReconcileRequest } from "../../src/helm/examine.ts";
+import type { ReconcileRequest } from "../../src/helm/decide.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "v
 
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
-import type { ReconcileRequest } from "../../src/helm/examine.ts";
+import type { ReconcileRequest } from "../../src/helm/decide.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";

@@ -17,7 +17,7 @@ import { bothEnds, oneLine, readPlain, sameJson, sleep, type Logger } from "../.
 import { collect, conditionOf, isJsonObject, objectOf, ProblemError, textOf } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
 import { documentsOf, plain } from "../manifest/manifest.ts";
-import type { CrdRequest } from "../examine.ts";
+import type { CrdRequest } from "../decide.ts";
 import { judgeCrds, refuseBreaking } from "./breaking.ts";
 import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
 

@@ -2,7 +2,7 @@
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
-import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../examine.ts";
+import { mayAdopt, originOf, type AdoptPolicy, type Origin } from "../decide.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
 import { ReleaseStore } from "./release-store.ts";
 import { LABELS, type ReleaseMeta, type ReleaseStoreOptions } from "./revisions.ts";

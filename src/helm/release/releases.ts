@@ -16,7 +16,7 @@ import type {
   ReconcileRequest,
   Release,
   ReleaseOutcome,
-} from "../examine.ts";
+} from "../decide.ts";
 import { RecordedObjects } from "../live-objects.ts";
 import { manifestDiff } from "../manifest/manifest.ts";
 import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";

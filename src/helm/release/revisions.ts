@@ -271,6 +271,11 @@ function metaOf(object: WatchedObject): ReleaseMeta | undefined {
   return { name, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
 }
 
+/** A helm works on a release of this status, or died at it. */
+export function isUnfinished(status: string): boolean {
+  return status.startsWith("pending-") || status === "uninstalling";
+}
+
 /** The Secret that helm puts a revision into. */
 export function secretOf(release: string, revision: number): string {
   return `sh.helm.release.v1.${release}.v${revision}`;
