@@ -38,33 +38,30 @@ export class Ahead {
   readonly #tools: Reconciler;
   readonly #installs: InstallAhead;
   /** Modules of the reload whose turn is still to come, and the objects of those that were looked at. */
-  #upcoming = new Map<string, UpcomingModule>();
-  #objects = new Map<string, readonly ObjectRef[]>();
-  #unrendered: readonly UpcomingModule[] = [];
-  #rendered = new Map<string, Promise<Made | undefined>>();
-  #stop = new AbortController();
+  readonly #upcoming: Map<string, UpcomingModule>;
+  readonly #objects = new Map<string, readonly ObjectRef[]>();
+  #unrendered: readonly UpcomingModule[];
+  readonly #rendered = new Map<string, Promise<Made | undefined>>();
+  readonly #stop = new AbortController();
 
-  constructor(tools: Reconciler) {
+  /** `upcoming` is what a reload is going to run, in order. */
+  constructor(tools: Reconciler, upcoming: readonly UpcomingModule[], areParallel: boolean) {
     this.#tools = tools;
-    this.#installs = new InstallAhead(tools);
-  }
-
-  /** What a reload is going to run, in order; replaces what an earlier one was going to. */
-  announce(upcoming: readonly UpcomingModule[], areParallel: boolean): void {
     this.#upcoming = new Map(upcoming.map((each) => [each.name, each]));
-    this.#objects = new Map();
     // Modules that run side by side keep the processors busy without it.
     const modules = areParallel ? [] : upcoming;
-    const isNew = ({ name }: UpcomingModule): boolean => this.#tools.store.get(name) === undefined;
-    this.#stop.abort();
-    this.#stop = new AbortController();
+    const isNew = ({ name }: UpcomingModule): boolean => tools.store.get(name) === undefined;
     this.#unrendered = modules.filter((each) => each.hasFinalValues && !isNew(each));
-    this.#rendered = new Map();
     const next = modules.flatMap((each, index) => {
       const before = modules[index - 1]?.name;
       return before !== undefined && each.hasFinalValues && isNew(each) ? [[before, each] as const] : [];
     });
-    this.#installs.plan(new Map(next));
+    this.#installs = new InstallAhead(tools, new Map(next));
+  }
+
+  /** Whether all of them have had their turn. */
+  get isOver(): boolean {
+    return this.#upcoming.size === 0;
   }
 
   /** A module's turn has come. */
@@ -181,19 +178,15 @@ interface Waiting {
  */
 class InstallAhead {
   readonly #tools: Reconciler;
-  #requests = new Map<string, UpcomingModule>();
+  /** What a reload is going to install, by the module before. */
+  readonly #requests: Map<string, UpcomingModule>;
   #next: { readonly module: string; readonly helm: Promise<Waiting | undefined> } | undefined;
   #now: Waiting | undefined;
-  #abort = new AbortController();
+  readonly #abort = new AbortController();
 
-  constructor(tools: Reconciler) {
+  constructor(tools: Reconciler, requests: Map<string, UpcomingModule>) {
     this.#tools = tools;
-  }
-
-  /** Sets what a reload is going to install, by the module before; replaces what an earlier one was going to. */
-  plan(next: ReadonlyMap<string, UpcomingModule>): void {
-    this.stop();
-    this.#requests = new Map(next);
+    this.#requests = requests;
   }
 
   /** A module's turn has come: from now on its helm may be used, and the one of the next module starts. */
@@ -224,7 +217,6 @@ class InstallAhead {
   stop(): void {
     this.#requests.clear();
     this.#abort.abort();
-    this.#abort = new AbortController();
   }
 
   async #start({ input }: UpcomingModule): Promise<Waiting | undefined> {

@@ -2,7 +2,14 @@
 
 import type { HealthVerdict } from "../health/index.ts";
 import { digest, oneLine, type Clock, type Logger } from "../lib/index.ts";
-import { objectOf, type Json, type JsonObject, type Module, type OnFailure } from "../model/index.ts";
+import {
+  objectOf,
+  retriesOf,
+  type Json,
+  type JsonObject,
+  type Module,
+  type OnFailure,
+} from "../model/index.ts";
 import { ForeignReleaseError } from "./binary/helm-errors.ts";
 import type { Helm, HelmRecorder, UpgradeCall } from "./binary/helm.ts";
 import { inputsDigest, withValueTemplates } from "./chart/chart.ts";
@@ -13,7 +20,7 @@ import type { ReleaseStore } from "./release/release-store.ts";
 import type { LateLabels } from "./release/releases.ts";
 import { GO_LABELS, isCurrentScheme, isUnfinished, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Rendered } from "./rendering.ts";
-import { refusalOf, retriesOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
+import { refusalOf, unhealthyRefusal, type Refusal, type RollbackPolicy } from "./rollback.ts";
 
 /** What people and statuses see of a release. `lastDeployed` in ms since the epoch. */
 export interface Release {

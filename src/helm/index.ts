@@ -14,7 +14,6 @@ export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
-export { retriesOf } from "./rollback.ts";
 export { Releases, type ReleasesOptions } from "./release/releases.ts";
 export { decide, mayAdopt, originOf } from "./decide.ts";
 export type { AdoptPolicy, CrdRequest, DecisionInput, HelmInput } from "./decide.ts";

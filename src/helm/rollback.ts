@@ -1,7 +1,6 @@
 /** Upgrades that have failed, as labels of revisions tell, and the way back (docs/LIFECYCLE.md, "Rollback"). */
 
 import { oneLine, Timers } from "../lib/index.ts";
-import type { ModuleTerms, OnFailure } from "../model/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import type { Reconciliation } from "./decide.ts";
 import { summarize, type ReleaseRecord, type ReleaseStore } from "./release/release-store.ts";
@@ -24,16 +23,10 @@ export interface Refusal {
   readonly isOver: boolean;
 }
 
-const RETRIES = 3;
 /** A rollback needs the revision that failed, the good one, and its own. */
 const LEAST_HISTORY = 3;
 const MOST_HISTORY = 50;
 const SET = "true";
-
-/** Whether upgrades are rolled back; then, after how many failures. */
-export function retriesOf({ onFailure, retries }: ModuleTerms, otherwise: OnFailure): number | undefined {
-  return (onFailure ?? otherwise) === "rollback" ? (retries ?? RETRIES) : undefined;
-}
 
 /** The newest revision that was good: helm's own status does not tell. */
 export function lastGood(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {

@@ -70,6 +70,14 @@ export interface DriftIgnore {
 /** An upgrade that fails is tried again, or after some tries the release goes back to what was good. */
 export type OnFailure = "retry" | "rollback";
 
+/** Failed upgrades before a module goes back, where it does not say. */
+const RETRIES = 3;
+
+/** Whether upgrades are rolled back; then, after how many failures. */
+export function retriesOf({ onFailure, retries }: ModuleTerms, otherwise: OnFailure): number | undefined {
+  return (onFailure ?? otherwise) === "rollback" ? (retries ?? RETRIES) : undefined;
+}
+
 /** How helm works for one module, where it is not as the settings say. */
 export interface HelmTerms {
   /** A duration, in place of `--helm-timeout`. */

@@ -1,9 +1,8 @@
 /** The records of all modules, and the views that are made of them. */
 
 import type { HealthVerdict } from "../health/index.ts";
-import { retriesOf } from "../helm/index.ts";
 import { digest } from "../lib/index.ts";
-import { GLOBAL, type Module, type OnFailure, type Problem } from "../model/index.ts";
+import { GLOBAL, retriesOf, type Module, type OnFailure, type Problem } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
 import { newModuleRecord, type ModuleRecord, type RevisionHealth } from "./module-record.ts";
 import type { ModuleView } from "./view.ts";

@@ -2,7 +2,7 @@
 
 import type { Discovery } from "../../kube/index.ts";
 import { oneLine, Quiet } from "../../lib/index.ts";
-import type { Module, OnFailure } from "../../model/index.ts";
+import { retriesOf, type Module, type OnFailure } from "../../model/index.ts";
 import { Ahead, type UpcomingModule } from "../ahead.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
@@ -21,7 +21,8 @@ import { RecordedObjects } from "../live-objects.ts";
 import { manifestDiff } from "../manifest/manifest.ts";
 import { crdDiff, liveDiff, previewRelease, renderRelease, type Preview } from "../preview.ts";
 import { reconcileRelease, withHookWatch, type OnWait } from "../reconcile.ts";
-import { GOOD, markable, Proofs, retriesOf } from "../rollback.ts";
+import { renderNow } from "../rendering.ts";
+import { GOOD, markable, Proofs } from "../rollback.ts";
 import { spareInRemoval } from "../upgrade.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import { LABELS } from "./revisions.ts";
@@ -47,7 +48,8 @@ export class Releases extends ObservedReleases {
   readonly #reconciler: Reconciler;
   readonly #lateLabels: LateLabels;
   readonly #proofs: Proofs;
-  readonly #ahead: Ahead;
+  /** While a reload has modules that are still to have their turn. */
+  #ahead: Ahead | undefined;
   readonly #capabilities: ReturnType<typeof capabilitiesOf>;
 
   constructor(options: ReleasesOptions) {
@@ -66,11 +68,10 @@ export class Releases extends ObservedReleases {
       capabilities: this.#capabilities.digest,
       isOurs: (release) => this.owner(release) === "ours",
       lateLabels: this.#lateLabels,
-      makers: (signal) => this.#ahead.makers(signal),
-      render: (reconciliation) => this.#ahead.render(reconciliation),
-      upgradeInstall: (call) => this.#ahead.upgradeInstall(call),
+      makers: async (signal) => (await this.#ahead?.makers(signal)) ?? new Map(),
+      render: (reconciliation) => this.#ahead?.render(reconciliation) ?? renderNow(reconciliation),
+      upgradeInstall: (call) => (this.#ahead ?? this.helm).upgradeInstall(call),
     };
-    this.#ahead = new Ahead(this.#reconciler);
     this.#proofs = new Proofs(clock);
   }
 
@@ -80,7 +81,7 @@ export class Releases extends ObservedReleases {
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
     this.#lateLabels.touch();
-    await this.#ahead.turn(request.module.name);
+    await this.#ahead?.turn(request.module.name);
     const { clock, recorder } = this.#options;
     const { name } = request.module;
     const from = clock.monotonic();
@@ -89,7 +90,13 @@ export class Releases extends ObservedReleases {
       return { ...result, release: this.get(name) };
     } finally {
       recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
+      if (this.#ahead?.isOver === true) this.#endAhead();
     }
+  }
+
+  #endAhead(): void {
+    this.#ahead?.stop();
+    this.#ahead = undefined;
   }
 
   /** What is known of a release now; answered from memory. */
@@ -113,7 +120,8 @@ export class Releases extends ObservedReleases {
    */
   announce(modules: readonly UpcomingModule[], areParallel = false): void {
     this.#capabilities.forget();
-    this.#ahead.announce(modules, areParallel);
+    this.#endAhead();
+    if (modules.length > 0) this.#ahead = new Ahead(this.#reconciler, modules, areParallel);
   }
 
   /** What a release's record says of its objects: one request; undefined where there is no release. Throws as `summary`. */
@@ -212,7 +220,7 @@ export class Releases extends ObservedReleases {
   }
 
   close(): void {
-    this.#ahead.stop();
+    this.#endAhead();
     this.#proofs.close();
     this.#lateLabels.close();
     this.store.close();
