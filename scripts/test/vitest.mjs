@@ -33,15 +33,16 @@ export async function run(title, [file, ...args], env) {
  * the names of the tests that failed. A run that broke outside of a test counts as one failure.
  */
 export async function vitest(title, args, { env, before = [] }) {
-  const dir = mkdtempSync(join(tmpdir(), "test-report-"));
+  // Whatever the tests leave in the temp directory goes with it.
+  const dir = mkdtempSync(join(tmpdir(), "tests-"));
   const report = join(dir, "report.json");
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
   try {
-    const ok = await run(title, [...before, "vitest", "run", ...args, ...reporters], env);
+    const ok = await run(title, [...before, "vitest", "run", ...args, ...reporters], { ...env, TMPDIR: dir });
     const { passed, failed, names } = count(report);
     return { passed, failed: ok || failed > 0 ? failed : 1, names };
   } finally {
-    rmSync(dir, { recursive: true, force: true });
+    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

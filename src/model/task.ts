@@ -140,7 +140,7 @@ const WORDS = {
   globals: "global values changed",
   values: "module values changed",
   files: "files changed",
-  "second-look": "second look at the directories",
+  "second-look": "second look at what was missing",
   "first-run": "first run",
   /** Of a run that waited for it. */
   required: "what it requires is there",

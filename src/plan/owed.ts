@@ -46,8 +46,8 @@ const NOTHING: Plan = { offers: [], restart: undefined, outdated: [] };
 
 /**
  * View in, tasks out; pure. Tasks have keys, so planning twice does no harm: what waits or runs already is not taken
- * again. Each row compares what is there now with what was taken into account last; of several rows that
- * apply, the first one is told as the reason. *Front* goes before what waits in the queue: `main`, or the module's own.
+ * again. Each row compares what is there now with what was taken into account last; where several apply, their order
+ * here says nothing: `runOwed` and `reloadOwed` say which is told as the reason. *Front* goes before what waits in the queue: `main`, or the module's own.
  *
  * | what differs                                                       | what follows                     | where |
  * | ------------------------------------------------------------------ | -------------------------------- | ----- |

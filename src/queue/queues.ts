@@ -22,9 +22,16 @@ interface Wait {
  * jitter below 1 s in between (`retryDelay` with the bounds `--retry-delay-min` and `--retry-delay-max`), or after the
  * delay that its outcome asks for: a reload asks for the least each time for its reading, its Synchronization of global
  * hooks and its discovery; nothing else asks. An edit of what it works on ends its back-off (`retryNow`). It blocks its
- * own queue and no other; only what came to the front meanwhile goes before it (`Lane.yieldHead`). What waits for a task
- * in another queue is a run of a module, for a Synchronization (`tasks/sources.ts`), and with queues of their own first
- * runs, for each other (`plan/turns.ts`). How a head starts and is tried again: `worker.ts`.
+ * own queue and no other; only what came to the front meanwhile goes before it (`Lane.yieldHead`). How a head starts and
+ * is tried again: `worker.ts`. Some tasks wait for tasks of other queues:
+ *
+ * | what waits                             | for                                                    | until            |
+ * | -------------------------------------- | ------------------------------------------------------ | ---------------- |
+ * | the start                              | Synchronization of global hooks in queues of their own | it succeeded     |
+ * | a reload                               | the same, of hooks that are new or were changed        | it was tried     |
+ * | the first run of a module              | Synchronization of its hooks (`waitForSynchronization`) | it succeeded    |
+ * | a first run, in a queue of its own     | first runs of smaller numbers (`plan/turns.ts`)        | they have ended or failed once |
+ * | removal, reading of hooks, discovery   | runs under way of that module, which are interrupted   | they have ended  |
  */
 export class Queues<T extends QueueTask> {
   readonly #options: QueuesOptions<T>;

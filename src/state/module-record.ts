@@ -35,7 +35,7 @@ export interface ModuleRecord {
   crdWork: string | undefined;
   /** Set when hooks could not be configured or schemas not compiled. */
   loadProblem: Problem | undefined;
-  /** Set by discovery: protected but disabled, a foreign release, values refused. */
+  /** What a person has to decide: protected but off, a release that is somebody else's, values or CRDs that are refused. */
   decisionProblem: Problem | undefined;
   enabled: boolean;
   enabledBy: EnabledBy;

@@ -141,7 +141,7 @@ export interface View {
   readonly coverage: Coverage & { readonly globals: string };
   /** The last change of globals or flags, as the cause of the reload that follows. */
   readonly globalCause: Cause | undefined;
-  /** The directories have to be read once more: something was missing for the first time. */
+  /** A reload has to look once more: a file, a module of a release, or the ConfigMap was missing. */
   readonly secondLook: boolean;
   /** Modules whose files have changed since they were read, or all: then there is more to read than single modules. */
   readonly movedFiles: ReadonlySet<string> | "all";

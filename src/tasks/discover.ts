@@ -98,7 +98,7 @@ function announce(ports: Ports, module: Module, decision: Enablement): void {
     if (decision.enabled) deactivate(ports, before.hooks);
   }
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
-    tellProblem(ports, module.name, decision);
+    tellProblem(ports, module, decision);
   ports.state.recordDecision(module.name, decision);
   if (!decision.enabled) noteRelease(ports, module.name);
 }

@@ -5,7 +5,7 @@ import type { Hook, HookFile, Module, Problem, SchemaFiles, Task, Tree } from ".
 import { tellTree } from "../modules/index.ts";
 import { isWanted, moduleFacts, type ModuleFacts } from "../plan/index.ts";
 import { NO_FILES, type Enablement, type ModuleRecord } from "../state/index.ts";
-import { compileSchemas, type Schemas } from "../values/index.ts";
+import { compileSchemas, invalidValues, type Schemas } from "../values/index.ts";
 import type { Outcome } from "../queue/index.ts";
 import { isCurrent } from "./execute-hook.ts";
 import { deactivate } from "./sources.ts";
@@ -236,16 +236,17 @@ function namesOf({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
 }
 
-/**
- * Logs that a module needs a person: an enabled one because of its values, a disabled one because it is protected.
- */
+/** Tells that a module needs a person; an Event of one that is on says whether that is because of its values. */
 export function tellProblem(
-  { logger, recorder }: Ports,
-  module: string,
+  { logger, recorder, state }: Ports,
+  module: Module,
   { enabled, problem }: Pick<Enablement, "enabled" | "problem">,
 ): void {
-  logger.error("Module is invalid", { module, ...problem });
-  if (enabled) recorder.failed(module, "ValuesInvalid", problem?.message ?? "");
+  const { name } = module;
+  logger.error("Module is invalid", { module: name, ...problem });
+  const message = problem?.message ?? "";
+  const isOfValues = invalidValues(state.values, module)?.message === message;
+  if (enabled) recorder.failed(name, isOfValues ? "ValuesInvalid" : "Invalid", message);
 }
 
 /** Ends the runs of modules that are under way: what they stand on is about to change. */

@@ -40,7 +40,7 @@ export async function runModule(
   const problem = invalidValues(ports.state.values, record.module);
   if (problem !== undefined) {
     // An edit removed a required value, or a file was changed: treated as if discovery had found it.
-    tellProblem(ports, task.module, { enabled: true, problem });
+    tellProblem(ports, record.module, { enabled: true, problem });
     ports.state.recordProblem(task.module, problem);
     return { kind: "done" };
   }

@@ -31,6 +31,7 @@ test.each([
   ["HookFailed", "RunFailed"],
   ["HelmFailed", "RunFailed"],
   ["ForeignRelease", "RunFailed"],
+  ["Invalid", "RunFailed"],
 ])("a failure for the reason %s is the Event %s", (reason, event) => {
   const events = eventsOf((recorder) => recorder.failed("web", reason, "why"));
   expect(events).toEqual([{ module: "web", reason: event, note: `${reason}: why` }]);

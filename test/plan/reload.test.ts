@@ -81,7 +81,7 @@ describe("whether a reload of all modules is owed, and why", () => {
       undefined,
     ],
     ["a cause without a move", world({ globalCause: { kind: "globals" } }), undefined],
-    ["something was missed", world({ secondLook: true }), "back: second look at the directories"],
+    ["something was missed", world({ secondLook: true }), "back: second look at what was missing"],
     ["request before ConfigMap", world({ ...ASKED, ...moved({ globalConfig: "c2" }) }), "front: requested"],
     [
       "ConfigMap before globals",

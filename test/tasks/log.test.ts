@@ -86,6 +86,17 @@ test("a module whose values do not fit its schema is in the log and an Event, on
   expect(lab.failures).toEqual(["web: ValuesInvalid"]);
 });
 
+test("what is no fault of its values is no Event about values", async () => {
+  const lab = new EngineLab({
+    modules: [
+      { name: "one", enabled: true, requires: { modules: { two: "*" } } },
+      { name: "two", enabled: true, requires: { modules: { one: "*" } } },
+    ],
+  });
+  await lab.start();
+  expect(lab.failures).toEqual(["one: Invalid", "two: Invalid"]);
+});
+
 test("a protected module that is switched off is in the log", async () => {
   const lab = new EngineLab({ modules: [{ name: "web" }], config: { webProtected: '"true"' } });
   lab.addRelease("web");

@@ -11,7 +11,7 @@ import { adoptionChecksum, documentsOf, lastingObjects, manifestChecksum } from 
 import type { Rendered } from "../rendering.ts";
 import { GO_CONFIG_KEY, LABELS, Revisions, type ReleaseMeta } from "./revisions.ts";
 
-/** The record of the newest revision; all who ask while it is being read share the answer. */
+/** What was read of a revision; all who ask while it is being read share the answer. */
 interface Summary {
   readonly uid: string;
   readonly summary: Promise<ReleaseSummary>;
@@ -25,7 +25,7 @@ interface Summary {
 export class ReleaseStore extends Revisions {
   readonly #summaries = new Map<string, Summary>();
 
-  /** What the record of a revision says; the newest one's is kept. Throws ApiError, or BrokenRecordError. */
+  /** What the record of a revision says; of each release the last one that was asked for is kept. Throws ApiError, or BrokenRecordError. */
   async summary(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#summaries.get(meta.name);
     if (known?.uid === meta.uid) return known.summary;

@@ -118,7 +118,7 @@ const suspended: Rule = (view) => {
   );
 };
 
-const drifted: Rule = (view) =>
+const absent: Rule = (view) =>
   view.absent.length === 0
     ? undefined
     : { state: "Pending", reason: "ObjectsMissing", message: `Waits to bring back ${absentText(view)}` };
@@ -147,7 +147,7 @@ const unread: Rule = ({ unread: why, release }) =>
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
   invalid, deleting, rewriting, healing, running, waiting, retrying, leaving, owed, disabled, suspended,
-  rolledBack, unread, drifted, ailing,
+  rolledBack, unread, absent, ailing,
 ];
 
 function ready(view: ModuleView): Verdict {

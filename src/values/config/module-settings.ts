@@ -1,7 +1,7 @@
 /**
  * What the ConfigMap can say of a module beside its section and flag, a key for each setting, and which key a misspelt
- * one was meant to be. What the author of a module says of it is a key of `module.yaml` (`modules/chart/module-file.ts`);
- * helm is told of either through `HelmInput` (`values/values-files.ts`).
+ * one was meant to be. What the author of a module says of it is a key of `module.yaml` (`modules/chart/module-file.ts`).
+ * Who plans or shows reads a setting in the view of the module, whoever works on it asks `ValuesView.settings`.
  */
 
 import { ProblemError, type Json } from "../../model/index.ts";
