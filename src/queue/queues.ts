@@ -21,7 +21,8 @@ interface Wait {
  * Named FIFO queues with one worker each. A head that failed is tried again after 5, 6, 7, 9, 13, 21, 30, 30 … s, with a
  * jitter below 1 s in between (`retryDelay` with the bounds `--retry-delay-min` and `--retry-delay-max`), or after the
  * delay that its outcome asks for: a reload asks for the least each time for its reading, its Synchronization of global
- * hooks and its discovery; nothing else asks. An edit of what it works on ends its back-off (`retryNow`). It blocks its
+ * hooks and its discovery; nothing else asks. Not tried again, and no failure here: what its hook may leave undone
+ * (`allowFailure`), what was interrupted, and what only a person can mend. An edit of what it works on ends its back-off (`retryNow`). It blocks its
  * own queue and no other; only what came to the front meanwhile goes before it (`Lane.yieldHead`). How a head starts and
  * is tried again: `worker.ts`. Some tasks wait for tasks of other queues:
  *

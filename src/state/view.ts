@@ -63,11 +63,11 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly flag: boolean;
   /** Its CRDs are to be applied before its next run. */
   readonly awaitsCrds: boolean;
-  /** Digest of what the ConfigMap says that concerns this module (section, flags, global section). */
+  /** Digest of what the ConfigMap says that concerns this module (section, settings, all flags, what keeps releases, global section). */
   readonly configDigest: string;
   /** Digest of what the ConfigMap gives its runs: its section and that of globals. */
   readonly givenDigest: string;
-  /** Digest of the module's own part of the ConfigMap: section, maintenance, protection. */
+  /** Digest of the module's own part of the ConfigMap: section and settings. */
   readonly sectionDigest: string;
   /** Digest of the module's own merged values. */
   readonly valuesDigest: string;
