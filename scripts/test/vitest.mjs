@@ -1,5 +1,5 @@
 // Commands of the checkout, and runs of vitest whose tests are counted.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { execa } from "execa";
@@ -33,8 +33,9 @@ export async function run(title, [file, ...args], env) {
  * the names of the tests that failed. A run that broke outside of a test counts as one failure.
  */
 export async function vitest(title, args, { env, before = [] }) {
-  // Whatever the tests leave in the temp directory goes with it.
+  // Whatever the tests leave in the temp directory goes with it. Some run programs as another user.
   const dir = mkdtempSync(join(tmpdir(), "tests-"));
+  chmodSync(dir, 0o1777);
   const report = join(dir, "report.json");
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
   try {
