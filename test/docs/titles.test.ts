@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { isTest, titlesIn } from "./titles.ts";
+import { titlesIn } from "./titles.ts";
 
 const FILE = `
 describe("a group", () => {
@@ -24,12 +24,4 @@ test("titles are those of tests and groups that run, and of the rows of their ta
     "%s of …",
     "one of …",
   ]);
-});
-
-test("a reference is the beginning of a title, or a whole file", () => {
-  expect(isTest("docs/titles › titles are those")).toBe(true);
-  expect(isTest("docs/titles")).toBe(true);
-  expect(isTest("docs/titles › are those")).toBe(false);
-  expect(isTest("docs/titles › no title")).toBe(false);
-  expect(isTest("docs/nothing")).toBe(false);
 });

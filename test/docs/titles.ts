@@ -1,5 +1,3 @@
-import { existsSync, readFileSync } from "node:fs";
-
 import { parseSync } from "oxc-parser";
 
 /** What takes the title of a test; `step` is that of scripts/e2e.mjs. */
@@ -85,22 +83,4 @@ function titlesBelow(node: Node, program: Node): string[] {
 export function titlesIn(source: string): string[] {
   const program = parseSync("test.ts", source).program as unknown as Node;
   return titlesBelow(program, program);
-}
-
-const known = new Map<string, readonly string[]>();
-
-/** Titles in `test/PATH.test.ts`; none where there is no such file. `e2e` is the script that needs a cluster with nodes. */
-function titlesOf(path: string): readonly string[] {
-  const found = known.get(path);
-  if (found !== undefined) return found;
-  const file = new URL(path === "e2e" ? "../../scripts/e2e.mjs" : `../${path}.test.ts`, import.meta.url);
-  const titles = existsSync(file) ? titlesIn(readFileSync(file, "utf8")) : [];
-  known.set(path, titles);
-  return titles;
-}
-
-/** Whether `engine/fuzz › name` is a test whose title begins so; `engine/fuzz` means the whole file. */
-export function isTest(reference: string): boolean {
-  const [path = "", name = ""] = reference.split(" › ");
-  return titlesOf(path).some((title) => title.startsWith(name));
 }
