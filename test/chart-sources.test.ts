@@ -45,7 +45,7 @@ const settings = (helm: string): string[] => ["--helm-bin", helm, "--modules-dir
 const at = (path = ""): string => join(root, "modules/010-web", path);
 const modules = (): string[] => readdirSync(join(root, "modules"));
 const source = (): unknown => {
-  const { value } = parseYaml(readFileSync(at("module.yaml"), "utf8"), "");
+  const { value } = parseYaml(readFileSync(at("addon.yaml"), "utf8"), "");
   return (value as { chart: { source: unknown } }).chart.source;
 };
 
@@ -73,7 +73,7 @@ describe.each(["helm", "helm3"] as const)("a registry, with %s", (name) => {
     await expect(upgrade()).rejects.toThrow(/certificate.*--ca-file, and --plain-http/s);
     expect((await upgrade("--ca-file", ca)).text).toContain("public-web 3.9.0 → 3.10.0");
     expect(source()).toEqual({ chart: ref, version: "3.10.0" });
-    expect(readdirSync(at()).toSorted()).toEqual(["module.yaml", "public-web-3.10.0.tgz", "values.yaml"]);
+    expect(readdirSync(at()).toSorted()).toEqual(["addon.yaml", "public-web-3.10.0.tgz", "values.yaml"]);
   });
 
   it("without TLS is asked with --plain-http", async () => {
@@ -101,7 +101,7 @@ describe.each(["helm", "helm3"] as const)("a registry, with %s", (name) => {
     mkdirSync(join(root, ".config/helm/registry"), { recursive: true });
     writeFileSync(join(root, ".config/helm/registry/config.json"), JSON.stringify({ auths }));
     expect(await make(...pull)).toMatchObject({ code: 0 });
-    expect(readFileSync(at("module.yaml"), "utf8")).not.toContain("opensesame");
+    expect(readFileSync(at("addon.yaml"), "utf8")).not.toContain("opensesame");
   });
 
   it("that does not have the chart is told, and nothing is left behind", async () => {
@@ -134,7 +134,7 @@ describe.each(["helm", "helm3"] as const)("a repository, with %s", (name) => {
     expect(await make(...from(repo, "3.9.0"))).toMatchObject({ code: 0 });
     await expect(upgrade()).rejects.toThrow("is not the one that its index names");
     expect(source()).toMatchObject({ version: "3.9.0" });
-    expect(readdirSync(at()).toSorted()).toEqual(["module.yaml", "public-web-3.9.0.tgz", "values.yaml"]);
+    expect(readdirSync(at()).toSorted()).toEqual(["addon.yaml", "public-web-3.9.0.tgz", "values.yaml"]);
   });
 
   it("whose archive is of a version that the index does not know is refused", async () => {

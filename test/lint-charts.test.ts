@@ -121,7 +121,7 @@ describe("lint finds what makes a module Invalid:", () => {
     "a CRD that is no YAML": [{ "crds/a.yaml": "a: [\n" }, NO_CRD],
     "a CRD of a public chart's sub-chart": [
       {
-        "module.yaml": "chart: {path: public}\n",
+        "addon.yaml": "chart: {path: public}\n",
         "public/Chart.yaml": CHART,
         "public/charts/sub/Chart.yaml": CHART.replace("name: x", "name: sub"),
         "public/charts/sub/crds/a.yaml": OLD,
@@ -147,7 +147,7 @@ describe("lint finds what makes a module Invalid:", () => {
         rmSync(at);
         symlinkSync("nowhere", at);
       } else put(`modules/010-nginx-proxy/${path}`, text);
-    if (files["module.yaml"] === undefined) module(MAP);
+    if (files["addon.yaml"] === undefined) module(MAP);
     const { code, text } = await lint();
     expect(text.split("\n")).toEqual([expect.stringMatching(finding), ""]);
     expect(code).toBe(1);
@@ -156,7 +156,7 @@ describe("lint finds what makes a module Invalid:", () => {
   it("nothing in a sub-chart that is off", async () => {
     const sub = { name: "sub", version: "1.0.0", condition: "sub.enabled" };
     module(MAP);
-    put("modules/020-other/module.yaml", "chart: {path: public}\n");
+    put("modules/020-other/addon.yaml", "chart: {path: public}\n");
     put("modules/020-other/public/Chart.yaml", `${CHART}dependencies: ${JSON.stringify([sub])}\n`);
     put("modules/020-other/public/values.yaml", "sub: {enabled: false}\n");
     put("sub/Chart.yaml", CHART.replace("name: x", "name: sub"));
@@ -257,9 +257,9 @@ it("lint --rbac takes groups and plurals from the CRDs of sub-charts, and asks f
   ]);
 });
 
-describe("lint of a chart that module.yaml names", () => {
+describe("lint of a chart that addon.yaml names", () => {
   const place = (values: string): void => {
-    put("modules/010-web-app/module.yaml", "chart: {path: public}\n");
+    put("modules/010-web-app/addon.yaml", "chart: {path: public}\n");
     put("modules/010-web-app/values.yaml", values);
     put("modules/010-web-app/public/Chart.yaml", CHART);
     put("modules/010-web-app/public/values.yaml", "name: web\n");
@@ -288,13 +288,13 @@ describe("lint of a chart that module.yaml names", () => {
     ]);
   });
 
-  it("finds what is wrong with module.yaml", async () => {
+  it("finds what is wrong with addon.yaml", async () => {
     place("webApp: {}\n");
-    put("modules/010-web-app/module.yaml", "chart: {path: public, root: true}\n");
+    put("modules/010-web-app/addon.yaml", "chart: {path: public, root: true}\n");
     const { code, text } = await lint();
     expect([code, text]).toEqual([
       1,
-      expect.stringContaining("module.yaml: chart.root: is no key of module.yaml"),
+      expect.stringContaining("addon.yaml: chart.root: is no key of addon.yaml"),
     ]);
   });
 });
@@ -321,7 +321,7 @@ it("lint tells a chart whose record would be larger than a Secret, until its CRD
 
 it("lint of one module reads no other, but knows their names", async () => {
   module(MAP);
-  put("modules/020-other/module.yaml", "chart: {path: none}\n");
+  put("modules/020-other/addon.yaml", "chart: {path: none}\n");
   put("modules/030-nginx-proxy-enabled/templates/x.yaml", MAP);
   const env = { PATH: process.env["PATH"], ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };
   const one = (name: string) =>

@@ -7,7 +7,7 @@ import { runOffline } from "./support/command-line.ts";
 
 // docs/MODULES.md, "What a module requires": what lint finds without a cluster.
 
-/** Lints modules by the text of their `module.yaml`; of version 1.2.0. */
+/** Lints modules by the text of their `addon.yaml`; of version 1.2.0. */
 async function lint(
   modules: Readonly<Record<string, string>>,
   ...only: readonly string[]
@@ -18,7 +18,7 @@ async function lint(
     const dir = join(root, name);
     mkdirSync(dir, { recursive: true });
     writeFileSync(join(dir, "Chart.yaml"), "apiVersion: v2\nname: x\nversion: 1.2.0\n");
-    writeFileSync(join(dir, "module.yaml"), text);
+    writeFileSync(join(dir, "addon.yaml"), text);
   }
   const dirs = only.length > 0 ? only : new Set(Object.keys(modules).map((name) => name.split("/")[0] ?? ""));
   const env = { PATH: process.env["PATH"], ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };
@@ -29,7 +29,7 @@ async function lint(
   );
   return text
     .split("\n")
-    .filter((line) => line.includes("module.yaml"))
+    .filter((line) => line.includes("addon.yaml"))
     .map((line) => line.replace(`${root}/`, ""));
 }
 
@@ -51,9 +51,9 @@ describe("of what modules require, lint", () => {
         "a/020-db": "{}\n",
       }),
     ).toEqual([
-      "a/010-web/module.yaml: requires.modules.db: has version 1.2.0, which is not in >=2 (correct it, or name all modules directories)",
-      "a/010-web/module.yaml: requires.modules.none: is no module here (correct it, or name all modules directories)",
-      "a/010-web/module.yaml: after.1: nobody is no module here (correct it, or name all modules directories)",
+      "a/010-web/addon.yaml: requires.modules.db: has version 1.2.0, which is not in >=2 (correct it, or name all modules directories)",
+      "a/010-web/addon.yaml: requires.modules.none: is no module here (correct it, or name all modules directories)",
+      "a/010-web/addon.yaml: after.1: nobody is no module here (correct it, or name all modules directories)",
     ]);
   });
 
@@ -63,7 +63,7 @@ describe("of what modules require, lint", () => {
       await lint({ "a/010-web": "require: {}\n" }),
     ];
     expect(range.join()).toContain('requires.modules.db: "newest" is no range of versions');
-    expect(key.join()).toContain("require: is no key of module.yaml");
+    expect(key.join()).toContain("require: is no key of addon.yaml");
   });
 
   it("finds circles, each once with the way through it", async () => {
@@ -76,8 +76,8 @@ describe("of what modules require, lint", () => {
     });
     const remedy = "(take one of them out of requires or after)";
     expect(found).toEqual([
-      `a/010-a/module.yaml: requires itself, or comes before itself: a → b → c → a ${remedy}`,
-      `a/040-d/module.yaml: requires itself, or comes before itself: d → d ${remedy}`,
+      `a/010-a/addon.yaml: requires itself, or comes before itself: a → b → c → a ${remedy}`,
+      `a/040-d/addon.yaml: requires itself, or comes before itself: d → d ${remedy}`,
     ]);
   });
 

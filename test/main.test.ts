@@ -250,13 +250,26 @@ describe("lint", () => {
     expect(text).not.toContain("020-more");
   });
 
+  it("warns of a module.yaml that holds settings of addon.yaml, and takes one of Deckhouse's", async () => {
+    put("modules/values.yaml", "");
+    put("modules/010-web/module.yaml", "name: web\nweight: 10\nstage: Preview\n");
+    expect(await lint(join(root, "modules"))).toEqual({ code: 0, text: "" });
+    expect(await lint(join(root, "modules/010-web"))).toEqual({ code: 0, text: "" });
+    put("modules/010-web/module.yaml", "helm: {wait: true}\n");
+    const { code, text } = await lint(join(root, "modules"));
+    const [old, now] = ["module.yaml", "addon.yaml"].map((name) => join(root, "modules/010-web", name));
+    expect([code, text]).toEqual([0, expect.stringMatching(/^warning: .*: holds settings .*\n$/)]);
+    expect(text).toContain(`${old}: holds settings`);
+    expect(text).toContain(`git mv ${old} ${now}`);
+  });
+
   it("says what a module's hooks need", async () => {
     const config = `configVersion: v1\nkubernetes:\n- {kind: Ingress, apiVersion: networking.k8s.io/v1}\n- {kind: widget, namespace: {labelSelector: {matchLabels: {a: b}}}}\n`;
     put("modules/010-web/hooks/one", `#!/bin/sh\ncat <<'YAML'\n${config}YAML\n`, 0o755);
     const crd = "spec: {group: example.io, names: {kind: Widget, plural: widgetry}}\n";
     put("modules/010-web/crds/widget.yaml", crd);
     put(
-      "modules/010-web/module.yaml",
+      "modules/010-web/addon.yaml",
       "requires: {objects: [{apiVersion: example.io/v1, kind: Gadget, name: a}]}\n",
     );
     const ended = await lint("--rbac", join(root, "modules"));
@@ -266,7 +279,7 @@ describe("lint", () => {
     expect(rules).toContainEqual({ apiGroups: ["networking.k8s.io"], resources: ["ingresses"], verbs });
     expect(rules).toContainEqual({ apiGroups: ["example.io"], resources: ["gadgets", "widgetry"], verbs });
     expect(rules).toContainEqual({ apiGroups: [""], resources: ["namespaces"], verbs });
-    put("modules/010-web/module.yaml", "helm: {wait: true}\n");
+    put("modules/010-web/addon.yaml", "helm: {wait: true}\n");
     const waiting = (await lint("--rbac", join(root, "modules"))).text;
     const { rules: more } = parseYaml(waiting, "stdout").value as { rules: unknown[] };
     expect(more).toContainEqual({ apiGroups: [""], resources: ["namespaces", "pods"], verbs });

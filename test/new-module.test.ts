@@ -74,7 +74,7 @@ describe("new module", () => {
         "",
       ],
     ]);
-    expect(parseYaml(read("010-web-app/module.yaml"), "").value).toEqual({
+    expect(parseYaml(read("010-web-app/addon.yaml"), "").value).toEqual({
       chart: {
         path: "public-web-3.2.1.tgz",
         values: "root",
@@ -84,7 +84,7 @@ describe("new module", () => {
     });
     expect(read("010-web-app/values.yaml")).toBe("webAppEnabled: true\n");
     expect(readdirSync(join(dir, "010-web-app")).toSorted()).toEqual([
-      "module.yaml",
+      "addon.yaml",
       "public-web-3.2.1.tgz",
       "values.yaml",
     ]);
@@ -95,7 +95,7 @@ describe("new module", () => {
     expect((await make("050-first")).code).toBe(0);
     const { code, text } = await make("web-app", "--chart", join(root, "src"));
     expect([code, text]).toEqual([0, expect.stringContaining("060-web-app: written")]);
-    expect(parseYaml(read("060-web-app/module.yaml"), "").value).toMatchObject({ chart: { path: "chart" } });
+    expect(parseYaml(read("060-web-app/addon.yaml"), "").value).toMatchObject({ chart: { path: "chart" } });
     expect(readdirSync(join(root, "modules/060-web-app/chart"))).toEqual([
       "Chart.yaml",
       "templates",

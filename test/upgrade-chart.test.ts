@@ -81,7 +81,7 @@ beforeEach(() => {
 const at = (path = ""): string => join(root, "modules/010-web", path);
 const read = (path: string): string => readFileSync(at(path), "utf8");
 const files = (): string[] => readdirSync(at()).toSorted();
-const place = (): unknown => parseYaml(read("module.yaml"), "").value;
+const place = (): unknown => parseYaml(read("addon.yaml"), "").value;
 
 const make = (...args: string[]) => runOffline("new", ["module", ...args, ...settings()], env());
 const upgradeOf = (...args: string[]) =>
@@ -107,7 +107,7 @@ describe("new module", () => {
 
   it("writes the URL of a repository that only this user calls so, without a password", async () => {
     const source = (name: string): unknown =>
-      parseYaml(readFileSync(join(root, "modules", name, "module.yaml"), "utf8"), "").value;
+      parseYaml(readFileSync(join(root, "modules", name, "addon.yaml"), "utf8"), "").value;
     await promisify(execFile)(tools().helm, ["repo", "add", "mine", repo], { env: env() });
     await make("one", "--chart", "mine/public-web", "--version", "3.9.0");
     const url = repo.replace("http://", "http://me:word@");
@@ -184,14 +184,14 @@ CRDs:
   });
 
   it("takes the newest with --yes: chart, digest, source and schema, and keeps comments", async () => {
-    writeFileSync(at("module.yaml"), `# ours\n${read("module.yaml")}`);
+    writeFileSync(at("addon.yaml"), `# ours\n${read("addon.yaml")}`);
     const { code, text } = await upgrade("--yes");
     expect([code, text]).toEqual([
       0,
       expect.stringMatching(/3\.9\.0 → 3\.10\.0[^]*has public-web 3\.10\.0\n$/),
     ]);
-    expect(files()).toEqual(["module.yaml", "openapi", "public-web-3.10.0.tgz", "values.yaml"]);
-    expect(read("module.yaml")).toMatch(/^# ours\n/);
+    expect(files()).toEqual(["addon.yaml", "openapi", "public-web-3.10.0.tgz", "values.yaml"]);
+    expect(read("addon.yaml")).toMatch(/^# ours\n/);
     expect(place()).toEqual({
       chart: {
         path: "public-web-3.10.0.tgz",
@@ -230,7 +230,7 @@ CRDs:
 
   it("leaves a schema alone that was edited, and an old chart whose digest nobody wrote down", async () => {
     appendFileSync(at("openapi/config-values.yaml"), "# edited\n");
-    writeFileSync(at("module.yaml"), read("module.yaml").replace(/^ *digest:.*\n/m, ""));
+    writeFileSync(at("addon.yaml"), read("addon.yaml").replace(/^ *digest:.*\n/m, ""));
     const { text } = await upgrade("--yes");
     expect(text).toContain("config-values.yaml is not the old chart's: compare it");
     expect(text).toContain("the old chart stays in");
@@ -244,7 +244,7 @@ CRDs:
     const before = whole();
     await expect(upgrade("--yes")).rejects.toThrow("EISDIR");
     expect(whole()).toBe(before);
-    expect(files()).toEqual(["module.yaml", "openapi", "public-web-3.9.0.tgz", "values.yaml"]);
+    expect(files()).toEqual(["addon.yaml", "openapi", "public-web-3.9.0.tgz", "values.yaml"]);
   });
 
   it.each<[string, () => string[] | void, RegExp]>([
@@ -255,20 +255,20 @@ CRDs:
     ],
     ["a version that is not there", () => ["--version", "9.9.9"], /9\.9\.9/],
     [
-      "a module.yaml that names no source",
-      () => writeFileSync(at("module.yaml"), "chart: {path: public-web-3.9.0.tgz}\n"),
+      "an addon.yaml that names no source",
+      () => writeFileSync(at("addon.yaml"), "chart: {path: public-web-3.9.0.tgz}\n"),
       /chart\.source: does not say where the chart came from/,
     ],
     [
       "a module whose chart is its own",
-      () => rmSync(at("module.yaml")),
-      /has no module.yaml that names a chart/,
+      () => rmSync(at("addon.yaml")),
+      /has no addon.yaml that names a chart/,
     ],
     [
-      "a module.yaml that is broken",
+      "an addon.yaml that is broken",
       () =>
         writeFileSync(
-          at("module.yaml"),
+          at("addon.yaml"),
           "chart: {path: x, source: {chart: x, repo: 'http://a:b@c', version: '1'}}\n",
         ),
       /chart\.source\.repo/,
@@ -284,11 +284,22 @@ CRDs:
     putFiles(join(root, "next"), NEW);
     rmSync(at(), { recursive: true });
     mkdirSync(at());
-    putFiles(at(), { "module.yaml": "chart: {path: chart}\n" });
+    putFiles(at(), { "addon.yaml": "chart: {path: chart}\n" });
     putFiles(at("chart"), OLD);
     expect((await upgrade("--yes", "--chart", join(root, "next"))).code).toBe(0);
     expect(place()).toMatchObject({ chart: { path: "chart-3.10.0" } });
-    expect(files()).toEqual(["chart", "chart-3.10.0", "module.yaml"]);
+    expect(files()).toEqual(["addon.yaml", "chart", "chart-3.10.0"]);
+  });
+
+  it("renames a module.yaml that still holds the settings", async () => {
+    putFiles(join(root, "next"), NEW);
+    rmSync(at(), { recursive: true });
+    mkdirSync(at());
+    putFiles(at(), { "module.yaml": "# ours\nchart: {path: chart}\n" });
+    putFiles(at("chart"), OLD);
+    expect((await upgrade("--yes", "--chart", join(root, "next"))).code).toBe(0);
+    expect(place()).toMatchObject({ chart: { path: "chart-3.10.0" } });
+    expect(files()).toEqual(["addon.yaml", "chart", "chart-3.10.0"]);
   });
 
   it.each([[], ["a", "b"]])("asks for its usage: %s %s", async (...args) => {

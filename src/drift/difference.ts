@@ -170,7 +170,7 @@ const RULES: readonly Rule[] = [
   byOwnHooks, byAutoscaler, byVerticalAutoscaler, status, caBundle, ofControllers, filledIn, aggregated,
 ];
 
-/** Whether a difference is no drift: by default, or because `module.yaml` says so. */
+/** Whether a difference is no drift: by default, or because `addon.yaml` says so. */
 function isIgnored(difference: Difference, object: JsonObject, targets: readonly DriftIgnore[]): boolean {
   if (RULES.some((rule) => rule(difference, object))) return true;
   const { name } = objectOf(object["metadata"]);

@@ -38,8 +38,8 @@ export interface StaticValues {
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
 /**
- * What `module.yaml` says of a module beside its chart (docs/MODULES.md, "module.yaml"). A new key is a line here and in
- * `modules/module.schema.json`: `Module` has every one of them.
+ * What `addon.yaml` says of a module beside its chart (docs/MODULES.md, "addon.yaml"). A new key is a line here and in
+ * `modules/addon.schema.json`: `Module` has every one of them.
  */
 export interface ModuleTerms {
   readonly requires?: Requires | undefined;
@@ -139,12 +139,12 @@ export interface Module extends ModuleTerms {
   readonly order: number;
   readonly dir: string;
   readonly chart: ChartKind;
-  /** The module's directory, or where `module.yaml` says that the chart lies. */
+  /** The module's directory, or where `addon.yaml` says that the chart lies. */
   readonly chartDir: string;
   readonly chartVersion: string | undefined;
   readonly enabledScript: string | undefined;
   readonly hookFiles: readonly HookFile[];
-  /** Of its `crds/`, and of a chart that `module.yaml` names with its sub-charts. */
+  /** Of its `crds/`, and of a chart that `addon.yaml` names with its sub-charts. */
   readonly crdFiles: readonly string[];
   /** From `<modules dir>/values.yaml`. */
   readonly common: StaticValues;
@@ -154,6 +154,8 @@ export interface Module extends ModuleTerms {
   /** Set when a file of the module is broken: the module is Invalid, and is neither run, deleted nor purged. */
   readonly problem: Problem | undefined;
   readonly warnings: readonly string[];
+  /** Warnings of what this version still reads and the next one does not. */
+  readonly deprecations?: readonly string[];
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
   readonly gone?: Gone;
 }

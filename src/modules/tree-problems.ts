@@ -21,8 +21,9 @@ function tellCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
 }
 
 function tellModule(logger: Logger, module: Module, before: Module | undefined): void {
-  const { name, problem, warnings } = module;
+  const { name, problem, warnings, deprecations } = module;
   for (const warning of fresh(warnings, before?.warnings)) logger.warn(warning, { module: name });
+  for (const text of fresh(deprecations, before?.deprecations)) logger.warn(text, { module: name });
   const was = before?.problem;
   if (problem === undefined) {
     if (was !== undefined) logger.info("The files of a module are in order again", { module: name });
@@ -30,7 +31,7 @@ function tellModule(logger: Logger, module: Module, before: Module | undefined):
     logger.error("The files of a module are broken", { module: name, ...problem });
 }
 
-function fresh(now: readonly string[], before: readonly string[] = []): string[] {
+function fresh(now: readonly string[] = [], before: readonly string[] = []): string[] {
   return now.filter((warning) => !before.includes(warning));
 }
 

@@ -8,7 +8,7 @@ import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
 import { inRange, toYaml } from "../lib/index.ts";
 import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
-import { asProblem, layoutProblems, MODULE_FILE } from "../modules/index.ts";
+import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { crdFaults, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
 import { manifestFaults, recordSize, unreadKeys } from "../helm/index.ts";
@@ -105,6 +105,8 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
   await lintHooks(tree.globalHookFiles, "global");
   for (const module of tree.modules) {
     lintSchemas(module.schemas, found);
+    const deprecations = module.deprecations ?? [];
+    found.warnings.push(...deprecations.map((text) => asProblem(module.dir, text)));
     await lintHooks(module.hookFiles, "module");
   }
 }
@@ -206,7 +208,7 @@ function faultOf(found: Module | undefined, range: string): string | undefined {
 
 function problem(module: Module, key: string, message: string): Problem {
   const remedy = "correct it, or name all modules directories";
-  return { file: join(module.dir, MODULE_FILE), key, message, remedy };
+  return { file: addonFileIn(module.dir), key, message, remedy };
 }
 
 /** Each circle once, told of the first module in it. */
@@ -218,6 +220,6 @@ function cycles(modules: readonly Module[]): Problem[] {
     for (const name of cycle) told.add(name);
     const message = `requires itself, or comes before itself: ${cycle.join(" → ")}`;
     const remedy = "take one of them out of requires or after";
-    return [{ file: join(module.dir, MODULE_FILE), message, remedy }];
+    return [{ file: addonFileIn(module.dir), message, remedy }];
   });
 }

@@ -10,7 +10,7 @@ import { hookEnvironment, type AskOptions } from "../hooks/index.ts";
 import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { endChildren } from "../process/index.ts";
-import { ChartArchives, readTree, splitEntryName } from "../modules/index.ts";
+import { ADDON_FILE, ChartArchives, MODULE_FILE, readTree, splitEntryName } from "../modules/index.ts";
 
 const GRACE_MS = 3000;
 
@@ -118,7 +118,9 @@ export async function readLintDir(given: string, archives: ChartArchives): Promi
 
 function isModule(dir: string): boolean {
   const numbered = /^\d+-/.test(basename(dir));
-  const chart = ["Chart.yaml", "templates", "module.yaml"].some((name) => existsSync(join(dir, name)));
+  const chart = ["Chart.yaml", "templates", ADDON_FILE, MODULE_FILE].some((name) =>
+    existsSync(join(dir, name)),
+  );
   const parts = ["hooks", ...PARTS].some((name) => existsSync(join(dir, name)));
   return chart || (numbered && parts);
 }

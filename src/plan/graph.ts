@@ -101,7 +101,7 @@ export function cycleProblem(tree: Tree, name: string): Problem | undefined {
   if (cycle === undefined) return undefined;
   const dir = tree.modules.find((module) => module.name === name)?.dir ?? "";
   const message = `requires itself: ${cycle.join(" → ")}`;
-  return { file: `${dir}/module.yaml`, key: "requires.modules", message, remedy: "take one of them out" };
+  return { file: `${dir}/addon.yaml`, key: "requires.modules", message, remedy: "take one of them out" };
 }
 
 /** What a module names. */

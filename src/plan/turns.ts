@@ -127,7 +127,7 @@ export interface Requirement {
   readonly unmet: Unmet | undefined;
 }
 
-/** All that a module requires: Kubernetes, modules, then objects, as `module.yaml` names them. */
+/** All that a module requires: Kubernetes, modules, then objects, as `addon.yaml` names them. */
 export function requirementsOf({ module }: Pick<ModuleView, "module">, view: View): Requirement[] {
   const { modules = {}, objects = [], kubernetes } = module.requires ?? {};
   return [

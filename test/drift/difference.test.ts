@@ -201,7 +201,7 @@ describe("what others changed of what helm set", () => {
     ["another object", { kind: "Deployment", name: "wed", paths: [""] }, false],
     ["another kind", { kind: "StatefulSet", paths: [""] }, false],
     ["a field of which only the beginning is the same", { kind: "Deployment", paths: ["/spec/rep"] }, false],
-  ])("module.yaml may have it ignored: %s", ([, ignore, isIgnored]) => {
+  ])("addon.yaml may have it ignored: %s", ([, ignore, isIgnored]) => {
     const live = deployment(scale as never, [lost(REPLICAS), held("someone", REPLICAS)]);
     expect(found(live, [ignore])).toHaveLength(isIgnored ? 0 : 1);
     expect(compare(live, deployment(), [ignore]).ignored).toEqual(isIgnored ? [REPLICAS] : []);

@@ -7,7 +7,7 @@ import { crdsInForce } from "../../src/helm/index.ts";
 import { toYaml } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 
-// docs/MODULES.md, "module.yaml": CRDs of sub-charts that are switched off are left alone.
+// docs/MODULES.md, "addon.yaml": CRDs of sub-charts that are switched off are left alone.
 
 let dir: string;
 

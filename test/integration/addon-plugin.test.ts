@@ -58,7 +58,7 @@ test(
     mkdirSync(join(root, "020-shop"), { recursive: true });
     writeFileSync(join(root, "010-web/values.yaml"), "webEnabled: true\n");
     writeFileSync(join(root, "020-shop/values.yaml"), "shopEnabled: true\n");
-    writeFileSync(join(root, "020-shop/module.yaml"), "requires: {modules: {nowhere: '*'}}\n");
+    writeFileSync(join(root, "020-shop/addon.yaml"), "requires: {modules: {nowhere: '*'}}\n");
     const namespace = await freshNamespace("plugin");
     await startOperator({ namespace, modulesDir: root });
     const home = freshDir();

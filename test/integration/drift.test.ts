@@ -46,7 +46,7 @@ async function prepare(mode: string, terms = "") {
   lab.file("modules/values.yaml", "webEnabled: true\nweb: {size: 1}\n");
   lab.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
   lab.file("modules/010-web/templates/all.yaml", WEB);
-  if (terms !== "") lab.file("modules/010-web/module.yaml", terms);
+  if (terms !== "") lab.file("modules/010-web/addon.yaml", terms);
   const own = (...args: readonly string[]) => cluster().kubectl([...args, "-n", namespace]);
   await own("create", "configmap", "addon-operator");
   const start = () =>

@@ -51,7 +51,7 @@ async function prepare(...args: readonly string[]) {
   lab.file("modules/010-web/templates/all.yaml", WEB);
   // It has nothing but a file that says what it waits for.
   lab.file("modules/020-after/Chart.yaml", "apiVersion: v2\nname: after\nversion: 1.2.3\n");
-  lab.file("modules/020-after/module.yaml", 'requires: {modules: {web: "*"}}\n');
+  lab.file("modules/020-after/addon.yaml", 'requires: {modules: {web: "*"}}\n');
   const own = (...args: readonly string[]) => cluster().kubectl([...args, "-n", namespace]);
   await own("create", "configmap", "addon-operator");
   const proxy = await FaultProxy.open(cluster().kubeconfig);

@@ -327,7 +327,7 @@ spec:
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
   });
 
-  // docs/MODULES.md, "module.yaml". There is nobody here who runs Pods.
+  // docs/MODULES.md, "addon.yaml". There is nobody here who runs Pods.
   test("a module's own time-out ends what takes longer; a wait for Pods takes as long as they do", async () => {
     const DEPLOYMENT = `apiVersion: apps/v1
 kind: Deployment

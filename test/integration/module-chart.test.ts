@@ -9,7 +9,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/MODULES.md, "module.yaml": a public chart as it is.
+// docs/MODULES.md, "addon.yaml": a public chart as it is.
 
 const { kubectl, json, apply } = cluster();
 
@@ -66,17 +66,17 @@ test(
     const lab = hookLab("public-chart");
     lab.file("modules/values.yaml", "global: {zone: eu}\n");
     lab.file("modules/010-web-app/values.yaml", "webAppEnabled: true\nwebApp: {replicas: 2}\n");
-    lab.file("modules/010-web-app/module.yaml", "chart: {path: web.tgz, values: root}\n");
+    lab.file("modules/010-web-app/addon.yaml", "chart: {path: web.tgz, values: root}\n");
     const pack = (): void => {
       const file = join(lab.modulesDir, "010-web-app/web.tgz");
       create({ gzip: true, sync: true, file, cwd: join(lab.dir, "src") }, ["public-web"]);
     };
     publicChart(lab, { group, version: "1.0.0", at: "src/public-web" });
     pack();
-    lab.file("modules/020-broken/module.yaml", "chart: {path: web, valeus: root}\n");
+    lab.file("modules/020-broken/addon.yaml", "chart: {path: web, valeus: root}\n");
     lab.file("modules/020-broken/values.yaml", "brokenEnabled: true\n");
     publicChart(lab, { group: `off.${group}`, version: "1.0.0", at: "modules/030-plain-web/vendor" });
-    lab.file("modules/030-plain-web/module.yaml", "chart: {path: vendor}\n");
+    lab.file("modules/030-plain-web/addon.yaml", "chart: {path: vendor}\n");
     lab.file(
       "modules/030-plain-web/values.yaml",
       "plainWebEnabled: true\nplainWeb: {extras: {enabled: false}}\n",
@@ -120,7 +120,7 @@ test(
       expect(status).toMatchObject({ release: { chartVersion: "1.0.0" } });
     }, "the chart's version is told");
     const broken = await json<{ status: object }>(["get", "addonmodule", "broken", "-n", namespace]);
-    expect(JSON.stringify(broken.status)).toContain("chart.valeus: is no key of module.yaml");
+    expect(JSON.stringify(broken.status)).toContain("chart.valeus: is no key of addon.yaml");
 
     // The ConfigMap's section is the chart's root values, too.
     const section = { webApp: "greeting: hi\nglobal: {zone: us}\n" };

@@ -32,7 +32,7 @@ const FILES: Readonly<Record<string, string>> = {
     'apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {key: "{{ .Values.web.password }}"}\n',
   "modules/020-shop/Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
   "modules/020-shop/values.yaml": "shopEnabled: true\n",
-  "modules/020-shop/module.yaml": "requires: {modules: {web: '*'}}\n",
+  "modules/020-shop/addon.yaml": "requires: {modules: {web: '*'}}\n",
 };
 
 /** One address for operators that come and go. */

@@ -26,7 +26,7 @@ test(
         `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`,
       );
     }
-    lab.file("modules/stays/module.yaml", 'requires: {modules: {used: "*"}}\n');
+    lab.file("modules/stays/addon.yaml", 'requires: {modules: {used: "*"}}\n');
     const configMap = (data: Record<string, string>) =>
       apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "addon-operator", namespace }, data });
     const on = (...names: readonly string[]) =>

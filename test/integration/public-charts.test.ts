@@ -96,9 +96,9 @@ test("a chart's names, dashes, globals, hooks, certificates and lookups", { time
   const group = `${namespace}.test`;
   const lab = hookLab("public-charts");
   lab.file("modules/values.yaml", "global: {zone: eu}\nwebAppEnabled: true\ndbEnabled: true\n");
-  put(lab, "modules/010-web-app", { "module.yaml": "chart: {path: chart}\n" });
+  put(lab, "modules/010-web-app", { "addon.yaml": "chart: {path: chart}\n" });
   put(lab, "modules/010-web-app/chart", WEB);
-  put(lab, "modules/020-db", { "module.yaml": "chart: {path: chart}\n" });
+  put(lab, "modules/020-db", { "addon.yaml": "chart: {path: chart}\n" });
   put(lab, "modules/020-db/chart", database(group));
   const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
   const data = async (name: string, kind = "configmap"): Promise<Data["data"]> =>
@@ -209,7 +209,7 @@ test(
       "templates/crd.yaml": crd(group),
     });
     for (const name of ["010-web", "020-away", "025-kinds", "030-user"])
-      lab.file(`modules/${name}/module.yaml`, "chart: {path: chart}\n");
+      lab.file(`modules/${name}/addon.yaml`, "chart: {path: chart}\n");
     await startOperator({ namespace, modulesDir: lab.modulesDir });
     const ready = (name: string): Promise<string> => readyIn(namespace, name);
     const says = (name: string, text: string): Promise<void> =>
@@ -251,7 +251,7 @@ test(
     const group = `${namespace}.test`;
     const lab = hookLab("large-crds");
     lab.file("modules/values.yaml", "largeEnabled: true\n");
-    lab.file("modules/010-large/module.yaml", "chart: {path: chart}\n");
+    lab.file("modules/010-large/addon.yaml", "chart: {path: chart}\n");
     lab.file("modules/010-large/chart/Chart.yaml", "apiVersion: v2\nname: large\nversion: 1.0.0\n");
     // What is random does not become smaller when it is packed.
     const large = crd(group, randomBytes(500_000).toString("base64"));

@@ -245,13 +245,13 @@ test(
     const unchanged = { install: {}, upgrade: {}, delete: {}, unchanged: { back: "inputs are the same" } };
 
     // 1: the requirement beside the script; the typing error is found first.
-    lab.file("modules/020-front/module.yaml", 'requires: {modules: {bakc: "*"}}');
+    lab.file("modules/020-front/addon.yaml", 'requires: {modules: {bakc: "*"}}');
     const lint = await operator.cli(["lint", lab.modulesDir]);
     expect([lint.code, lint.stdout]).toEqual([
       1,
       expect.stringContaining("requires.modules.bakc: is no module here"),
     ]);
-    lab.file("modules/020-front/module.yaml", 'requires: {modules: {back: "*"}}');
+    lab.file("modules/020-front/addon.yaml", 'requires: {modules: {back: "*"}}');
     expect((await operator.cli(["lint", lab.modulesDir])).code).toBe(0);
     expect(await planned()).toMatchObject({ ...unchanged, waves: [["back"], ["front"]] });
     await reload("t1");

@@ -260,7 +260,7 @@ test("the AddonModule says what was rolled back and what is in force, until what
   onTestFinished(() => rm(lab.dir, { recursive: true, force: true }));
   lab.file("modules/values.yaml", "webEnabled: true\nweb: {type: ClusterIP}\n");
   lab.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
-  lab.file("modules/010-web/module.yaml", "onFailure: rollback\nretries: 2\n");
+  lab.file("modules/010-web/addon.yaml", "onFailure: rollback\nretries: 2\n");
   lab.file(
     "modules/010-web/templates/all.yaml",
     "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: {{ .Values.web.type }}, ports: [{port: 80}]}\n",

@@ -82,7 +82,7 @@ export interface ModuleSpec {
   readonly valuesSchema?: string;
   /** Its files cannot be read. */
   readonly problem?: string;
-  /** What its `module.yaml` says. */
+  /** What its `addon.yaml` says. */
   readonly requires?: Module["requires"];
   readonly after?: readonly string[];
   readonly onFailure?: Module["onFailure"];

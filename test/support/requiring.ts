@@ -24,11 +24,11 @@ export async function condition(namespace: string, name: string, type: string): 
 }
 
 /** Writes a module with a ConfigMap of its name. */
-export function module(lab: Lab, dir: string, moduleYaml = "{}"): void {
+export function module(lab: Lab, dir: string, addonYaml = "{}"): void {
   const [, name = ""] = /^\d+-(.*)$/.exec(dir) ?? [];
   lab.file(`modules/${dir}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.5.0\n`);
   lab.file(`modules/${dir}/values.yaml`, `${name}Enabled: true\n`);
-  lab.file(`modules/${dir}/module.yaml`, moduleYaml);
+  lab.file(`modules/${dir}/addon.yaml`, addonYaml);
   lab.file(
     `modules/${dir}/templates/map.yaml`,
     `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\ndata: {size: "{{ .Values.${name}.size }}"}\n`,

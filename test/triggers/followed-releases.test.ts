@@ -120,7 +120,7 @@ const objectOf = (name: string): WatchedObject =>
     metadata: { name, namespace: "home", managedFields: [{ manager: "helm", fieldsV1: {} }] },
   }) as unknown as WatchedObject;
 
-test("what module.yaml says of health counts from the next run on", async () => {
+test("what addon.yaml says of health counts from the next run on", async () => {
   const { clock, look, listed, state, deleted } = await lab();
   const health = () => {
     const { status, counts } = state.module("one")?.health ?? {};
@@ -145,7 +145,7 @@ test("what module.yaml says of health counts from the next run on", async () => 
   expect(health()).toEqual(["Unknown", 2]);
 });
 
-test("a check of module.yaml judges its kind, in a watch of whole objects", async () => {
+test("a check of addon.yaml judges its kind, in a watch of whole objects", async () => {
   const { clock, look, state, consumers, specs } = await lab();
   const check = { apiVersion: "v1", kind: "ConfigMap", cel: "object.data.done == 'yes'" };
   // The library is loaded with the first expression.

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { helmValues } from "../../src/values/index.ts";
 
-// docs/MODULES.md, "module.yaml": which values a chart gets.
+// docs/MODULES.md, "addon.yaml": which values a chart gets.
 
 const root = { chart: "root", valuesKey: "webApp" } as const;
 

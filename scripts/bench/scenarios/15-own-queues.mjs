@@ -148,7 +148,7 @@ async function required(bench) {
     return {
       "hooks/first": hook("beforeHelm", note("first")),
       "hooks/last": hook("afterHelm", note("last")),
-      ...(name === nameOf(1) ? {} : { "module.yaml": `requires: {modules: {${before}: "*"}}\n` }),
+      ...(name === nameOf(1) ? {} : { "addon.yaml": `requires: {modules: {${before}: "*"}}\n` }),
     };
   };
   await start(bench, writeModules(dir, CHAIN, { number: 100, files }));

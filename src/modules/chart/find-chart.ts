@@ -1,4 +1,4 @@
-/** Finds a module's chart where `module.yaml` says that it lies, and reads its `Chart.yaml`. */
+/** Finds a module's chart where `addon.yaml` says that it lies, and reads its `Chart.yaml`. */
 
 import { readdirSync, realpathSync, type Dirent } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
@@ -9,7 +9,7 @@ import { mustBeMap, parseDocument } from "../../values/index.ts";
 import { found, readText, stat, type Found } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
 import { listChartCrds } from "./chart-files.ts";
-import { MODULE_FILE, type ChartPlace } from "./module-file.ts";
+import { addonFileIn, type ChartPlace } from "./addon-file.ts";
 
 /** A chart that was found. */
 export type PlacedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
@@ -61,7 +61,7 @@ export async function findChart(
   return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
 
-/** A chart's directory, where an archive is unpacked, and the digest that `module.yaml` may name. */
+/** A chart's directory, where an archive is unpacked, and the digest that `addon.yaml` may name. */
 export async function openChart(
   path: string,
   archives: ChartArchives,
@@ -78,9 +78,7 @@ function refused(dir: string, key: keyof ChartPlace, message: string): ProblemEr
     source: "",
     digest: "get the chart again, or write this",
   };
-  return new ProblemError([
-    { file: join(dir, MODULE_FILE), key: `chart.${key}`, message, remedy: remedies[key] },
-  ]);
+  return new ProblemError([{ file: addonFileIn(dir), key: `chart.${key}`, message, remedy: remedies[key] }]);
 }
 
 function noChart(archive: string): ProblemError {

@@ -6,27 +6,27 @@ import { basename, extname, join } from "node:path";
 import type { HookFile } from "../../model/index.ts";
 import { readIgnore } from "../chart/chart-files.ts";
 import { listChart } from "../chart/find-chart.ts";
-import { MODULE_FILE, readModuleFile, type ModuleFile } from "../chart/module-file.ts";
+import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
 import { found, stat, type Found } from "./files.ts";
 
 /** The files of a module's directory that matter, without their content. */
 export interface Listing {
   readonly dir: string;
-  /** `Chart.yaml`, `module.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
+  /** `Chart.yaml`, `addon.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
   readonly files: ReadonlyMap<string, Found>;
   /** Files of hooks, by path below `hooks/`. */
   readonly hooks: ReadonlyMap<string, Found>;
-  /** Files of the chart that `module.yaml` names, by path below the directory. */
+  /** Files of the chart that `addon.yaml` names, by path below the directory. */
   readonly chart: ReadonlyMap<string, Found>;
   /** Read each time: it says what else is to be listed. */
-  readonly moduleFile: ModuleFile;
+  readonly addonFile: AddonFile;
   /** The same as before when nothing listed has changed. */
   readonly fingerprint: string;
   /** The latest change of anything listed, in ms since the epoch. */
   readonly changedAt: number;
 }
 
-const FILES = new Set(["Chart.yaml", MODULE_FILE, "values.yaml", "enabled"]);
+const FILES = new Set(["Chart.yaml", ADDON_FILE, MODULE_FILE, "values.yaml", "enabled"]);
 export const SCHEMA_FILES = { config: "openapi/config-values.yaml", values: "openapi/values.yaml" } as const;
 
 /** Lists a module's directory. Throws the file system's error when it cannot be read. */
@@ -40,13 +40,13 @@ export function listModule(dir: string): Listing {
     else if (entry === "crds") ownCrds(dir).forEach((rel) => addFile(files, dir, rel));
     else if (entry === "hooks") hooks = findHookFiles(join(dir, entry));
   }
-  const moduleFile = files.has(MODULE_FILE) ? readModuleFile(dir) : {};
-  const chart = listChart(dir, moduleFile.chart);
-  return { dir, files, hooks, chart, moduleFile, ...summary([...files, ...hooks, ...chart]) };
+  const addonFile = readAddonFile(dir);
+  const chart = listChart(dir, addonFile.chart);
+  return { dir, files, hooks, chart, addonFile, ...summary([...files, ...hooks, ...chart]) };
 }
 
 /**
- * Listed paths, to find out what is missing later; not those of a chart that `module.yaml` names: where that is
+ * Listed paths, to find out what is missing later; not those of a chart that `addon.yaml` names: where that is
  * missing, the module is Invalid.
  */
 export function listedPaths(listing: Listing): string[] {

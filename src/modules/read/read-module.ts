@@ -9,7 +9,7 @@ import type { ChartKind, Module, Problem, SchemaFiles, StaticValues } from "../.
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import { findChart, readChartYaml, wordIn, type PlacedChart } from "../chart/find-chart.ts";
-import { MODULE_FILE } from "../chart/module-file.ts";
+import { addonFileIn } from "../chart/addon-file.ts";
 import { fileProblem, isSettled, missingValues, readText, stat, type Found } from "./files.ts";
 import { hookFilesOf, idleHooks, listedPaths, listModule } from "./listing.ts";
 import { ownCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
@@ -119,7 +119,7 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
   };
   const { name, order, dir, common } = source;
   const valuesKey = camelCase(name);
-  const { chart: _chart, problem: _problem, ...terms } = listing.moduleFile;
+  const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
   const script = listing.files.get("enabled");
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
   const schemas = attempt({}, () => readSchemas(listing.files));
@@ -146,8 +146,10 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
     crdFiles: [...crdsOf(listing), ...chart.crdFiles],
     ...terms,
     problem: faults[0],
+    deprecations,
     warnings: [
       ...own.warnings,
+      ...warnings,
       ...idleWarnings(listing),
       ...unusedChart(listing),
       ...faults.slice(1).map(describeProblem),
@@ -162,7 +164,7 @@ async function unreadableModule(source: ModuleSource, error: unknown): Promise<M
     files: new Map(),
     hooks: new Map(),
     chart: new Map(),
-    moduleFile: {},
+    addonFile: {},
     fingerprint: "",
     changedAt: 0,
   };
@@ -183,14 +185,14 @@ export function readSchemas(files: ReadonlyMap<string, Found>): SchemaFiles {
   return { ...(config && { config }), ...(values && { values }) };
 }
 
-/** The chart that `module.yaml` names, else the one in the module's directory. */
+/** The chart that `addon.yaml` names, else the one in the module's directory. */
 async function findChartOf(
   { dir, archives }: ModuleSource,
-  { moduleFile, files }: Listing,
+  { addonFile, files }: Listing,
   faults: Problem[],
 ): Promise<PlacedChart> {
   const none: PlacedChart = { chart: "none", chartDir: dir, crdFiles: [] };
-  const { chart, problem } = moduleFile;
+  const { chart, problem } = addonFile;
   if (problem !== undefined) faults.push(problem);
   if (problem !== undefined || chart === undefined) return { ...none, chart: chartKind(files) };
   try {
@@ -202,8 +204,8 @@ async function findChartOf(
 }
 
 /** Expressions that are none. */
-async function celFaults({ dir }: ModuleSource, { moduleFile }: Listing): Promise<Problem[]> {
-  const { requires, health } = moduleFile;
+async function celFaults({ dir }: ModuleSource, { addonFile }: Listing): Promise<Problem[]> {
+  const { requires, health } = addonFile;
   const lists = { "requires.objects": requires?.objects ?? [], "health.checks": health?.checks ?? [] };
   const faults: Problem[] = [];
   for (const [list, items] of Object.entries(lists))
@@ -212,7 +214,7 @@ async function celFaults({ dir }: ModuleSource, { moduleFile }: Listing): Promis
       if (fault === undefined) continue;
       const remedy = "write an expression in CEL over `object` that is true or false";
       const key = `${list}.${place}.cel`;
-      faults.push({ file: join(dir, MODULE_FILE), key, message: fault.message, remedy });
+      faults.push({ file: addonFileIn(dir), key, message: fault.message, remedy });
     }
   return faults;
 }
@@ -240,13 +242,13 @@ function isLinkToNothing(path: string): boolean {
   return stat(path) === undefined && lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
-/** Warnings for what would be the chart if `module.yaml` did not name another. */
-function unusedChart({ files, moduleFile }: Listing): string[] {
-  if (moduleFile.chart === undefined) return [];
+/** Warnings for what would be the chart if `addon.yaml` did not name another. */
+function unusedChart({ files, addonFile }: Listing): string[] {
+  if (addonFile.chart === undefined) return [];
   const unused = ["Chart.yaml", "templates"].flatMap((rel) => files.get(rel)?.path ?? []);
-  const remedy = "remove it, or `chart` from module.yaml";
+  const remedy = "remove it, or `chart` from addon.yaml";
   return unused.map((file) =>
-    describeProblem({ file, message: "is not used: module.yaml names a chart", remedy }),
+    describeProblem({ file, message: "is not used: addon.yaml names a chart", remedy }),
   );
 }
 

@@ -1,4 +1,4 @@
-/** Says in a module which chart lies beside it: in `module.yaml`, and in the schema of its section in the ConfigMap. */
+/** Says in a module which chart lies beside it: in `addon.yaml`, and in the schema of its section in the ConfigMap. */
 
 import { basename, dirname, join } from "node:path";
 import { existsSync, readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { mustBeListed, type PulledChart } from "./get-chart.ts";
 
-/** A chart in a directory, and what `module.yaml` is to say of it. */
+/** A chart in a directory, and what `addon.yaml` is to say of it. */
 export interface DescribedChart extends PlacedChart {
   readonly place: { readonly path: string; readonly values: "root"; readonly digest: string } & JsonObject;
   readonly name: string;
@@ -85,7 +85,7 @@ export function nameAndVersion(chartDir: string): { name: string; version: strin
 }
 
 /**
- * The text of a `module.yaml` with another `chart`: lines that stay keep their comments, where lines can be exchanged;
+ * The text of an `addon.yaml` with another `chart`: lines that stay keep their comments, where lines can be exchanged;
  * otherwise it is written anew.
  */
 export function withChart(text: string, value: JsonObject, chart: JsonObject): string {

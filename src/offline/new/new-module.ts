@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import type { Environment, Settings } from "../../config.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
-import { refuseName, splitEntryName } from "../../modules/index.ts";
+import { ADDON_FILE, refuseName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
 import { archivesIn, modulesDirsOf, scoped, type Printed } from "../surroundings.ts";
 import { SCHEMA_FILE, schemaNotes, schemaOfChart, placeOfChart } from "./chart-place.ts";
@@ -76,7 +76,7 @@ function publicChart(
   return scoped(async (scope) => {
     const got = await getChart(wanted, dir, { settings, env });
     const { chartDir, place } = await placeOfChart(dir, got, archivesIn(settings, scope));
-    put(dir, "module.yaml", toYaml({ chart: place }));
+    put(dir, ADDON_FILE, toYaml({ chart: place }));
     const schema = schemaOfChart(chartDir);
     if (schema !== undefined) put(dir, SCHEMA_FILE, schema);
     return schemaNotes(chartDir, schema);
@@ -91,7 +91,7 @@ function ownChart(dir: string, name: string): string[] {
 }
 
 /** What lies beside a chart of the module's own and is no part of it. */
-const NO_CHART = "/enabled\n/hooks/\n/module.yaml\n/openapi/\n/tests/\n";
+const NO_CHART = "/addon.yaml\n/enabled\n/hooks/\n/openapi/\n/tests/\n";
 
 const STARTER = `apiVersion: v1
 kind: ConfigMap

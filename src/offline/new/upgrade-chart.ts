@@ -6,7 +6,8 @@ import { basename, dirname, join } from "node:path";
 import type { Environment, Settings } from "../../config.ts";
 import { isOlder, parseYaml } from "../../lib/index.ts";
 import { ProblemError, objectOf, type JsonObject, type Module, type Tree } from "../../model/index.ts";
-import { MODULE_FILE, readModuleFile, type ChartArchives, type ChartPlace } from "../../modules/index.ts";
+import { ADDON_FILE, addonFileIn, readAddonFile } from "../../modules/index.ts";
+import type { ChartArchives, ChartPlace } from "../../modules/index.ts";
 import { OfflineCharts, readConfigValues } from "../charts.ts";
 import { lintDirs } from "../lint.ts";
 import { archivesIn, findModule, readLintDir, scoped, type Printed } from "../surroundings.ts";
@@ -26,7 +27,7 @@ import { getChart, type WantedChart } from "./get-chart.ts";
 export interface ChartUpgrade {
   /** The module's name, or its directory's. */
   readonly module: string;
-  /** The chart; else where `module.yaml` says that it came from. Without a version the newest. */
+  /** The chart; else where `addon.yaml` says that it came from. Without a version the newest. */
   readonly chart: Omit<WantedChart, "ref"> & { readonly ref: string | undefined };
   /** A file in place of the ConfigMap. */
   readonly values: string | undefined;
@@ -77,19 +78,19 @@ export function upgradeChart(
 }
 
 function placeIn(dir: string): ChartPlace {
-  const { chart, problem } = readModuleFile(dir);
+  const { chart, problem } = readAddonFile(dir);
   if (problem !== undefined) throw new ProblemError([problem]);
   if (chart !== undefined) return chart;
   throw new ProblemError([
     {
       file: dir,
-      message: "has no module.yaml that names a chart",
+      message: "has no addon.yaml that names a chart",
       remedy: "its chart is its own: edit that",
     },
   ]);
 }
 
-/** The module as it is; its chart has the digest that `module.yaml` names. */
+/** The module as it is; its chart has the digest that `addon.yaml` names. */
 async function readOne(dir: string, archives: ChartArchives): Promise<{ tree: Tree; module: Module }> {
   const { tree } = await readLintDir(dir, archives);
   const [module] = tree.modules;
@@ -104,7 +105,7 @@ function sourceOf(dir: string, { source }: ChartPlace, { chart }: ChartUpgrade):
   if (ref !== undefined) return { ...chart, ref, repo: repo ?? known };
   const message = "does not say where the chart came from";
   throw new ProblemError([
-    { file: join(dir, MODULE_FILE), key: "chart.source", message, remedy: "give --chart, as to new module" },
+    { file: addonFileIn(dir), key: "chart.source", message, remedy: "give --chart, as to new module" },
   ]);
 }
 
@@ -127,29 +128,31 @@ interface Taking {
 }
 
 /**
- * The new chart lies beside the old one before `module.yaml` names it, by one rename; then the old one goes. Where that
+ * The new chart lies beside the old one before `addon.yaml` names it, by one rename; then the old one goes. Where that
  * rename does not come about, all is as it was.
  */
 function take({ dir, draft, place, module }: Taking, next: DescribedChart): string[] {
   const path = freeName(dir, next);
-  const file = join(dir, MODULE_FILE);
-  const text = readFileSync(file, "utf8");
-  const { value } = parseYaml(text, file);
+  const old = addonFileIn(dir);
+  const file = join(dir, ADDON_FILE);
+  const text = readFileSync(old, "utf8");
+  const { value } = parseYaml(text, old);
   const { values: _, ...described } = next.place;
   const chart: JsonObject = { ...(place.values && { values: place.values }), ...described, path };
-  writeFileSync(join(draft, MODULE_FILE), withChart(text, objectOf(value), chart));
+  writeFileSync(join(draft, ADDON_FILE), withChart(text, objectOf(value), chart));
   const schema = schemaChange(dir, schemaOfChart(module.chartDir), next);
   renameSync(join(draft, next.place.path), join(dir, path));
   let undo = (): void => undefined;
   try {
     schema.write();
     undo = schema.undo;
-    renameSync(join(draft, MODULE_FILE), file);
+    renameSync(join(draft, ADDON_FILE), file);
   } catch (error) {
     rmSync(join(dir, path), { recursive: true, force: true });
     undo();
     throw error;
   }
+  if (old !== file) rmSync(old);
   return [...schema.notes, ...removeOld(dir, place)];
 }
 
@@ -194,7 +197,7 @@ function schemaChange(dir: string, old: string | undefined, { chartDir }: Descri
 /** What has no digest may hold changes that are nowhere else. */
 function removeOld(dir: string, { path, digest }: ChartPlace): string[] {
   if (digest === undefined)
-    return [`note: the old chart stays in ${join(dir, path)}: module.yaml had no digest of it\n`];
+    return [`note: the old chart stays in ${join(dir, path)}: addon.yaml had no digest of it\n`];
   rmSync(join(dir, path), { recursive: true, force: true });
   return [];
 }

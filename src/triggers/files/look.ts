@@ -4,7 +4,7 @@ import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "n
 import { isAbsolute, join } from "node:path";
 
 import { breathe, digestAll, readPlain } from "../../lib/index.ts";
-import { found, MODULE_FILE, stat } from "../../modules/index.ts";
+import { ADDON_FILE, found, MODULE_FILE, stat } from "../../modules/index.ts";
 
 /** Where modules and global hooks are. */
 export interface Places {
@@ -44,9 +44,9 @@ export interface LookOptions {
   readonly onDir: (dir: WatchedDir) => void;
 }
 
+const TERM_FILES: ReadonlySet<string> = new Set(["enabled", ADDON_FILE, MODULE_FILE]);
 /** Parts of a module that are more than its own matter. */
-const isTerm = (rel: string): boolean =>
-  rel === "enabled" || rel === MODULE_FILE || rel.split("/", 1)[0] === "crds";
+const isTerm = (rel: string): boolean => TERM_FILES.has(rel) || rel.split("/", 1)[0] === "crds";
 /** What editors leave beside a file. Hidden files are nothing that is read, but for the one that the chart knows. */
 const TEMPORARY = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
 /** A larger file counts as changed when its stamps are. */

@@ -150,7 +150,7 @@ export class FollowedReleases {
     });
   }
 
-  /** With their namespaces, and the checks that `module.yaml` has for their kinds. */
+  /** With their namespaces, and the checks that `addon.yaml` has for their kinds. */
   async #place(module: string, objects: readonly ObjectRef[]): Promise<ReleaseObject[]> {
     const { namespace: own, state } = this.#options;
     const checks = await compiled(state.module(module)?.module.health?.checks ?? []);

@@ -1,6 +1,6 @@
 /**
  * What the ConfigMap can say of a module beside its section and flag, a key for each setting, and which key a misspelt
- * one was meant to be. What the author of a module says of it is a key of `module.yaml` (`modules/chart/module-file.ts`).
+ * one was meant to be. What the author of a module says of it is a key of `addon.yaml` (`modules/chart/addon-file.ts`).
  * Who plans or shows reads a setting in the view of the module, whoever works on it asks `ValuesView.settings`.
  */
 

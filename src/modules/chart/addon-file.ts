@@ -1,13 +1,13 @@
-/** Reads `module.yaml` (docs/MODULES.md, "module.yaml"). */
+/** Reads `addon.yaml` (docs/MODULES.md, "addon.yaml"), and its old name where that still counts. */
 
 import { statSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
-import { isRange, parseDuration } from "../../lib/index.ts";
-import { isJsonObject, ProblemError } from "../../model/index.ts";
+import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
+import { describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
 import type { Json, JsonObject, ModuleTerms, Problem } from "../../model/index.ts";
 import { parseMap, validatorOf, type Violation } from "../../values/index.ts";
-import schema from "../module.schema.json" with { type: "json" };
+import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";
 
 /** Where a module's chart lies, and which values it gets. */
@@ -27,24 +27,76 @@ export interface ChartSource {
   readonly version: string;
 }
 
-/** What a `module.yaml` says. */
-export interface ModuleFile extends ModuleTerms {
+/** The settings of a module beside its files. */
+export interface AddonFile extends ModuleTerms {
   readonly chart?: ChartPlace;
-  /** What is wrong with it; then it says nothing. */
+  /** What is wrong with the file; then none of its settings counts. */
   readonly problem?: Problem;
+  readonly warnings?: readonly string[];
+  /** What counts in this version only, with the remedy. */
+  readonly deprecations?: readonly string[];
 }
 
+export const ADDON_FILE = "addon.yaml";
+/**
+ * Deckhouse's file, with keys such as `name` and `weight`, which is ignored. Until now it held our settings, too: one that
+ * holds nothing else is still read in this version.
+ */
 export const MODULE_FILE = "module.yaml";
 const LARGEST = 1024 * 1024;
 const SCHEMA = schema as JsonObject;
 const validate = validatorOf(SCHEMA);
 
-/** Reads the `module.yaml` of a directory, if it has one. */
-export function readModuleFile(dir: string): ModuleFile {
+/** The file in `dir` that holds the settings of the module, or would hold them. */
+export function addonFileIn(dir: string): string {
+  const file = join(dir, ADDON_FILE);
+  return isFile(file) || oldSettings(dir) === undefined ? file : join(dir, MODULE_FILE);
+}
+
+/** Reads the settings of the module in `dir`; nothing where it has none. */
+export function readAddonFile(dir: string): AddonFile {
+  const file = join(dir, ADDON_FILE);
+  const old = join(dir, MODULE_FILE);
+  const settings = oldSettings(dir);
+  if (!isFile(file))
+    return settings === undefined ? {} : { ...readSettings(old), deprecations: [deprecation(old, file)] };
+  const read = readSettings(file);
+  const own = objectOf(read);
+  const differing = Object.entries(settings ?? {})
+    .filter(([key, value = null]) => canonicalJson(own[key] ?? null) !== canonicalJson(value))
+    .map(([key]) => key);
+  if (differing.length === 0 || read.problem !== undefined) return read;
+  const message = `is ignored beside ${ADDON_FILE}, which differs in ${differing.join(", ")}`;
+  const remedy = `move the settings that you need to ${ADDON_FILE} and remove ${old}`;
+  return { ...read, warnings: [describeProblem({ file: old, message, remedy })] };
+}
+
+function deprecation(old: string, file: string): string {
+  const message = `holds settings that the next version reads from ${ADDON_FILE} only`;
+  return describeProblem({ file: old, message, remedy: `git mv ${old} ${file}, or mv ${old} ${file}` });
+}
+
+/** The content of a `module.yaml` with our keys and no others; undefined for any other file, also a broken one. */
+function oldSettings(dir: string): JsonObject | undefined {
   const file = join(dir, MODULE_FILE);
-  const stats = statSync(file, { throwIfNoEntry: false });
-  if (stats === undefined) return {};
-  if (stats.size > LARGEST) return { problem: { file, message: "is larger than 1 MiB" } };
+  if (!isFile(file) || statSync(file).size > LARGEST) return undefined;
+  try {
+    const { value } = parseMap(readText(file), file);
+    const keys = Object.keys(value);
+    const known = propertiesOf(SCHEMA);
+    return keys.length > 0 && keys.every((key) => Object.hasOwn(known, key)) ? value : undefined;
+  } catch (error) {
+    if (error instanceof ProblemError) return undefined;
+    throw error;
+  }
+}
+
+function isFile(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+function readSettings(file: string): AddonFile {
+  if (statSync(file).size > LARGEST) return { problem: { file, message: "is larger than 1 MiB" } };
   try {
     const { value } = parseMap(readText(file), file);
     const [violation] = validate(value);
@@ -93,12 +145,12 @@ function rangeProblem(file: string, { requires }: ModuleTerms): Problem | undefi
 function problemOf(file: string, { path, rule, message }: Violation): Problem {
   const key = path.slice(1).replaceAll("/", ".");
   if (rule !== "additionalProperties")
-    return { file, key, message, remedy: `docs/MODULES.md, "module.yaml", says what it takes` };
+    return { file, key, message, remedy: `docs/MODULES.md, "addon.yaml", says what it takes` };
   const known = knownKeys(path.split("/").slice(1, -1)).join(", ");
   return {
     file,
     key,
-    message: "is no key of module.yaml",
+    message: `is no key of ${basename(file)}`,
     remedy: `remove or correct it; known here: ${known}`,
   };
 }

@@ -8,7 +8,7 @@ import type { Module } from "../../src/model/index.ts";
 import { directories } from "./directories.ts";
 import type { Directories } from "./directories.ts";
 
-// docs/MODULES.md, "module.yaml".
+// docs/MODULES.md, "addon.yaml".
 
 const CHART = "apiVersion: v2\nname: public-chart\nversion: 3.2.1\n";
 
@@ -36,7 +36,7 @@ function pack(on: Directories, file: string, names: readonly string[]): void {
 describe("a chart in a place of its own", () => {
   it("is found as a directory, with its version and all CRDs", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: vendor/public}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: vendor/public}\n");
     await on.put("m/5-x/crds/own.yaml", "");
     await chart(on, "m/5-x/vendor/public");
     const at = (rel: string): string => on.at(`m/5-x/${rel}`);
@@ -58,7 +58,7 @@ describe("a chart in a place of its own", () => {
 
   it("has the CRDs that helm loads: none that .helmignore names, those behind links", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: chart}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: chart}\n");
     await chart(on, "m/5-x/chart");
     await on.put("m/5-x/chart/.helmignore", "crds/kustomization.yaml\ncharts/off/\n");
     for (const rel of ["crds/kustomization.yaml", "charts/off/crds/d.yaml", "charts/_not/crds/e.yaml"])
@@ -71,7 +71,7 @@ describe("a chart in a place of its own", () => {
 
   it("is refused while a link in its crds/ leads to nothing, or in a circle", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: chart}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: chart}\n");
     await chart(on, "m/5-x/chart");
     await on.link("m/5-x/chart/crds/lost.yaml", "../nowhere.yaml");
     const { problem } = await module(on);
@@ -90,14 +90,14 @@ describe("a chart in a place of its own", () => {
 
   it("may read its values under the module's key", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: vendor, values: section}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: vendor, values: section}\n");
     await chart(on, "m/5-x/vendor");
     expect(await module(on)).toMatchObject({ chart: "own", chartDir: on.at("m/5-x/vendor") });
   });
 
   it("is unpacked where it is an archive: private, once for each content, and again when that is gone", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: public.tgz}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: public.tgz}\n");
     await chart(on, "src/public");
     pack(on, "m/5-x/public.tgz", ["public"]);
     const first = await on.read();
@@ -133,12 +133,12 @@ describe("a chart in a place of its own", () => {
       const on = await directories();
       const path = form === "archive" ? "public.tgz" : "public";
       const say = (hex: string): Promise<void> =>
-        on.put("m/5-x/module.yaml", `chart: {path: ${path}, digest: "sha256:${hex}"}\n`);
+        on.put("m/5-x/addon.yaml", `chart: {path: ${path}, digest: "sha256:${hex}"}\n`);
       await chart(on, form === "archive" ? "src/public" : "m/5-x/public");
       if (form === "archive") pack(on, "m/5-x/public.tgz", ["public"]);
       await say("0".repeat(64));
       const { problem } = await module(on);
-      expect(problem).toMatchObject({ file: on.at("m/5-x/module.yaml"), key: "chart.digest" });
+      expect(problem).toMatchObject({ file: on.at("m/5-x/addon.yaml"), key: "chart.digest" });
       const [, digest = ""] = /which is sha256:([0-9a-f]{64})$/.exec(problem?.message ?? "") ?? [];
       await say(digest);
       expect((await module(on)).problem).toBeUndefined();
@@ -148,32 +148,32 @@ describe("a chart in a place of its own", () => {
     },
   );
 
-  it("a chart beside module.yaml is not used, and a warning says so", async () => {
+  it("a chart beside addon.yaml is not used, and a warning says so", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: vendor}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: vendor}\n");
     await on.put("m/5-x/Chart.yaml", CHART);
     await chart(on, "m/5-x/vendor");
     expect((await module(on)).warnings).toEqual([
-      `${on.at("m/5-x/Chart.yaml")}: is not used: module.yaml names a chart (remove it, or \`chart\` from module.yaml)`,
+      `${on.at("m/5-x/Chart.yaml")}: is not used: addon.yaml names a chart (remove it, or \`chart\` from addon.yaml)`,
     ]);
   });
 
   it("that is broken at a reload leaves the last good one in force", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: vendor}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: vendor}\n");
     await chart(on, "m/5-x/vendor");
     const first = await on.read();
-    await on.put("m/5-x/module.yaml", "chart: {path: vendor, digest: none}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: vendor, digest: none}\n");
     const second = await on.read(first);
     expect(second.modules[0]).toMatchObject({ chart: "root", chartDir: on.at("m/5-x/vendor") });
     expect(second.modules[0]?.problem?.key).toBe("chart.digest");
   });
 });
 
-describe("module.yaml says", () => {
+describe("addon.yaml says", () => {
   it("what the module requires, and what it comes after", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", 'requires: {modules: {db: ">=1.4 <2", z: "*"}}\nafter: [w]\n');
+    await on.put("m/5-x/addon.yaml", 'requires: {modules: {db: ">=1.4 <2", z: "*"}}\nafter: [w]\n');
     await on.put("m/5-x/Chart.yaml", CHART);
     expect(await module(on)).toMatchObject({
       chart: "own",
@@ -185,25 +185,25 @@ describe("module.yaml says", () => {
 
   it("how helm works for it", async () => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "helm: {timeout: 1m30s, wait: true}\n");
+    await on.put("m/5-x/addon.yaml", "helm: {timeout: 1m30s, wait: true}\n");
     await on.put("m/5-x/Chart.yaml", CHART);
     const helm = { timeout: "1m30s", wait: true };
     expect(await module(on)).toMatchObject({ chart: "own", helm, problem: undefined });
   });
 });
 
-describe("module.yaml is refused with", () => {
+describe("addon.yaml is refused with", () => {
   const known = "remove or correct it; known here:";
   it.each([
     [
       "an unknown key",
       "charts: {path: chart}\n",
-      `charts: is no key of module.yaml (${known} chart, requires, helm, health, drift, onFailure, retries, after)`,
+      `charts: is no key of addon.yaml (${known} chart, requires, helm, health, drift, onFailure, retries, after)`,
     ],
     [
       "an unknown key below",
       "chart: {path: chart, value: root}\n",
-      `chart.value: is no key of module.yaml (${known} path, values, digest, source)`,
+      `chart.value: is no key of addon.yaml (${known} path, values, digest, source)`,
     ],
     ["no path", "chart: {}\n", "chart.path: is required"],
     [
@@ -226,12 +226,12 @@ describe("module.yaml is refused with", () => {
     [
       "an unknown key of requires",
       "requires: {module: {db: 1}}\n",
-      `requires.module: is no key of module.yaml (${known} modules, kubernetes, objects)`,
+      `requires.module: is no key of addon.yaml (${known} modules, kubernetes, objects)`,
     ],
     [
       "an unknown key of an object",
       "requires: {objects: [{apiVersion: v1, kind: Secret, name: a, cell: x}]}\n",
-      `requires.objects.0.cell: is no key of module.yaml (${known} apiVersion, kind, namespace, name, condition, cel)`,
+      `requires.objects.0.cell: is no key of addon.yaml (${known} apiVersion, kind, namespace, name, condition, cel)`,
     ],
     [
       "an object without a kind",
@@ -261,7 +261,7 @@ describe("module.yaml is refused with", () => {
     [
       "an unknown key of helm",
       "helm: {waits: true}\n",
-      `helm.waits: is no key of module.yaml (${known} timeout, wait)`,
+      `helm.waits: is no key of addon.yaml (${known} timeout, wait)`,
     ],
     ["a time-out that is a number", "helm: {timeout: 300}\n", "helm.timeout: must be string"],
     [
@@ -304,7 +304,7 @@ describe("module.yaml is refused with", () => {
   ])("%s", async (_, text, message) => {
     const on = await directories();
     await chart(on, "m/chart");
-    await on.put("m/5-x/module.yaml", text);
+    await on.put("m/5-x/addon.yaml", text);
     await on.put("m/5-x/values.yaml", "x: {a: 1}\n");
     await on.put("m/5-x/hooks/a.txt", "");
     await on.put("m/6-y/values.yaml", "y: {}\n");
@@ -312,7 +312,7 @@ describe("module.yaml is refused with", () => {
     const { modules } = await on.read();
     const [broken, other] = modules.filter(({ name }) => name !== "chart");
     const told = describeProblem(broken?.problem ?? { file: "", message: "" });
-    expect(told).toContain(`${on.at("m/5-x/module.yaml")}: `);
+    expect(told).toContain(`${on.at("m/5-x/addon.yaml")}: `);
     expect(told).toContain(message);
     expect(broken?.own.section).toEqual({ a: 1 });
     expect(other?.problem).toBeUndefined();
@@ -378,7 +378,7 @@ describe("an archive is refused that", () => {
   };
   it.each(Object.entries(broken))("%s", async (_, [make, message]) => {
     const on = await directories();
-    await on.put("m/5-x/module.yaml", "chart: {path: x.tgz}\n");
+    await on.put("m/5-x/addon.yaml", "chart: {path: x.tgz}\n");
     await make(on);
     const { problem } = await module(on);
     expect(problem?.file).toBe(on.at("m/5-x/x.tgz"));
