@@ -182,9 +182,11 @@ describe("known secrets", () => {
   });
 
   it("go, and leave others that begin alike", () => {
-    const all = known("alike-00-a", "alike-00-b");
-    all.learn({ tokens: Array.from({ length: 1999 }, (_, index) => `other-${index}-0`) });
-    expect(shown(all, "alike-00-a alike-00-b")).toBe("alike-00-a *");
+    const longer = `alike-00-${"a1".repeat(500)}`;
+    const all = known("alike-00-b", longer);
+    expect(shown(all, longer)).toBe("*");
+    all.learn({ tokens: Array.from({ length: 20_000 }, (_, index) => `0ther-${index}`) });
+    expect(shown(all, `${longer} 0ther-19999`)).toBe(`${longer} *`);
   });
 
   it("are hidden with the base64 text around them, up to what was hidden before", () => {

@@ -310,14 +310,35 @@ describe("KnownSecrets", () => {
     expect(secrets.redact("first-0ne second-0ne")).not.toMatch(/0ne/);
   });
 
-  it("forgets the oldest of very many", () => {
-    const secrets = known({ password: "oldest-00" });
-    secrets.learn(
-      Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`token${i}`, `secret-${i}-00`])),
+  it("forgets the oldest of very many that are equally long", () => {
+    const tokens = Object.fromEntries(
+      Array.from({ length: 20_000 }, (_, i) => [`token${i}`, `secret-${10_000 + i}-00`]),
     );
-    expect(secrets.redact("oldest-00 secret-1999-00")).toMatch(/^oldest-00 <redacted/);
-    secrets.learn({ password: "oldest-00" });
-    expect(secrets.redact("oldest-00 secret-0-00")).toMatch(/^<redacted:\w+> secret-0-00$/);
+    const secrets = known({ password: "oldest-00000-00" });
+    secrets.learn(tokens);
+    expect(secrets.redact("oldest-00000-00 secret-29999-00")).toMatch(/^oldest-00000-00 <redacted/);
+    secrets.learn({ password: "oldest-00000-00" });
+    expect(secrets.redact("oldest-00000-00")).toMatch(/^<redacted:\w+>$/);
+  });
+
+  const line = (cert: number, at: number): string => `MIIB${cert}x${at}+${"Qk9/".repeat(14)}`;
+  const certificate = (cert: number, lines: number): string =>
+    ["-----BEGIN KEY-----", ...Array.from({ length: lines }, (_, at) => line(cert, at)), ""].join("\n");
+
+  it("keeps a password beside many long texts", () => {
+    const secrets = known({ password: "oldest-00" });
+    secrets.learn(Object.fromEntries(Array.from({ length: 140 }, (_, i) => [`key${i}`, certificate(i, 30)])));
+    secrets.learn({ key: certificate(1000, 15_000) });
+    expect(secrets.redact("oldest-00")).toMatch(/^<redacted:\w+>$/);
+    expect(secrets.redact(line(139, 29))).toMatch(/^<redacted:\w+>$/);
+  });
+
+  it("hides a line of two texts while one of them is known", () => {
+    const secrets = known({ a: { password: `shared-line-01\n${"x1".repeat(20_000)}` } });
+    secrets.learn({ b: { password: "shared-line-01\nan0ther" } });
+    const long = "x1".repeat(50);
+    for (let i = 0; secrets.redact(long) !== long; i++) secrets.learn({ token: `secret-${i}-00` });
+    expect(secrets.redact("shared-line-01")).toMatch(/^<redacted:\w+>$/);
   });
 });
 

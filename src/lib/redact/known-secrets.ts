@@ -5,16 +5,20 @@ import { standIn, type Hide } from "./stand-in.ts";
 import { redactText } from "./redact-text.ts";
 import { hideInValues } from "./values.ts";
 
-const MOST_KNOWN = 2000;
+/** What all known secrets may take together, in characters of the forms that are looked for. */
+const MOST_CHARACTERS = 4 << 20;
+/** Of one text so much is remembered: a longer one must not take the place of all others. */
+const LONGEST_TEXT = 64 << 10;
 /** What is short, or only letters and separators, may be a word, a name or a path: hiding it would hide much. */
 const WORDS = /^(?:[A-Za-z\s._/:-]*|.{0,7})$/s;
 
 /**
  * What values have shown to be secret, so that it can be taken out of any text: the log, statuses, Events, queues. Only
- * texts of eight and more characters that are no plain words are known; of 2,000 the oldest is forgotten.
+ * texts of eight and more characters that are no plain words are known. Beyond {@link MOST_CHARACTERS} the longest text
+ * is forgotten first, so that certificates never push out a password.
  */
 export class KnownSecrets {
-  readonly #known = new Set<string>();
+  readonly #texts = new BoundedTexts(MOST_CHARACTERS);
   readonly #search = new SecretSearch();
   #walked = new WeakSet<object>();
 
@@ -52,23 +56,66 @@ export class KnownSecrets {
   }
 
   #add(text: string): void {
-    for (const part of partsOf(text)) {
-      if (WORDS.test(part) || this.#known.has(part)) continue;
-      if (this.#known.size >= MOST_KNOWN) this.#forgetOldest();
-      this.#known.add(part);
-      this.#search.add(part);
-    }
+    if (this.#texts.has(text)) return;
+    const [first, ...others] = partsOf(text.slice(0, LONGEST_TEXT)).filter((part) => !WORDS.test(part));
+    if (first === undefined) return;
+    // Encodings begin with the first line: the others are looked for as they are.
+    const forms = [...formsOf(first), ...others.map(plainForm)];
+    for (const form of forms) this.#search.add(form);
+    for (const forgotten of this.#texts.add(text, forms)) this.#forget(forgotten);
   }
 
-  #forgetOldest(): void {
-    const [oldest] = this.#known;
-    if (oldest === undefined) return;
-    this.#known.delete(oldest);
-    this.#search.remove(oldest);
-    // What was walked is to be learned again should it come back.
+  #forget(forms: readonly Form[]): void {
+    for (const form of forms) this.#search.remove(form);
+    // A walk learns the text again if the values still have it.
     this.#walked = new WeakSet();
   }
 }
+
+/** Texts with their forms, up to a number of characters: the longest texts leave first, of equal ones the oldest. */
+class BoundedTexts {
+  readonly #most: number;
+  readonly #forms = new Map<string, readonly Form[]>();
+  /** Texts by the number of bits of their size. */
+  readonly #bySize: Set<string>[] = [];
+  #size = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  has(text: string): boolean {
+    return this.#forms.has(text);
+  }
+
+  /** Adds a text; returns the forms of each text that leaves for it. */
+  add(text: string, forms: readonly Form[]): (readonly Form[])[] {
+    this.#forms.set(text, forms);
+    (this.#bySize[classOf(forms)] ??= new Set()).add(text);
+    this.#size += sizeOf(forms);
+    const forgotten: (readonly Form[])[] = [];
+    while (this.#size > this.#most) forgotten.push(this.#removeLongest());
+    return forgotten;
+  }
+
+  #removeLongest(): readonly Form[] {
+    const texts = this.#bySize.findLast((each) => each !== undefined && each.size > 0) ?? new Set();
+    const [text = ""] = texts;
+    const forms = this.#forms.get(text) ?? [];
+    texts.delete(text);
+    this.#forms.delete(text);
+    this.#size -= sizeOf(forms);
+    return forms;
+  }
+}
+
+/** What a form takes beside its characters. */
+const FORM_OVERHEAD = 64;
+
+const sizeOf = (forms: readonly Form[]): number =>
+  forms.reduce((total, { text }) => total + text.length + FORM_OVERHEAD, 0);
+
+const classOf = (forms: readonly Form[]): number => 32 - Math.clz32(sizeOf(forms));
 
 /** Texts of several lines reach the log line by line, and the password of `user:password` also by itself. */
 function partsOf(text: string): string[] {
@@ -103,28 +150,34 @@ interface Form {
   readonly isPart: boolean;
 }
 
+/** A form, and how many texts have it: certificates share lines. */
+interface Use {
+  readonly form: Form;
+  readonly uses: number;
+}
+
 /** Looks for many texts at once, in one walk over the text: a filter of four characters, then a map of eight. */
 class SecretSearch {
   readonly #filter = new Uint8Array(FILTER_BITS);
-  readonly #byStart = new Map<string, Form[]>();
+  readonly #byStart = new Map<string, Map<string, Use>>();
 
-  add(secret: string): void {
-    for (const form of formsOf(secret)) {
-      const start = form.text.slice(0, START);
-      const alike = this.#byStart.get(start) ?? [];
-      this.#byStart.set(start, [...alike, form]);
-      this.#filter[hashAt(start, 0)] = 1;
-    }
+  add(form: Form): void {
+    const start = form.text.slice(0, START);
+    const alike = this.#byStart.get(start) ?? new Map<string, Use>();
+    const { uses } = alike.get(form.text) ?? { uses: 0 };
+    this.#byStart.set(start, alike.set(form.text, { form, uses: uses + 1 }));
+    this.#filter[hashAt(start, 0)] = 1;
   }
 
-  /** The filter keeps its bits: they only cost a look. */
-  remove(secret: string): void {
-    for (const form of formsOf(secret)) {
-      const start = form.text.slice(0, START);
-      const others = (this.#byStart.get(start) ?? []).filter((each) => each.secret !== secret);
-      if (others.length === 0) this.#byStart.delete(start);
-      else this.#byStart.set(start, others);
-    }
+  /** The filter keeps its bits: they only cost a lookup. */
+  remove(form: Form): void {
+    const start = form.text.slice(0, START);
+    const alike = this.#byStart.get(start);
+    const use = alike?.get(form.text);
+    if (alike === undefined || use === undefined) return;
+    if (use.uses > 1) alike.set(form.text, { ...use, uses: use.uses - 1 });
+    else alike.delete(form.text);
+    if (alike.size === 0) this.#byStart.delete(start);
   }
 
   /** `text` with each form replaced by what `hide` makes of its secret. */
@@ -146,10 +199,11 @@ class SecretSearch {
   #match(text: string, at: number, least: number): { from: number; to: number; secret: string } | undefined {
     const alike = this.#byStart.get(text.slice(at, at + START));
     if (alike === undefined) return undefined;
-    if (alike.length > MOST_ALIKE)
-      return { from: at, to: endOf(text, at, /[^\s"',;]/), secret: alike[0]?.secret ?? "" };
-    const [longest] = alike
-      .map((form) => ({ form, length: commonLength(text, at, form.text) }))
+    const [first] = alike.values();
+    if (alike.size > MOST_ALIKE)
+      return { from: at, to: endOf(text, at, /[^\s"',;]/), secret: first?.form.secret ?? "" };
+    const [longest] = [...alike.values()]
+      .map(({ form }) => ({ form, length: commonLength(text, at, form.text) }))
       .filter(({ form, length }) => length >= Math.min(HEAD, form.text.length))
       .toSorted((a, b) => b.length - a.length);
     if (longest === undefined) return undefined;
@@ -164,9 +218,12 @@ const BASE64 = /[A-Za-z0-9+/=_-]/;
 /** A text of several kilobytes is not encoded as a whole: its head tells it. */
 const LONGEST_FORM = 2048;
 
+function plainForm(secret: string): Form {
+  return { text: secret.slice(0, LONGEST_FORM), secret, isPart: false };
+}
+
 function formsOf(secret: string): Form[] {
-  const plain = { text: secret.slice(0, LONGEST_FORM), secret, isPart: false };
-  return [plain, ...encodedForms(secret).map((form) => ({ ...form, secret }))];
+  return [plainForm(secret), ...encodedForms(secret).map((form) => ({ ...form, secret }))];
 }
 
 /** Of the four characters at a place. */
