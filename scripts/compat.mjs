@@ -5,6 +5,7 @@
 //   npm run test:compat -- --row 1,2           some of them
 //   npm run test:compat -- --files helm,plan   only files with these words in their names
 //   npm run test:compat -- --kubernetes 1.33.4 other versions
+//   npm run test:compat -- --world DIR...      modules and hooks of others (compat/world.mjs)
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -75,7 +76,9 @@ function record(result) {
 }
 
 try {
-  await main();
+  const args = process.argv.slice(2);
+  if (args.includes("--world")) Object.assign(totals, await (await import("./compat/world.mjs")).world(args));
+  else await main();
 } catch (error) {
   process.stderr.write(`${error.message}\n`);
   totals.failed += 1;
