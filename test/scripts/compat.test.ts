@@ -8,6 +8,7 @@ import { findJqs, findShells } from "../../scripts/compat/found.mjs";
 import { mustBe, serverEnv, standAlone } from "../../scripts/compat/kubernetes.mjs";
 import { compareVersions, optionsOf, rowsOf } from "../../scripts/compat/plan.mjs";
 import { rowsIn, withResults } from "../../scripts/compat/table.mjs";
+import { findUnits, isOtherScript } from "../../scripts/compat/units.mjs";
 import { compatible, versions } from "../../scripts/setup/versions.mjs";
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -182,5 +183,31 @@ describe("docs/COMPATIBILITY.md", () => {
       new Set([oldest, newest].flatMap((each) => [`${each} with helm 3`, `${each} with helm 4`])),
     );
     expect(cells.map((row) => row[7])).toEqual(cells.map(() => "0"));
+  });
+});
+
+describe("units of other people's directories", () => {
+  const write = (path: string, text = ""): void => {
+    mkdirSync(join(dir, path, ".."), { recursive: true });
+    writeFileSync(join(dir, path), text);
+  };
+
+  test("are modules by their parts, and directories of hooks", () => {
+    write("a/module.yaml", "name: echo-server\nstage: Preview\n");
+    write("a/templates/x.yaml");
+    write("b/modules/010-web/Chart.yaml", "name: other\n");
+    write("c/hooks/pods.sh", '#!/bin/sh\ncat "$BINDING_CONTEXT_PATH"\n');
+    write("d/chart/Chart.yaml", "name: plain\n");
+    write("e/build.sh", "#!/bin/sh\nmake\n");
+    expect(findUnits(dir)).toEqual([
+      { kind: "module", dir: join(dir, "a"), name: "echo-server", moduleName: "echo-server" },
+      { kind: "module", dir: join(dir, "b/modules/010-web"), name: "web", moduleName: "web" },
+      { kind: "hooks", dir: join(dir, "c/hooks"), name: "c/hooks" },
+    ]);
+  });
+
+  test("of executables beside hooks only the hooks run", () => {
+    expect(isOtherScript(saying("build.sh", "make"))).toBe(true);
+    expect(isOtherScript(saying("hook.sh", "configVersion: v1"))).toBe(false);
   });
 });
