@@ -2,25 +2,29 @@
 
 import type { CelTest } from "../lib/index.ts";
 import { plainLine } from "../lib/index.ts";
-import { conditionOf, isJsonObject, objectOf } from "../model/index.ts";
-import type { JsonObject, LabelSelector } from "../model/index.ts";
-import { count, CURRENT, inProgress, intAt, textAt, type Judgement } from "./rule.ts";
+import { conditionOf, objectOf, type JsonObject } from "../model/index.ts";
 import { groupKind, judgeObject, kindOf } from "./judge.ts";
+import { isWorkload, ownPodsOf, type OwnPods } from "./own-pods.ts";
+import { judgeRollout } from "./rollout.ts";
+import { count, CURRENT, inProgress, intAt, PAUSED, textAt, type Judgement } from "./rule.ts";
 
 /** A judgement with what is needed to tell an object under way from one that is ill. */
 export interface Finding extends Judgement {
   /** Of its spec; undefined where the object has none. */
   readonly generation: number | undefined;
-  /** The last generation in which it was Current. */
+  /** The last generation in which it was Current; a Job only settles by its end. */
   readonly settled: number | undefined;
   /** Since when it has not been Current in this generation, in ms since the epoch. */
   readonly since: number;
-  /** A Deployment that was Current in this generation and has fewer Pods now than its strategy allows. */
+  /**
+   * It was Current in this generation and has failed since, or is a Deployment with fewer Pods now than its strategy
+   * allows: a loss, not a rollout.
+   */
   readonly isLost: boolean;
   /** Where a workload is not Current: which Pods are its own. */
-  readonly pods: LabelSelector | undefined;
-  /** Where a StatefulSet is not Current that waits for each Pod before it replaces it: the revision of the Pods it makes. */
-  readonly makes: string | undefined;
+  readonly pods: OwnPods | undefined;
+  /** A StatefulSet that waits for each Pod before it replaces it. */
+  readonly isOrdered: boolean;
 }
 
 /** The moment, what was found of an object before, and what judges it instead of the rules. */
@@ -39,21 +43,38 @@ export function findingOf(object: JsonObject, { now, before, check }: Look): Fin
   // What objects say of themselves may be long, and meant for a terminal.
   const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
   const generation = intAt(object, "metadata.generation", 0) || undefined;
-  if (judged.status === "Current") return { ...BARE, ...judged, generation, settled: generation, since: now };
-  const settled = before?.settled;
+  const settles = judged.status === "Current" && !isAtWork(object);
+  const settled = settles ? generation : before?.settled;
+  if (judged.status === "Current") return { ...BARE, ...judged, generation, settled, since: now };
   const since = judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before);
   const wasWell = generation !== undefined && settled === generation;
-  const isLost = wasWell && isUnavailable(object);
-  return { ...judged, generation, settled, since, isLost, pods: podsOf(object), makes: madeBy(object) };
+  const isLost = wasWell && (judged.status === "Failed" || isUnavailable(object));
+  return {
+    ...judged,
+    generation,
+    settled,
+    since,
+    isLost,
+    pods: ownPodsOf(object),
+    isOrdered: isOrdered(object),
+  };
 }
 
 /** A check takes the place of all rules but one: what is being deleted is. */
 function checked(object: JsonObject, now: number, check: CelTest | undefined): Judgement {
   const judged = judgeObject(object, now);
-  if (check === undefined || judged.status === "Terminating") return judged;
+  if (judged.status === "Terminating") return judged;
+  if (check === undefined) return judgeRollout(object) ?? withRemedy(object, judged);
   const { isMet, why } = check(object);
   if (isMet) return CURRENT;
   return inProgress("CheckNotMet", why === undefined ? "does not meet its check" : `has a check that ${why}`);
+}
+
+function withRemedy(object: JsonObject, judged: Judgement): Judgement {
+  if (judged.status !== "Unknown") return judged;
+  const [kind, apiVersion] = [textAt(object, "kind"), textAt(object, "apiVersion")];
+  const remedy = `add to health.checks in addon.yaml what makes a ${kind} of ${apiVersion} healthy`;
+  return { ...judged, message: `${judged.message}; ${remedy}` };
 }
 
 function sinceOf(generation: number | undefined, now: number, before: Finding | undefined): number {
@@ -65,7 +86,7 @@ function sinceOf(generation: number | undefined, now: number, before: Finding | 
     : before.since;
 }
 
-const BARE = { generation: undefined, settled: undefined, isLost: false, pods: undefined, makes: undefined };
+const BARE = { generation: undefined, settled: undefined, isLost: false, pods: undefined, isOrdered: false };
 
 /** Of an object that is not there: it is brought back, however long that takes. */
 export const NOT_FOUND: Finding = { ...BARE, ...inProgress("NotFound", "is not there"), since: Infinity };
@@ -92,8 +113,10 @@ function leftAlone(object: JsonObject): Judgement | undefined {
   return isSeen ? CURRENT : undefined;
 }
 
-/** However long it lasts, it is not ill: somebody is to resume it. */
-const PAUSED = "RolloutPaused";
+/** By the rules a Job that runs is Current, although it may still fail. */
+function isAtWork(object: JsonObject): boolean {
+  return kindOf(object) === "batch/Job" && !hasEnded(object);
+}
 
 function hasEnded(object: JsonObject): boolean {
   return ["Complete", "Failed"].some((type) => conditionOf(object, type, "True") !== undefined);
@@ -103,27 +126,11 @@ function isUnavailable(object: JsonObject): boolean {
   return kindOf(object) === "apps/Deployment" && conditionOf(object, "Available", "False") !== undefined;
 }
 
-const WORKLOADS = new Set([
-  "apps/Deployment",
-  "apps/StatefulSet",
-  "apps/DaemonSet",
-  "apps/ReplicaSet",
-  "batch/Job",
-]);
-
 /** Whether objects of that kind make Pods, which tell why they are not well. */
 export function makesPods(apiVersion: string, kind: string): boolean {
-  return WORKLOADS.has(groupKind(apiVersion, kind));
+  return isWorkload(groupKind(apiVersion, kind));
 }
 
-/** The selector of a workload, which the server has checked. */
-function podsOf(object: JsonObject): LabelSelector | undefined {
-  const selector = objectOf(object["spec"])["selector"];
-  return WORKLOADS.has(kindOf(object)) && isJsonObject(selector) ? (selector as LabelSelector) : undefined;
-}
-
-function madeBy(object: JsonObject): string | undefined {
-  if (kindOf(object) !== "apps/StatefulSet" || textAt(object, "spec.podManagementPolicy") === "Parallel")
-    return undefined;
-  return textAt(object, "status.updateRevision") || undefined;
+function isOrdered(object: JsonObject): boolean {
+  return kindOf(object) === "apps/StatefulSet" && textAt(object, "spec.podManagementPolicy") !== "Parallel";
 }

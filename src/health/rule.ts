@@ -87,6 +87,9 @@ export type Rule = (facts: Facts) => Judgement;
 /** One for all: most objects are. */
 export const CURRENT: Judgement = { status: "Current", reason: "", message: "" };
 
+/** Reason of a rollout that somebody is to resume: however long that takes, it is not unhealthy. */
+export const PAUSED = "RolloutPaused";
+
 export function inProgress(reason: string, message: string): Judgement {
   return { status: "InProgress", reason, message };
 }

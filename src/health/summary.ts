@@ -39,6 +39,23 @@ export interface HealthVerdict {
   readonly status: "True" | "False" | "Unknown";
   readonly reason: string;
   readonly message: string;
+  /**
+   * All that is unhealthy was healthy in this generation, and not for the time limit: the cause may lie outside, such as a
+   * drained node, and nothing is held against the revision.
+   */
+  readonly isOutage?: true;
+  /** On its way, but a Pod of the wanted revision crashes or cannot start: nobody should go back to this. */
+  readonly isFailing?: true;
+}
+
+/** Whether a revision has proved not to work. */
+export function provesBroken(verdict: Pick<HealthVerdict, "status" | "isOutage"> | undefined): boolean {
+  return verdict?.status === "False" && verdict.isOutage !== true;
+}
+
+/** Whether a failed upgrade may go back to a revision of which that is known as the upgrade begins. */
+export function mayBeGood(verdict: Pick<HealthVerdict, "status" | "isFailing"> | undefined): boolean {
+  return verdict?.status !== "False" && verdict?.isFailing !== true;
 }
 
 /** The health of a release. */
@@ -56,35 +73,52 @@ export interface Patience {
 
 const MOST_AILMENTS = 20;
 
-type Level = "ill" | "underWay" | "unknown" | "well";
+/** `lost`: it was healthy without anybody asking for anything new since. */
+type Level = "ill" | "lost" | "underWay" | "unknown" | "well";
 
 /** Healthy when all objects are Current, not healthy when one of them is ill, unknown while it may still become well. */
 export function healthOf(patients: readonly Patient[], patience: Patience): Health {
-  const by = { ill: [], underWay: [], unknown: [], well: [] } as Record<Level, Patient[]>;
+  const by = { ill: [], lost: [], underWay: [], unknown: [], well: [] } as Record<Level, Patient[]>;
   for (const patient of patients) by[levelOf(patient, patience)].push(patient);
-  const ailing = [...by.ill, ...by.underWay, ...by.unknown];
+  const unhealthy = [...by.ill, ...by.lost];
+  const ailing = [...unhealthy, ...by.underWay, ...by.unknown];
   return {
     ...verdict(by),
     counts: countsOf(patients),
-    ailments: ailing.slice(0, MOST_AILMENTS).map((patient) => ailmentOf(patient, by.ill.includes(patient))),
+    ailments: ailing
+      .slice(0, MOST_AILMENTS)
+      .map((patient) => ailmentOf(patient, unhealthy.includes(patient))),
   };
 }
 
 function levelOf({ finding, pod }: Patient, { now, timeoutMs }: Patience): Level {
   if (finding === undefined || finding.status === "Unknown") return "unknown";
   if (finding.status === "Current") return "well";
-  // What was well without anybody asking for anything new since is a loss, not a rollout.
-  if (finding.status === "Failed" || finding.isLost || pod?.isHopeless === true) return "ill";
-  return now - finding.since >= timeoutMs ? "ill" : "underWay";
+  if (isHopeless(pod) || now - finding.since >= timeoutMs) return "ill";
+  if (finding.isLost) return "lost";
+  return finding.status === "Failed" ? "ill" : "underWay";
+}
+
+/** A Pod of another revision says nothing about the one that is wanted. */
+function isHopeless(pod: NamedTrouble | undefined): boolean {
+  return pod?.isHopeless === true && pod.isWanted;
 }
 
 function verdict(by: Record<Level, readonly Patient[]>): HealthVerdict {
   const [ill] = by.ill;
   if (ill !== undefined)
     return { status: "False", reason: "Unhealthy", message: told(ill, by.ill.length, true) };
+  const [lost] = by.lost;
+  if (lost !== undefined) {
+    const message = told(lost, by.lost.length, true);
+    return { status: "False", reason: "Unhealthy", message, isOutage: true };
+  }
   const [underWay] = by.underWay;
-  if (underWay !== undefined)
-    return { status: "Unknown", reason: "Progressing", message: told(underWay, by.underWay.length) };
+  if (underWay !== undefined) {
+    const message = told(underWay, by.underWay.length);
+    const isFailing = by.underWay.some(({ pod }) => pod?.isWanted === true && isBroken(pod));
+    return { status: "Unknown", reason: "Progressing", message, ...(isFailing && { isFailing }) };
+  }
   const [unknown] = by.unknown;
   if (unknown !== undefined)
     return { status: "Unknown", reason: reasonOf(unknown), message: told(unknown, by.unknown.length) };
@@ -95,7 +129,7 @@ function verdict(by: Record<Level, readonly Patient[]>): HealthVerdict {
 /** When the next object has been under way for too long; Infinity where none is. */
 export function dueAt(patients: readonly Patient[], patience: Patience): number {
   const ends = patients.map((patient) =>
-    levelOf(patient, patience) === "underWay"
+    ["underWay", "lost"].includes(levelOf(patient, patience))
       ? (patient.finding?.since ?? Infinity) + patience.timeoutMs
       : Infinity,
   );
@@ -125,9 +159,7 @@ function messageOf({ finding, pod }: Patient, isIll: boolean): string {
 
 /** A Pod of a revision that is not wanted any more, and that will not become ready: nobody replaces it. */
 function isInTheWay(finding: Finding | undefined, pod: NamedTrouble, isIll: boolean): boolean {
-  if (finding?.makes === undefined || pod.revision === undefined || pod.revision === finding.makes)
-    return false;
-  return isIll || isBroken(pod);
+  return finding?.isOrdered === true && !pod.isWanted && (isIll || isBroken(pod));
 }
 
 function ailmentOf(patient: Patient, isIll: boolean): Ailment {
@@ -158,10 +190,11 @@ interface PodTrouble {
   readonly isHopeless: boolean;
 }
 
-/** The trouble of a Pod, its name, and the revision of the workload that it was made from. */
+/** The trouble of a Pod, and its name. */
 export interface NamedTrouble extends PodTrouble {
   readonly name: string;
-  readonly revision: string | undefined;
+  /** The Pod is of the revision that its workload's spec asks for. */
+  readonly isWanted: boolean;
 }
 
 /** A container that crashed more often than this is not going to start. */

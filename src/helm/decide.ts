@@ -1,6 +1,6 @@
 /** What is asked of a release, whose it is, and what is owed to it now (docs/MODULES.md, "The chart"). */
 
-import type { HealthVerdict } from "../health/index.ts";
+import { provesBroken, type HealthVerdict } from "../health/index.ts";
 import { digest, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import {
   objectOf,
@@ -63,7 +63,7 @@ export interface ReconcileRequest extends HelmInput {
   /** A person asks for the run: what was rejected is tried again. */
   readonly isAsked?: boolean;
   /** Where health counts: the release is not healthy yet, or in time; then it is rejected, unless it was good before. */
-  readonly ailing?: Pick<HealthVerdict, "status" | "message"> | undefined;
+  readonly ailing?: Pick<HealthVerdict, "status" | "message" | "isOutage" | "isFailing"> | undefined;
   readonly signal: AbortSignal;
   /** Called with the chart's hook that a long run of helm waits for, and with undefined when it is over. */
   readonly onWait?: OnWait;
@@ -156,7 +156,7 @@ function refused({ tools, request, inputs }: Reconciliation, policy: RollbackPol
   if (isAsked) return undefined;
   return (
     refusalOf(revisions, inputs, policy) ??
-    (ailing?.status === "False" ? unhealthyRefusal(revisions, inputs) : undefined)
+    (provesBroken(ailing) ? unhealthyRefusal(revisions, inputs) : undefined)
   );
 }
 

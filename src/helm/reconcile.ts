@@ -1,5 +1,6 @@
 /** Brings one release to the module's chart and values, and tells which hook of the chart helm waits for. */
 
+import { provesBroken } from "../health/index.ts";
 import { sleep, type Clock, type Timer } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import { decisionOn, examine, labelsOf } from "./decide.ts";
@@ -55,8 +56,8 @@ async function reconcileOnce(tools: Reconciler, request: ReconcileRequest): Prom
 
 /** Tells of a release that is not healthy in time, and would go back. */
 function withWayBack({ tools, request, policy }: Reconciliation, result: Result): Result {
-  const isRejected = policy !== undefined && request.ailing?.status === "False";
-  return isRejected && hasNoWayBack(tools.store.revisions(request.module.name))
+  const goesBack = policy !== undefined && provesBroken(request.ailing);
+  return goesBack && hasNoWayBack(tools.store.revisions(request.module.name))
     ? { ...result, hasNoWayBack: true }
     : result;
 }

@@ -1,5 +1,6 @@
 /** Upgrades that have failed, as labels of revisions tell, and the way back (docs/LIFECYCLE.md, "Rollback"). */
 
+import { mayBeGood } from "../health/index.ts";
 import { oneLine, Timers } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import type { Reconciliation } from "./decide.ts";
@@ -137,7 +138,7 @@ export class Proofs extends Timers<string> {
 export async function markGood({ tools, request, policy }: Reconciliation): Promise<void> {
   const { store, managedBy } = tools;
   const inForce = markable(store.revisions(request.module.name));
-  if (policy === undefined || request.ailing !== undefined || inForce === undefined) return;
+  if (policy === undefined || !mayBeGood(request.ailing) || inForce === undefined) return;
   const labels = { ...inForce.assumed, ...GOOD, [LABELS.managedBy]: managedBy };
   await store.label(inForce, labels, request.signal);
 }

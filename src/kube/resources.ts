@@ -70,6 +70,7 @@ export const CONFIG_MAPS: Resource = { ...v1, plural: "configmaps", kind: "Confi
 export const SECRETS: Resource = { ...v1, plural: "secrets", kind: "Secret" };
 export const NAMESPACES: Resource = { ...v1, plural: "namespaces", kind: "Namespace", namespaced: false };
 export const PODS: Resource = { ...v1, plural: "pods", kind: "Pod" };
+export const REPLICA_SETS: Resource = { ...v1, group: "apps", plural: "replicasets", kind: "ReplicaSet" };
 export const EVENTS: Resource = { ...v1, group: "events.k8s.io", plural: "events", kind: "Event" };
 export const LEASES: Resource = { ...v1, group: "coordination.k8s.io", plural: "leases", kind: "Lease" };
 export const CUSTOM_RESOURCE_DEFINITIONS: Resource = {

@@ -122,7 +122,10 @@ function addObject(needs: Needs, object: JsonObject): void {
   const { apiVersion, kind } = object;
   if (typeof apiVersion !== "string" || typeof kind !== "string") return;
   needs.add(apiVersion, kind, MANAGED);
-  if (makesPods(apiVersion, kind)) needs.add("v1", "Pod", WATCHED);
+  if (makesPods(apiVersion, kind)) {
+    needs.add("v1", "Pod", WATCHED);
+    if (kind === "Deployment") needs.add("apps/v1", "ReplicaSet", WATCHED);
+  }
   if (!isRbac(object) || !kind.endsWith("Role")) return;
   const rules = object["rules"];
   if (Array.isArray(rules)) for (const rule of rules) needs.grant(rule);

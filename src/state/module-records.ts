@@ -1,6 +1,6 @@
 /** The records of all modules, and the views that are made of them. */
 
-import type { HealthVerdict } from "../health/index.ts";
+import { provesBroken, type HealthVerdict } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
 import { GLOBAL, retriesOf, type Module, type OnFailure, type Problem } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
@@ -227,7 +227,7 @@ function ailments(
   const { module, run, release } = record;
   const rollsBack = retriesOf(module, onFailure) !== undefined;
   if (ailing?.status !== "False") return { ailing, goesBack: false };
-  const goesBack = rollsBack && run.foundUnhealthy !== release?.revision;
+  const goesBack = rollsBack && provesBroken(ailing) && run.foundUnhealthy !== release?.revision;
   const isStuck = run.withoutWayBack !== undefined && run.withoutWayBack === release?.revision;
   const message = `${ailing.message}; there is no good revision to go back to`;
   return { ailing: isStuck ? { ...ailing, message } : ailing, goesBack };

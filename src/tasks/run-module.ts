@@ -1,5 +1,6 @@
 /** The run of one module, step by step, and what is recorded of it (docs/LIFECYCLE.md, "Start-up and reload"). */
 
+import { provesBroken } from "../health/index.ts";
 import { ForeignReleaseError, RestoreError } from "../helm/index.ts";
 import type { OnWait, ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -117,7 +118,7 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   if (missing !== undefined) throw new IncompleteValues(missing);
   if (withoutHelm(values, module) !== undefined) return undefined;
   const ailing = ports.state.view.modules.get(name)?.ailing;
-  if (ailing?.status === "False")
+  if (provesBroken(ailing))
     ports.state.updateRun(name, (before) => ({ ...before, foundUnhealthy: run.record.release?.revision }));
   const request = { ...helmInput(values, module), absent, isAsked, ailing, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {

@@ -125,6 +125,10 @@ it("a release that is not healthy in time makes one run for each revision", asyn
     ailments: [],
     revision,
   } as const;
+  // An outage of what was healthy may have other causes than the revision.
+  lab.state.update("m", (record) => void (record.health = { ...health, isOutage: true }));
+  await lab.run(3_600_000);
+  expect(lab.askedOfHelm).toEqual([]);
   lab.state.update("m", (record) => void (record.health = health));
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual(["unhealthy"]);

@@ -109,7 +109,7 @@ test("an object is under way since it is not Current in this generation", () => 
   expect(well).toMatchObject({ status: "Current", generation: 1, settled: 1, pods: undefined });
   const lost = findingOf(deployment({}, { conditions: [LOST] }), { now: NOW + 10, before: well });
   expect(lost).toMatchObject({ settled: 1, since: NOW + 10, isLost: true });
-  expect(lost.pods).toEqual({ matchLabels: { app: "web" } });
+  expect(lost.pods?.selector).toEqual({ matchLabels: { app: "web" } });
   const still = findingOf(deployment({}, { replicas: 1, conditions: [LOST] }), {
     now: NOW + 20,
     before: lost,
@@ -134,4 +134,47 @@ test("a check takes the place of the rules; what is being deleted is not asked",
   expect(found({ kind: "Backup" })).toEqual(["InProgress", "has a check that fails: No such key: status"]);
   const metadata = { deletionTimestamp: "2026-01-01T00:00:00Z" };
   expect(found({ metadata, status: { phase: "Done" } })[0]).toBe("Terminating");
+});
+
+test("what has failed after it was Current is a loss, but for a Job, which is Current while it runs", () => {
+  const thing = (...conditions: JsonObject[]): JsonObject => ({
+    apiVersion: "example.com/v1",
+    kind: "Thing",
+    metadata: { generation: 1 },
+    status: { observedGeneration: 1, conditions },
+  });
+  const find = (object: JsonObject, before?: JsonObject) =>
+    findingOf(object, { now: NOW, before: before && findingOf(before, { now: NOW }) });
+  const stalled = thing(condition("Stalled", "True"));
+  expect(find(stalled)).toMatchObject({ status: "Failed", isLost: false });
+  expect(find(stalled, thing(condition("Ready", "True")))).toMatchObject({ status: "Failed", isLost: true });
+  const running = job({}, condition("SuccessCriteriaMet", "False"));
+  const begun = { ...running, metadata: { generation: 1 }, status: { startTime: "2026-01-01T00:00:00Z" } };
+  const ended = { ...begun, status: { conditions: [condition("Failed", "True")] } };
+  expect(find(begun).status).toBe("Current");
+  expect(find(ended, begun)).toMatchObject({ status: "Failed", isLost: false });
+});
+
+describe("a Rollout of Argo, which writes the generation it has seen as text", () => {
+  const rollout = (status: JsonObject, metadata: JsonObject = {}): JsonObject => ({
+    apiVersion: "argoproj.io/v1alpha1",
+    kind: "Rollout",
+    metadata: { name: "web", generation: 3, ...metadata },
+    status,
+  });
+  test.each<[string, string, JsonObject]>([
+    ["Current", "", rollout({ observedGeneration: "3", phase: "Healthy" })],
+    ["InProgress", "LatestGenerationNotObserved", rollout({ observedGeneration: "2", phase: "Healthy" })],
+    ["InProgress", "LatestGenerationNotObserved", rollout({})],
+    ["InProgress", "Progressing", rollout({ observedGeneration: "3", phase: "Progressing" })],
+    ["Failed", "Degraded", rollout({ observedGeneration: "3", phase: "Degraded", message: "aborted" })],
+    ["Terminating", "Terminating", rollout({}, { deletionTimestamp: "2026-01-01T00:00:00Z" })],
+  ])("%s %s", (status, reason, object) => {
+    expect(findingOf(object, { now: NOW })).toMatchObject({ status, reason });
+  });
+
+  test("is not unhealthy while it is paused, however long that takes", () => {
+    const paused = rollout({ observedGeneration: "3", phase: "Paused", message: "CanaryPauseStep" });
+    expect(findingOf(paused, { now: NOW })).toMatchObject({ reason: "RolloutPaused", since: Infinity });
+  });
 });

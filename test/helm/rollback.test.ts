@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 
 import { decide, LABELS } from "../../src/helm/index.ts";
-import { historyMax, lastGood, nextLabels, Proofs, refusalOf, triesOf } from "../../src/helm/rollback.ts";
+import type { Reconciliation } from "../../src/helm/decide.ts";
+import { historyMax, lastGood, markGood, nextLabels } from "../../src/helm/rollback.ts";
+import { Proofs, refusalOf, triesOf } from "../../src/helm/rollback.ts";
 import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -111,4 +113,28 @@ test("a module has to be healthy for a minute, without a break", async () => {
   look("ends", true);
   proofs.close();
   expect(clock.timers).toBe(0);
+});
+
+describe("what is in force as the next upgrade begins", () => {
+  type Ailing = Reconciliation["request"]["ailing"];
+  const marked = async (ailing: Ailing): Promise<number[]> => {
+    const labelled: number[] = [];
+    const store = {
+      revisions: () => [rev("2 deployed", "Y"), old],
+      label: ({ revision }: ReleaseMeta) => Promise.resolve(void labelled.push(revision)),
+    };
+    const request = { module: { name: "m" }, ailing, signal: new AbortController().signal };
+    const policy = { retries: 3, given: "Y" };
+    await markGood({ tools: { store, managedBy: "us" }, request, policy } as unknown as Reconciliation);
+    return labelled;
+  };
+  test.each<[string, Ailing, number[]]>([
+    ["healthy", undefined, [2]],
+    ["not known to be healthy, such as kinds that cannot be judged", { status: "Unknown", message: "" }, [2]],
+    ["on its way, and its Pods crash", { status: "Unknown", message: "", isFailing: true }, []],
+    ["unhealthy", { status: "False", message: "" }, []],
+    ["in an outage", { status: "False", message: "", isOutage: true }, []],
+  ])("%s", async (_, ailing, revisions) => {
+    expect(await marked(ailing)).toEqual(revisions);
+  });
 });

@@ -14,6 +14,7 @@ const common = { version: "v1", namespaced: true, verbs: ["list", "watch"] };
 const KINDS: Readonly<Record<string, Resource>> = {
   Deployment: { ...common, group: "apps", plural: "deployments", kind: "Deployment" },
   StatefulSet: { ...common, group: "apps", plural: "statefulsets", kind: "StatefulSet" },
+  DaemonSet: { ...common, group: "apps", plural: "daemonsets", kind: "DaemonSet" },
   ConfigMap: { ...common, group: "", plural: "configmaps", kind: "ConfigMap" },
   Thing: { ...common, group: "example.com", plural: "things", kind: "Thing" },
   Blind: { ...common, group: "example.com", plural: "blinds", kind: "Blind", verbs: ["get"] },
@@ -62,7 +63,7 @@ function lab() {
   let revision = 1;
   const follow = (module: string, ...objects: [kind: string, name: string][]): void => {
     const refs = objects.map(([kind, name]) => ({
-      apiVersion: ["Deployment", "StatefulSet"].includes(kind) ? "apps/v1" : "v1",
+      apiVersion: ["Deployment", "StatefulSet", "DaemonSet"].includes(kind) ? "apps/v1" : "v1",
       kind,
       namespace: "ns",
       name,
@@ -94,7 +95,7 @@ function deployment({
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
-    metadata: { name, namespace: "ns", generation },
+    metadata: { name, namespace: "ns", uid: name, generation, annotations: revisionOf(generation) },
     spec: { replicas: 3, selector: { matchLabels: { app: name } } },
     status: {
       observedGeneration: generation,
@@ -107,16 +108,30 @@ function deployment({
   };
 }
 
+/** What the controller notes on a Deployment and on the ReplicaSet of that revision. */
+function revisionOf(number: number): JsonObject {
+  return { "deployment.kubernetes.io/revision": String(number) };
+}
+
+const ownedBy = (uid: string): JsonObject => ({ ownerReferences: [{ uid, controller: true }] });
+
+/** The ReplicaSet of that revision of a Deployment. */
+function replicaSet(revision: number, of = "web"): JsonObject {
+  const name = `${of}-${revision}`;
+  const annotations = revisionOf(revision);
+  return { metadata: { name, uid: name, namespace: "ns", annotations, ...ownedBy(of) } };
+}
+
 const map = (name: string, more: JsonObject = {}): JsonObject => ({
   metadata: { name, namespace: "ns", ...more },
 });
 
-function pod(name: string, restartCount: number, revision?: string): JsonObject {
+/** A Pod that crashes. */
+function pod(name: string, restartCount: number, owner: string, labels: JsonObject = {}): JsonObject {
   const state = { waiting: { reason: "CrashLoopBackOff" } };
   const lastState = { terminated: { exitCode: 1, reason: "Error" } };
   const status = { phase: "Running", containerStatuses: [{ state, lastState, restartCount }] };
-  const labels = revision === undefined ? {} : { "controller-revision-hash": revision };
-  return { metadata: { name, namespace: "ns", labels }, status };
+  return { metadata: { name, namespace: "ns", labels, ...ownedBy(owner) }, status };
 }
 
 test("a release is healthy once all its objects are Current; whole objects come only where there is a status", async () => {
@@ -163,7 +178,8 @@ test("a Deployment that was well and becomes unavailable is not healthy at once,
   expect(of("pods")).toEqual([]);
   await clock.advance(1000);
   expect(of("pods").map(({ spec }) => [spec.namespace, spec.labelSelector])).toEqual([["ns", "app=web"]]);
-  await listed("pods", pod("web-7d", 1));
+  await listed("replicasets", replicaSet(1));
+  await listed("pods", pod("web-7d", 1, "web-1"));
   await clock.advance(500);
   const message = "1 of 3 replicas available; Pod web-7d: CrashLoopBackOff: exit code 1";
   expect(shown()[2]).toBe(`Deployment ns/web: ${message}`);
@@ -181,13 +197,13 @@ test.each([
   const { follow, listed, shown, clock } = lab();
   follow("a", ["StatefulSet", "web"]);
   const set = {
-    metadata: { name: "web", namespace: "ns", generation: 3 },
+    metadata: { name: "web", namespace: "ns", uid: "web", generation: 3 },
     spec: { replicas: 2, podManagementPolicy: policy, selector: { matchLabels: { app: "web" } } },
     status: { observedGeneration: 3, replicas: 2, readyReplicas: 1, updateRevision: "web-new" },
   };
   await listed("statefulsets", { apiVersion: "apps/v1", kind: "StatefulSet", ...set });
   await clock.advance(1000);
-  await listed("pods", pod("web-1", 1, revision));
+  await listed("pods", pod("web-1", 1, "web", { "controller-revision-hash": revision }));
   await clock.advance(500);
   const told = "StatefulSet ns/web: 1 of 2 replicas ready; Pod web-1: CrashLoopBackOff: exit code 1";
   expect(shown()).toEqual(["Unknown", "Progressing", told + remedy]);
@@ -198,10 +214,11 @@ test("a Pod that has crashed too often, and a deadline that is over, are not wai
   follow("a", ["Deployment", "web"], ["Deployment", "api"]);
   await listed("deployments", deployment(), deployment({ name: "api", available: 3 }));
   await clock.advance(1000);
-  await listed("pods", pod("web-7d", 3));
+  await listed("replicasets", replicaSet(1));
+  await listed("pods", pod("web-7d", 3, "web-1"));
   await clock.advance(500);
   expect(shown()[0]).toBe("Unknown");
-  await applied("pods", pod("web-7d", 4));
+  await applied("pods", pod("web-7d", 4, "web-1"));
   expect(shown()[0]).toBe("False");
   const conditions = [{ type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded" }];
   await applied("deployments", deployment({ name: "api", available: 2, conditions }));
@@ -212,11 +229,14 @@ test("a Pod that has crashed too often, and a deadline that is over, are not wai
   ]);
 });
 
+const UNREADABLE =
+  /^Thing ns\/t: status is no object; add to health.checks in addon.yaml what makes a Thing /;
+
 test("what cannot be judged is unknown, and says why", async () => {
   const { follow, listed, shown, consumer } = lab();
   follow("a", ["Thing", "t"]);
   await listed("things", { ...map("t"), kind: "Thing", status: "odd" });
-  expect(shown()).toEqual(["Unknown", "Unreadable", "Thing ns/t: status is no object"]);
+  expect(shown()).toEqual(["Unknown", "Unreadable", expect.stringMatching(UNREADABLE)]);
   follow("b", ["Blind", "x"]);
   await settle();
   expect(shown()).toEqual([
@@ -319,7 +339,9 @@ test("Pods of twenty workloads are watched at a time, and of those a hundred at 
   await applied("deployments", deployment({ name: "web-0", available: 3 }));
   expect(of("pods")).toHaveLength(20);
   expect(of("pods").at(-1)?.spec.labelSelector).toBe("app=web-20");
-  await listed("pods", ...Array.from({ length: 5000 }, (_, index) => pod(`p-${index}`, 1)));
+  await listed("replicasets", replicaSet(1, "web-1"));
+  const crowd = Array.from({ length: 5000 }, (_, index) => pod(`old-${index}`, 1, "web-1-0"));
+  await listed("pods", ...crowd, pod("p-0", 1, "web-1-1"));
   await clock.advance(500);
   expect(shown()[2]).toContain("Pod p-0: CrashLoopBackOff");
 });
@@ -331,4 +353,72 @@ test("a status lists twenty ailing objects, and counts all", async () => {
   await listed("deployments", ...names.map((name) => deployment({ name })));
   expect(last()?.ailments).toHaveLength(20);
   expect(last()?.counts).toMatchObject({ total: 50, inProgress: 50 });
+});
+
+test("Pods of the ReplicaSet before, and of others that the selector finds, say nothing of the wanted revision", async () => {
+  const { follow, listed, applied, shown, last, clock } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment({ generation: 2 }));
+  await clock.advance(1000);
+  await listed("pods", pod("web-old", 90, "web-1"), pod("other", 90, "other-7"));
+  await listed("replicasets", replicaSet(1), replicaSet(2), replicaSet(2, "other"));
+  await clock.advance(500);
+  expect(shown()).toEqual(["Unknown", "Progressing", "Deployment ns/web: 0 of 3 replicas available"]);
+  expect(last()?.isFailing).toBeUndefined();
+  await applied("pods", pod("web-new", 1, "web-2"));
+  await clock.advance(500);
+  const told = "0 of 3 replicas available; Pod web-new: CrashLoopBackOff: exit code 1";
+  expect(shown()).toEqual(["Unknown", "Progressing", `Deployment ns/web: ${told}`]);
+  expect(last()?.isFailing).toBe(true);
+  await applied("pods", pod("web-new", 4, "web-2"));
+  expect(shown()[0]).toBe("False");
+  // The next revision: until its ReplicaSet is seen, no Pod counts.
+  await applied("deployments", deployment({ generation: 3 }));
+  await clock.advance(500);
+  expect(shown()).toEqual(["Unknown", "Progressing", "Deployment ns/web: 0 of 3 replicas available"]);
+});
+
+test.each([
+  ["StatefulSet", "controller-revision-hash", "web-new", "web-old"],
+  ["DaemonSet", "pod-template-generation", "7", "6"],
+])(
+  "of a %s, Pods whose label %s is another one are not held against it",
+  async (kind, label, wanted, old) => {
+    const { follow, listed, applied, shown, clock } = lab();
+    follow("a", [kind, "web"]);
+    const plural = `${kind.toLowerCase()}s`;
+    await listed(plural, {
+      apiVersion: "apps/v1",
+      kind,
+      metadata: {
+        name: "web",
+        namespace: "ns",
+        uid: "web",
+        generation: 7,
+        annotations: { "deprecated.daemonset.template.generation": "7" },
+      },
+      spec: { replicas: 2, selector: { matchLabels: { app: "web" } } },
+      status: { observedGeneration: 7, updateRevision: "web-new", desiredNumberScheduled: 2 },
+    });
+    await clock.advance(1000);
+    await listed("pods", pod("web-0", 90, "web", { [label]: old }));
+    await clock.advance(500);
+    expect(shown()[0]).toBe("Unknown");
+    await applied("pods", pod("web-1", 90, "web", { [label]: wanted }));
+    await clock.advance(500);
+    expect(shown()[0]).toBe("False");
+  },
+);
+
+test("a loss shows at once, and is held against the revision only once it lasts for the whole time limit", async () => {
+  const { follow, listed, applied, last, clock } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment({ available: 3 }));
+  await applied("deployments", deployment({ available: 0 }));
+  expect(last()).toMatchObject({ status: "False", isOutage: true });
+  await clock.advance(5 * MINUTE - 1);
+  expect(last()).toMatchObject({ status: "False", isOutage: true });
+  await clock.advance(1);
+  expect(last()).toMatchObject({ status: "False" });
+  expect(last()?.isOutage).toBeUndefined();
 });

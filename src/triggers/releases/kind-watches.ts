@@ -1,8 +1,8 @@
 /** Watches the kinds of objects that releases contain. */
 
 import type { CelTest, Clock, Logger, Timer } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+import { oneLine, sameJson } from "../../lib/index.ts";
 import { handsOf, type Hands } from "../../drift/index.ts";
 import { findingOf, hasStatus, NOT_FOUND, unwatched, type Finding } from "../../health/index.ts";
 import { objectKey } from "../../kube/index.ts";
@@ -273,7 +273,11 @@ function keyIn({ resource }: KindWatch, { namespace, name }: ReleaseObject): str
 }
 
 function isSame(before: Finding, now: Finding): boolean {
-  return TOLD.every((key) => before[key] === now[key]);
+  return TOLD.every((key) => before[key] === now[key]) && sameJson(asJson(before.pods), asJson(now.pods));
+}
+
+function asJson(pods: Finding["pods"]): Json {
+  return (pods ?? null) as unknown as Json;
 }
 
 /** What the health of a release is made from; the rest moves with it. */

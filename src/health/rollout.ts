@@ -1,0 +1,23 @@
+/** Judges the Rollouts of Argo: they write the generation that they have seen as text, which kstatus cannot read. */
+
+import type { JsonObject } from "../model/index.ts";
+import { kindOf } from "./judge.ts";
+import { CURRENT, failed, inProgress, intAt, PAUSED, textAt, type Judgement } from "./rule.ts";
+
+/** By `status.phase`; undefined for other kinds, and for a Rollout that is being deleted. */
+export function judgeRollout(object: JsonObject): Judgement | undefined {
+  if (kindOf(object) !== "argoproj.io/Rollout" || textAt(object, "metadata.deletionTimestamp") !== "")
+    return undefined;
+  const generation = String(intAt(object, "metadata.generation", 0));
+  const observed = textAt(object, "status.observedGeneration", "none");
+  if (observed !== generation)
+    return inProgress(
+      "LatestGenerationNotObserved",
+      `its controller has seen generation ${observed}, not ${generation}`,
+    );
+  const phase = textAt(object, "status.phase", "Progressing");
+  const message = textAt(object, "status.message", `its phase is ${phase}`);
+  if (phase === "Healthy") return CURRENT;
+  if (phase === "Degraded") return failed(phase, message);
+  return inProgress(phase === "Paused" ? PAUSED : phase, message);
+}
