@@ -77,7 +77,8 @@ LABEL org.opencontainers.image.title="addon-operator" \
   org.opencontainers.image.version="${VERSION}" \
   org.opencontainers.image.revision="${REVISION}"
 USER 1000:1000
-WORKDIR /tmp
+# Hooks run here; as in the images of the Go operator, relative paths begin at the root.
+WORKDIR /
 EXPOSE 9115
 # tini reaps what hooks leave behind.
 ENTRYPOINT ["tini", "--", "node", "/opt/addon-operator/main.js"]

@@ -76,6 +76,11 @@ const ROWS = {
     "notice what changes in these directories, and act on it without a restart",
   ),
   workingDir: row(PATH, "working-dir", "directory with modules/ and global-hooks/"),
+  hookWorkingDir: row(
+    choice(["operator", "own"]),
+    "hook-working-dir=operator",
+    "where hooks and enabled scripts run: in the operator's working directory, or each in its own directory",
+  ),
   tmpDir: row(PATH, "tmp-dir=/tmp/addon-operator", "directory for temporary files"),
   namespace: row(TEXT, "namespace", "namespace of the ConfigMap and the releases"),
   configMap: row(TEXT, "config-map=addon-operator", "name of the ConfigMap"),

@@ -7,12 +7,12 @@ import { run, type Scratch, type ScratchData } from "../process/index.ts";
 import { span } from "../trace/index.ts";
 import { readOutput } from "./answer/leftovers.ts";
 import { OutputLog } from "./answer/output-log.ts";
-import { inScratch, type RunSettings } from "./run-hook.ts";
+import { inScratch, startOf, type RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */
 export interface EnabledScriptRun {
   readonly module: string;
-  /** Absolute path of the script; it runs in its own directory, which is the module's. */
+  /** Absolute path of the script, which lies in the module's directory. */
   readonly path: string;
   readonly values: ScratchData;
   readonly configValues: ScratchData;
@@ -45,12 +45,13 @@ async function ask(scratch: Scratch, request: EnabledScriptRun): Promise<Enabled
   const { settings, logger, module, path } = request;
   const variables = await writeFiles(scratch, request);
   const log = new OutputLog(logger.child({ module, script: "enabled" }), settings.logProxyHookJson);
+  const { cwd, env } = startOf(path, dirname(dirname(path)), settings);
   let lastLine = "";
   const result = await run({
     file: path,
     args: [],
-    cwd: dirname(path),
-    env: { ...settings.env, WORKING_DIR: settings.workingDir ?? dirname(dirname(path)), ...variables },
+    cwd,
+    env: { ...env, ...variables },
     timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
     onLine: (stream, line) => {

@@ -15,10 +15,18 @@ import type { MetricOperation } from "./answer/leftovers.ts";
 import { parseObjectOperations, type ObjectOperation } from "./answer/object-operations.ts";
 import { OutputLog } from "./answer/output-log.ts";
 
-/** What all runs share. */
-export interface RunSettings {
+/** Where hooks and scripts are started, and with which environment. */
+export interface StartSettings {
+  /** The operator's own. */
   readonly env: Readonly<Record<string, string>>;
+  /** `--working-dir`. */
   readonly workingDir: string | undefined;
+  /** `--hook-working-dir`: the operator's working directory (the default), or the file's own directory. */
+  readonly hookWorkingDir?: "operator" | "own" | undefined;
+}
+
+/** What all runs share. */
+export interface RunSettings extends StartSettings {
   readonly tmpDir: string;
   readonly hookTimeoutMs?: number | undefined;
   readonly debugKeepTmpFiles: boolean;
@@ -260,19 +268,30 @@ function* itemTexts(items: readonly SnapshotItem[]): Generator<string> {
 }
 
 /**
- * The command of a hook file; its own directory is the working directory in both phases. WORKING_DIR is the configured
- * directory, else the hooks directory that the hook was found in. Hooks that end in `.py` use the virtual environment
- * `venv` of their hooks directory where there is one.
+ * Working directory and environment of a hook or script, in every phase. WORKING_DIR stays as the operator's environment
+ * has it; else it is the configured directory, else `root`.
+ */
+export function startOf(
+  path: string,
+  root: string,
+  { env, workingDir, hookWorkingDir }: StartSettings,
+): Pick<RunRequest, "cwd" | "env"> {
+  const cwd = hookWorkingDir === "own" ? dirname(path) : process.cwd();
+  return { cwd, env: { WORKING_DIR: workingDir ?? root, ...env } };
+}
+
+/**
+ * The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory where
+ * there is one.
  */
 export async function commandOf(
   { path, root }: HookFile,
   args: readonly string[],
-  settings: Pick<RunSettings, "env" | "workingDir">,
+  settings: StartSettings,
 ): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
-  const env = { ...settings.env, WORKING_DIR: settings.workingDir ?? root };
   const python = path.endsWith(".py") ? await venvPython(root) : undefined;
   const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
-  return { ...program, cwd: dirname(path), env };
+  return { ...program, ...startOf(path, root, settings) };
 }
 
 async function venvPython(root: string): Promise<string | undefined> {

@@ -60,6 +60,7 @@ export function askOptions(settings: Settings, environment: Environment, scope: 
   return {
     env: hookEnvironment(environment),
     workingDir: settings.workingDir,
+    hookWorkingDir: settings.hookWorkingDir,
     checkFilter: (filter) => filters.compile(filter),
   };
 }

@@ -199,7 +199,7 @@ export class Rooms {
   #makePorts(): Ports {
     const { clock, logger, tracer, settings, runs, readTree, filters, env, client, patchClient, discovery } =
       this.#base;
-    const { workingDir, retryMinMs, deleteBrake, moduleQueues } = settings;
+    const { workingDir, hookWorkingDir, retryMinMs, deleteBrake, moduleQueues } = settings;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     return {
       state: this.state,
@@ -218,7 +218,7 @@ export class Rooms {
       runs,
       runHook,
       runScript: runEnabledScript,
-      loader: new HookLoader({ env, workingDir, moduleQueues, checkFilter }),
+      loader: new HookLoader({ env, workingDir, hookWorkingDir, moduleQueues, checkFilter }),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => serverVersion(client, signal),

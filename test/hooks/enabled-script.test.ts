@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 
 import { runEnabledScript } from "../../src/hooks/index.ts";
+import type { StartSettings } from "../../src/hooks/run-hook.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 
 let dir: string;
@@ -15,7 +16,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
-async function ask(script: string, timeoutMs?: number) {
+async function ask(script: string, timeoutMs?: number, start: Partial<StartSettings> = {}) {
   const path = join(dir, "enabled");
   await writeFile(path, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
   const env = { PATH: process.env.PATH ?? "" };
@@ -27,6 +28,7 @@ async function ask(script: string, timeoutMs?: number) {
     hookTimeoutMs: timeoutMs,
     debugKeepTmpFiles: false,
     logProxyHookJson: false,
+    ...start,
   };
   const values = '{"global":{"enabledModules":["a"]}}';
   const answer = await runEnabledScript({
@@ -54,9 +56,17 @@ test.each([
     'grep -q enabledModules "$VALUES_PATH" && [ "$(cat "$CONFIG_VALUES_PATH")" = "{}" ] && echo true',
     { enabled: true, reason: undefined },
   ],
-  ['[ "$PWD" = "$(dirname "$0")" ] && [ $# = 0 ] && echo true', { enabled: true, reason: undefined }],
+  [`[ "$PWD" = "${process.cwd()}" ] && [ $# = 0 ] && echo true`, { enabled: true, reason: undefined }],
+  ['[ "$WORKING_DIR" = "$(dirname "$(dirname "$0")")" ] && echo true', { enabled: true, reason: undefined }],
 ])("%s", async (script, answer) => {
   expect(await ask(script)).toEqual(answer);
+});
+
+test("it runs in its own directory where the settings say so, with the WORKING_DIR of the environment", async () => {
+  const script = 'echo "$PWD $WORKING_DIR" > "$MODULE_ENABLED_REASON"; echo true';
+  const env = { PATH: process.env.PATH ?? "", WORKING_DIR: "/ours" };
+  const answer = await ask(script, undefined, { env, hookWorkingDir: "own" });
+  expect(answer).toEqual({ enabled: true, reason: `${dir} /ours` });
 });
 
 test.each([

@@ -31,7 +31,7 @@ const loader = (options: Partial<AskOptions> = {}) =>
 const V1 = `echo 'configVersion: v1'; echo`;
 
 describe("asking for the configuration", () => {
-  test("one argument, the hook's own directory, no stdin, WORKING_DIR and the operator's environment", async () => {
+  test("one argument, the operator's working directory, no stdin, WORKING_DIR and the operator's environment", async () => {
     const script = `echo "$@|$PWD|$WORKING_DIR|$INHERITED|$BINDING_CONTEXT_PATH|$(cat)" > "$0.seen"; echo 'onStartup: 3'`;
     const file = await hookFile(script, "sub/hook.sh");
     expect(await loader().load(file)).toEqual({
@@ -47,9 +47,11 @@ describe("asking for the configuration", () => {
       },
       warnings: [],
     });
-    expect(await readFile(`${file.path}.seen`, "utf8")).toBe(`--config|${join(root, "sub")}|${root}|yes||\n`);
-    await loader({ workingDir: "/addons" }).load(file);
-    expect(await readFile(`${file.path}.seen`, "utf8")).toContain("|/addons|");
+    expect(await readFile(`${file.path}.seen`, "utf8")).toBe(`--config|${process.cwd()}|${root}|yes||\n`);
+    await loader({ workingDir: "/addons", hookWorkingDir: "own" }).load(file);
+    expect(await readFile(`${file.path}.seen`, "utf8")).toContain(`--config|${join(root, "sub")}|/addons|`);
+    await loader({ workingDir: "/addons", env: { ...env, WORKING_DIR: "/ours" } }).load(file);
+    expect(await readFile(`${file.path}.seen`, "utf8")).toContain("|/ours|");
   });
 
   test("the answer is kept while the signature stays, a failure is not", async () => {

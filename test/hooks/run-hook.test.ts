@@ -90,7 +90,7 @@ describe("what a run gets", () => {
     const lines = records.filter(({ fields }) => fields.output === "stdout").map(({ message }) => message);
     expect(lines).toEqual([
       "args=0",
-      `cwd=${ROOT}`,
+      `cwd=${process.cwd()}`,
       "stdin=0",
       `working=${ROOT}`,
       "inherited=yes",
@@ -114,9 +114,18 @@ describe("what a run gets", () => {
     expect(await readdir(tmpDir)).toEqual([]);
   });
 
-  test("a configured working directory is WORKING_DIR", async () => {
-    await start({ hook: hookAt("report.sh"), settings: { workingDir: "/addons" } });
-    expect(records.map(({ message }) => message)).toContain("working=/addons");
+  test("its own directory where the settings say so", async () => {
+    await start({ hook: hookAt("report.sh"), settings: { hookWorkingDir: "own" } });
+    expect(records.map(({ message }) => message)).toContain(`cwd=${ROOT}`);
+  });
+
+  test("a configured working directory as WORKING_DIR, unless the environment has one", async () => {
+    const settings = { workingDir: "/addons" };
+    await start({ hook: hookAt("report.sh"), settings });
+    await start({ hook: hookAt("report.sh"), settings, env: { WORKING_DIR: "/ours" } });
+    await start({ hook: hookAt("report.sh"), settings, env: { WORKING_DIR: "" } });
+    const told = records.map(({ message }) => message).filter((line) => line.startsWith("working="));
+    expect(told).toEqual(["working=/addons", "working=/ours", "working="]);
   });
 
   test("objects of a Synchronization", async () => {

@@ -7,14 +7,11 @@ import { oneLine } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookConfig, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
 import { run, type RunResult } from "../../process/index.ts";
-import { commandOf } from "../run-hook.ts";
+import { commandOf, type StartSettings } from "../run-hook.ts";
 import { parseHookConfig } from "./hook-config.ts";
 
 /** What asking hooks needs. `checkFilter` rejects when the text is wrong. */
-export interface AskOptions {
-  /** The operator's own environment. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly workingDir: string | undefined;
+export interface AskOptions extends StartSettings {
   readonly checkFilter?: ((filter: string) => Promise<unknown>) | undefined;
   /** For one `--config` call; default 60 s. */
   readonly timeoutMs?: number;
@@ -32,7 +29,7 @@ type ConfigAnswer = Configured | { readonly failure: string } | { readonly error
 const TIMEOUT_MS = 60_000;
 const TAIL_LINES = 3;
 
-/** Runs a hook with `--config`, in its own directory, and reads what it prints. Never throws. */
+/** Runs a hook with `--config` and reads what it prints. Never throws. */
 export async function askConfig(
   file: HookFile,
   { kind, queue }: { readonly kind: HookKind; readonly queue?: string },
