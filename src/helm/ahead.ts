@@ -225,7 +225,7 @@ class InstallAhead {
     try {
       const { reconciliation, decision } = await examine(this.#tools, { ...input(), signal });
       const { release, chart } = reconciliation;
-      const isPlain = release === undefined && !chart.needsStage && !chart.mentionsShared;
+      const isPlain = release === undefined && !chart.needsStage;
       if (decision.act !== "install" || !isPlain) return undefined;
       return await this.#launch(reconciliation, abort);
     } catch {
@@ -282,5 +282,5 @@ class InstallAhead {
 
 function isFor({ release, labels, signal }: Waiting, call: UpgradeCall): boolean {
   const isSame = call.release === release && isDeepStrictEqual(call.labels, labels);
-  return isSame && call.takeOwnership !== true && !signal.aborted;
+  return isSame && !signal.aborted;
 }

@@ -62,6 +62,8 @@ export interface ReconcileRequest extends HelmInput {
   readonly absent?: readonly string[];
   /** A person asks for the run: what was rejected is tried again. */
   readonly isAsked?: boolean;
+  /** Token of the existing objects that a person allows to be taken over. */
+  readonly confirmedTakeover?: string | undefined;
   /** Where health counts: the release is not healthy yet, or in time; then it is rejected, unless it was good before. */
   readonly ailing?: Pick<HealthVerdict, "status" | "message" | "isOutage" | "isFailing"> | undefined;
   readonly signal: AbortSignal;

@@ -1,4 +1,5 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
+export { CONFIRM_TAKEOVER, ExistingObjectsError } from "./ownership.ts";
 export { applyOwnCrds, crdFaults, ensureCrds } from "./crds/ensure-crds.ts";
 export { purgeList, type PurgeInput } from "./release/observed-releases.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";

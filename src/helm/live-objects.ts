@@ -31,7 +31,7 @@ export function helmMarks(release: string, namespace: string) {
 }
 
 /** A release, and where its record is. */
-interface Owner {
+export interface Owner {
   readonly release: string;
   readonly namespace: string;
 }

@@ -1,14 +1,12 @@
 /** Upgrades a release, and sees to what must outlive it (docs/RUNNING.md, "What outlives a release"). */
 
-import { getMetadata, isNotFound, mergePatch, type WatchedObject } from "../kube/index.ts";
-import { inParallel, oneLine } from "../lib/index.ts";
+import { inParallel } from "../lib/index.ts";
 import { BrokenRecordError, HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeCall } from "./binary/helm.ts";
 import type { Reconciler, Reconciliation } from "./decide.ts";
-import { otherOwner, ownerOf, type LookTools } from "./live-objects.ts";
+import { otherOwner } from "./live-objects.ts";
 import {
   documentsOf,
-  isShared,
   keyIn,
   keyOf,
   nameOf,
@@ -16,17 +14,17 @@ import {
   withoutObjects,
   type ObjectRef,
 } from "./manifest/manifest.ts";
+import { AT_ONCE, claim, claimExisting, isTaken, KEEP, liveObject, RESOURCE_POLICY } from "./ownership.ts";
 import { isUnfinished, LABELS, secretOf, type ReleaseMeta } from "./release/revisions.ts";
-import { manifestsOf, type Rendered } from "./rendering.ts";
+import type { Rendered } from "./rendering.ts";
 
-/** Sees to objects of others and to what must stay, then lets helm install. */
+/** Sees to what must stay, then lets helm install. */
 export async function install(
   reconciliation: Reconciliation,
   call: UpgradeCall,
   rendered: Rendered | undefined,
 ): Promise<void> {
   const { tools, request } = reconciliation;
-  await keepExisting(reconciliation, call, rendered?.objects);
   const made = rendered?.objects ?? (await madeBefore(reconciliation));
   await spareInUpgrade(tools, call.release, { made, signal: request.signal });
   await upgradeOrMend(reconciliation, call);
@@ -52,13 +50,28 @@ const BUSY = ["another operation ", " is in progress"];
 const UNSEEN = ["release: already exists", "no revision for release"];
 
 async function upgradeOrMend(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
-  const { upgradeInstall } = reconciliation.tools;
+  try {
+    await upgradeOrClaim(reconciliation, call);
+  } catch (error) {
+    if (!(error instanceof HelmError) || !(await mend(reconciliation, error.result.stderr))) throw error;
+    await upgradeOrClaim(reconciliation, call);
+  }
+}
+
+/**
+ * helm never runs with `--take-ownership`: it refuses a chart with existing objects of others, and runs again when those
+ * that the release may have are claimed one by one. Throws as `claimExisting` and `Helm.upgradeInstall`.
+ */
+async function upgradeOrClaim(reconciliation: Reconciliation, call: UpgradeCall): Promise<void> {
+  const { upgradeInstall, store } = reconciliation.tools;
   try {
     await upgradeInstall(call);
   } catch (error) {
-    if (isTaken(error)) return takeOver(reconciliation, call, error);
-    if (!(error instanceof HelmError) || !(await mend(reconciliation, error.result.stderr))) throw error;
-    await upgradeInstall({ ...call, takeOwnership: true });
+    if (!isTaken(error)) throw error;
+    const compared = inForce(store.revisions(call.release)).at(-1);
+    const recorded = compared === undefined ? [] : (await store.summary(compared)).objects;
+    await claimExisting(reconciliation, call, { recorded, taken: error });
+    await upgradeInstall(call);
   }
 }
 
@@ -96,84 +109,6 @@ export async function recover({ tools, request }: Reconciliation): Promise<Relea
   logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });
   await store.markFailed(release, `${release.status} was interrupted`, signal);
   return store.get(module.name);
-}
-
-/** helm looks for it in manifests and, in upgrades, on objects. */
-const RESOURCE_POLICY = "helm.sh/resource-policy";
-const KEEP = "keep";
-
-/** Objects looked at at the same time. */
-const AT_ONCE = 8;
-
-/**
- * Before helm takes them over: namespaces and CRDs of a chart that somebody else made are marked to outlive the
- * release. The mark is on the object itself, where helm's upgrades and the operator's removals find it. `rendered`: what
- * the chart makes, where it was rendered already.
- */
-async function keepExisting(
-  reconciliation: Reconciliation,
-  call: UpgradeCall,
-  rendered: readonly ObjectRef[] | undefined,
-): Promise<void> {
-  if (!reconciliation.chart.mentionsShared) return;
-  const { tools, request } = reconciliation;
-  const objects = rendered ?? objectsOf((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
-  for (const object of objects.filter(isShared)) {
-    if (!(await isSomebodysOwn(reconciliation, object))) continue;
-    const resource = await tools.discovery.resolve(object.kind, object.apiVersion);
-    if (resource === undefined) continue;
-    const body = { metadata: { annotations: { [RESOURCE_POLICY]: KEEP } } };
-    await mergePatch(tools.client, { resource, name: object.name }, { body, signal: request.signal });
-    tools.logger.warn("An object that was there before is kept when its module goes", {
-      module: request.module.name,
-      object: nameOf(object),
-    });
-  }
-}
-
-/** It exists, is not marked yet, and no release of this operator has made it. */
-async function isSomebodysOwn({ tools, request }: Reconciliation, object: ObjectRef): Promise<boolean> {
-  const annotations = await annotationsOf(tools, object, request.signal);
-  if (annotations === undefined || annotations[RESOURCE_POLICY] !== undefined) return false;
-  const owner = ownerOf(annotations, tools.namespace);
-  if (owner === undefined || owner.namespace !== tools.namespace) return true;
-  return owner.release !== request.module.name && !tools.isOurs(owner.release);
-}
-
-/** helm has no code for it: an object exists already, and its marks do not name this release. */
-const NOT_OURS = "cannot be imported into the current release";
-
-const MOST_NAMED = 20;
-
-/** Whether helm left everything as it was, since an object exists that somebody else made. */
-function isTaken(error: unknown): error is HelmError {
-  return error instanceof HelmError && error.result.stderr.includes(NOT_OURS);
-}
-
-/** Upgrades the release and takes over all its objects, after the former owners were told. */
-async function takeOver(reconciliation: Reconciliation, call: UpgradeCall, taken: HelmError): Promise<void> {
-  const { upgradeInstall, logger, recorder } = reconciliation.tools;
-  const module = reconciliation.request.module.name;
-  // An object that cannot be looked at is left to helm's own message, which names one object.
-  const objects = await othersOf(reconciliation, call).catch(() => [oneLine(taken)]);
-  if (objects.length > 0) {
-    logger.warn("Objects of other releases are taken over", { module, objects });
-    recorder?.tookOver(module, objects);
-  }
-  await upgradeInstall({ ...call, takeOwnership: true });
-}
-
-/** Objects of the chart that belong to other releases, each with its release. */
-async function othersOf(reconciliation: Reconciliation, call: UpgradeCall): Promise<string[]> {
-  const { tools, request } = reconciliation;
-  const own = { release: request.module.name, namespace: tools.namespace };
-  const objects = objectsOf((await manifestsOf(reconciliation, call)).flatMap(documentsOf));
-  const told = await inParallel(AT_ONCE, objects, async (object: ObjectRef): Promise<string[]> => {
-    const annotations = await annotationsOf(tools, object, request.signal);
-    const owner = annotations && otherOwner(annotations, own);
-    return owner === undefined ? [] : [`${nameOf(object)} of ${owner.namespace}/${owner.release}`];
-  });
-  return told.flat().slice(0, MOST_NAMED);
 }
 
 /**
@@ -218,7 +153,8 @@ function inForce(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
 
 /**
  * Takes objects out of the record of a revision that another module is about to make, that another release has taken
- * over, or that are marked to be kept: helm itself goes by the record alone.
+ * over, or that are marked to be kept: helm itself goes by the record alone. What another module is about to make is
+ * marked as its release's, so that it is known whose it is when this release is gone.
  */
 async function spare(
   tools: Reconciler,
@@ -240,31 +176,15 @@ async function spare(
 
   async function reasonToStay(object: ObjectRef): Promise<string | undefined> {
     const maker = makers.get(keyIn(tools.namespace, object));
+    const live = await liveObject(tools, object, look.signal);
+    const own = { release: meta.name, namespace: tools.namespace };
+    const owner = live && otherOwner(live.annotations, own);
+    if (live !== undefined && maker !== undefined && owner === undefined)
+      await claim(tools, live, { release: maker, signal: look.signal });
     if (maker !== undefined) return `the chart of module ${maker} has it now`;
-    const annotations = await annotationsOf(tools, object, look.signal);
-    if (annotations === undefined) return undefined;
-    const owner = otherOwner(annotations, { release: meta.name, namespace: tools.namespace });
+    if (live === undefined) return undefined;
     if (owner !== undefined) return `it belongs to the release ${owner.namespace}/${owner.release} now`;
-    const isKept = annotations[RESOURCE_POLICY]?.trim() === KEEP;
+    const isKept = live.annotations[RESOURCE_POLICY]?.trim() === KEEP;
     return isKept ? `it is annotated ${RESOURCE_POLICY}: ${KEEP}` : undefined;
-  }
-}
-
-/** Annotations of an object as it is now; undefined when there is none. */
-async function annotationsOf(
-  { client, discovery, namespace }: LookTools,
-  object: ObjectRef,
-  signal: AbortSignal | undefined,
-): Promise<Readonly<Record<string, string>> | undefined> {
-  try {
-    const resource = await discovery.resolve(object.kind, object.apiVersion);
-    if (resource?.verbs.includes("get") !== true) return undefined;
-    const target = { resource, namespace: object.namespace ?? namespace, name: object.name };
-    const { metadata } = await getMetadata<WatchedObject>(client, target, { signal });
-    return (metadata["annotations"] ?? {}) as Record<string, string>;
-  } catch (error) {
-    signal?.throwIfAborted();
-    if (isNotFound(error)) return undefined;
-    throw new Error(`cannot tell whose ${nameOf(object)} is: ${oneLine(error)}`, { cause: error });
   }
 }

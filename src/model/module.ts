@@ -84,6 +84,8 @@ export interface HelmTerms {
   readonly timeout?: string;
   /** An upgrade ends when what it applied is ready. */
   readonly wait?: boolean;
+  /** Existing objects of the chart that no release, or another one, owns are taken over. */
+  readonly takeOwnership?: boolean;
 }
 
 /** What the health of one module is about, where it is not as the settings say. */

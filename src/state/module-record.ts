@@ -55,6 +55,8 @@ export interface ModuleRecord {
   requestedToken: string | undefined;
   /** The change of its CRDs that a person has confirmed. */
   confirmedCrds: string | undefined;
+  /** The existing objects that a person allows the release to take over, by their token. */
+  confirmedTakeover: string | undefined;
   /**
    * Ids of bindings whose Synchronization succeeded in this first run; it is not repeated when the run is retried.
    */
@@ -91,6 +93,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     troubles: [],
     requestedToken: undefined,
     confirmedCrds: undefined,
+    confirmedTakeover: undefined,
     synchronized: new Set(),
     active: new Set(),
     ranHere: false,

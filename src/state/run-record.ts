@@ -15,6 +15,7 @@ export type RetryReason =
   | "ScriptFailed"
   | "ValuesIncomplete"
   | "Unstable"
+  | "ObjectsExist"
   | "ApiFailed";
 
 interface RetryView {

@@ -1,7 +1,7 @@
 /** The run of one module, step by step, and what is recorded of it (docs/LIFECYCLE.md, "Start-up and reload"). */
 
 import { provesBroken } from "../health/index.ts";
-import { ForeignReleaseError, RestoreError } from "../helm/index.ts";
+import { ExistingObjectsError, ForeignReleaseError, RestoreError } from "../helm/index.ts";
 import type { OnWait, ReconcileRequest, ReleaseOutcome } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { describeCause } from "../model/index.ts";
@@ -112,7 +112,7 @@ async function activateHooks(run: ModuleRun): Promise<void> {
 async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { ports, name, isAsked, onWait, context } = run;
   run.step("helm");
-  const { module, absent } = run.record;
+  const { module, absent, confirmedTakeover } = run.record;
   const { values } = ports.state;
   const missing = incompleteValues(values, module);
   if (missing !== undefined) throw new IncompleteValues(missing);
@@ -120,7 +120,8 @@ async function helmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const ailing = ports.state.view.modules.get(name)?.ailing;
   if (provesBroken(ailing))
     ports.state.updateRun(name, (before) => ({ ...before, foundUnhealthy: run.record.release?.revision }));
-  const request = { ...helmInput(values, module), absent, isAsked, ailing, signal: context.signal, onWait };
+  const why = { absent, isAsked, ailing, confirmedTakeover };
+  const request = { ...helmInput(values, module), ...why, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // What was restored is not restored again at the next try.
     if (error instanceof RestoreError)
@@ -192,6 +193,7 @@ function reasonOf({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
   if (error instanceof IncompleteValues) return "ValuesIncomplete";
   if (error instanceof UnstableValues) return "Unstable";
+  if (error instanceof ExistingObjectsError) return "ObjectsExist";
   return record.run.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
 }
 

@@ -1,6 +1,6 @@
 /** What people ask for by annotations of AddonModules and the AddonOperator: a run now, or a held removal. */
 
-import { CONFIRM_CRDS } from "../helm/index.ts";
+import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";
 import { type Logger, Memo, oneLine } from "../lib/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
@@ -35,7 +35,7 @@ export class Requests {
   look(module: string | undefined, annotations: Readonly<Record<string, string>> = {}): void {
     const { state, logger } = this.#parts;
     if (module === undefined) state.record({ confirmation: annotations[CONFIRM_DELETE] });
-    else confirmCrds(state, module, annotations[CONFIRM_CRDS]);
+    else confirm(state, module, annotations);
     const token = annotations[REQUESTED_AT];
     const seen = this.#tokens.get(module ?? "", () => ({ last: undefined }));
     if (token === undefined || token === seen.last) return;
@@ -56,8 +56,13 @@ export class Requests {
   }
 }
 
-/** Taken into account by the reload that a request to a module in need of a person causes. */
-function confirmCrds(state: State, module: string, token: string | undefined): void {
-  if (state.module(module)?.confirmedCrds === token) return;
-  state.update(module, (record) => void (record.confirmedCrds = token));
+/** Changes of CRDs are applied by the converge that a request causes; objects are taken over by the next run. */
+function confirm(state: State, module: string, annotations: Readonly<Record<string, string>>): void {
+  const { [CONFIRM_CRDS]: crds, [CONFIRM_TAKEOVER]: takeover } = annotations;
+  const known = state.module(module);
+  if (known?.confirmedCrds === crds && known?.confirmedTakeover === takeover) return;
+  state.update(module, (record) => {
+    record.confirmedCrds = crds;
+    record.confirmedTakeover = takeover;
+  });
 }

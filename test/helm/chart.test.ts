@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { Module } from "../../src/model/index.ts";
 import { Scratch } from "../../src/process/index.ts";
-import { ChartReader, inputsDigest, withValueTemplates } from "../../src/helm/chart/chart.ts";
+import { ChartReader, inputsDigest } from "../../src/helm/chart/chart.ts";
 import { parseHelmIgnore } from "../../src/modules/chart/helm-ignore.ts";
 import { ChartMovedError, stageChart } from "../../src/helm/rendering.ts";
 import { ManualClock } from "../support/clock.ts";
@@ -219,38 +219,4 @@ test("helm gets a copy of what was decided on, and nothing of what was written s
   await expect(staged("own", () => put(file, "third"))).rejects.toThrow(ChartMovedError);
   await expect(staged("own", () => put("templates/b.yaml", ""))).rejects.toThrow(ChartMovedError);
   await expect(staged("own", () => rm(root, { recursive: true }))).rejects.toThrow(ChartMovedError);
-});
-
-describe("whether a chart may hold namespaces or CRDs", () => {
-  type Case = [what: string, file: string, text: string, values: string, may: boolean];
-  test.each<Case>([
-    ["a kind", "templates/b.yaml", "kind: Namespace\n", "{}", true],
-    ["a quoted kind", "templates/b.yaml", `{"kind" : "CustomResourceDefinition"}`, "{}", true],
-    ["a word for a template", "templates/b.yaml", `{{ $k := "Namespace" }}\nkind: {{ $k }}`, "{}", true],
-    ["a sub-chart", "charts/s/templates/b.yaml", "kind: Namespace", "{}", true],
-    ["the chart's values", "values.yaml", "extra: [{kind: Namespace}]", "{}", true],
-    ["values", "templates/b.yaml", "{{ toYaml .Values.m.extra }}", `{"kind":"Namespace"}`, true],
-    [
-      "text in values",
-      "templates/b.yaml",
-      "{{ tpl .Values.m.x . }}",
-      String.raw`{"x":"kind: \"Namespace\""}`,
-      true,
-    ],
-    ["its namespace", "templates/b.yaml", "namespace: {{ .Release.Namespace }}", "{}", false],
-    ["files that nothing reads", "crds/b.yaml", "kind: CustomResourceDefinition", "{}", false],
-    ["a longer word", "templates/b.yaml", "kind: NamespaceList2", "{}", false],
-  ])("%s", async (...[, file, text, values, may]: Case) => {
-    await put(file, text);
-    const chart = new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" });
-    expect(withValueTemplates(chart, values).mentionsShared).toBe(may);
-  });
-
-  test("files that templates read", async () => {
-    await put("crds/b.yaml", "kind: CustomResourceDefinition");
-    await put("templates/b.yaml", `{{ .Files.Get "crds/b.yaml" }}`);
-    expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).mentionsShared).toBe(
-      true,
-    );
-  });
 });

@@ -90,11 +90,26 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
   const moduleOf = (name: string) =>
     ({ name, valuesKey: name, chartDir: join(lab.root, name), chart: "own" }) as const;
 
-  async function bring(name: string, values: object = {}): Promise<void> {
-    const module = moduleOf(name);
+  /** `terms`: what a person allows. */
+  async function bring(
+    name: string,
+    values: object = {},
+    terms: { readonly takeOwnership?: boolean; readonly confirmedTakeover?: string } = {},
+  ): Promise<void> {
+    const { takeOwnership = false, confirmedTakeover } = terms;
+    const module = { ...moduleOf(name), helm: { takeOwnership } };
     const signal = AbortSignal.timeout(50_000);
-    await releases.reconcile({ module, values: JSON.stringify(values), signal });
+    await releases.reconcile({ module, values: JSON.stringify(values), confirmedTakeover, signal });
     await releases.flushLabels();
+  }
+
+  /** The token by which a person allows what the release is refused. */
+  async function tokenOf(name: string): Promise<string> {
+    const { message } = await bring(name).then(
+      () => expect.unreachable("nothing was refused"),
+      (error: Error) => error,
+    );
+    return /confirm-takeover=(\w+)/.exec(message)?.[1] ?? message;
   }
 
   async function remove(name: string): Promise<void> {
@@ -126,6 +141,41 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
 
   const space = (name: string): string => `apiVersion: v1\nkind: Namespace\nmetadata: {name: ${name}}\n`;
 
+  test("an object that somebody made stays as it is until a person allows the release to have it, and outlives it", async () => {
+    const data = (text: string): string => `${map("hand")}data: {key: ${text}}\n`;
+    const read = (path: string): Promise<string> =>
+      kubectl(["get", "cm/hand", "-n", lab.namespace, "-o", `jsonpath={${path}}`]);
+    await kubectl(["apply", "-n", lab.namespace, "-f", "-"], data("theirs"));
+    await chart("a", map("own"), data("ours"));
+    const token = await tokenOf("a");
+    expect(await read(".data.key")).toBe("theirs");
+    expect(await uid("cm/own")).toBe("");
+    const before = await uid("cm/hand");
+    await bring("a", {}, { confirmedTakeover: token });
+    expect(await read(".data.key")).toBe("ours");
+    expect(await uid("cm/hand")).toBe(before);
+    // Neither an upgrade that drops it nor the removal deletes it.
+    await chart("a", map("own"));
+    await bring("a");
+    expect(await uid("cm/hand")).toBe(before);
+    await chart("a", map("own"), data("again"));
+    await bring("a");
+    await remove("a");
+    expect(await uid("cm/hand")).toBe(before);
+    expect(await uid("cm/own")).toBe("");
+  });
+
+  test("an upgrade neither takes over what somebody made meanwhile", async () => {
+    await chart("a", map("own"));
+    await bring("a");
+    await kubectl(["create", "configmap", "later", "-n", lab.namespace]);
+    await chart("a", map("own"), map("later"));
+    await expect(bring("a")).rejects.toThrow("ConfigMap/later of no release");
+    expect(releases.get("a")).toMatchObject({ revision: 1, status: "deployed" });
+    await bring("a", {}, { takeOwnership: true });
+    expect(releases.get("a")).toMatchObject({ revision: 2, status: "deployed" });
+  });
+
   test("namespaces and CRDs that were there before outlive the release, others go with it", async () => {
     const [mine, theirs] = [`${lab.namespace}-mine`, `${lab.namespace}-theirs`];
     const definition = crd(`${lab.namespace}.example.com`);
@@ -136,17 +186,17 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await kubectl(["create", "namespace", theirs]);
     await kubectl(["apply", "-f", "-"], definition);
     await chart("a", map("own"), space(mine), space(theirs), definition);
-    await bring("a");
+    await bring("a", {}, { takeOwnership: true });
     await bring("a");
     const policy = String.raw`jsonpath={.metadata.annotations.helm\.sh/resource-policy}`;
     expect(await kubectl(["get", "ns", theirs, "-o", policy])).toBe("keep");
     expect(await kubectl(["get", "ns", mine, "-o", policy])).toBe("");
-    const kept = warnings().map(({ message, fields }) => [message, fields?.["object"]]);
-    const message = "An object that was there before is kept when its module goes";
-    const objects = [`CustomResourceDefinition/things.${lab.namespace}.example.com`, `Namespace/${theirs}`];
-    expect(kept.toSorted(([, a], [, b]) => String(a).localeCompare(String(b)))).toEqual(
-      objects.map((object) => [message, object]),
-    );
+    const objects = [
+      `Namespace/${theirs} of no release`,
+      `CustomResourceDefinition/things.${lab.namespace}.example.com of no release`,
+    ];
+    const message = "Existing objects are taken over, and kept when the module goes";
+    expect(warnings()).toEqual([{ message, fields: { module: "a", objects } }]);
     await remove("a");
     expect(await uid("cm/own")).toBe("");
     const phase = (name: string): Promise<string> =>
@@ -171,7 +221,8 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await chart("a", map("own"), extra);
     await bring("a", { a: { extra: [] } });
     const metadata = { name: theirs };
-    await bring("a", { a: { extra: [{ apiVersion: "v1", kind: "Namespace", metadata }] } });
+    const withSpace = [{ apiVersion: "v1", kind: "Namespace", metadata }];
+    await bring("a", { a: { extra: withSpace } }, { takeOwnership: true });
     expect(await kubectl(["get", "ns", theirs, "-o", "jsonpath={.metadata.annotations}"])).toContain(
       `"meta.helm.sh/release-name":"a"`,
     );
@@ -246,7 +297,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     expect(await uid("cm/kept")).not.toBe("");
   });
 
-  test("what is taken over from another release is told, and what is its own or nobody's is not", async () => {
+  test("what is taken over from nobody or another release is reported, and what is its own is not", async () => {
     const role = `apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: ${lab.namespace}}\n`;
     const told: string[][] = [];
     releases.close();
@@ -255,10 +306,11 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
     await releases.ready();
     await kubectl(["create", "configmap", "nobodys", "-n", lab.namespace]);
     await chart("a", role, map("shared"), map("nobodys"));
-    await bring("a");
+    await bring("a", {}, { takeOwnership: true });
     await chart("a", role, map("shared"), map("nobodys"), map("more"));
     await bring("a");
-    expect(told).toEqual([]);
+    expect(told.splice(0)).toEqual([["a", "ConfigMap/nobodys of no release"]]);
+    logged.length = 0;
     await chart("b", role, map("shared"), map("other"));
     await bring("b");
     const from = `of ${lab.namespace}/a`;

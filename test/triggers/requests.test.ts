@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 
 import { silentLogger } from "../../src/lib/index.ts";
+import type { Module } from "../../src/model/index.ts";
 import { State } from "../../src/state/index.ts";
 import { REQUESTED_AT, Requests } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
@@ -43,6 +44,19 @@ it("reads the ConfigMap before it takes a request, which counts even if that fai
   reject(new Error("no answer"));
   await settle();
   expect([asked, warnings]).toEqual([["a: one"], ["The ConfigMap cannot be read"]]);
+});
+
+it("keeps what a person confirms of a module, and its end", () => {
+  const { state, requests } = world();
+  state.recordTree({ ...state.tree, modules: [{ name: "a", valuesKey: "a" } as Module] });
+  const told = (): unknown[] => {
+    const { confirmedCrds, confirmedTakeover } = state.module("a") ?? {};
+    return [confirmedCrds, confirmedTakeover];
+  };
+  requests.look("a", { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" });
+  expect(told()).toEqual(["c", "t"]);
+  requests.look("a", {});
+  expect(told()).toEqual([undefined, undefined]);
 });
 
 it("takes the confirmation of a removal from the AddonOperator alone, and its end", () => {

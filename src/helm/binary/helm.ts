@@ -16,7 +16,7 @@ export interface HelmRecorder {
   ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
   /** A module is about to take over a release that somebody made with helm. */
   adopted(release: string): void;
-  /** A release is about to take these objects over from other releases. */
+  /** A release takes over these existing objects, each named with its owner. */
   tookOver(release: string, objects: readonly string[]): void;
   /** Everything that a run had to do about a release is done, or failed. */
   reconciled(release: string, seconds: number): void;
@@ -75,11 +75,6 @@ export interface OfflineTerms {
 
 export interface UpgradeCall extends ChartCall {
   readonly labels: Readonly<Record<string, string>>;
-  /**
-   * Take over objects that exist and belong to nobody or to another release; otherwise helm refuses, and changes
-   * nothing.
-   */
-  readonly takeOwnership?: boolean;
   /** How the last revision was applied; undefined when there is none. */
   readonly applyMethod: "csa" | "ssa" | undefined;
   /** In place of `--helm-history-max`. */
@@ -154,8 +149,9 @@ export class Helm {
   }
 
   async #dryRun(call: UpgradeCall): Promise<string[]> {
-    const taking = { ...call, takeOwnership: true };
-    const args = [...(await this.#upgradeArgs(taking)), "--dry-run=server", "-o", "json"];
+    // Who owns existing objects does not matter to what is rendered; a dry run changes none.
+    const dryRun = ["--take-ownership", "--dry-run=server", "-o", "json"];
+    const args = [...(await this.#upgradeArgs(call)), ...dryRun];
     const { stdout } = await this.#run("upgrade", args, call);
     const release = objectOf(JSON.parse(stdout));
     return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => textOf(manifest) ?? "");
@@ -191,7 +187,6 @@ export class Helm {
     const { validate } = this.#options;
     const gate = call.gate === undefined ? [] : ["-f", "-"];
     const args = ["--install", call.release, call.chartDir, ...gate, "-f", call.valuesFile, "--reset-values"];
-    if (call.takeOwnership === true) args.push("--take-ownership");
     if (!validate) args.push("--disable-openapi-validation");
     return [...args, ...(await this.#applyArgs(call))];
   }

@@ -20,8 +20,6 @@ export interface Chart {
   readonly reach: Reach;
   /** helm refuses the chart as it is (no Chart.yaml, or one without a usable name). */
   readonly needsStage: boolean;
-  /** It may hold namespaces or CRDs. */
-  readonly mentionsShared: boolean;
 }
 
 /** The files of a module's chart. Throws as `listChartFiles` does. */
@@ -71,31 +69,10 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   return {
     digest: hashFiles(contents),
     reach: withFiles(reach, contents),
-    mentionsShared: sharedTexts(contents, templates).some(mentionsShared),
     needsStage: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
   };
 }
 
-/** The files that objects can come from: templates and values, and every file where templates read files. */
-function sharedTexts(
-  contents: readonly (readonly [string, Buffer])[],
-  templates: readonly string[],
-): string[] {
-  const readsFiles = templates.some((text) => text.includes(".Files"));
-  const texts = contents.filter(([rel]) => readsFiles || VALUES.test(rel));
-  return [...templates, ...texts.map(([, bytes]) => bytes.toString("utf8"))];
-}
-
-/** Matches a namespace or a CRD, or a word with which a template may make one. */
-const MENTION =
-  /kind["']?\s*:\s*["']?(?:Namespace|CustomResourceDefinition)(?:List)?\b|["'`](?:Namespace|CustomResourceDefinition)\\?["'`]/;
-
-/** Whether a text of a chart, or its values, may make such an object. */
-function mentionsShared(text: string): boolean {
-  return MENTION.test(text);
-}
-
-const VALUES = /^(?:charts\/[^/]+\/)*values\.yaml$/;
 const CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
 const METADATA = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
 const SCHEMA = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
@@ -180,11 +157,8 @@ function reachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): 
   return reached;
 }
 
-/**
- * Objects may come from values; with `tpl`, values may also be templates that read `.Capabilities` or use `lookup`.
- */
-export function withValueTemplates(read: Chart, valuesText: string): Chart {
-  const chart = !read.mentionsShared && mentionsShared(valuesText) ? { ...read, mentionsShared: true } : read;
+/** With `tpl`, values may be templates that read `.Capabilities` or use `lookup`. */
+export function withValueTemplates(chart: Chart, valuesText: string): Chart {
   if (!chart.reach.tpl || !valuesText.includes("{{")) return chart;
   const { reach } = chart;
   const capabilities = reach.capabilities || valuesText.includes("Capabilities");

@@ -145,18 +145,6 @@ export function refOf(object: JsonObject): ObjectRef[] {
   return [{ apiVersion, kind, name, namespace: textOf(namespace) }];
 }
 
-/** Kinds that hold the objects of others: deleting one also deletes what others have put there. */
-const SHARED: Readonly<Record<string, string>> = {
-  Namespace: "",
-  CustomResourceDefinition: "apiextensions.k8s.io",
-};
-
-/** Whether an object is of such a kind. */
-export function isShared({ kind, apiVersion }: ObjectRef): boolean {
-  const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
-  return SHARED[kind] === group;
-}
-
 /** An object that two manifests do not have in common, or not with the same content. */
 export interface ChangedObject {
   /** Version, kind, namespace and name. */
