@@ -571,11 +571,12 @@ ${CONFIG_MAP}`;
     expect(second?.chartVersion).toBe("1.0.0");
   });
 
-  test("takes over objects that are there already", async () => {
+  test("takes over no object that exists already", async () => {
     await putChart();
     await kubectl("create", "cm", "m", "--from-literal=a=mine");
-    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "installed" });
-    expect(await data()).toContain(`"a":"1"`);
+    await expect(reconcile({ m: { a: 1 } })).rejects.toThrow("ConfigMap/m of no release");
+    expect(await data()).toContain(`"a":"mine"`);
+    expect(releases.get("m")).toBeUndefined();
   });
 
   test("a failed first release is upgraded in place", async () => {

@@ -261,7 +261,7 @@ describe("addon.yaml is refused with", () => {
     [
       "an unknown key of helm",
       "helm: {waits: true}\n",
-      `helm.waits: is no key of addon.yaml (${known} timeout, wait)`,
+      `helm.waits: is no key of addon.yaml (${known} timeout, wait, takeOwnership)`,
     ],
     ["a time-out that is a number", "helm: {timeout: 300}\n", "helm.timeout: must be string"],
     [
