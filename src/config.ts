@@ -141,6 +141,18 @@ export function environmentNames(setting: SettingRow): string[] {
   return [...plain, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];
 }
 
+/** helm's own variables that name a server, a token or a user. */
+const HELM_CONNECTION = /^HELM_KUBE/;
+
+/** The environment of children: the way to the API server is that of the operator, as `kubeconfig` has it. */
+export function childEnvironment(env: Environment, kubeconfig: string): Environment {
+  const names = SETTINGS.filter(({ key }) => key === "kubeConfig").flatMap(environmentNames);
+  const set = names.filter((name) => env[name] !== undefined);
+  const others = Object.entries(env).filter(([name]) => !HELM_CONNECTION.test(name));
+  const ways = [...set, "KUBECONFIG"].map((name) => [name, kubeconfig]);
+  return Object.fromEntries([...others, ...ways]) as Environment;
+}
+
 function environmentWarnings(env: Environment): string[] {
   return IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(isIgnored);
 }

@@ -138,6 +138,7 @@ function upgrade(reconciliation: Reconciliation, rendered?: Rendered): Promise<D
     const { store, lateLabels } = reconciliation.tools;
     const { name } = reconciliation.request.module;
     await store.learn(name, (release?.revision ?? 0) + 1);
+    store.confirm(name, "upgrade", release);
     if (rendered === undefined) lateLabels.owe(name);
     return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
   });

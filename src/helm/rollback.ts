@@ -215,13 +215,14 @@ export async function rollBack(
   logger.warn("Rolling a release back", { release: name, from: rejected.revision, to: good.revision });
   const keep = historyMax(tools.historyMax, store.revisions(name));
   const call = { release: name, terms: module.helm, signal, applyMethod, historyMax: keep };
-  const from = clock.monotonic();
+  const [from, before] = [clock.monotonic(), store.get(name)];
   try {
     await helm.rollback({ ...call, revision: good.revision });
   } finally {
     await store.refresh(name);
     logger.debug("Rolled back", { release: name, ms: Math.round(clock.monotonic() - from) });
   }
+  store.confirm(name, "rollback", before);
 }
 
 /** What failed, and what is in force in its place, in words. */

@@ -5,5 +5,6 @@ export { parseHookConfig } from "./config/hook-config.ts";
 export { HookLoader, type AskOptions } from "./config/loader.ts";
 export { runEnabledScript } from "./enabled-script.ts";
 export { hookFileAt, hookOffline, lintHook, type OfflineRun } from "./offline.ts";
-export { hookEnvironment, renderContext, runHook } from "./run-hook.ts";
+export { hookEnvironment } from "./hook-environment.ts";
+export { renderContext, runHook } from "./run-hook.ts";
 export type { HookOutput, HookRunInput, HookRunResult, RunSettings } from "./run-hook.ts";

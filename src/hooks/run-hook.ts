@@ -1,9 +1,7 @@
 /** Runs a hook: what it is given, how it is started, what it leaves (docs/HOOKS.md, "Running: what a hook is given"). */
 
-import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 
 import { Items, JsonText, contextOf, itemMembers, type Members, type Snapshots } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
@@ -23,6 +21,8 @@ export interface StartSettings {
   readonly workingDir: string | undefined;
   /** `--hook-working-dir`: the operator's working directory (the default), or the file's own directory. */
   readonly hookWorkingDir?: "operator" | "own" | undefined;
+  /** Makes what `env` names, before each start. */
+  readonly prepare?: (() => Promise<void>) | undefined;
 }
 
 /** What all runs share. */
@@ -117,13 +117,14 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
 
 /** Works with a private directory that goes afterwards. Never throws: what went wrong is the `failure`. */
 export async function inScratch<T>(
-  { tmpDir, debugKeepTmpFiles }: RunSettings,
+  { tmpDir, debugKeepTmpFiles, prepare }: RunSettings,
   name: string,
   work: (scratch: Scratch) => Promise<T>,
 ): Promise<T | { failure: string }> {
   let scratch: Scratch | undefined;
   try {
     scratch = await Scratch.open(tmpDir, name, { keep: debugKeepTmpFiles });
+    await prepare?.();
     return await work(scratch);
   } catch (error) {
     return { failure: oneLine(error) };
@@ -296,24 +297,7 @@ export async function commandOf(
 
 async function venvPython(root: string): Promise<string | undefined> {
   const python = join(root, "venv", "bin", "python3");
-  return access(python, constants.X_OK).then(
-    () => python,
-    () => undefined,
-  );
-}
-
-/** The environment of children; SHELL_LIB_PATH names the shell library unless it is set already. */
-export function hookEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
-  const defined = Object.fromEntries(
-    Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  );
-  const library = shellLibrary();
-  return library === undefined ? defined : { SHELL_LIB_PATH: library, ...defined };
-}
-
-/** Beside the bundle, or in the source tree. */
-function shellLibrary(): string | undefined {
-  return ["./shell/shell_lib.sh", "../../shell/shell_lib.sh"]
-    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
-    .find((path) => existsSync(path));
+  return access(python, constants.X_OK)
+    .then(() => python)
+    .catch(() => undefined);
 }

@@ -29,6 +29,7 @@ export {
 export { Leadership } from "./leader/leadership.ts";
 export { formatIdentity, ownIdentity, type Identity } from "./leader/lease-object.ts";
 export * from "./leader/lease.ts";
+export { PrivateKubeconfig } from "./private-kubeconfig.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 export * from "./rights.ts";
 export { listObjects } from "./watch/stream.ts";

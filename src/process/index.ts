@@ -5,5 +5,5 @@ export { Coprocess, type CoprocessExit, type CoprocessOptions } from "./coproces
 export { startsAsMeant, type Usage } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
 export { run, type RunOutcome, type RunRequest, type RunResult, type Stream } from "./run-process.ts";
-export { Scratch, ScratchError, type ScratchData } from "./scratch.ts";
+export { LastingDir, Scratch, ScratchError, type ScratchData } from "./scratch.ts";
 export { watchdog, type Watchdog } from "./watchdog.ts";

@@ -1,7 +1,8 @@
 /** Private temporary directories and files. */
 
-import { closeSync, openSync, writeFileSync } from "node:fs";
-import { mkdir, mkdtemp, open, readdir, readFile, rm, rmdir, unlink } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import { oneLine, type Clock } from "../lib/index.ts";
@@ -61,8 +62,7 @@ export class Scratch {
 
   /** Makes the directory under `tmpDir`, and that one too where it is missing. Throws ScratchError. */
   static async open(tmpDir: string, prefix: string, options: { keep?: boolean } = {}): Promise<Scratch> {
-    const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
-    const start = join(tmpDir, `${safe}.${process.pid}-${await ownStart}.`);
+    const start = join(tmpDir, ownName(prefix));
     try {
       const dir = await mkdtemp(start).catch(async () => {
         await makeDirs(tmpDir);
@@ -83,8 +83,10 @@ export class Scratch {
     const stale = (await Promise.all(names.map(isStale))).flatMap((is, at) => (is ? (names[at] ?? []) : []));
     if (stale.length === 0) return 0;
     const dirs = stale.map((name) => join(tmpDir, name));
-    // A hook that outlived its operator would run beside its own second run.
-    const isTheirs = (each: string): boolean => dirs.some((dir) => each.includes(`${dir}/`));
+    // A hook that outlived its operator would run beside its own second run. KUBECONFIG is helm's, too, which is
+    // given more time to end (`Helm.endLeftOver`).
+    const isTheirs = (each: string): boolean =>
+      !each.startsWith("KUBECONFIG=") && dirs.some((dir) => each.includes(`${dir}/`));
     await endStrays((environment) => environment.some(isTheirs), { clock, graceMs: GRACE_MS });
     const removed = await Promise.all(dirs.map(tryRemove));
     return removed.filter(Boolean).length;
@@ -116,6 +118,43 @@ export class Scratch {
     await rmdir(this.dir).catch(() =>
       rm(this.dir, { recursive: true, force: true, maxRetries: 2 }).catch(() => {}),
     );
+  }
+}
+
+/**
+ * A private directory (0700) for the life of the process, at a path that stays: it is made when it is written to, and
+ * again where it was removed from outside.
+ */
+export class LastingDir {
+  readonly dir: string;
+  readonly #root: string;
+
+  constructor(tmpDir: string, prefix: string) {
+    this.#root = tmpDir;
+    this.dir = join(tmpDir, `${ownName(prefix)}${randomBytes(3).toString("hex")}`);
+  }
+
+  path(name: string): string {
+    return join(this.dir, name);
+  }
+
+  /** Makes a private file (0600) have this text, in one step; writes only where it differs. Throws ScratchError. */
+  async keep(name: string, text: string): Promise<void> {
+    const path = this.path(name);
+    if ((await readFile(path, "utf8").catch(() => undefined)) === text) return;
+    const fresh = `${path}.${randomBytes(6).toString("hex")}`;
+    try {
+      await makeDirs(this.dir);
+      await writePieces(fresh, [text], []);
+      await rename(fresh, path);
+    } catch (error) {
+      throw new ScratchError(this.#root, error);
+    }
+  }
+
+  /** Removes it. Never throws. */
+  async close(): Promise<void> {
+    await tryRemove(this.dir);
   }
 }
 
@@ -175,6 +214,12 @@ async function makeDirs(dir: string): Promise<void> {
   await mkdir(dir, DIR_MODE).catch(() => {});
 }
 
+/** The name of a directory of this process, but for its random end. */
+function ownName(prefix: string): string {
+  const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
+  return `${safe}.${process.pid}-${ownStart}.`;
+}
+
 async function isStale(name: string): Promise<boolean> {
   const [, pid, start] = NAME.exec(name) ?? [];
   return pid !== undefined && (await startOf(Number(pid))) !== start;
@@ -189,9 +234,20 @@ function tryRemove(dir: string): Promise<boolean> {
 
 /** Start time of a process in ticks since boot (proc(5), field 22); `0` where it does not exist or has no /proc. */
 async function startOf(pid: number): Promise<string> {
-  const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  // The command in the second field may contain spaces and brackets.
-  return text.slice(text.lastIndexOf(")") + 2).split(" ")[19] ?? "0";
+  return startIn(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ""));
 }
 
-const ownStart = startOf(process.pid);
+/** The command in the second field may contain spaces and brackets. */
+function startIn(stat: string): string {
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "0";
+}
+
+const ownStart = ownStartTime();
+
+function ownStartTime(): string {
+  try {
+    return startIn(readFileSync("/proc/self/stat", "utf8"));
+  } catch {
+    return "0";
+  }
+}

@@ -1,10 +1,11 @@
 /** What all parts of the operator share: settings, log, clock, connection, releases; and a plan made of that alone. */
 
-import { overlayOf, type Environment, type Settings } from "../config.ts";
+import { childEnvironment, overlayOf, type Environment, type Settings } from "../config.ts";
 import { Releases, managedByDigest, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { hookEnvironment } from "../hooks/index.ts";
-import { Discovery, WatchHub, connect, firstContact, ownIdentity, type KubeClient } from "../kube/index.ts";
+import { Discovery, PrivateKubeconfig, WatchHub, connect, firstContact, ownIdentity } from "../kube/index.ts";
+import type { KubeClient } from "../kube/index.ts";
 import {
   Failures,
   KnownSecrets,
@@ -18,6 +19,7 @@ import {
 import type { Clock, Logger, Scope } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { DROP_REASONS, RunRing, Tracer, exportTo, note, type SpanExport } from "../trace/index.ts";
+import { LastingDir } from "../process/index.ts";
 import { ChartArchives, placesOf, readTree } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { scoped } from "../offline/index.ts";
@@ -36,8 +38,13 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const failures = new Failures(logger);
   const ending = scope.own(endingClock(systemClock));
   const clock = guardedClock(ending, failures);
-  const env = hookEnvironment(environment);
   const client = scope.own(clientOf({ settings, logger, clock }));
+  const files = scope.own(new LastingDir(settings.tmpDir, "kube"));
+  // What hooks write into theirs does not reach helm.
+  const forHooks = new PrivateKubeconfig(client, files, "hooks");
+  const kubeconfig = new PrivateKubeconfig(client, files, "helm");
+  const env = hookEnvironment(childEnvironment(environment, forHooks.path));
+  const prepare = (): Promise<void> => forHooks.refresh();
   const namespace = namespaceOf(settings, client);
   const spanExport = exportOf({ settings, namespace, secrets, clock, logger });
   if (spanExport !== undefined) scope.own(spanExport);
@@ -53,6 +60,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   return {
     settings,
     env,
+    /** That of helm; hooks have another one. */
+    kubeconfig,
     clock,
     sink,
     tracer,
@@ -71,7 +80,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     namespace,
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: overlayOf(settings),
-    runs: { ...settings, env },
+    runs: { ...settings, env, prepare },
     /** Reads modules and global hooks; at a start without a previous tree. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
       readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, names, archives, clock }),

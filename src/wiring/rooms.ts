@@ -197,9 +197,9 @@ export class Rooms {
 
   /** Connects the ports of tasks to the rooms behind them. */
   #makePorts(): Ports {
-    const { clock, logger, tracer, settings, runs, readTree, filters, env, client, patchClient, discovery } =
+    const { clock, logger, tracer, settings, runs, readTree, filters, client, patchClient, discovery } =
       this.#base;
-    const { workingDir, hookWorkingDir, retryMinMs, deleteBrake, moduleQueues } = settings;
+    const { retryMinMs, deleteBrake, moduleQueues } = settings;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     return {
       state: this.state,
@@ -218,7 +218,7 @@ export class Rooms {
       runs,
       runHook,
       runScript: runEnabledScript,
-      loader: new HookLoader({ env, workingDir, hookWorkingDir, moduleQueues, checkFilter }),
+      loader: new HookLoader({ ...runs, moduleQueues, checkFilter }),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => serverVersion(client, signal),

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { MARK } from "../../src/helm/binary/helm.ts";
+import { MARK } from "../../src/helm/binary/helm-environment.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/decide.ts";
@@ -15,6 +15,7 @@ import type { Logger } from "../../src/lib/index.ts";
 import type { ChartKind, HelmTerms } from "../../src/model/index.ts";
 import { strays } from "../../src/process/children.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
+import { kubeconfigOf } from "../support/kubeconfig-of.ts";
 
 interface Lab {
   readonly namespace: string;
@@ -47,7 +48,7 @@ function options(bin: string, change: Partial<ReleasesOptions> = {}): ReleasesOp
     validate: false,
     tmpDir: join(root, "tmp"),
     env: { PATH: process.env["PATH"] ?? "" },
-    kubeConfig: cluster().kubeconfig,
+    kubeconfig: kubeconfigOf(client, root),
     logger: counting,
     clock: systemClock,
     purge: "owned",

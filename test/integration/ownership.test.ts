@@ -10,6 +10,7 @@ import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
+import { kubeconfigOf } from "../support/kubeconfig-of.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
@@ -47,7 +48,7 @@ describe.each(["helm", "helm3"] as const)("objects of releases, with %s", (which
       validate: false,
       tmpDir: join(root, "tmp"),
       env: { PATH: process.env["PATH"] ?? "" },
-      kubeConfig: cluster().kubeconfig,
+      kubeconfig: kubeconfigOf(client, root),
       logger: keepLog(logged),
       clock: systemClock,
       purge: "owned",

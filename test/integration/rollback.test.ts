@@ -10,6 +10,7 @@ import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
+import { kubeconfigOf } from "../support/kubeconfig-of.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
@@ -110,7 +111,7 @@ describe.each(["helm", "helm3"] as const)("rollback with %s", (which) => {
       validate: false,
       tmpDir: join(root, "tmp"),
       env: { PATH: process.env["PATH"] ?? "" },
-      kubeConfig: cluster().kubeconfig,
+      kubeconfig: kubeconfigOf(client, root),
       logger: silentLogger,
       clock: systemClock,
       purge: "owned",

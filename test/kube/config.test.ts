@@ -88,6 +88,10 @@ test("several files: the first to name something wins", () => {
   expect(first.config.getCurrentCluster()?.server).toBe("https://a");
   expect(first.namespace).toBe("ops");
   expect(loadConfig({ kubeConfig: both, context: "d" }).config.getCurrentCluster()?.server).toBe("https://b");
+  const some = loadConfig({ kubeConfig: `${join(root, "none")}:${both}` });
+  expect(some.config.getCurrentCluster()?.server).toBe("https://a");
+  const none = `${join(root, "none")}:${join(root, "neither")}`;
+  expect(problemOf({ kubeConfig: none })).toMatchObject({ message: "none of these files exists" });
 });
 
 test("~/.kube/config is used outside a Pod", () => {

@@ -54,6 +54,16 @@ export class ForeignReleaseError extends Error {
   }
 }
 
+/** helm reports success, and the API server that the operator works with does not show it. */
+export class UnseenError extends Error {
+  constructor(release: string, verb: string, server: string) {
+    super(
+      `helm ${verb} ${release}: helm reports success, but ${server} shows no trace of it; check that the helm binary (--helm-bin) works with the cluster of its --kubeconfig`,
+    );
+    this.name = "UnseenError";
+  }
+}
+
 /** A release's Secret that nobody can read: what to do about it is a person's to decide. */
 export class BrokenRecordError extends SyntaxError {
   constructor(secret: string, why: string) {

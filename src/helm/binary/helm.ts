@@ -4,11 +4,13 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 
 import { oneLine, parseDuration, type Clock, type Logger } from "../../lib/index.ts";
+import type { PrivateKubeconfig } from "../../kube/index.ts";
 import { objectOf, objectsIn, textOf, type HelmTerms, type JsonObject } from "../../model/index.ts";
 import { endStrays, run, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary } from "./binary.ts";
 import { HelmError } from "./helm-errors.ts";
+import { helmEnvironment, MARK, SERVER } from "./helm-environment.ts";
 
 /** Called with what helm does; its methods are cheap and never throw. */
 export interface HelmRecorder {
@@ -40,8 +42,8 @@ export interface HelmOptions {
   readonly tmpDir: string;
   /** The whole environment of helm. */
   readonly env: Readonly<Record<string, string>>;
-  readonly kubeConfig?: string | undefined;
-  readonly kubeContext?: string | undefined;
+  /** The one way of helm to the API server; without it helm works with no cluster. */
+  readonly kubeconfig?: Pick<PrivateKubeconfig, "path" | "refresh"> | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly recorder?: HelmRecorder;
@@ -84,12 +86,6 @@ export interface UpgradeCall extends ChartCall {
 /** helm has no exit code for this. */
 const UNKNOWN_KIND = "ensure CRDs are installed first";
 
-/** Environment variable that marks every helm of this operator with its release. */
-export const MARK = "ADDON_OPERATOR_HELM_RELEASE";
-
-/** The same for the API server that it works with. */
-const SERVER = "ADDON_OPERATOR_HELM_SERVER";
-
 /** helm gets this long after SIGTERM: it marks its release failed. */
 const GRACE_MS = 20_000;
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
@@ -101,7 +97,6 @@ export class Helm {
   readonly #options: HelmOptions;
   readonly #home: string;
   readonly #binary: HelmBinary;
-  #homeReady = false;
 
   constructor(options: HelmOptions) {
     this.#options = options;
@@ -225,13 +220,15 @@ export class Helm {
   }
 
   async #start(verb: string, args: readonly string[], call: ReleaseCall): Promise<RunResult> {
-    await this.#prepareHome();
-    const { namespace, logger, clock } = this.#options;
+    const { namespace, logger, clock, kubeconfig } = this.#options;
+    // Each time: temp directories are cleaned from outside.
+    await mkdir(this.#home, { recursive: true, mode: 0o700 });
+    await kubeconfig?.refresh();
     const result = await run({
       file: this.#binary.locate().path,
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connection()])],
       cwd: this.#home,
-      env: this.#environment(call.release),
+      env: helmEnvironment({ ...this.#options, home: this.#home, release: call.release }),
       timeoutMs: this.#timeoutMs(call) + SPARE_MS,
       signal: call.signal,
       graceMs: GRACE_MS,
@@ -253,36 +250,8 @@ export class Helm {
   }
 
   #connection(): string[] {
-    const { kubeConfig, kubeContext } = this.#options;
-    const args: string[] = [];
-    if (kubeConfig !== undefined) args.push("--kubeconfig", kubeConfig);
-    if (kubeContext !== undefined) args.push("--kube-context", kubeContext);
-    return args;
-  }
-
-  /** HOME stays where it is set: credential plug-ins of kubeconfigs live there. */
-  #environment(release: string): Record<string, string> {
-    const home = this.#home;
-    return {
-      HOME: home,
-      // helm lives for a short time: collecting garbage below this size only costs time (10 % of an upgrade).
-      GOGC: "off",
-      GOMEMLIMIT: "256MiB",
-      ...this.#options.env,
-      HELM_CACHE_HOME: join(home, "cache"),
-      HELM_CONFIG_HOME: join(home, "config"),
-      HELM_DATA_HOME: join(home, "data"),
-      KUBECACHEDIR: join(home, "kube"),
-      HELM_DRIVER: "secret",
-      [MARK]: `${this.#options.managedBy}/${release}`,
-      [SERVER]: this.#options.server,
-    };
-  }
-
-  async #prepareHome(): Promise<void> {
-    if (this.#homeReady) return;
-    await mkdir(this.#home, { recursive: true, mode: 0o700 });
-    this.#homeReady = true;
+    const { kubeconfig } = this.#options;
+    return kubeconfig === undefined ? [] : ["--kubeconfig", kubeconfig.path];
   }
 }
 

@@ -4,7 +4,7 @@ import type { Discovery } from "../../kube/index.ts";
 import { oneLine, Quiet } from "../../lib/index.ts";
 import { retriesOf, type Module, type OnFailure } from "../../model/index.ts";
 import { Ahead, type UpcomingModule } from "../ahead.ts";
-import { ForeignReleaseError } from "../binary/helm-errors.ts";
+import { ForeignReleaseError, UnseenError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
@@ -198,6 +198,9 @@ export class Releases extends ObservedReleases {
     } finally {
       await this.store.refresh(name);
     }
+    const left = this.store.get(name);
+    if (left !== undefined && left.status !== "uninstalled")
+      throw new UnseenError(name, "uninstall", this.#options.client.origin.server);
   }
 
   /** Removes the release's records, never objects. */

@@ -7,6 +7,7 @@ import { getMetadata, ignoreNotFound, isLater, listMetadata, SECRETS } from "../
 import type { KubeClient, Subscription, WatchedObject, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { digest, DIGEST_SCHEME, oneLine, type Logger } from "../../lib/index.ts";
 import { objectOf } from "../../model/index.ts";
+import { UnseenError } from "../binary/helm-errors.ts";
 
 /** This operator's labels on helm's release Secrets. */
 export const LABELS = {
@@ -154,6 +155,16 @@ export class Revisions {
    */
   learn(name: string, revision: number): Promise<ReleaseMeta | undefined> {
     return this.asking(() => this.#read(name, revision));
+  }
+
+  /**
+   * Checks that helm, which reports success, worked with this API server: what is known of the release by now is
+   * another revision than `before`. Throws UnseenError.
+   */
+  confirm(name: string, verb: string, before: ReleaseMeta | undefined): void {
+    const now = this.get(name);
+    if (now !== undefined && now.uid !== before?.uid) return;
+    throw new UnseenError(name, verb, this.options.client.origin.server);
   }
 
   async #read(name: string, revision: number): Promise<ReleaseMeta | undefined> {

@@ -35,6 +35,11 @@ export async function askConfig(
   { kind, queue }: { readonly kind: HookKind; readonly queue?: string },
   options: AskOptions,
 ): Promise<ConfigAnswer> {
+  try {
+    await options.prepare?.();
+  } catch (error) {
+    return { failure: oneLine(error) };
+  }
   const result = await run({
     ...(await commandOf(file, ["--config"], options)),
     timeoutMs: options.timeoutMs ?? TIMEOUT_MS,

@@ -80,6 +80,11 @@ export class KubeClient {
     return { file, server };
   }
 
+  /** A kubeconfig for other programs, of exactly this server and these credentials as they are now. */
+  kubeconfig(): string {
+    return this.#parts.connections.credentials.export();
+  }
+
   /** The parsed answer. Throws ApiError or ConnectionError; the signal's reason when that is aborted. */
   async json<T>(request: ApiRequest): Promise<T> {
     const deadline = this.#deadline(request);

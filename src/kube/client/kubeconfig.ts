@@ -1,6 +1,6 @@
 /** Reads kubeconfigs, with what kubectl knows of their users, and the credentials of a Pod. */
 
-import { accessSync, readFileSync } from "node:fs";
+import { accessSync, existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 
@@ -26,19 +26,31 @@ export interface LoadedConfig {
   readonly config: KubeConfig;
   readonly file: string;
   readonly namespace: string | undefined;
+  /** Reads the same files and the same context again, whatever is current there by now. Throws as `loadConfig`. */
+  readonly again: () => LoadedConfig;
 }
 
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 const REMEDY = "set --kube-config or KUBECONFIG to a kubeconfig file, or run in a Pod with a service account";
 
-/** Reads the credentials anew. Throws a ProblemError that names file, key and remedy. */
+/** Chooses and reads the credentials. Throws a ProblemError that names file, key and remedy. */
 export function loadConfig(options: CredentialsOptions): LoadedConfig {
-  const file = chooseFile(options);
-  const config = file === undefined ? loadInCluster(options.root ?? "") : loadFiles(file);
+  return load(chooseFile(options), options);
+}
+
+/** `file` is undefined in a Pod. */
+function load(file: string | undefined, { root, context }: CredentialsOptions): LoadedConfig {
+  const config = file === undefined ? loadInCluster(root ?? "") : loadFiles(file);
   const from = file ?? ACCOUNT;
-  useContext(config, from, options.context);
-  const namespace = config.getContextObject(config.getCurrentContext())?.namespace?.trim();
-  return { config, file: from, namespace: namespace === "" ? undefined : namespace };
+  useContext(config, from, context);
+  const name = config.getCurrentContext();
+  const namespace = config.getContextObject(name)?.namespace?.trim();
+  return {
+    config,
+    file: from,
+    namespace: namespace === "" ? undefined : namespace,
+    again: () => load(file, { root, context: name }),
+  };
 }
 
 function chooseFile(options: CredentialsOptions): string | undefined {
@@ -61,7 +73,12 @@ function loadInCluster(root: string): KubeConfig {
 
 function loadFiles(list: string): KubeConfig {
   const merged = new KubeConfig();
-  for (const file of list.split(delimiter).filter((name) => name !== "")) {
+  const files = list.split(delimiter).filter((name) => name !== "");
+  // As in kubectl, a list may name files that do not exist.
+  const found = files.length > 1 ? files.filter((file) => existsSync(file)) : files;
+  if (found.length === 0)
+    throw problem({ file: list, message: "none of these files exists", remedy: REMEDY });
+  for (const file of found) {
     const one = loadFile(file);
     const skip = <T extends { name: string }>(have: T[], more: T[]): T[] => [
       ...have,
