@@ -7,18 +7,51 @@
 #   __on_startup() { echo started; }
 #   hook::run "$@"
 #
-# In the image this file is /shell_lib.sh. Elsewhere the operator tells hooks where it is in SHELL_LIB_PATH.
-# It needs bash 4 and jq 1.6 or newer. A command that fails ends the hook (errexit, pipefail).
+# In the image this file is /shell_lib.sh. Elsewhere the operator sets SHELL_LIB_PATH.
+# It needs bash 4.4 and jq 1.6 or newer, and runs no other program. docs/HOOKS.md, "The shell library".
 #
-# frameworks/shell/hook.sh     hook::run and the functions it calls
-# frameworks/shell/context.sh  context::jq, context::get, context::has, context::is_true
+# This file sets the shell's options and reports failures. Every *.sh below frameworks/shell beside it is sourced:
+#
+# frameworks/shell/hook.sh     hook::run
+# frameworks/shell/context.sh  context::jq, context::get, context::has, context::is_true, context::is_false,
+#                              context::is_null
+#
+# A hook with options of its own may source those files without this one.
 
-set -Eeo pipefail
-# Command substitutions too, from bash 4.4 on.
-shopt -s inherit_errexit 2>/dev/null || true
+set -Eeuo pipefail
+shopt -s inherit_errexit failglob
 
-for __shell_lib_file in "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"/frameworks/shell/*.sh; do
+# The ERR trap: prints the calls that led to the failed command, the outermost first.
+backtrace() {
+  local status=$? depth file line
+  local -a source_line
+  # After `set +e` the hook handles failures itself.
+  [[ $- == *e* ]] || return 0
+  {
+    echo 'Traceback (most recent call last):'
+    for ((depth = ${#FUNCNAME[@]} - 1; depth > 0; depth--)); do
+      file="${BASH_SOURCE[depth]}" line="${BASH_LINENO[depth - 1]}" source_line=()
+      printf '  File "%s", line %d, in %s\n' "$file" "$line" "${FUNCNAME[depth]}"
+      if [[ -r "$file" && "$line" -gt 0 ]]; then mapfile -t -s "$((line - 1))" -n 1 source_line <"$file"; fi
+      printf '    %s\n' "${source_line[@]#"${source_line[*]%%[![:space:]]*}"}"
+    done
+    echo "Exiting with status $status"
+  } >&2
+}
+trap backtrace ERR
+
+# The files lie beside this one, or beside what it is a link to. A copy of it alone uses those of the image.
+__shell_lib_file="${BASH_SOURCE[0]}"
+if [[ -L "$__shell_lib_file" ]]; then __shell_lib_file="$(readlink -f "$__shell_lib_file")"; fi
+if [[ "$__shell_lib_file" != */* ]]; then __shell_lib_file="./$__shell_lib_file"; fi
+__shell_lib_dir="${__shell_lib_file%/*}/frameworks/shell"
+if [[ ! -d "$__shell_lib_dir" ]]; then __shell_lib_dir=/frameworks/shell; fi
+mapfile -t __shell_lib_files < <(
+  shopt -s globstar nocaseglob
+  printf '%s\n' "$__shell_lib_dir"/**/*.sh
+)
+for __shell_lib_file in "${__shell_lib_files[@]}"; do
   # shellcheck source=/dev/null
   source "$__shell_lib_file"
 done
-unset __shell_lib_file
+unset __shell_lib_dir __shell_lib_files __shell_lib_file
