@@ -78,13 +78,21 @@ describe("settings", () => {
   });
 
   it("accepts settings of the Go operator that mean nothing here, with a warning", () => {
-    const parsed = parseSettings(["--crd-filters", "doc-", "--crd-extra-labels"], { USE_NELM: "true" });
+    const parsed = parseSettings(["--kube-server", "x", "--crd-extra-labels"], { USE_NELM: "true" });
     expect(parsed.warnings).toEqual([
-      "--crd-filters has no meaning here and is ignored",
+      "--kube-server has no meaning here and is ignored",
       "--crd-extra-labels has no meaning here and is ignored",
       "USE_NELM has no meaning here and is ignored",
     ]);
-    expect(lineOf(["lint", "--crd-filters", "doc-", "modules"]).args).toEqual(["modules"]);
+    expect(lineOf(["lint", "--kube-server", "x", "modules"]).args).toEqual(["modules"]);
+  });
+
+  it("knows which files below crds/ are no CRDs by the names of the Go operator", () => {
+    const filters = (env: Record<string, string>, ...args: string[]): string =>
+      parseSettings(args, env).settings.crdFilters;
+    expect(filters({})).toBe("doc-,_");
+    expect(filters({ ADDON_OPERATOR_CRD_FILTER_PREFIXES: "x-" })).toBe("x-");
+    expect(filters({ ADDON_OPERATOR_CRD_FILTER_PREFIXES: "x-" }, "--crd-filters=y-")).toBe("y-");
   });
 
   it("refuses lease times under which two could work at once", () => {

@@ -153,6 +153,20 @@ describe("lint finds what makes a module Invalid:", () => {
     expect(code).toBe(1);
   });
 
+  it("among CRDs, which unknown fields are not applied; files that --crd-filters names do not count", async () => {
+    module(MAP);
+    const text = `apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\n`;
+    const file = put(
+      "modules/010-nginx-proxy/crds/sub/a.yaml",
+      `# a\n---\n${text}x-doc-default: 1\nspec: {x-a: 2}\n`,
+    );
+    put("modules/010-nginx-proxy/crds/sub/doc-ru-a.yaml", "spec: {}\n");
+    expect(await lint()).toEqual({
+      code: 0,
+      text: `warning: ${file}: has fields that no CustomResourceDefinition has, which are not applied: x-a, x-doc-default\n`,
+    });
+  });
+
   it("nothing in a sub-chart that is off", async () => {
     const sub = { name: "sub", version: "1.0.0", condition: "sub.enabled" };
     module(MAP);
@@ -304,7 +318,8 @@ it("lint tells a chart whose record would be larger than a Secret, until its CRD
   const data = `data: {x: ${randomBytes(600_000).toString("base64")}}\n`;
   module(MAP + data);
   expect((await lint()).text).toContain("(name in .helmignore what no template reads, or split the chart)");
-  const crd = `apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\n${data}`;
+  const large = data.replace("data: ", "annotations: ").trim();
+  const crd = `apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x, ${large}}\n`;
   module(crd);
   const { code, text } = await lint();
   expect([code, text]).toEqual([

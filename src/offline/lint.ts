@@ -40,17 +40,16 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
     const options = askOptions(settings, env, scope);
     const found: Findings = { problems: [], warnings: [] };
     const charts = await chartsOf(request, settings, env);
-    const archives = archivesIn(settings, scope);
+    const terms = { archives: archivesIn(settings, scope), crdFilters: settings.crdFilters };
     const missing = charts.missing();
     const whole: Module[] = [];
     for (const dir of request.dirs) {
-      const lint = await readLintDir(dir, archives);
+      const lint = await readLintDir(dir, terms);
       await lintOne(lint, options, found);
       // Of a module alone it is not known what is beside it.
       if (lint.only === undefined) whole.push(...lint.tree.modules);
       for (const module of lint.tree.modules)
-        if (module.problem === undefined)
-          found.problems.push(...(await lintFiles(module, lint.tree, charts)));
+        if (module.problem === undefined) await lintFiles(module, lint.tree, { charts, found });
     }
     found.problems.push(...lintRequirements(whole));
     if (missing !== undefined)
@@ -68,8 +67,8 @@ export function rbacOf(request: LintRequest, settings: Settings, env: Environmen
   return scoped(async (scope) => {
     const loader = new HookLoader(askOptions(settings, env, scope));
     const trees: Tree[] = [];
-    const archives = archivesIn(settings, scope);
-    for (const dir of request.dirs) trees.push((await readLintDir(dir, archives)).tree);
+    const terms = { archives: archivesIn(settings, scope), crdFilters: settings.crdFilters };
+    for (const dir of request.dirs) trees.push((await readLintDir(dir, terms)).tree);
     const { rules, problems } = await rulesOf(trees, loader, await chartsOf(request, settings, env));
     const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
     return { text: `${comments.join("")}${toYaml({ rules })}`, code: problems.length > 0 ? 1 : 0 };
@@ -121,14 +120,20 @@ function lintSchemas(files: SchemaFiles, found: Findings): void {
  * What would make a module Invalid although its layout is in order, or its chart useless: values that its schema does
  * not allow, CRDs that are none, values that nothing reads, what helm refuses, what any API server would refuse.
  */
-async function lintFiles(module: Module, tree: Tree, charts: OfflineCharts): Promise<Problem[]> {
-  const problems: Problem[] = [];
+async function lintFiles(
+  module: Module,
+  tree: Tree,
+  { charts, found }: { readonly charts: OfflineCharts; readonly found: Findings },
+): Promise<void> {
+  const { problems, warnings } = found;
   const values = collect(problems, () => charts.valuesOf(module, tree));
-  if (values === undefined) return problems;
-  problems.push(...crdFaults(crdsInForce(module, () => values)));
-  if (module.chart === "none" || charts.missing() !== undefined) return problems;
+  if (values === undefined) return;
+  const crds = crdFaults(crdsInForce(module, () => values));
+  problems.push(...crds.problems);
+  warnings.push(...crds.warnings);
+  if (module.chart === "none" || charts.missing() !== undefined) return;
   collect(problems, () => problems.push(...lintLevels(module)));
-  return [...problems, ...(await lintManifest(module, tree, charts))];
+  problems.push(...(await lintManifest(module, tree, charts)));
 }
 
 function lintLevels(module: Module): Problem[] {

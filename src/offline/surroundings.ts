@@ -99,12 +99,12 @@ const PARTS = ["values.yaml", "enabled", "crds"];
  * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
  * (with `hooks/` and nothing of a module). Throws ProblemError when it cannot be read.
  */
-export async function readLintDir(given: string, archives: ChartArchives): Promise<LintDir> {
+export async function readLintDir(given: string, terms: ReadTerms): Promise<LintDir> {
   const dir = resolve(given);
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new ProblemError([{ file: dir, message: "is no directory" }]);
   if (isModule(dir)) {
-    const tree = await read(archives, { modulesDirs: [dirname(dir)], only: dir });
+    const tree = await read(terms, { modulesDirs: [dirname(dir)], only: dir });
     return { dir, modulesDir: dirname(dir), only: dir, tree };
   }
   if (existsSync(join(dir, "hooks")))
@@ -112,9 +112,9 @@ export async function readLintDir(given: string, archives: ChartArchives): Promi
       dir,
       modulesDir: undefined,
       only: undefined,
-      tree: await read(archives, { modulesDirs: [], globalHooksDir: dir }),
+      tree: await read(terms, { modulesDirs: [], globalHooksDir: dir }),
     };
-  return { dir, modulesDir: dir, only: undefined, tree: await read(archives, { modulesDirs: [dir] }) };
+  return { dir, modulesDir: dir, only: undefined, tree: await read(terms, { modulesDirs: [dir] }) };
 }
 
 function isModule(dir: string): boolean {
@@ -126,9 +126,16 @@ function isModule(dir: string): boolean {
   return chart || (numbered && parts);
 }
 
+/** How directories are read. */
+interface ReadTerms {
+  readonly archives: ChartArchives;
+  /** `--crd-filters`. */
+  readonly crdFilters: string;
+}
+
 function read(
-  archives: ChartArchives,
+  terms: ReadTerms,
   what: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },
 ): Promise<Tree> {
-  return readTree({ archives, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...what });
+  return readTree({ ...terms, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...what });
 }

@@ -200,20 +200,44 @@ async function ensureOf(ports: Ports, name: string): Promise<void> {
   try {
     const record = ports.state.module(name);
     if (record === undefined) return;
-    const { module } = record;
-    await ports.releases.ensureCrds(crdRequest(ports.state.values, record), (progress) => {
-      ports.logger.info("Work on CRDs goes on", { module: name, progress });
-      ports.state.update(name, (under) => void (under.crdWork = progress));
+    const { module, withCrds } = record;
+    await ports.releases.ensureCrds(crdRequest(ports.state.values, record), {
+      tell(progress) {
+        ports.logger.info("Work on CRDs goes on", { module: name, progress });
+        ports.state.update(name, (under) => void (under.crdWork = progress));
+      },
+      onDropped: (dropped) => module !== withCrds && logDropped(ports, name, dropped),
     });
     ports.state.update(name, (applied) => void (applied.withCrds = module));
   } catch (error) {
-    const problem = error instanceof ProblemError ? error.problems[0] : undefined;
+    const [problem, ...more] = error instanceof ProblemError ? error.problems : [];
     if (problem === undefined) throw error;
-    ports.state.recordProblem(name, problem);
+    const rest = more.length === 0 ? "" : `; ${more.length} more in the log`;
+    ports.state.recordProblem(name, { ...problem, message: problem.message + rest });
     ports.recorder.crdRefused(name, describeProblem(problem));
-    ports.logger.error("Module is invalid", { module: name, ...problem });
+    for (const each of [problem, ...more]) ports.logger.error("Module is invalid", { module: name, ...each });
   } finally {
     if (ports.state.module(name)?.crdWork !== undefined)
       ports.state.update(name, (done) => void (done.crdWork = undefined));
   }
+}
+
+const MOST_NAMED = 10;
+
+/** One line for all files of a module. */
+function logDropped(
+  { logger }: Ports,
+  module: string,
+  dropped: ReadonlyMap<string, readonly string[]>,
+): void {
+  const named = (all: readonly string[]): string => {
+    const more = all.length > MOST_NAMED ? ` and ${all.length - MOST_NAMED} more` : "";
+    return all.slice(0, MOST_NAMED).join(", ") + more;
+  };
+  const fields = named([...new Set([...dropped.values()].flat())].sort());
+  logger.info("CRDs have unknown fields, which are not applied", {
+    module,
+    fields,
+    files: named([...dropped.keys()]),
+  });
 }

@@ -53,7 +53,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const hub = scope.own(new WatchHub({ client, clock, logger, failures }));
   const filters = scope.own(new FilterEngine({ jqBin: settings.jqBin, env: environment, clock, logger }));
   const archives = scope.own(new ChartArchives(settings.tmpDir));
-  const { unnumberedOrder, strictValues: strict } = settings;
+  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
+  const reads = { ...placesOf(settings), unnumberedOrder, strict, crdFilters, archives, clock };
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
   const patchClient = client.limited({ qps, burst, timeoutMs });
   for (const each of [client, patchClient]) traceRequests(each);
@@ -83,7 +84,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     runs: { ...settings, env, prepare },
     /** Reads modules and global hooks; at a start without a previous tree. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
-      readTree({ ...placesOf(settings), unnumberedOrder, strict, previous, names, archives, clock }),
+      readTree({ ...reads, previous, names }),
   };
 }
 

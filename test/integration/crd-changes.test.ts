@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import type { JsonObject } from "../../src/model/index.ts";
@@ -121,5 +122,83 @@ test(
     await eventually(async () => (await status())?.state === "Ready", "the module is Ready again");
     expect(await sizeIn()).toBe('{"maxLength":2,"type":"string"}');
     await kubectl(["delete", "crd", `things.${group}`]);
+  },
+);
+
+test(
+  "a CRD that the API server refuses stops its own module and those that require it, until it is fixed",
+  { timeout: 120_000 },
+  async () => {
+    const namespace = await freshNamespace("crd-refused");
+    const group = `${namespace}.example.org`;
+    const definition = (plural: string, second: object): string => {
+      const version = {
+        name: "v1",
+        served: true,
+        schema: { openAPIV3Schema: { type: "object", "x-doc-a": "b" } },
+      };
+      const versions = [
+        { ...version, storage: true },
+        { ...version, storage: false, name: "v2", schema: { openAPIV3Schema: second } },
+      ];
+      const names = { kind: plural, plural: plural.toLowerCase() };
+      return JSON.stringify({
+        apiVersion: "apiextensions.k8s.io/v1",
+        kind: "CustomResourceDefinition",
+        metadata: { name: `${names.plural}.${group}` },
+        spec: { group, names, scope: "Cluster", versions },
+      });
+    };
+    const lab = hookLab("crd-refused");
+    for (const name of ["010-bad", "020-good", "030-user"]) {
+      const camel = name.slice(4);
+      lab.file(`modules/${name}/values.yaml`, `${camel}Enabled: true\n`);
+      lab.file(
+        `modules/${name}/templates/map.yaml`,
+        `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crd-${camel}}\n`,
+      );
+    }
+    lab.file("modules/030-user/addon.yaml", 'requires: {modules: {bad: "*"}}\n');
+    lab.file("modules/010-bad/crds/sub/a.yaml", definition("Bads", { type: "objekt" }));
+    lab.file("modules/010-bad/crds/b.yaml", `# nothing\n---\n${definition("Others", { type: "object" })}`);
+    lab.file("modules/010-bad/crds/doc-ru-a.yaml", "spec: {}\n");
+    lab.file("modules/020-good/crds/a.yaml", definition("Goods", { type: "object" }));
+    await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+    const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
+    await operator.waitReady();
+
+    interface Listed extends AddonModule {
+      readonly metadata: { readonly name: string };
+    }
+    const states = async (): Promise<Record<string, string | undefined>> => {
+      const { items } = await json<{ items: Listed[] }>(["get", "addonmodules", "-n", namespace]);
+      return Object.fromEntries(items.map(({ metadata, status }) => [metadata.name, status?.state]));
+    };
+    const reach = async (wanted: Record<string, string>): Promise<void> => {
+      const isReached = async (): Promise<boolean> =>
+        JSON.stringify(await states()) === JSON.stringify(wanted);
+      await eventually(isReached, `the states are ${JSON.stringify(wanted)}`);
+    };
+    await reach({ bad: "Invalid", good: "Ready", user: "Pending" });
+    const file = join(lab.dir, "modules/010-bad/crds/sub/a.yaml");
+    const why = JSON.stringify(await json(["get", "addonmodule", "bad", "-n", namespace]));
+    expect(why).toContain(`${file}: the API server refuses CRD bads.${group}: `);
+    expect(why).toContain("versions[1]");
+    expect(why).toContain("(correct the definition, then request a reload)");
+    expect(await kubectl(["get", "crd", "-o", "name"])).toContain(`/others.${group}\n`);
+    const plan = JSON.parse((await operator.cli(["plan", "-o", "json"])).stdout) as JsonObject;
+    expect(plan).toMatchObject({ invalid: { bad: expect.stringContaining("versions[1]") as string } });
+    expect((await operator.cli(["module", "diff", "bad"])).stdout).toMatch(/refused: .*versions\[1\]/);
+    const dropped = operator
+      .log()
+      .split("\n")
+      .filter((line) => line.includes("CRDs have unknown fields"));
+    expect(dropped).toHaveLength(2);
+
+    lab.file("modules/010-bad/crds/sub/a.yaml", definition("Bads", { type: "object" }));
+    const ask = "reconcile.addon-operator.io/requestedAt=1";
+    await kubectl(["annotate", "addonoperator/addon-operator", "-n", namespace, ask]);
+    await reach({ bad: "Ready", good: "Ready", user: "Ready" });
+    await kubectl(["delete", "crd", ...["bads", "others", "goods"].map((plural) => `${plural}.${group}`)]);
   },
 );

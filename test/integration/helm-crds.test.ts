@@ -126,11 +126,27 @@ describe("crds/ of modules", () => {
       () => crd("things", "size").replace("storage: true", "storage: false"),
       /storage/,
     ],
+    [
+      "one version of two that the server refuses",
+      () => inVersions("v1").replace(/(name: v2.*)type: object, properties/, "$1type: objekt, properties"),
+      /versions\[1\].*objekt/,
+    ],
+    [
+      "what does not fit its type",
+      () => crd("things", "size").replace("kind: Thing,", "kind: Thing, shortNames: th,"),
+      /refuses CRD things\..*shortNames: expected list, got/,
+    ],
   ])("%s is a problem of its file", async (_what, text, message) => {
     const failure = apply(typeof text === "string" ? text : text());
     await expect(failure).rejects.toThrow(ProblemError);
     await expect(failure).rejects.toThrow(message);
     await expect(failure).rejects.toThrow(join(dir, "crd.yaml"));
+  });
+
+  test("are applied without fields that a definition does not have", async () => {
+    const noted = crd("things", "size").replace("{type: string}", "{type: string, x-doc-default: b}");
+    await apply(noted);
+    expect(await propertiesNow()).toBe('{"size":{"type":"string"}}');
   });
 });
 

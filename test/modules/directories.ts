@@ -44,12 +44,16 @@ export class Directories {
     await rename(this.at(from), this.at(to));
   }
 
-  read(previous?: Tree, options: { dirs?: readonly string[]; strict?: boolean } = {}): Promise<Tree> {
+  read(
+    previous?: Tree,
+    options: { dirs?: readonly string[]; strict?: boolean; crdFilters?: string } = {},
+  ): Promise<Tree> {
     return readTree({
       modulesDirs: (options.dirs ?? ["m"]).map((dir) => this.at(dir)),
       globalHooksDir: this.at("global"),
       unnumberedOrder: 1,
       strict: options.strict ?? false,
+      crdFilters: options.crdFilters ?? "doc-,_",
       previous,
       archives: this.archives,
       clock: this.clock,

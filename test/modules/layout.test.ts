@@ -44,6 +44,30 @@ describe("which files of a module count", () => {
     expect(y?.crdFiles).toEqual([]);
   });
 
+  it("takes CRDs at any depth, but no files whose names begin with a prefix of --crd-filters", async () => {
+    const on = await directories();
+    const names = [
+      "a.yaml",
+      "doc-a.yaml",
+      "_b.yaml",
+      "sub/deep/c.yaml",
+      "sub/doc-ru-c.yaml",
+      "x_d.yaml",
+      ".g/e.yaml",
+    ];
+    for (const name of names) await on.put(`m/x/crds/${name}`);
+    await on.link("m/x/crds/doc-lost.yaml", "nowhere");
+    const files = async (crdFilters: string): Promise<unknown> => {
+      const [module] = (await on.read(undefined, { crdFilters })).modules;
+      return module?.crdFiles.map((file) => file.replace(on.at("m/x/crds/"), ""));
+    };
+    expect(await files("doc-,_")).toEqual(["a.yaml", "sub/deep/c.yaml", "x_d.yaml"]);
+    expect(await files("a, x_")).toEqual(["_b.yaml", "doc-a.yaml", "sub/deep/c.yaml", "sub/doc-ru-c.yaml"]);
+    expect((await on.read()).modules[0]?.problem).toBeUndefined();
+    await on.put("m/x/.helmignore", "crds/*\n");
+    expect(await files("doc-,_")).toEqual(["a.yaml", "sub/deep/c.yaml", "x_d.yaml"]);
+  });
+
   it("takes no CRDs that .helmignore names, unless it names them all", async () => {
     const on = await directories();
     for (const name of ["kustomization.yaml", "a.yaml"]) await on.put(`m/x/crds/${name}`);

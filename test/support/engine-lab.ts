@@ -591,7 +591,7 @@ export class EngineLab {
         },
         withoutModule: (tree) =>
           [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
-        ensureCrds: ({ files }, tell) => {
+        ensureCrds: ({ files }, { tell }) => {
           const broken = files.find((file) => file.startsWith("broken"));
           if (broken !== undefined)
             return Promise.reject(new ProblemError([{ file: broken, message: "no CRD" }]));

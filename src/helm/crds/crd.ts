@@ -16,6 +16,8 @@ export interface CrdTools {
   readonly confirmed?: string | undefined;
   /** Called now and then with what a long work on objects has come to, in words. */
   readonly tell?: ((progress: string) => void) | undefined;
+  /** Called with fields that no definition has, by file; they are not applied. */
+  readonly onDropped?: ((dropped: ReadonlyMap<string, readonly string[]>) => void) | undefined;
 }
 
 /** A definition as a module has it. */

@@ -13,13 +13,14 @@ import {
   pathOf,
   type KubeClient,
 } from "../../kube/index.ts";
-import { bothEnds, oneLine, readPlain, sameJson, sleep, type Logger } from "../../lib/index.ts";
-import { collect, conditionOf, isJsonObject, objectOf, ProblemError, textOf } from "../../model/index.ts";
+import { bothEnds, oneLine, sameJson, sleep, type Logger } from "../../lib/index.ts";
+import { conditionOf, objectOf, ProblemError, textOf } from "../../model/index.ts";
 import type { JsonObject, Problem } from "../../model/index.ts";
-import { documentsOf, plain } from "../manifest/manifest.ts";
+import { plain } from "../manifest/manifest.ts";
 import type { CrdRequest } from "../decide.ts";
 import { judgeCrds, refuseBreaking } from "./breaking.ts";
 import { nameOf, resourceIn, type CrdFile, type CrdTools, type StoredCrd } from "./crd.ts";
+import { readCrds } from "./read-crds.ts";
 
 /** A busy API server may need this long to serve new kinds. */
 const SERVED_WITHIN_MS = 60_000;
@@ -27,57 +28,73 @@ const SERVED_WITHIN_MS = 60_000;
 const FIRST_STEP_MS = 50;
 const LONGEST_STEP_MS = 1000;
 /** What the server answers to content that it will never accept. */
-const REFUSED: ReadonlySet<number> = new Set([400, 422]);
+const REFUSED: ReadonlySet<number> = new Set([400, 413, 422]);
+/** What RBAC answers with status 403; everything else with that status is an admission policy. */
+const MISSING_RIGHT = /\bUser ".*" cannot \w+ resource\b/;
+/** What server-side apply answers, with status 500, to an object that does not fit its type: two versions of one name. */
+const UNTYPED = "failed to create typed patch object";
+/** Fields of metadata that belong to the author of a definition; all others belong to the server. */
+const OWN_METADATA = ["name", "labels", "annotations", "finalizers", "ownerReferences"];
 
 /**
  * Creates or updates the CustomResourceDefinitions in `files`; never deletes one. What belongs to others stays: a
  * conversion that the file does not have, the status. Resolves with their names when the API serves them all.
- * Throws ProblemError for a file that is broken, holds anything else, would break objects that live or is refused by the
- * server; ApiError.
+ * Throws ApiError, ConnectionError for what may succeed later. Throws ProblemError for a change that would break objects
+ * that live: then nothing is applied. Throws it, too, for documents that are no definitions or that the server refuses:
+ * then all others are applied.
  */
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
-  const crds = readCrds(files);
+  const { crds, problems, dropped } = readCrds(files);
+  if (dropped.size > 0) tools.onDropped?.(dropped);
   await refuseBreaking(crds, tools);
-  return applyCrds(crds, tools);
+  const { applied, refused } = await applyCrds(crds, tools);
+  const all = [...problems, ...refused];
+  if (all.length > 0) throw new ProblemError(all);
+  return applied;
 }
 
-/** The same without a look at objects. */
-async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
-  const applied = await Promise.all(crds.map((each) => applyCrd(each, tools)));
+interface Applied {
+  /** Names of definitions that are in force and served. */
+  readonly applied: string[];
+  /** Why the others are not. */
+  readonly refused: readonly Problem[];
+}
+
+/** The same without a look at objects. Throws ApiError, ConnectionError. */
+async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<Applied> {
+  const refused: Problem[] = [];
+  const collectRefused = (error: unknown): [] => {
+    if (!(error instanceof ProblemError)) throw error;
+    refused.push(...error.problems);
+    return [];
+  };
+  const tries = crds.map(async (each) => [{ ...each, crd: await applyCrd(each, tools) }]);
+  const accepted = (await Promise.all(tries.map((each) => each.catch(collectRefused)))).flat();
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
-  for (const crd of applied) await served(crd, deadline, tools);
-  return applied.map(nameOf);
+  const applied: string[] = [];
+  for (const each of accepted) {
+    const names = await served(each, deadline, tools).then(() => [nameOf(each.crd)], collectRefused);
+    applied.push(...names);
+  }
+  return { applied, refused };
 }
 
-/** The definitions in files. Throws ProblemError. */
-function readCrds(files: readonly string[]): CrdFile[] {
-  return files.flatMap(readOne);
+/** What makes files with definitions unusable, and fields in them that are not applied. */
+export function crdFaults(files: readonly string[]): { problems: readonly Problem[]; warnings: Problem[] } {
+  const { problems, dropped } = readCrds(files);
+  const warnings = [...dropped].map(([file, fields]) => ({
+    file,
+    message: `has fields that no CustomResourceDefinition has, which are not applied: ${fields.join(", ")}`,
+  }));
+  return { problems, warnings };
 }
 
-/** What makes files with definitions unusable. */
-export function crdFaults(files: readonly string[]): Problem[] {
-  const faults: Problem[] = [];
-  for (const file of files) collect(faults, () => readOne(file));
-  return faults;
-}
-
-function readOne(file: string): CrdFile[] {
-  return documentsOf(readPlain(file).toString("utf8")).map((document) => {
-    if (isJsonObject(document) && isCrd(document)) return { file, crd: document };
-    const message = "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1";
-    throw problem(file, message, "move it to templates/, or correct its apiVersion and kind");
-  });
-}
-
-function problem(file: string, message: string, remedy: string): ProblemError {
-  return new ProblemError([{ file, message, remedy }]);
-}
-
-function isCrd(document: JsonObject): boolean {
-  const { apiVersion, kind } = document;
-  return (
-    apiVersion === "apiextensions.k8s.io/v1" && kind === "CustomResourceDefinition" && nameOf(document) !== ""
-  );
+/** Whether the server will never accept this definition. A right that is missing may come any moment. */
+function isRefusal(error: unknown): error is ApiError {
+  if (!(error instanceof ApiError)) return false;
+  const { status, message } = error;
+  if (status === 403) return !MISSING_RIGHT.test(message);
+  return REFUSED.has(status) || (status === 500 && message.includes(UNTYPED));
 }
 
 /** Applies one, or asks what that would make of it. Throws ProblemError where the server refuses it, ApiError. */
@@ -86,8 +103,10 @@ async function applyCrd(
   { client, signal, fieldManager }: CrdTools,
   dryRun = false,
 ): Promise<JsonObject> {
-  const { status: _, ...body } = crd;
-  const { creationTimestamp: __, ...metadata } = objectOf(body["metadata"]);
+  const { status: _, metadata: given, ...body } = crd;
+  const metadata = Object.fromEntries(
+    Object.entries(objectOf(given)).filter(([field]) => OWN_METADATA.includes(field)),
+  );
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
   try {
     return await applyPatch(client, target, {
@@ -98,20 +117,33 @@ async function applyCrd(
       ...(fieldManager && { fieldManager }),
     });
   } catch (error) {
-    if (error instanceof ApiError && REFUSED.has(error.status))
-      throw problem(file, bothEnds(error), "correct the definition");
-    throw error;
+    if (!isRefusal(error)) throw error;
+    const message = `the API server refuses CRD ${nameOf(crd)}: ${bothEnds(error)}`;
+    throw new ProblemError([{ file, message, remedy: remedyFor(error) }]);
   }
 }
 
-async function served(crd: JsonObject, deadline: number, { client, clock, signal }: CrdTools): Promise<void> {
+function remedyFor({ status }: ApiError): string {
+  return `${status === 403 ? "satisfy the admission policy" : "correct the definition"}, then request a reload`;
+}
+
+/** Waits until the API serves it. Throws ProblemError where another definition has its names, ApiError. */
+async function served(
+  { file, crd }: CrdFile,
+  deadline: number,
+  { client, clock, signal }: CrdTools,
+): Promise<void> {
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: nameOf(crd) };
   let now = crd;
   let step = FIRST_STEP_MS;
   while (conditionOf(now, "Established", "True") === undefined || !(await isServed(now, client, signal))) {
     signal?.throwIfAborted();
     const taken = conditionOf(now, "NamesAccepted", "False");
-    if (taken) throw new Error(`CRD ${nameOf(crd)}: its names are not accepted: ${textOf(taken["message"])}`);
+    if (taken) {
+      const message = `CRD ${nameOf(crd)}: its names are not accepted: ${textOf(taken["message"])}`;
+      const remedy = "choose other names or remove the CRD that has them, then request a reload";
+      throw new ProblemError([{ file, message, remedy }]);
+    }
     if (clock.monotonic() > deadline)
       throw new Error(`CRD ${nameOf(crd)} is not served after ${SERVED_WITHIN_MS / 1000}s`);
     await sleep(clock, step, signal);
@@ -127,7 +159,9 @@ async function isServed(
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const { spec } = crd as unknown as StoredCrd;
-  const path = pathOf(resourceIn(spec, spec.versions.find((each) => each.served)?.name ?? ""));
+  const version = spec.versions.find((each) => each.served)?.name;
+  if (version === undefined) return true;
+  const path = pathOf(resourceIn(spec, version));
   try {
     await client.json({ path, query: { limit: 1 }, signal });
     return true;
@@ -147,7 +181,9 @@ interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
 export async function applyOwnCrds({ client, clock, logger }: OwnCrdTools): Promise<void> {
   try {
     // helm installs the same definitions with the chart, and would refuse to change them if they had another owner.
-    await applyCrds(readCrds(OWN_FILES.map(fileOf)), { client, clock, fieldManager: "helm" });
+    const { crds } = readCrds(OWN_FILES.map(fileOf));
+    const { refused } = await applyCrds(crds, { client, clock, fieldManager: "helm" });
+    if (refused.length > 0) throw new ProblemError(refused);
   } catch (error) {
     logger.warn("The CRDs of the operator could not be applied; statuses need them", {
       error: oneLine(error),
@@ -172,21 +208,23 @@ interface CrdChange {
 
 export interface CrdPreview {
   readonly changes: readonly CrdChange[];
-  /** Why nothing of it would happen: a broken file, or a change that is refused. */
+  /** The first reason why the module would be Invalid: no definition, or a change that is refused. */
   readonly problem: Problem | undefined;
 }
 
 /** Compares definitions in files with those in force, by dry runs. Throws ApiError, ConnectionError. */
 export async function previewCrds({ files, confirmed }: CrdRequest, tools: CrdTools): Promise<CrdPreview> {
-  try {
-    const crds = readCrds(files);
-    const { problem } = await judgeCrds(crds, { ...tools, confirmed });
-    const changes = (await Promise.all(crds.map((each) => changeBy(each, tools)))).flat();
-    return { changes, problem };
-  } catch (error) {
-    if (error instanceof ProblemError) return { changes: [], problem: error.problems[0] };
-    throw error;
-  }
+  const { crds, problems } = readCrds(files);
+  const { problem } = await judgeCrds(crds, { ...tools, confirmed });
+  const refused: Problem[] = [];
+  const changesOf = async (each: CrdFile): Promise<CrdChange[]> =>
+    changeBy(each, tools).catch((error: unknown) => {
+      if (!(error instanceof ProblemError)) throw error;
+      refused.push(...error.problems);
+      return [];
+    });
+  const changes = (await Promise.all(crds.map(changesOf))).flat();
+  return { changes, problem: problem ?? problems[0] ?? refused[0] };
 }
 
 async function changeBy(file: CrdFile, tools: CrdTools): Promise<CrdChange[]> {

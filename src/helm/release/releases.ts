@@ -7,6 +7,7 @@ import { Ahead, type UpcomingModule } from "../ahead.ts";
 import { ForeignReleaseError, UnseenError } from "../binary/helm-errors.ts";
 import { Helm, type HelmOptions } from "../binary/helm.ts";
 import { capabilitiesOf, ChartReader } from "../chart/chart.ts";
+import type { CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import type {
   CrdRequest,
@@ -214,12 +215,19 @@ export class Releases extends ObservedReleases {
     return previewCrds(request, { client, clock });
   }
 
-  /** Creates and updates CRDs from files; `tell` is called with what that has come to. Throws as `ensureCrds`. */
-  async ensureCrds({ files, confirmed }: CrdRequest, tell?: (progress: string) => void): Promise<void> {
+  /** Creates and updates CRDs from files, and calls `listeners` with what it finds and does. Throws as `ensureCrds`. */
+  async ensureCrds(
+    { files, confirmed }: CrdRequest,
+    listeners: Pick<CrdTools, "tell" | "onDropped"> = {},
+  ): Promise<void> {
     const { client, clock } = this.#options;
-    await ensureCrds(files, { client, clock, confirmed, tell });
-    this.#capabilities.forget();
-    this.#options.onCrds?.();
+    try {
+      await ensureCrds(files, { client, clock, confirmed, ...listeners });
+    } finally {
+      // Some may be in force although others are refused.
+      this.#capabilities.forget();
+      this.#options.onCrds?.();
+    }
   }
 
   close(): void {

@@ -75,19 +75,27 @@ function addDirectory(files: Map<string, Found>, dir: string, rel: string): void
 }
 
 /**
- * Files of the module's own `crds/`, without those that `.helmignore` names; where it names them all, they are only to
+ * Files of the module's own `crds/`, at any depth, without those that `.helmignore` names; where it names them all, they are only to
  * be kept out of helm's record.
  */
 export function ownCrds(dir: string): string[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readIgnore(dir);
-  const all = readdirSync(crds)
-    .filter((name) => !name.startsWith(".") && /\.ya?ml$/.test(name))
+  const all = readdirSync(crds, { recursive: true, encoding: "utf8" })
+    .filter((rel) => /\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel))
     .sort()
-    .map((name) => `crds/${name}`);
-  const counted = all.filter((rel) => !ignore(rel, false));
+    .map((rel) => `crds/${rel}`);
+  const counted = all.filter(
+    (rel) => !ignore(rel, false) && !parentsOf(rel).some((dir) => ignore(dir, true)),
+  );
   return counted.length === 0 ? all : counted;
+}
+
+/** The directories that lie between the module's directory and a file. */
+function parentsOf(rel: string): string[] {
+  const parts = rel.split("/").slice(0, -1);
+  return parts.map((_, index) => parts.slice(0, index + 1).join("/"));
 }
 
 const SKIPPED_DIRS = new Set(["lib", "venv"]);

@@ -1,7 +1,7 @@
 /** Reads the files of one module (docs/MODULES.md, "The directories"), or keeps what the last read found. */
 
 import { existsSync, lstatSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 import { compileCel, toError } from "../../lib/index.ts";
 import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
@@ -100,6 +100,8 @@ export interface ModuleSource {
   readonly common: StaticValues;
   /** A missing values.yaml is an error (`--strict-check-values-mode-enabled`). */
   readonly strict: boolean;
+  /** Prefixes of file names, separated by commas: such files below `crds/` are no CRDs (`--crd-filters`). */
+  readonly crdFilters: string;
   readonly archives: ChartArchives;
 }
 
@@ -124,7 +126,8 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
   const own = attempt(NO_VALUES, () => readOwnValues(source, listing));
   const schemas = attempt({}, () => readSchemas(listing.files));
   const chart = await findChartOf(source, listing, faults);
-  faults.push(...(await celFaults(source, listing)), ...lostCrds(listing));
+  const isCrd = crdFilter(source.crdFilters);
+  faults.push(...(await celFaults(source, listing)), ...lostCrds(listing, isCrd));
   const chartVersion = attempt(undefined, () => readChartVersion(chart));
   return {
     name,
@@ -143,7 +146,7 @@ async function readModule(source: ModuleSource, listing: Listing): Promise<Modul
     chartVersion,
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...crdsOf(listing), ...chart.crdFiles],
+    crdFiles: [...crdsOf(listing), ...chart.crdFiles].filter(isCrd),
     ...terms,
     problem: faults[0],
     deprecations,
@@ -224,13 +227,20 @@ function chartKind(files: Listing["files"]): ChartKind {
   return files.has("templates") ? "synthetic" : "none";
 }
 
+/** Whether the file of a path counts as a CRD. */
+function crdFilter(filters: string): (path: string) => boolean {
+  const prefixes = filters.split(",").flatMap((each) => each.trim() || []);
+  return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
+}
+
 function crdsOf({ files }: Listing): string[] {
   return [...files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path);
 }
 
 /** Links in `crds/` that lead to nothing: what they were to bring would be missed by nobody. */
-function lostCrds({ dir, files }: Listing): Problem[] {
-  const lost = ownCrds(dir).filter((rel) => !files.has(rel) && isLinkToNothing(join(dir, rel)));
+function lostCrds({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
+  const missing = ownCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));
+  const lost = missing.filter((rel) => isLinkToNothing(join(dir, rel)));
   return lost.map((rel) => ({
     file: join(dir, rel),
     message: "is a link to nothing",

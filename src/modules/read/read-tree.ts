@@ -24,6 +24,8 @@ export interface ReadTreeOptions {
   readonly unnumberedOrder: number;
   /** A missing values.yaml, in a modules directory or a module, is an error. */
   readonly strict: boolean;
+  /** `--crd-filters`; nothing is filtered where it is left out. */
+  readonly crdFilters?: string;
   /** The last read: its content stays in force where something is broken or missing now. */
   readonly previous?: Tree | undefined;
   /** Where charts that are archives are unpacked. */
@@ -64,6 +66,7 @@ function asBefore(previous: Tree, now: number): Tree {
 
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading({
+    crdFilters: "",
     ...options,
     now: (options.clock ?? systemClock).now(),
     first: options.previous === undefined,
@@ -167,8 +170,8 @@ async function readCandidate(
   const isKept = !readable || reading.names?.has(candidate.name) === false;
   if (isKept && before !== undefined) return keep(reading, before);
   const common = commonOf(reading, files, camelCase(candidate.name));
-  const { strict, archives } = reading;
-  return refreshModule(reading, { ...candidate, common, strict, archives });
+  const { strict, crdFilters, archives } = reading;
+  return refreshModule(reading, { ...candidate, common, strict, crdFilters, archives });
 }
 
 function withoutCollisions(

@@ -74,6 +74,7 @@ export interface Reading {
   readonly now: number;
   readonly unnumberedOrder: number;
   readonly strict: boolean;
+  readonly crdFilters: string;
   readonly archives: ChartArchives;
   /** The directory of the one module that is read; the others are only named. Undefined: all of them. */
   readonly only?: string | undefined;

@@ -6,8 +6,7 @@ import { basename, dirname, join } from "node:path";
 import type { Environment, Settings } from "../../config.ts";
 import { isOlder, parseYaml } from "../../lib/index.ts";
 import { ProblemError, objectOf, type JsonObject, type Module, type Tree } from "../../model/index.ts";
-import { ADDON_FILE, addonFileIn, readAddonFile } from "../../modules/index.ts";
-import type { ChartArchives, ChartPlace } from "../../modules/index.ts";
+import { ADDON_FILE, addonFileIn, readAddonFile, type ChartPlace } from "../../modules/index.ts";
 import { OfflineCharts, readConfigValues } from "../charts.ts";
 import { lintDirs } from "../lint.ts";
 import { archivesIn, findModule, readLintDir, scoped, type Printed } from "../surroundings.ts";
@@ -49,7 +48,7 @@ export function upgradeChart(
     const { dir } = findModule(settings, wanted.module);
     const archives = archivesIn(settings, scope);
     const place = placeIn(dir);
-    const { tree, module } = await readOne(dir, archives);
+    const { tree, module } = await readOne(dir, { archives, crdFilters: settings.crdFilters });
     const source = sourceOf(dir, place, wanted);
     const config = wanted.values === undefined ? {} : await readConfigValues(wanted.values);
     const draft = mkdtempSync(join(dir, ".new-"));
@@ -91,8 +90,11 @@ function placeIn(dir: string): ChartPlace {
 }
 
 /** The module as it is; its chart has the digest that `addon.yaml` names. */
-async function readOne(dir: string, archives: ChartArchives): Promise<{ tree: Tree; module: Module }> {
-  const { tree } = await readLintDir(dir, archives);
+async function readOne(
+  dir: string,
+  terms: Parameters<typeof readLintDir>[1],
+): Promise<{ tree: Tree; module: Module }> {
+  const { tree } = await readLintDir(dir, terms);
   const [module] = tree.modules;
   if (module === undefined) throw new ProblemError([{ file: dir, message: "is no module" }]);
   if (module.problem !== undefined) throw new ProblemError([module.problem]);

@@ -1,0 +1,51 @@
+/** Reads CustomResourceDefinitions from files, document by document (docs/MODULES.md, "The chart"). */
+
+import { readPlain } from "../../lib/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
+import { documentsOf } from "../manifest/manifest.ts";
+import { nameOf, type CrdFile } from "./crd.ts";
+import { withKnownFields } from "./known-fields.ts";
+
+/** What files with definitions contain. */
+export interface CrdContent {
+  readonly crds: readonly CrdFile[];
+  /** One for each document that is no definition. Empty documents do not count. */
+  readonly problems: readonly Problem[];
+  /** For each file with fields that a definition does not have, their names. They are not in `crds`. */
+  readonly dropped: ReadonlyMap<string, readonly string[]>;
+}
+
+/** The definitions in files. Throws the file system's error. */
+export function readCrds(files: readonly string[]): CrdContent {
+  const crds: CrdFile[] = [];
+  const problems: Problem[] = [];
+  const dropped = new Map<string, readonly string[]>();
+  for (const file of files) {
+    const unknown = new Set<string>();
+    for (const document of documentsOf(readPlain(file).toString("utf8"))) {
+      if (isCrd(document)) crds.push({ file, crd: withKnownFields(document, unknown) });
+      else problems.push(notCrd(file, document));
+    }
+    if (unknown.size > 0) dropped.set(file, [...unknown].sort());
+  }
+  return { crds, problems, dropped };
+}
+
+function isCrd(document: Json): document is JsonObject {
+  if (!isJsonObject(document)) return false;
+  const { apiVersion, kind } = document;
+  return (
+    apiVersion === "apiextensions.k8s.io/v1" && kind === "CustomResourceDefinition" && nameOf(document) !== ""
+  );
+}
+
+function notCrd(file: string, document: Json): Problem {
+  const { apiVersion, kind, metadata } = isJsonObject(document) ? document : {};
+  const words = [apiVersion, kind, objectOf(metadata)["name"]].filter((each) => typeof each === "string");
+  return {
+    file,
+    ...(words.length > 0 && { key: words.join(" ") }),
+    message: "holds something that is no CustomResourceDefinition of apiextensions.k8s.io/v1",
+    remedy: "move it to templates/, or correct its apiVersion and kind",
+  };
+}
