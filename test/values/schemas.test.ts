@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { redactValues } from "../../src/lib/index.ts";
 import { ProblemError } from "../../src/model/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 import { compileSchemas } from "../../src/values/index.ts";
@@ -328,8 +329,30 @@ definitions: {x: {properties: {e: {writeOnly: true}, r: {$ref: '#/definitions/x'
       "/b/o~1p",
       "/l/*/d",
       "/m/*",
+      "/r/**/e",
       "/r/e",
     ]);
+  });
+
+  it("are found at each level of a schema that refers to itself", () => {
+    const text = `
+definitions:
+  node: {properties: {pin: {x-secret: true}, children: {type: array, items: {$ref: "#/definitions/node"}}}}
+properties: {tree: {$ref: "#/definitions/node"}}`;
+    const paths = config(text).secretPaths;
+    const tree = { tree: { pin: "a1", children: [{ pin: "b2", children: [{ pin: "c3", name: "d4" }] }] } };
+    const shown = JSON.stringify(redactValues(tree, paths));
+    expect(["a1", "b2", "c3", "d4"].filter((text) => shown.includes(`"${text}"`))).toEqual(["d4"]);
+  });
+
+  it("are all values where references make more places than can be listed", () => {
+    const definition = (at: number): string =>
+      `  d${at}: {properties: {a: {$ref: "#/definitions/d${at + 1}"}, b: {$ref: "#/definitions/d${at + 1}"}}}`;
+    const definitions = Array.from({ length: 40 }, (_, at) => definition(at)).join("\n");
+    const schema = (last: string): string =>
+      `definitions:\n${definitions}\n  d40: ${last}\nproperties: {a: {$ref: "#/definitions/d0"}}`;
+    expect([...config(schema("{x-secret: true}")).secretPaths]).toEqual([""]);
+    expect([...config(schema("{type: string}")).secretPaths]).toEqual([]);
   });
 });
 

@@ -32,7 +32,7 @@ interface ValueContext {
 
 /**
  * `value` without secrets: values under secret-looking keys, at `secretPaths` (JSON pointers relative to `value`, `*` for
- * any member or item), what is named or flagged as secret beside it, what looks like one by its form, and strings over
+ * any member or item, `**` for any number of levels), what is named or flagged as secret beside it, what looks like one by its form, and strings over
  * 256 characters become stand-ins. Booleans and null stay.
  */
 export function redactValues(value: Json, secretPaths: ReadonlySet<string> = new Set()): Json {
@@ -151,11 +151,15 @@ function saysOf(key: string, { says, key: parent }: ValueContext, named: string 
   return says === "secret" || says === "keyName" ? says : "plain";
 }
 
-/** Paths of a member: those that begin with its key, or with `*`. */
+/** Paths of a member: those that begin with its key, with `*`, or with `**`, which goes on below it. */
 function membersBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
   const name = pointerOf([key]).slice(1);
-  return paths.filter(([first]) => first === "*" || first === name).map((path) => path.slice(1));
+  return paths.flatMap((path) => {
+    const [first, ...rest] = path;
+    if (first === "**") return [path, ...membersBelow([rest], key)];
+    return first === "*" || first === name ? [rest] : [];
+  });
 }
 
 /**

@@ -169,42 +169,6 @@ function checkPattern(pattern: string, report: Report): void {
   }
 }
 
-/** JSON pointers (with `*` for any member or item) of values that must never be shown. */
-export function secretPathsOf(root: JsonObject): string[] {
-  const found = new Set<string>();
-  collectSecrets(root, { schema: root, path: "", above: [] }, found);
-  return [...found];
-}
-
-interface SchemaNode {
-  readonly schema: JsonObject;
-  readonly path: string;
-  readonly above: readonly JsonObject[];
-}
-
-function collectSecrets(root: JsonObject, place: SchemaNode, found: Set<string>): void {
-  const { schema, path, above } = place;
-  if (above.includes(schema)) return;
-  if (isSecret(schema)) found.add(path);
-  const next = [...above, schema];
-  const target = targetOf(root, schema);
-  if (target !== undefined) collectSecrets(root, { schema: target, path, above: next }, found);
-  for (const sub of subSchemas(schema)) {
-    if (sub.relation === "definition") continue;
-    const [keyword, name] = sub.path;
-    const step = keyword === "properties" ? pointerOf([name ?? ""]) : "/*";
-    const below = sub.relation === "same" ? path : path + step;
-    collectSecrets(root, { schema: sub.schema, path: below, above: next }, found);
-  }
-}
-
-function isSecret(schema: JsonObject): boolean {
-  return (
-    ["writeOnly", "x-secret", "x-sensitive"].some((keyword) => schema[keyword] === true) ||
-    schema["format"] === "password"
-  );
-}
-
 const KEYWORDS = new Set(
   `$ref $schema $id id $comment $defs title description default example examples nullable readOnly writeOnly
   deprecated externalDocs xml discriminator type enum const multipleOf minimum maximum exclusiveMinimum

@@ -6,14 +6,8 @@ import type { Json, JsonObject, Problem, SchemaFile, SchemaFiles, Section } from
 import { parseMap } from "../static-values.ts";
 import { EndlessDefaultsError, fillerOf, type Filler } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
-import {
-  checkSchema,
-  schemaWarnings,
-  secretPathsOf,
-  extend,
-  forHelm,
-  toJsonSchema,
-} from "./schema-document.ts";
+import { checkSchema, schemaWarnings, extend, forHelm, toJsonSchema } from "./schema-document.ts";
+import { secretPathsOf } from "./secret-paths.ts";
 import { sameValue } from "./schema-tree.ts";
 import { metaProblems, validatorOf, type Validator, type Violation } from "./validator.ts";
 
