@@ -212,12 +212,13 @@ function parseAnswer(line: string): Answer | undefined {
   const { e } = body;
   return {
     id,
-    error: oneLine(typeof e === "string" ? e : `${textOf(e)} (not a string)`, MESSAGE_LIMIT),
+    error: typeof e === "string" ? oneLine(withoutValues(e), MESSAGE_LIMIT) : "an error that is not a text",
   };
 }
 
-function textOf(value: Json | undefined): string {
-  return isTooDeep(value) ? TOO_DEEP : JSON.stringify(value ?? null);
+/** jq puts the values that it cannot handle into brackets: `string ("…") and number (1) cannot be added`. */
+function withoutValues(message: string): string {
+  return message.replace(/ ?\(.*\)/s, "");
 }
 
 function parsed(line: string): Json | undefined {

@@ -76,6 +76,15 @@ describe("jq processes", () => {
     expect(await bad).toMatch(/^runtime: /);
   });
 
+  test("an error names types, not the values of the object", async () => {
+    const engine = open();
+    const failed = async (text: string): Promise<string> =>
+      failure((await engine.compile(text)).evaluate({ pin: "hunter(2) is it" }));
+    const texts = [".pin | reverse | tonumber", ".pin + 1", "error({pin})", ".pin * {} | keys"];
+    const errors = await Promise.all(texts.map(failed));
+    expect(errors.filter((error) => !error.startsWith("runtime: ") || error.includes("hunter"))).toEqual([]);
+  });
+
   test("a filter that loops for one object fails there, after a second try; the others get their results", async () => {
     const filter = await open({ timeLimitMs: 300 }).compile("if .loop then [repeat(.)] else .n + 1 end");
     const loop = failure(Promise.resolve(filter.evaluate({ loop: true })));

@@ -59,6 +59,15 @@ describe("object patches", () => {
     expect(api.requests[0]?.query["fieldManager"]).toBe("addon-operator");
   });
 
+  test("an error of the API server says nothing of a Secret's content", async () => {
+    const message = 'Secret "one" is invalid: stringData[pin]: Invalid value: "0pen-5esame": too short';
+    api.on(`POST ${MAPS}`, { status: 422, json: { kind: "Status", reason: "Invalid", message } });
+    const secret = { ...object({}), kind: "Secret", stringData: { pin: "0pen-5esame" } };
+    const error = await apply({ operation: "Create", object: secret }).catch(String);
+    expect(error).toMatch(/Create Secret one: .*too short/);
+    expect(error).not.toContain("0pen-5esame");
+  });
+
   test("CreateOrUpdate replaces the whole object under the version that is there, again after a conflict", async () => {
     api.on(`POST ${MAPS}`, exists);
     api.on(`GET ${ONE}`, { json: object({ old: "1" }, "7") }, { json: object({ old: "2" }, "8") });

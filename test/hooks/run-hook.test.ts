@@ -204,11 +204,11 @@ describe("what a run leaves", () => {
   test.each([
     [
       'echo nonsense > "$METRICS_PATH"',
-      /^the file at METRICS_PATH is refused: line 1: no JSON: .*nothing of this run/,
+      /^the file at METRICS_PATH is refused: line 1: malformed JSON.*nothing of this run/,
     ],
     [
       'echo \'{"operation":"Frob"}\' > "$KUBERNETES_PATCH_PATH"',
-      /^the file at KUBERNETES_PATCH_PATH is refused: line 1: unknown operation "Frob"/,
+      /^the file at KUBERNETES_PATCH_PATH is refused: line 1: 'operation' must be one of /,
     ],
     [
       'rm "$METRICS_PATH"; mkdir "$METRICS_PATH"',

@@ -13,8 +13,8 @@ import {
 } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
 import type { FilterEngine } from "../../filter/index.ts";
-import { canonicalJson, oneLine, sleep, type Clock } from "../../lib/index.ts";
-import { isJsonObject, type JsonObject } from "../../model/index.ts";
+import { canonicalJson, KnownSecrets, oneLine, sleep, type Clock } from "../../lib/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import type { ObjectOperation } from "./object-operations.ts";
 
 /** What applying object operations needs. */
@@ -43,10 +43,17 @@ export async function applyObjects(
       await applyOne(options, operation);
     } catch (error) {
       const { kind, name } = operation.target;
-      errors.push(`${operation.operation} ${kind} ${name}: ${oneLine(error)}`);
+      errors.push(`${operation.operation} ${kind} ${name}: ${withoutSecrets(oneLine(error), operation)}`);
     }
   }
   if (errors.length > 0) throw new Error(`object patches failed: ${errors.join("; ")}`);
+}
+
+/** The API server quotes what it refuses. */
+function withoutSecrets(message: string, operation: ObjectOperation): string {
+  const secrets = new KnownSecrets();
+  secrets.learn(operation as unknown as Json);
+  return secrets.redact(message);
 }
 
 async function applyOne(options: PatcherOptions, operation: ObjectOperation): Promise<void> {

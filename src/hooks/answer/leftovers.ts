@@ -79,7 +79,7 @@ function actionOf(value: JsonObject): { action: Action; amount: Json | undefined
   if (typeof value.add === "number" || value.add) return { action: "add", amount: value.add };
   if (typeof value.set === "number" || value.set) return { action: "set", amount: value.set };
   const action = ACTIONS.find((each) => each === value.action);
-  return { action: action ?? fail(`unknown action ${JSON.stringify(value.action)}`), amount: value.value };
+  return { action: action ?? fail(`'action' must be one of ${ACTIONS.join(", ")}`), amount: value.value };
 }
 
 function seriesOf(value: JsonObject, amount: Json | undefined): Omit<Series, "group"> {
@@ -91,7 +91,7 @@ function seriesOf(value: JsonObject, amount: Json | undefined): Omit<Series, "gr
 
 function optionalName(value: JsonObject): string | undefined {
   const name = optionalMember(value, "name");
-  if (name !== undefined && !NAME.test(name)) fail(`'name' is no metric name: ${JSON.stringify(name)}`);
+  if (name !== undefined && !NAME.test(name)) fail("'name' is no metric name (letters, digits, _ and :)");
   return name;
 }
 
@@ -99,7 +99,7 @@ function labelsOf(labels: Json): Record<string, string> {
   if (!isJsonObject(labels)) return fail("'labels' must be an object");
   return Object.fromEntries(
     Object.entries(labels).map(([name, value]) => {
-      if (!LABEL.test(name)) fail(`${JSON.stringify(name)} is no label name`);
+      if (!LABEL.test(name)) fail("a name in 'labels' is no label name (letters, digits and _)");
       return [name, typeof value === "string" ? value : fail(`label ${name} must be a string`)];
     }),
   );
@@ -203,8 +203,8 @@ function parseObject(text: string, place: string): JsonObject {
   try {
     value = parseJson(text);
   } catch (error) {
-    const trouble = error instanceof DepthError ? "" : "no JSON: ";
-    throw new LeftoverError(`${place}: ${trouble}${oneLine(error, 200)}`);
+    // The parser's own message quotes the text, which may hold secrets.
+    throw new LeftoverError(`${place}: ${error instanceof DepthError ? error.message : "malformed JSON"}`);
   }
   if (!isJsonObject(value)) throw new LeftoverError(`${place}: not a JSON object`);
   return value;

@@ -114,7 +114,7 @@ function patching<T extends Patching>(operation: T, value: JsonObject): { operat
 function objectOperation(value: JsonObject): ObjectOperation {
   const operation = required(value, "operation");
   const read = new Map<string, Reader>(Object.entries(READERS)).get(operation);
-  if (read === undefined) fail(`unknown operation ${JSON.stringify(operation)}`);
+  if (read === undefined) fail(`'operation' must be one of ${Object.keys(READERS).join(", ")}`);
   return read(value);
 }
 
