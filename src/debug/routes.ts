@@ -234,9 +234,7 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   run(sources, found, { method }) {
     if (method !== "POST") return failure(405, "module run: use POST");
-    happened("request", { module: found.name }, () =>
-      sources.state.recordRequest(found.name, `debug-${sources.clock.now()}`),
-    );
+    happened("request", { module: found.name }, () => sources.state.recordRequest(found.name));
     return { status: 200, text: `run of ${found.name} asked for\n` };
   },
 };

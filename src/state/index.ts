@@ -3,6 +3,7 @@ export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.t
 export { brokenFiles, problemOf } from "./module-records.ts";
 export { MAX_ROUNDS, remembering, withTurn } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunEvents, RunRecord } from "./run-record.ts";
+export { annotationToken } from "./request-token.ts";
 export { State } from "./state.ts";
 export { NO_FILES, configIsMissing } from "./view.ts";
 export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, RequiredFinding, View } from "./view.ts";

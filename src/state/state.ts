@@ -6,6 +6,7 @@ import { ValuesStore, basisIn } from "../values/index.ts";
 import type { JudgedPatches, ParsedConfig, PatchOperation, ReadConfig, ValuesView } from "../values/index.ts";
 import { applyDecision, type Enablement, type ModuleRecord } from "./module-record.ts";
 import { ModuleRecords, problemOf, type Terms } from "./module-records.ts";
+import { nextToken } from "./request-token.ts";
 import * as reload from "./reload-record.ts";
 import type { Coverage, ReloadRecord } from "./reload-record.ts";
 import { RUN_EVENTS, following, nothingToRun } from "./run-record.ts";
@@ -272,9 +273,30 @@ export class State {
     });
   }
 
-  recordRequest(name: string | undefined, token: string): void {
-    if (name === undefined) this.record({ requestedToken: token });
-    else this.update(name, (record) => void (record.requestedToken = token));
+  /**
+   * A run of the module is asked for, or (undefined) a converge. `token` is that of the annotation; a request without one
+   * counts each time.
+   */
+  recordRequest(name: string | undefined, token?: string): void {
+    if (name === undefined)
+      this.record({ requestedToken: token ?? nextToken(this.#operator.requestedToken) });
+    else
+      this.update(name, (record) => void (record.requestedToken = token ?? nextToken(record.requestedToken)));
+  }
+
+  /** An earlier process answered this request: it is not answered again. What this process knows itself counts more. */
+  recordAnswered(name: string | undefined, token: string): void {
+    const { requestedToken, handledToken } = this.#operator;
+    if (name === undefined) {
+      if (requestedToken === undefined && handledToken === undefined)
+        this.record({ requestedToken: token, handledToken: token });
+      return;
+    }
+    this.update(name, (record) => {
+      if (record.requestedToken !== undefined || record.run.handled.token !== undefined) return;
+      record.requestedToken = token;
+      record.run = { ...record.run, handled: { ...record.run.handled, token } };
+    });
   }
 
   /** Files of these modules, or more than those of single modules, are another ones than were read. */

@@ -31,9 +31,17 @@ export class Requests {
     this.#parts = parts;
   }
 
-  /** Looks at the annotations of a module's object, or (undefined) of the AddonOperator. */
-  look(module: string | undefined, annotations: Readonly<Record<string, string>> = {}): void {
+  /**
+   * Looks at the annotations of a module's object, or (undefined) of the AddonOperator. `answered` is the token that its
+   * status names: the request of an annotation that stays is not answered again by each process.
+   */
+  look(
+    module: string | undefined,
+    annotations: Readonly<Record<string, string>> = {},
+    answered?: string,
+  ): void {
     const { state, logger } = this.#parts;
+    if (answered !== undefined && TOKEN.test(answered)) state.recordAnswered(module, answered);
     if (module === undefined) state.record({ confirmation: annotations[CONFIRM_DELETE] });
     else confirm(state, module, annotations);
     const token = annotations[REQUESTED_AT];

@@ -67,7 +67,7 @@ export class Adapters {
       operatorName,
       statusValues: settings.statusValues,
       helmRelease: helmReleaseOf(env, namespace),
-      annotated: (module, annotations) => parts.requests.look(module, annotations),
+      annotated: (module, ...seen) => parts.requests.look(module, ...seen),
       remembers: (module, seconds) => parts.state.updateRun(module, (run) => remembering(run, seconds)),
       onWrite: (kind, result) => parts.metrics.add("statusWrites", { kind, result }),
       specChanged: async () => void (await parts.config.refresh()),

@@ -76,6 +76,20 @@ describe("a module that was rolled back", () => {
     expect(lab.askedOfHelm).toEqual(["asked", ""]);
   });
 
+  it("is not tried for a request that an earlier process has answered", async () => {
+    const lab = await rolledBack();
+    lab.askedOfHelm.length = 0;
+    lab.state.recordAnswered("m", "t1");
+    lab.state.recordRequest("m", "t1");
+    await lab.run(3_600_000);
+    expect(lab.askedOfHelm).toEqual([]);
+    expect(view(lab)?.handled.token).toBe("t1");
+    lab.state.recordAnswered("m", "t0");
+    lab.state.recordRequest("m", "t2");
+    await lab.run();
+    expect(lab.askedOfHelm).toEqual(["asked"]);
+  });
+
   it("is not Ready for those that require it", async () => {
     const after: ModuleSpec = { name: "n", order: 2, enabled: true, requires: { modules: { m: "*" } } };
     const lab = new EngineLab({ modules: [module(), after] });

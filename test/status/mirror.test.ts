@@ -381,16 +381,24 @@ describe("StatusMirror", () => {
   it("hands on the annotations of each object", async () => {
     const asked: string[] = [];
     const key = "reconcile.addon-operator.io/requestedAt";
-    const annotated: MirrorOptions["annotated"] = (module, annotations) => {
+    const answered = new Set<string>();
+    const annotated: MirrorOptions["annotated"] = (module, annotations, token) => {
       if (annotations?.[key] !== undefined) asked.push(`${module}: ${annotations[key]}`);
+      if (token !== undefined) answered.add(`${module}: ${token}`);
     };
-    const { api, show } = world({ annotated });
+    const { api, clock, show } = world({ annotated });
     await show(moduleView("a"));
     api.edit("addonmodules/a", { metadata: { annotations: { [key]: "one" } } });
     api.edit("addonoperators/addon-operator", { metadata: { annotations: { [key]: "two" } } });
     expect([...new Set(asked)]).toEqual(["a: one", "undefined: two"]);
     await show(moduleView("a", { requestedToken: "one" }));
     expect(state(api, "a")).toBe("Ready");
+    await show(moduleView("a", { requestedToken: "one", handled: basis({ token: "one" }) }));
+    await clock.advance(1000);
+    // What an operator answered is known to the next one, before anything has run there.
+    const next = world({ annotated }, api);
+    await next.show(moduleView("a"));
+    expect([...answered]).toEqual(["a: one"]);
   });
 
   it("an operator that has just begun is told how long runs took, as the statuses keep it", async () => {

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Module } from "../../src/model/index.ts";
-import { State } from "../../src/state/index.ts";
+import { annotationToken, State } from "../../src/state/index.ts";
 import { REQUESTED_AT, Requests } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
@@ -68,4 +68,41 @@ it("takes the confirmation of a removal from the AddonOperator alone, and its en
   expect(state.view.confirmation).toBe("7");
   requests.look(undefined, undefined);
   expect(state.view.confirmation).toBeUndefined();
+});
+
+it("takes no token that a status names as answered, for modules and for a converge", async () => {
+  const state = new State({ clock: new ManualClock(0) });
+  const modules = [{ name: "a", valuesKey: "a" }];
+  const refresh = () => Promise.resolve(true);
+  const requests = new Requests({ state, config: { refresh }, logger: silentLogger });
+  requests.look(undefined, { [REQUESTED_AT]: "two" }, "two");
+  await settle();
+  expect(state.view).toMatchObject({ requestedToken: "two", handledToken: "two" });
+  requests.look(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
+  await settle();
+  expect(state.view).toMatchObject({ requestedToken: "four", handledToken: "two" });
+
+  state.recordTree({ ...state.tree, modules } as unknown as typeof state.tree);
+  requests.look("a", { [REQUESTED_AT]: "one" }, "one");
+  await settle();
+  expect(state.module("a")).toMatchObject({ requestedToken: "one", run: { handled: { token: "one" } } });
+  requests.look("a", { [REQUESTED_AT]: "three" }, "one");
+  await settle();
+  expect(state.module("a")).toMatchObject({ requestedToken: "three", run: { handled: { token: "one" } } });
+});
+
+it("keeps the token of the annotation through requests that have none, each of which counts", () => {
+  const state = new State({ clock: new ManualClock(0) });
+  state.recordRequest(undefined, "one");
+  const seen = [state.view.requestedToken];
+  for (let request = 0; request < 2; request++) {
+    state.recordRequest(undefined);
+    seen.push(state.view.requestedToken);
+  }
+  expect(new Set(seen).size).toBe(3);
+  expect(seen.map(annotationToken)).toEqual(["one", "one", "one"]);
+  const fresh = new State({ clock: new ManualClock(0) });
+  fresh.recordRequest(undefined);
+  expect(fresh.view.requestedToken).toBeDefined();
+  expect(annotationToken(fresh.view.requestedToken)).toBeUndefined();
 });

@@ -6,6 +6,7 @@ import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import { type Json, describeCause, isJsonObject } from "../../model/index.ts";
 import { enabledText, type Requirement, type Wait } from "../../plan/index.ts";
+import { annotationToken } from "../../state/index.ts";
 import type { LastRun, ModuleView, ReleaseView } from "../../state/index.ts";
 import { defined, line, timestamp } from "../models/kinds.ts";
 import type {
@@ -61,7 +62,7 @@ export function projectModule(view: ModuleView, facts: ShowContext): ModuleProje
       drift: projectDrift(view.drift),
       failures: view.retry?.failures ?? 0,
       nextRetryAt: optional(facts.nextTryAt, timestamp),
-      lastHandledReconcileAt: view.handled.token,
+      lastHandledReconcileAt: annotationToken(view.handled.token),
       conditions: timed(aspects(view, verdict, facts.lost), facts.before, facts.now),
     }),
   };

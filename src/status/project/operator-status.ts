@@ -3,6 +3,7 @@
 import { shownDigest, usual } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { explainBrake, heldBy, type ReloadHold } from "../../plan/index.ts";
+import { annotationToken } from "../../state/index.ts";
 import type { ModuleView, ReloadPhase, View } from "../../state/index.ts";
 import { STALLED, defined, line, timestamp } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorState, OperatorStatus } from "../models/kinds.ts";
@@ -52,7 +53,7 @@ export function projectOperator(view: View, facts: OperatorFacts): OperatorProje
       }),
       holds: listed(view.holds.map(({ text }) => text)),
       missingRights: listed(view.missingRights, MOST_RIGHTS),
-      lastHandledReconcileAt: view.handledToken,
+      lastHandledReconcileAt: annotationToken(view.handledToken),
       conditions: timed(progress(withTroubles(judged, view)), facts.before, facts.now),
     }),
   };

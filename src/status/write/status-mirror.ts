@@ -27,8 +27,15 @@ export interface MirrorOptions extends KubeAccess {
   readonly helmRelease?: HelmRelease | undefined;
   /** Told of each write how it ended. */
   readonly onWrite?: OnWrite;
-  /** Called with the annotations of each object that is seen; `module` is undefined for the AddonOperator. */
-  readonly annotated: (module: string | undefined, annotations: NamedMeta["annotations"]) => void;
+  /**
+   * Called with the annotations of each object that is seen, and the request that its status says was answered; `module` is
+   * undefined for the AddonOperator.
+   */
+  readonly annotated: (
+    module: string | undefined,
+    annotations: NamedMeta["annotations"],
+    answered: string | undefined,
+  ) => void;
   /** Called once with what the status of a module keeps of its runs: an operator that has just begun knows of none. */
   readonly remembers: (module: string, runSeconds: readonly unknown[]) => void;
   /**
@@ -222,8 +229,9 @@ export class StatusMirror {
     return true;
   }
 
-  #tellAnnotations({ id }: MirroredObject, { metadata }: AddonObject): void {
-    this.#options.annotated(id.kind === "AddonModule" ? id.name : undefined, metadata.annotations);
+  #tellAnnotations({ id }: MirroredObject, { metadata, status }: AddonObject): void {
+    const module = id.kind === "AddonModule" ? id.name : undefined;
+    this.#options.annotated(module, metadata.annotations, status?.lastHandledReconcileAt);
   }
 
   /** Takes over what is known of an object, and finds out whether the status may speak of its new generation. */
