@@ -46,7 +46,7 @@ export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
   const at = (level: LogLevel) => (message: string, fields?: LogFields) => {
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;
     const time = sink.noTime ? undefined : new Date(sink.clock.now()).toISOString();
-    const line = { message, fields: { ...bound, ...fields, ...sink.work?.fields() } };
+    const line = { message, fields: present({ ...bound, ...fields, ...sink.work?.fields() }) };
     const entry = { level, time, ...(sink.secrets?.redactDeep(line) ?? line) };
     sink.write(format(sink.type, entry));
     sink.work?.keep(entry);
@@ -58,6 +58,11 @@ export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
     error: at("error"),
     child: (fields) => createLogger(sink, { ...bound, ...fields }),
   };
+}
+
+/** Fields without a value are left out, such as the module of a global hook. */
+function present(fields: LogFields): LogFields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
 /** A logger that drops everything. */

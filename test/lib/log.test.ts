@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+
+import { createLogger, systemClock } from "../../src/lib/index.ts";
+
+test.each([
+  ["text", "WARN  A hook failed hook=global:a.sh tries=0 queue=null\n"],
+  ["color", "\u001B[33mWARN \u001B[0m A hook failed hook=global:a.sh tries=0 queue=null\n"],
+  ["json", '{"level":"warn","msg":"A hook failed","hook":"global:a.sh","tries":0,"queue":null}\n'],
+] as const)("a field without a value is no part of a line of type %s", (type, line) => {
+  const lines: string[] = [];
+  const write = (text: string): void => void lines.push(text);
+  const logger = createLogger({ level: "info", type, noTime: true, clock: systemClock, write });
+  const bound = logger.child({ module: undefined, hook: "global:a.sh" });
+  bound.warn("A hook failed", { tries: 0, event: undefined, queue: null });
+  expect(lines).toEqual([line]);
+});
