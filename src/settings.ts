@@ -105,6 +105,11 @@ const ROWS = {
   helmHistoryMax: row(INTEGER, "helm-history-max=10", "revisions kept per release"),
   helmIgnoreRelease: row(TEXT, "helm-ignore-release", "releases to leave alone, separated by commas"),
   helmValidate: row(BOOLEAN, "helm-validate=false", "validate manifests against the server's OpenAPI"),
+  chartEnabledModules: row(
+    BOOLEAN,
+    "chart-enabled-modules=false",
+    "give the charts of modules global.enabledModules; each chart that reads it is rendered again when the list changes",
+  ),
   purge: row(
     choice(["owned", "all", "off"]),
     "purge=owned",

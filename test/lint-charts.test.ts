@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { create } from "tar";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../scripts/setup/tools.mjs";
@@ -269,6 +270,41 @@ it("lint --rbac takes groups and plurals from the CRDs of sub-charts, and asks f
     "customresourcedefinitions",
     "geese",
   ]);
+});
+
+describe("lint of a chart that reads global.enabledModules", () => {
+  const READS = `${MAP}data: {on: {{ required "a list" .Values.global.enabledModules | join "," | quote }}}\n`;
+  const REMEDY = "set --chart-enabled-modules here and for the operator";
+
+  it("warns where charts do not get it, and renders with it where they do", async () => {
+    module(READS);
+    const { code, text } = await lint();
+    expect(code).toBe(1);
+    expect(text).toContain("cannot be rendered");
+    expect(text).toContain(
+      `warning: ${join(root, "modules/010-nginx-proxy")}: its chart reads global.enabledModules, which charts do not get (${REMEDY})`,
+    );
+    expect(await lint("--chart-enabled-modules")).toEqual({ code: 0, text: "" });
+  });
+
+  it("warns of a library that reads it, and of no comment", async () => {
+    module(`${MAP}{{- /* enabledModules */}}\n# enabledModules\n`);
+    expect(await lint()).toEqual({ code: 0, text: "" });
+    const helpers =
+      '{{- define "on" }}{{ has "vpa" (.Values.global.enabledModules | default list) }}{{ end }}\n';
+    put("lib/Chart.yaml", "apiVersion: v2\nname: lib\nversion: 1.0.0\ntype: library\n");
+    put("lib/templates/_helpers.tpl", helpers);
+    const file = join(root, "modules/010-nginx-proxy/charts/lib-1.0.0.tgz");
+    mkdirSync(dirname(file));
+    create({ gzip: true, sync: true, file, cwd: root, portable: true }, ["lib"]);
+    module(`${MAP}data: {vpa: {{ include "on" . | quote }}}\n`, {
+      "Chart.yaml": `${CHART}dependencies: [{name: lib, version: 1.0.0}]\n`,
+    });
+    expect(await lint()).toMatchObject({
+      code: 0,
+      text: expect.stringMatching(/^warning: .*enabledModules/),
+    });
+  });
 });
 
 describe("lint of a chart that addon.yaml names", () => {

@@ -14,6 +14,7 @@ export { readMap } from "./chart/chart.ts";
 export { crdsInForce } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
+export { readsEnabledModules } from "./chart/enabled-modules.ts";
 export { unreadKeys } from "./chart/unread-values.ts";
 export { Releases, type ReleasesOptions } from "./release/releases.ts";
 export { decide, mayAdopt, originOf } from "./decide.ts";

@@ -26,9 +26,12 @@ export class OfflineCharts {
   readonly #tmpDir: string;
   readonly #config: JsonObject;
   readonly #kubeVersion: string | undefined;
+  /** `--chart-enabled-modules`: all modules that are read count as enabled. */
+  readonly givesModules: boolean;
 
   constructor(settings: Settings, env: Environment, { config = {}, kubeVersion }: KnownCluster = {}) {
     this.#kubeVersion = kubeVersion;
+    this.givesModules = settings.chartEnabledModules;
     this.#tmpDir = settings.tmpDir;
     this.#config = config;
     this.#helm = new Helm({
@@ -70,7 +73,8 @@ export class OfflineCharts {
 
   /** What helm is given, as JSON. Throws ProblemError for values with which the module would be Invalid. */
   valuesOf(module: Module, tree: Tree): string {
-    const values = new ValuesStore();
+    const names = (): string[] => tree.modules.map(({ name }) => name);
+    const values = new ValuesStore(undefined, this.givesModules ? names : undefined);
     values.setTree(tree);
     const texts = Object.entries(this.#config).map(([key, value]) => [key, JSON.stringify(value)]);
     values.setConfig(parseConfigMap("--values", Object.fromEntries(texts), tree.modules), undefined);

@@ -11,7 +11,7 @@ import type { HookFile, Module, Problem, SchemaFiles, Tree } from "../model/inde
 import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { crdFaults, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
-import { manifestFaults, recordSize, unreadKeys } from "../helm/index.ts";
+import { manifestFaults, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
 import { preceding, requirementCycle } from "../plan/index.ts";
 import { archivesIn, askOptions, readLintDir, scoped, type LintDir, type Printed } from "./surroundings.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
@@ -133,7 +133,17 @@ async function lintFiles(
   warnings.push(...crds.warnings);
   if (module.chart === "none" || charts.missing() !== undefined) return;
   collect(problems, () => problems.push(...lintLevels(module)));
+  warnings.push(...lintModulesList(module, charts));
   problems.push(...(await lintManifest(module, tree, charts)));
+}
+
+/** A chart that reads the list of enabled modules without getting it. */
+function lintModulesList(module: Module, charts: OfflineCharts): Problem[] {
+  // What is wrong with the files themselves is found where the chart is rendered.
+  const isRead = collect([], () => readsEnabledModules(module)) ?? false;
+  if (charts.givesModules || !isRead) return [];
+  const message = "its chart reads global.enabledModules, which charts do not get";
+  return [{ file: module.dir, message, remedy: "set --chart-enabled-modules here and for the operator" }];
 }
 
 function lintLevels(module: Module): Problem[] {

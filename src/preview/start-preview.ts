@@ -37,7 +37,11 @@ type Fate =
 
 /** What a start reads. */
 interface Base {
-  readonly settings: { readonly configMap: string; readonly deleteBrake: Limit } & Pace;
+  readonly settings: {
+    readonly configMap: string;
+    readonly deleteBrake: Limit;
+    readonly chartEnabledModules: boolean;
+  } & Pace;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly secrets: KnownSecrets;
@@ -131,7 +135,7 @@ async function record(
   base: Base,
   running: State | undefined,
 ): Promise<Pick<Look, "state" | "tree" | "configFound">> {
-  const state = new State({ clock: base.clock });
+  const state = new State({ clock: base.clock, chartEnabledModules: base.settings.chartEnabledModules });
   const tree = await base.readTree();
   state.recordTree(tree);
   if (running === undefined) await readTimes(base, state);

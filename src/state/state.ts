@@ -17,6 +17,8 @@ import type { ConfigNews, ConfigObservation, Hold, OperatorState, View } from ".
 interface StateOptions extends Partial<Terms> {
   readonly clock: Clock;
   readonly secrets?: KnownSecrets;
+  /** `--chart-enabled-modules`. */
+  readonly chartEnabledModules?: boolean;
 }
 
 /**
@@ -38,8 +40,9 @@ export class State {
   #notified = false;
   #view: View | undefined;
 
-  constructor({ clock, secrets, ready = "applied", onFailure = "retry" }: StateOptions) {
-    this.#values = new ValuesStore(secrets);
+  constructor(options: StateOptions) {
+    const { clock, secrets, ready = "applied", onFailure = "retry", chartEnabledModules = false } = options;
+    this.#values = new ValuesStore(secrets, chartEnabledModules ? () => this.#enabledModules() : undefined);
     this.#clock = clock;
     this.#modules = new ModuleRecords(this.#values, { ready, onFailure });
   }
@@ -338,5 +341,10 @@ export class State {
         return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);
       },
     };
+  }
+
+  /** As in the view, which is made of the values that need this. */
+  #enabledModules(): readonly string[] {
+    return [...this.#modules.all()].filter(({ enabled }) => enabled).map(({ module }) => module.name);
   }
 }

@@ -71,7 +71,10 @@ export function valuesFiles(
   return { values: fileOf(pieces), configValues };
 }
 
-/** What helm gets for a module: values without `enabledModules`, and with `null` where the ConfigMap says null. */
+/**
+ * What helm gets for a module: values with `null` where the ConfigMap says null. `global.enabledModules` is in it only for
+ * a chart of the module's own, and where the settings say so.
+ */
 export function helmInput(
   values: ValuesView,
   module: Module,
@@ -91,8 +94,13 @@ function helmText(values: ValuesView, module: Module): string {
     const [global, section] = sections.map((key) => values.merged(key).helmValues);
     return JSON.stringify(helmValues(module, global ?? {}, section ?? {}));
   }
-  const pieces = fileOf(sections.map((key) => [key, piecesOf(values.merged(key).helmValues)]));
-  return Buffer.concat(pieces).toString();
+  const pieces = sections.map((key): [string, Pieces] => [key, piecesOf(values.merged(key).helmValues)]);
+  if (values.modulesForCharts !== undefined)
+    pieces[0] = [
+      GLOBAL,
+      withEnabled(values.merged(GLOBAL).helmValues as JsonObject, values.modulesForCharts()),
+    ];
+  return Buffer.concat(fileOf(pieces)).toString();
 }
 
 /** Serialized once for as long as the section exists. */

@@ -51,9 +51,13 @@ export class ValuesStore {
   readonly #digests: Digests;
   readonly #secrets: KnownSecrets | undefined;
 
+  /** The enabled modules as charts get them (`--chart-enabled-modules`); undefined: charts do not get them. */
+  readonly modulesForCharts: (() => readonly string[]) | undefined;
+
   /** `secrets` learns the secrets that values contain. */
-  constructor(secrets?: KnownSecrets) {
+  constructor(secrets?: KnownSecrets, modulesForCharts?: () => readonly string[]) {
     this.#secrets = secrets;
+    this.modulesForCharts = modulesForCharts;
     this.#digests = new Digests(this);
   }
 

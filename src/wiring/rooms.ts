@@ -71,7 +71,7 @@ export class Rooms {
     countDrops(base.spanExport, this.metrics);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(prefix, (owner) => hasHook(this.state, owner));
-    this.state = new State({ clock, secrets, ready: settings.ready, onFailure: settings.onFailure });
+    this.state = new State({ ...settings, clock, secrets });
     this.state.record({ moduleQueues: settings.moduleQueues });
     this.#memory = idleMemory(clock);
     scope.own(new RequiredObjects({ ...base, state: this.state }));

@@ -121,6 +121,32 @@ describe("5: module run", () => {
     });
   });
 
+  it("charts get the list of enabled modules where the settings say so, and again when it changes", async () => {
+    const globalValues = { zone: "eu", enabledModules: ["old"] };
+    const lab = new EngineLab({
+      globalValues,
+      modules: [
+        { name: "one", enabled: true, section: { x: 1 } },
+        { name: "public", order: 2, chart: "root", enabled: true, section: { x: 1 } },
+        { name: "two", order: 3, enabled: true },
+      ],
+      chartEnabledModules: true,
+    });
+    const valuesOf = (name: string): unknown => JSON.parse(lab.releases.get(name)?.values ?? "");
+    await lab.start();
+    const [one, two] = [{ x: 1 }, {}];
+    const all = { zone: "eu", enabledModules: ["one", "public", "two"] };
+    expect(valuesOf("one")).toEqual({ global: all, one });
+    expect(valuesOf("two")).toEqual({ global: all, two });
+    // A public chart knows no such list.
+    const root = { x: 1, global: globalValues };
+    expect(valuesOf("public")).toEqual(root);
+    lab.edit({ twoEnabled: "false" });
+    await lab.run();
+    expect(valuesOf("one")).toEqual({ global: { zone: "eu", enabledModules: ["one", "public"] }, one });
+    expect(valuesOf("public")).toEqual(root);
+  });
+
   it("5: onStartup and Synchronization run when the module becomes enabled, and in no other reload", async () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true, hooks: [ALL_BINDINGS] }] });
     await lab.start();

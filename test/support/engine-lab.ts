@@ -199,6 +199,7 @@ export class EngineLab {
     /** `--delete-brake`. */
     brake?: string;
     ready?: "applied" | "healthy";
+    chartEnabledModules?: boolean;
     /** `--module-queues`. */
     moduleQueues?: ModuleQueues;
     /** `--parallel-modules`. */
@@ -210,7 +211,11 @@ export class EngineLab {
     this.#modules = [...(world.modules ?? [])];
     this.#globalHooks = world.globalHooks ?? [];
     this.data = { ...world.config };
-    this.state = new State({ clock: this.clock, ready: world.ready ?? "applied" });
+    this.state = new State({
+      clock: this.clock,
+      ready: world.ready ?? "applied",
+      chartEnabledModules: world.chartEnabledModules ?? false,
+    });
     this.state.record({ moduleQueues: this.moduleQueues });
     this.queues = new Queues<Task>({
       clock: this.clock,
