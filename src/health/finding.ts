@@ -37,15 +37,19 @@ interface Look {
 
 const MOST_SAID = 500;
 
+function generationOf(object: JsonObject): number | undefined {
+  return intAt(object, "metadata.generation", 0) || undefined;
+}
+
 /** What is found of an object. */
 export function findingOf(object: JsonObject, { now, before, check }: Look): Finding {
   const { status, reason, message } = leftAlone(object) ?? checked(object, now, check);
   // What objects say of themselves may be long, and meant for a terminal.
   const judged = { status, reason: plainLine(reason, MOST_SAID), message: plainLine(message, MOST_SAID) };
-  const generation = intAt(object, "metadata.generation", 0) || undefined;
-  const settles = judged.status === "Current" && !isAtWork(object);
-  const settled = settles ? generation : before?.settled;
-  if (judged.status === "Current") return { ...BARE, ...judged, generation, settled, since: now };
+  const generation = generationOf(object);
+  const isCurrent = judged.status === "Current";
+  const settled = isCurrent && !isAtWork(object) ? generation : before?.settled;
+  if (isCurrent) return { ...BARE, ...judged, generation, settled, since: now };
   const since = judged.reason === PAUSED ? Infinity : sinceOf(generation, now, before);
   const wasWell = generation !== undefined && settled === generation;
   const isLost = wasWell && (judged.status === "Failed" || isUnavailable(object));

@@ -29,6 +29,12 @@ import type { Metrics } from "../metrics/index.ts";
 /** What everything else needs: settings, log, clock, the client of the API server. */
 export type Base = ReturnType<typeof makeBase>;
 
+/** The client that applies what hooks patch, with limits of its own. */
+function patchClientOf(settings: Settings, client: KubeClient): KubeClient {
+  const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
+  return client.limited({ qps, burst, timeoutMs });
+}
+
 /** Builds the base; everything acquired is released with `scope`. Throws ProblemError when something is missing. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
   const secrets = new KnownSecrets();
@@ -55,8 +61,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const archives = scope.own(new ChartArchives(settings.tmpDir));
   const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
   const reads = { ...placesOf(settings), unnumberedOrder, strict, crdFilters, archives, clock };
-  const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
-  const patchClient = client.limited({ qps, burst, timeoutMs });
+  const patchClient = patchClientOf(settings, client);
   for (const each of [client, patchClient]) traceRequests(each);
   return {
     settings,

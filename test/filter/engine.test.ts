@@ -79,7 +79,7 @@ describe("jq processes", () => {
   test("an error names types, not the values of the object", async () => {
     const engine = open();
     const failed = async (text: string): Promise<string> =>
-      failure((await engine.compile(text)).evaluate({ pin: "hunter(2) is it" }));
+      failure(Promise.resolve((await engine.compile(text)).evaluate({ pin: "hunter(2) is it" })));
     const texts = [".pin | reverse | tonumber", ".pin + 1", "error({pin})", ".pin * {} | keys"];
     const errors = await Promise.all(texts.map(failed));
     expect(errors.filter((error) => !error.startsWith("runtime: ") || error.includes("hunter"))).toEqual([]);

@@ -54,7 +54,7 @@ describe("existing objects of a chart", () => {
       discovery: { resolve: (kind: string) => Promise.resolve(kind === "Secret" ? SECRETS : CONFIG_MAPS) },
       helm: { template: () => Promise.resolve(chart.join("---\n")) },
       client: {
-        json: ({ path = "", method = "GET", body }: ApiRequest) => {
+        json: ({ path, method = "GET", body }: ApiRequest) => {
           const name = path.slice(path.lastIndexOf("/") + 1);
           const metadata = served.get(name);
           if (metadata === undefined)

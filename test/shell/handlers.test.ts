@@ -66,9 +66,9 @@ describe.each(PATHS)("hook::run (PATH: %s)", (path) => {
   });
 
   test.each([
-    ["no __config__", "", 127, "ERROR: The hook defines no function __config__\n"],
-    ["a __config__ that fails", "__config__() { return 4; }", 4, "Exiting with status 4\n"],
-  ])("--config with %s fails", async (_, body, code, message) => {
+    ["", 127, "ERROR: The hook defines no function __config__\n"],
+    ["__config__() { return 4; }", 4, "Exiting with status 4\n"],
+  ])("--config fails for %j with %i", async (body, code, message) => {
     const got = await hook(body, [], ["--config"]);
     expect(got).toMatchObject({ lines: [], code });
     expect(got.stderr).toMatch(new RegExp(`${message}$`));
@@ -163,7 +163,7 @@ exit`;
     ['x="$(false; echo x)"; echo never', 1],
   ])("%s in the third of five contexts ends the hook with %i", async (command, code) => {
     const body = `__main__() { echo "$BINDING_CONTEXT_CURRENT_INDEX"; if ((BINDING_CONTEXT_CURRENT_INDEX == 2)); then ${command}; fi; }`;
-    const got = await hook(`${body}\nhook::run\necho behind`, Array(5).fill({ binding: "x" }));
+    const got = await hook(`${body}\nhook::run\necho behind`, [{}, {}, {}, {}, {}]);
     expect(got).toMatchObject({ lines: ["0", "1", "2"], code });
   });
 

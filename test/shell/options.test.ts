@@ -21,15 +21,15 @@ describe.each(PATHS)("/shell_lib.sh (PATH: %s)", (path) => {
   });
 
   test.each([
-    ['echo "$nope"; echo never', 1, [], /nope: unbound variable/],
-    ["echo /no/*.x; echo never", 1, [], /no match: \/no\/\*\.x/],
-    ['local x=$(false; echo s); echo "x=$x"', 0, ["x="], /Exiting with status 1/],
-    ["y=$(false); echo never", 1, [], /Exiting with status 1/],
-    ["set +e; false; echo on", 0, ["on"], /^$/],
-    ["if false; then :; fi; false || echo on", 0, ["on"], /^$/],
-  ])("%s: rc %i", async (command, code, lines, message) => {
+    ['echo "$nope"; echo never', { code: 1, lines: [], stderr: /nope: unbound variable/ }],
+    ["echo /no/*.x; echo never", { code: 1, lines: [], stderr: /no match: \/no\/\*\.x/ }],
+    ['local x=$(false; echo s); echo "x=$x"', { code: 0, lines: ["x="], stderr: /Exiting with status 1/ }],
+    ["y=$(false); echo never", { code: 1, lines: [], stderr: /Exiting with status 1/ }],
+    ["set +e; false; echo on", { code: 0, lines: ["on"], stderr: /^$/ }],
+    ["if false; then :; fi; false || echo on", { code: 0, lines: ["on"], stderr: /^$/ }],
+  ])("%s", async (command, { stderr, ...result }) => {
     const got = await hook(`__main__() { ${command}; }`, [{ binding: "x" }]);
-    expect(got).toMatchObject({ lines, code, stderr: expect.stringMatching(message) });
+    expect(got).toMatchObject({ ...result, stderr: expect.stringMatching(stderr) });
   });
 
   test("a failure is reported with the calls that led to it, the outermost first", async () => {

@@ -596,13 +596,13 @@ export class EngineLab {
         },
         withoutModule: (tree) =>
           [...this.releases.keys()].filter((name) => tree.modules.every((module) => module.name !== name)),
-        ensureCrds: ({ files }, { tell }) => {
+        ensureCrds: ({ files }, listeners) => {
           const broken = files.find((file) => file.startsWith("broken"));
           if (broken !== undefined)
             return Promise.reject(new ProblemError([{ file: broken, message: "no CRD" }]));
           if (files.includes("refused.yaml")) return Promise.reject(new Error("try later"));
           if (files.includes("rewritten.yaml")) {
-            tell?.("Rewrites 4 of 9 objects");
+            listeners?.tell?.("Rewrites 4 of 9 objects");
             const works = [...state.view.modules.values()].filter(({ crdWork }) => crdWork !== undefined);
             for (const { name, crdWork } of works) this.#note(`${name}: ${crdWork}`);
           }

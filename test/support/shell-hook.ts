@@ -21,7 +21,7 @@ function found(name: string): string | undefined {
 /** `bare`: bash and jq are all there is. `busybox`: its tools too, as in an Alpine image. */
 export const PATHS = found("busybox") === undefined ? ["bare"] : ["bare", "busybox"];
 
-export interface HookRun {
+interface HookRun {
   /** Lines of stdout that are not empty. */
   readonly lines: string[];
   readonly code: number | undefined;
@@ -30,20 +30,18 @@ export interface HookRun {
   readonly file: string;
 }
 
-export interface ShellHook {
+interface ShellHook {
   /** Runs a hook made of these functions on this content of BINDING_CONTEXT_PATH: a text is written as it is. */
   (body: string, contexts: unknown, args?: readonly string[]): Promise<HookRun>;
 }
 
-export interface ShellHookOptions {
+interface ShellHookOptions {
   /** One of PATHS. */
   readonly path?: string;
   /** What stands before the body; the default sources the library. */
   readonly head?: string;
   /** What stands behind it. */
   readonly tail?: string;
-  /** A shell that times its commands or counts its processes. */
-  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Sets up and removes the directory of a test file or block. */
@@ -62,12 +60,7 @@ export function shellHook(options: ShellHookOptions = {}): ShellHook {
     await writeFile(file, `#!/usr/bin/env bash\n${head}\n${body}\n${tail}\n`);
     await chmod(file, 0o755);
     await writeFile(contextFile, typeof contexts === "string" ? contexts : `${JSON.stringify(contexts)}\n`);
-    const env = {
-      PATH: join(dir, "bin"),
-      SHELL_LIB_PATH: LIBRARY,
-      BINDING_CONTEXT_PATH: contextFile,
-      ...options.env,
-    };
+    const env = { PATH: join(dir, "bin"), SHELL_LIB_PATH: LIBRARY, BINDING_CONTEXT_PATH: contextFile };
     const result = await run({ file, args, cwd: dir, env, timeoutMs: 15_000 });
     return {
       lines: result.stdout.split("\n").filter(Boolean),
