@@ -2,8 +2,13 @@
 #   docker build .                                            everything from the internet
 #   npm run image:context && docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
 #                                                             bundle and binaries of this checkout, no download
+#   docker build --target go-compatible --build-arg RUNTIME=node:24-alpine .
+#                                                             a base for Dockerfiles that were written for the images of
+#                                                             the Go operator (docs/MIGRATING.md, "Dockerfiles")
 # By digest: what was reviewed is what is built on. renovate raises them.
 ARG BASE=node:24-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20
+# What the operator runs on: Debian or Alpine with Node, as node:24-bookworm-slim and node:24-alpine are.
+ARG RUNTIME=${BASE}
 # build | context: npm in the image build, or the dist/ of the build context.
 ARG BUNDLE=build
 # download | context: helm and kubectl from their release sites by checksum (built with Go where none is pinned), or
@@ -52,11 +57,12 @@ COPY build/bin/${TARGETARCH} /tools
 
 FROM tools-${TOOLS} AS tools
 
-FROM ${BASE}
+FROM ${RUNTIME} AS operator
 # A Python for hooks that want one: --build-arg EXTRA_PACKAGES=python3
 ARG EXTRA_PACKAGES=""
-RUN apt-get update \
-  && apt-get install -y --no-install-recommends bash ca-certificates curl jq openssl tini ${EXTRA_PACKAGES} \
+RUN packages="bash ca-certificates curl jq openssl sed tini ${EXTRA_PACKAGES}" \
+  && if command -v apk >/dev/null; then apk add --no-cache $packages; \
+    else apt-get update && apt-get install -y --no-install-recommends $packages; fi \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /opt/yarn-* /usr/local/bin/yarn*
 COPY --from=tools --chmod=755 /tools /usr/local/bin
 COPY shell/shell_lib.sh /shell_lib.sh
@@ -64,6 +70,7 @@ COPY shell/frameworks /frameworks
 COPY --from=bundle /src/dist /opt/addon-operator
 RUN ln -s /opt/addon-operator/main.js /usr/local/bin/addon-operator \
   && ln -s /opt/addon-operator/kubectl-addon.js /usr/local/bin/kubectl-addon \
+  && ln -s /frameworks /framework \
   && mkdir /modules /global-hooks
 # helm keeps caches below HOME; the root file system may be read-only, /tmp is writable.
 ENV HOME=/tmp SHELL_LIB_PATH=/shell_lib.sh JQ_PATH=/usr/bin/jq NODE_COMPILE_CACHE=/tmp/node-compile-cache
@@ -83,3 +90,13 @@ EXPOSE 9115
 # tini reaps what hooks leave behind.
 ENTRYPOINT ["tini", "--", "node", "/opt/addon-operator/main.js"]
 CMD ["start"]
+
+# As the images of the Go operator: root, who may install packages and write to /modules, the variables, and the programs
+# by the paths that Dockerfiles and manifests name.
+FROM operator AS go-compatible
+USER 0:0
+ENV MODULES_DIR=/modules GLOBAL_HOOKS_DIR=/global-hooks
+RUN ln -s /opt/addon-operator/main.js /addon-operator \
+  && if [ ! -e /sbin/tini ]; then ln -s "$(command -v tini)" /sbin/tini; fi
+
+FROM operator

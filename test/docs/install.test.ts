@@ -1,19 +1,23 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 
 import { describe, expect, test } from "vitest";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 const page = read("docs/INSTALL.md");
-/** The last stage is the image; lines that go on are one. */
-const [image = ""] = read("Dockerfile")
-  .replaceAll("\\\n", "")
-  .split(/^FROM /m)
-  .slice(-1);
+/** By their names; lines that go on are one. */
+const stages = new Map(
+  read("Dockerfile")
+    .replaceAll("\\\n", "")
+    .split(/^FROM /m)
+    .slice(1)
+    .map((stage) => [/^.* AS (\S+)$/m.exec(stage.split("\n", 1)[0] ?? "")?.[1] ?? "", stage]),
+);
+const image = stages.get("operator") ?? "";
 
 describe("the image", () => {
   test("has what docs/INSTALL.md tells, and what it asks for by a build argument", () => {
     const [, told = ""] = /It has (.*?), runs as user 1000/.exec(page) ?? [];
-    const [, packages = ""] = /apt-get install (.*?)&&/.exec(image) ?? [];
+    const [, packages = ""] = /packages="(.*?)"/.exec(image) ?? [];
     const tools = read("scripts/setup/image-tools.mjs");
     const there = (tool: string): boolean =>
       packages.split(/\s+/).includes(tool) || tools.includes(`"${tool}"`) || image.includes(` ${tool}\n`);
@@ -30,6 +34,35 @@ describe("the image", () => {
     expect(image).toContain("SHELL_LIB_PATH=/shell_lib.sh");
     expect(image).toMatch(/^ENV MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=/m);
     expect(image).toMatch(/^ENV HOME=\/tmp /m);
+  });
+});
+
+describe("the image for Dockerfiles of the Go operator", () => {
+  const variant = stages.get("go-compatible") ?? "";
+
+  test("is the operator's, run by root, with the variables, and the programs by their paths", () => {
+    expect(variant).toMatch(/^operator AS go-compatible$/m);
+    expect(variant).toMatch(/^USER 0:0$/m);
+    expect(variant).toMatch(/^ENV MODULES_DIR=\/modules GLOBAL_HOOKS_DIR=\/global-hooks$/m);
+    expect(variant).toContain("ln -s /opt/addon-operator/main.js /addon-operator");
+    expect(variant).toContain("/sbin/tini");
+    expect(image).toContain("ln -s /frameworks /framework");
+  });
+
+  test("is built only by its name: what is built without one is the operator's image, without a change", () => {
+    expect([...stages.keys()].at(-1)).toBe("");
+    expect(stages.get("")).toBe("operator\n");
+  });
+
+  test("may stand on Alpine: packages come from the manager that is there, the bundle has the part for musl", () => {
+    expect(image).toMatch(/^\$\{RUNTIME\} AS operator$/m);
+    expect(image).toMatch(
+      /if command -v apk .*apk add --no-cache \$packages; .*apt-get install .* \$packages; fi/,
+    );
+    const native = `node_modules/@koromix/koffi-linux-${process.arch}`;
+    expect(existsSync(new URL(`../../${native}/musl_${process.arch}/koffi.node`, import.meta.url))).toBe(
+      true,
+    );
   });
 });
 
