@@ -154,7 +154,16 @@ export function childEnvironment(env: Environment, kubeconfig: string): Environm
 }
 
 function environmentWarnings(env: Environment): string[] {
-  return IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(isIgnored);
+  const meaningless = IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(isIgnored);
+  return [...meaningless, ...SETTINGS.flatMap((setting) => supersededVariables(setting, env))];
+}
+
+/** Variables of one setting with different values: an image may set one name, and a manifest the other. */
+function supersededVariables(setting: SettingRow, env: Environment): string[] {
+  const [first = "", ...others] = environmentNames(setting).filter((name) => (env[name] ?? "") !== "");
+  return others
+    .filter((name) => env[name] !== env[first])
+    .map((name) => `${name} is ignored: ${first} is set, too, to another value. Unset one of them`);
 }
 
 function isIgnored(name: string): string {

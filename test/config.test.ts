@@ -48,6 +48,15 @@ describe("settings", () => {
     expect(parseSettings([], { ADDON_OPERATOR_LISTEN_PORT: "" }).settings.listenPort).toBe(9115);
   });
 
+  it("warns of a variable that another name of the same setting overrides", () => {
+    const warnings = (env: Record<string, string>) => parseSettings([], env).warnings;
+    expect(warnings({ MODULES_DIR: "/a", ADDON_OPERATOR_MODULES_DIR: "/b" })).toEqual([
+      "ADDON_OPERATOR_MODULES_DIR is ignored: MODULES_DIR is set, too, to another value. Unset one of them",
+    ]);
+    expect(warnings({ MODULES_DIR: "/a", ADDON_OPERATOR_MODULES_DIR: "/a" })).toEqual([]);
+    expect(warnings({ MODULES_DIR: "", ADDON_OPERATOR_MODULES_DIR: "/b" })).toEqual([]);
+  });
+
   it("reads durations, numbers, booleans", () => {
     const { settings } = parseSettings(["--helm-timeout", "1m30s", "--ha", "--kube-client-qps=2.5"], {});
     expect(settings).toMatchObject({ helmTimeoutMs: 90_000, ha: true, kubeClientQps: 2.5 });
