@@ -146,6 +146,22 @@ describe("hook run", () => {
     });
   });
 
+  it("runs one hook of a batch file", async () => {
+    const hook = put(
+      "010-web/hooks/batch",
+      `#!/bin/sh\necho "$*" "$MODULE_NAME" >"${join(root, "given")}"\n`,
+      0o755,
+    );
+    const context = put("context.json", "[]");
+    expect(await hookRun(hook, "--context", context, "--item", "7")).toMatchObject({ code: 0 });
+    expect(readFileSync(join(root, "given"), "utf8")).toBe("hook run 7 web\n");
+    await hookRun(hook, "--context", context, "--item", "ready");
+    expect(readFileSync(join(root, "given"), "utf8")).toBe("hook ready web\n");
+    await expect(hookRun(hook, "--context", context, "--item", "x")).rejects.toThrow(
+      '--item: "x" is neither a number nor ready',
+    );
+  });
+
   it("waits for a hook that closes its output", async () => {
     const hook = put("010-web/hooks/silent", "#!/bin/sh\nexec >&- 2>&-\nsleep 0.3\nexit 3\n", 0o755);
     const ended = await program("hook", "run", hook, "--context", put("context.json", "[]"));

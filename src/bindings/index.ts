@@ -14,4 +14,4 @@ export type { BindingTimes } from "./kubernetes/monitor.ts";
 export { MISPLACED, lifecycleBinding, type HookKind } from "./lifecycle.ts";
 export { Items, JsonText, itemMembers } from "./kind.ts";
 export type { Complain, Members, Snapshots, Source } from "./kind.ts";
-export { STRING, mismatches, object, type Fits } from "./shape.ts";
+export { STRING, mismatches, object, pruned, type Fits } from "./shape.ts";

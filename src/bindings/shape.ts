@@ -73,6 +73,29 @@ export function mismatches(value: Json, shape: Shape, path = ""): string[] {
   }
 }
 
+/**
+ * `value` without what this form does not know: unknown keys, null, and lists and objects that are empty. What has
+ * another form stays as it is, for `mismatches` to report.
+ */
+export function pruned(value: Json, shape: Shape): Json {
+  if (shape.kind === "array" && Array.isArray(value)) return value.map((item) => pruned(item, shape.of));
+  if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
+  const members = entriesOf(value).flatMap(([key, member]): [string, Json][] => {
+    const field = shape.kind === "map" ? shape.of : ownField(shape, key);
+    const kept = field === undefined ? null : pruned(member, field);
+    return isEmpty(kept) ? [] : [[key, kept]];
+  });
+  return Object.fromEntries(members);
+}
+
+function isEmpty(value: Json): boolean {
+  return value === null || (typeof value === "object" && Object.keys(value).length === 0);
+}
+
+function ownField(shape: ObjectShape, key: string): Shape | undefined {
+  return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
+}
+
 function plainMismatches(value: Json, kind: "boolean" | "integer", path: string): string[] {
   // An ORDER may have a fraction; the message still says `integer`, which people search for.
   const wanted = kind === "integer" ? "number" : kind;
@@ -116,7 +139,7 @@ function memberMismatches(
   member: Json,
   { shape, path }: { shape: ObjectShape; path: string },
 ): string[] {
-  const field = Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
+  const field = ownField(shape, key);
   if (field !== undefined) return mismatches(member, field, at(path, key));
   return shape.open ? [] : [`${at(path, key)} is a forbidden property`];
 }

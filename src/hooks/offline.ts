@@ -4,29 +4,39 @@ import { basename, dirname, relative, sep } from "node:path";
 import { readFile } from "node:fs/promises";
 
 import { oneLine, parseJson } from "../lib/index.ts";
-import { isJsonObject, type HookFile, type JsonObject, type Problem } from "../model/index.ts";
-import type { HookKind } from "../bindings/index.ts";
+import { isJsonObject, MAIN_QUEUE } from "../model/index.ts";
+import type { BatchItem, HookFile, JsonObject, Problem } from "../model/index.ts";
 import { runHookFile, type FileRun, type HookRunResult } from "./run-hook.ts";
-import { askConfig, configProblem, failureProblem, type AskOptions } from "./config/loader.ts";
+import { askConfig, type AskOptions } from "./config/ask.ts";
+import { configProblem, failureProblem } from "./config/loader.ts";
 
 /** A run of a hook file with given inputs (`hook run PATH --context FILE`). */
 export interface OfflineRun extends Omit<FileRun, "hook" | "context" | "fields"> {
   /** Absolute path of the hook. */
   readonly path: string;
+  /** Undefined for global hooks. */
+  readonly module?: string | undefined;
+  /** Which hook of a batch file is run; without it the file is run as an ordinary hook. */
+  readonly item?: BatchItem | undefined;
   /** Text of the binding context file: a JSON array; a single context without brackets is accepted. */
   readonly context: string;
 }
 
 /** Runs a hook as the operator would and returns what it would change. Never throws; nothing is applied. */
 export async function hookOffline(request: OfflineRun): Promise<HookRunResult> {
-  const { path, context, ...rest } = request;
+  const { path, context, module, item, ...rest } = request;
   const contexts = readContexts(context);
   if ("failure" in contexts) return { result: undefined, failure: contexts.failure };
   const hook = hookFileAt(path);
   const first = contexts.list[0]?.binding;
   const fields = { hook: hook.name, binding: typeof first === "string" ? first : "" };
   const text = `${JSON.stringify(contexts.list)}\n`;
-  return runHookFile({ ...rest, hook: { ...hook, id: `offline:${hook.name}` }, context: text, fields });
+  return runHookFile({
+    ...rest,
+    hook: { ...hook, id: `offline:${hook.name}`, module, item },
+    context: text,
+    fields,
+  });
 }
 
 function readContexts(text: string): { list: JsonObject[] } | { failure: string } {
@@ -56,17 +66,33 @@ export interface HookFindings {
 }
 
 /**
- * Checks a hook without a cluster (`lint DIR`): it is run with `--config`, and crontabs and filters are checked.
+ * Checks a hook file without a cluster (`lint DIR`): it is asked for its configuration, as at a start, and crontabs and
+ * filters are checked. `module` is undefined for global hooks.
  * One problem for each mistake, with the line of the script where the binding stands, if it can be found there.
  */
-export async function lintHook(file: HookFile, kind: HookKind, options: AskOptions): Promise<HookFindings> {
-  const answer = await askConfig(file, { kind }, options);
-  if ("failure" in answer) return { problems: [failureProblem(file, answer.failure)], warnings: [] };
-  const script = await readFile(file.path, "utf8").catch(() => "");
-  const findings = (texts: readonly string[]) =>
-    texts.map((text) => configProblem(file, text, lineOf(script, text)));
+export async function lintHook(
+  file: HookFile,
+  module: string | undefined,
+  options: AskOptions,
+): Promise<HookFindings> {
+  const kind = module === undefined ? "global" : "module";
+  const answer = await askConfig(file, { kind, queue: MAIN_QUEUE, module }, options);
+  if ("failure" in answer) return { problems: [failureProblem(file, answer)], warnings: [] };
+  const isBatch = "errors" in answer ? answer.key !== "--config" : answer.hooks[0]?.item !== undefined;
+  const findings = isBatch ? plainFindings(file) : await placedFindings(file);
   if ("errors" in answer) return { problems: findings(answer.errors), warnings: [] };
   return { problems: [], warnings: findings(answer.warnings) };
+}
+
+type Findings = (texts: readonly string[]) => Problem[];
+
+function plainFindings(file: HookFile): Findings {
+  return (texts) => texts.map((text) => configProblem(file, text, "hook config"));
+}
+
+async function placedFindings(file: HookFile): Promise<Findings> {
+  const script = await readFile(file.path, "utf8").catch(() => "");
+  return (texts) => texts.map((text) => configProblem(file, text, lineOf(script, text)));
 }
 
 const PATH = /^([A-Za-z0-9_]+)(?:\[(\d+)\])?(?:\.([A-Za-z0-9_.[\]]+))?/;

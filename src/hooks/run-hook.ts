@@ -7,6 +7,7 @@ import { Items, JsonText, contextOf, itemMembers, type Members, type Snapshots }
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger, SnapshotItem } from "../model/index.ts";
 import { Scratch, run, type RunRequest, type RunResult, type ScratchData } from "../process/index.ts";
+import { argumentsOf, batchEnvironment, failureOf, timeLimit } from "./batch.ts";
 import { traceParent } from "../trace/index.ts";
 import { LeftoverError, noteHookSpans, parseMetrics, readOutput } from "./answer/leftovers.ts";
 import type { MetricOperation } from "./answer/leftovers.ts";
@@ -96,7 +97,7 @@ export async function runHook(request: HookRunInput & Surroundings): Promise<Hoo
 
 /** A run of a hook file with a given binding context. */
 export interface FileRun extends Surroundings, Pick<HookRunInput, "values" | "configValues" | "signal"> {
-  readonly hook: HookFile & { readonly id: string };
+  readonly hook: HookFile & Pick<Hook, "id" | "module" | "item">;
   readonly context: ScratchData;
   /** Fields of each log line of its output. */
   readonly fields: LogFields;
@@ -109,7 +110,7 @@ export async function runHookFile(request: FileRun): Promise<HookRunResult> {
   const end = await inScratch(request.settings, name, async (scratch) => {
     result = await execute(request, await writeFiles(scratch, request));
     await noteHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), request.logger.child(request.fields));
-    if (result.outcome !== "succeeded") return { failure: result.message };
+    if (result.outcome !== "succeeded") return { failure: failureOf(request.hook, result) };
     return { output: await readLeftovers(scratch) };
   });
   return { result, ...end };
@@ -151,11 +152,12 @@ async function execute(request: FileRun, variables: Record<string, string>): Pro
   const { hook, settings, logger, signal } = request;
   const log = new OutputLog(logger.child(request.fields), settings.logProxyHookJson);
   const parent = traceParent();
-  const command = await commandOf(hook, [], settings);
+  const command = await commandOf(hook, argumentsOf(hook), settings);
+  const own = hook.item === undefined ? {} : batchEnvironment(hook.module);
   const result = await run({
     ...command,
-    env: { ...command.env, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
-    timeoutMs: settings.hookTimeoutMs,
+    env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
+    timeoutMs: timeLimit(hook, settings.hookTimeoutMs),
     signal,
     // Every line goes to the log; stdout is needed for nothing else.
     stdoutLimit: 0,

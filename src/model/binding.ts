@@ -105,10 +105,17 @@ export interface HookFile {
   readonly signature: string;
 }
 
-/** A configured hook. `module` is undefined for global hooks. `id` is unique in the operator. */
+/** Which hook of a batch file it is: its number there, or the readiness probe of the module. */
+export type BatchItem = number | "ready";
+
+/**
+ * A configured hook. `module` is undefined for global hooks. `id` is unique in the operator. `item` is set where its
+ * file is a batch file, which holds several hooks (docs/HOOKS.md, "Batch hooks").
+ */
 export interface Hook extends HookFile {
   readonly id: string;
   readonly module: string | undefined;
+  readonly item?: BatchItem | undefined;
   readonly config: HookConfig;
 }
 

@@ -166,3 +166,8 @@ export type ModuleQueues = "main" | "own";
 export function queueOf(queues: ModuleQueues, module: string | undefined): string {
   return queues === "own" && module !== undefined ? `module/${module}` : MAIN_QUEUE;
 }
+
+/** The queue of a module's readiness probe (docs/HOOKS.md, "Batch hooks"). */
+export function probeQueue(module: string): string {
+  return `readiness/${module}`;
+}

@@ -3,7 +3,6 @@
 import { join } from "node:path";
 
 import type { Environment, Settings } from "../config.ts";
-import type { HookKind } from "../bindings/index.ts";
 import { HookLoader, lintHook, type AskOptions } from "../hooks/index.ts";
 import { inRange, toYaml } from "../lib/index.ts";
 import { collect, describeProblem, ProblemError } from "../model/index.ts";
@@ -94,19 +93,19 @@ async function lintOne(lint: LintDir, options: AskOptions, found: Findings): Pro
     found.warnings.push(...tree.warnings.map((text) => asProblem(lint.dir, text)));
   }
   lintSchemas(tree.globalSchemas, found);
-  const lintHooks = async (files: readonly HookFile[], kind: HookKind): Promise<void> => {
+  const lintHooks = async (files: readonly HookFile[], module?: string): Promise<void> => {
     for (const file of files) {
-      const { problems, warnings } = await lintHook(file, kind, options);
+      const { problems, warnings } = await lintHook(file, module, options);
       found.problems.push(...problems);
       found.warnings.push(...warnings);
     }
   };
-  await lintHooks(tree.globalHookFiles, "global");
+  await lintHooks(tree.globalHookFiles);
   for (const module of tree.modules) {
     lintSchemas(module.schemas, found);
     const deprecations = module.deprecations ?? [];
     found.warnings.push(...deprecations.map((text) => asProblem(module.dir, text)));
-    await lintHooks(module.hookFiles, "module");
+    await lintHooks(module.hookFiles, module.name);
   }
 }
 

@@ -80,7 +80,7 @@ async function addHook(
 ): Promise<void> {
   const answer = await load();
   if ("problem" in answer) problems.push(answer.problem);
-  else addBindings(needs, answer.hook);
+  else for (const hook of answer.hooks) addBindings(needs, hook);
 }
 
 function addBindings(needs: Needs, hook: Hook): void {

@@ -6,13 +6,15 @@ import type { Environment, Settings } from "../config.ts";
 import { hookEnvironment, hookFileAt, hookOffline } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toYaml } from "../lib/index.ts";
-import { camelCase, type Json } from "../model/index.ts";
+import { camelCase, ProblemError, type BatchItem, type Json } from "../model/index.ts";
 import { parseDocument, parsePatches, type PatchRules } from "../values/index.ts";
 import { readGiven, scoped, stderrLogger, type Printed } from "./surroundings.ts";
 
 /** Files given to `hook run`; values may be YAML or JSON, with `global` and the module's section. */
 export interface HookFiles {
   readonly path: string;
+  /** Which hook of a batch file: its number, or `ready`. */
+  readonly item: string | undefined;
   readonly context: string;
   readonly values: string | undefined;
   readonly configValues: string | undefined;
@@ -32,8 +34,11 @@ export async function runHookOffline(
     readValues(files.values),
     readValues(files.configValues),
   ]);
+  const path = resolve(files.path);
   const request = {
-    path: resolve(files.path),
+    path,
+    module: moduleAt(path),
+    item: itemOf(files.item),
     context,
     values,
     configValues,
@@ -43,11 +48,23 @@ export async function runHookOffline(
   return scoped(() => runAndTell(request));
 }
 
+function itemOf(text: string | undefined): BatchItem | undefined {
+  if (text === undefined || text === "ready") return text;
+  if (/^\d+$/.test(text)) return Number(text);
+  throw new ProblemError([
+    {
+      file: "--item",
+      message: `"${text}" is neither a number nor ready`,
+      remedy: "give one that `hook list` names",
+    },
+  ]);
+}
+
 async function runAndTell(request: OfflineRun): Promise<Printed> {
   try {
     const { failure, output } = await hookOffline(request);
     if (output === undefined) return failed(failure ?? "it left nothing");
-    return { text: toYaml(changesOf(output, rulesOf(request.path))), code: 0 };
+    return { text: toYaml(changesOf(output, rulesOf(request))), code: 0 };
   } catch (error) {
     return failed(oneLine(error));
   }
@@ -74,10 +91,13 @@ function changesOf(output: HookOutput, rules: PatchRules): Json {
 }
 
 /** A hook below `<number>-<module>/hooks` is a module's, any other one is global. */
-function rulesOf(path: string): PatchRules {
+function moduleAt(path: string): string | undefined {
   const { root } = hookFileAt(path);
   const owner = basename(root) === "hooks" ? basename(resolve(root, "..")) : "";
-  const [, module] = /^\d+-(.+)$/.exec(owner) ?? [];
+  return /^\d+-(.+)$/.exec(owner)?.[1];
+}
+
+function rulesOf({ module }: OfflineRun): PatchRules {
   return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
 }
 

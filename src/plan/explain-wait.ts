@@ -217,6 +217,7 @@ function factsOf(module: ModuleView, at: Moment): string[] {
     module.refused,
     absent.length > 0 && `objects that are gone: ${absent.join(", ")}`,
     module.ailing?.message,
+    module.unready?.message,
     changedByOthers(drift),
     ...module.troubles,
   ];

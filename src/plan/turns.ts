@@ -198,13 +198,14 @@ function unmetModule(name: string, range: string, { modules }: View): Unmet | un
 
 /** Why a module that is on is not Ready; undefined where it is. */
 function unready(module: ModuleView): Pick<Unmet, "message" | "isLost"> | undefined {
-  const { problem, retry, heldSince, ailing, suspended } = module;
+  const { problem, retry, heldSince, ailing, unready: probe, suspended } = module;
   if (problem !== undefined) return { message: "needs a person", isLost: true };
   if (neverCame(module)) return { message: "is suspended and not installed", isLost: true };
   if (!isDone(module)) return { message: "is not Ready", isLost: (retry ?? heldSince) !== undefined };
   // Nothing is brought back while it is suspended.
-  if (ailing === undefined || suspended) return undefined;
-  return { message: "is not healthy", isLost: ailing.status === "False" };
+  if (suspended) return undefined;
+  if (ailing !== undefined) return { message: "is not healthy", isLost: ailing.status === "False" };
+  return probe && { message: "does not pass its readiness probe", isLost: probe.status === "False" };
 }
 
 function unmetObject(object: RequiredObject, { objects }: View): Unmet | undefined {

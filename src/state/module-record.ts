@@ -46,6 +46,8 @@ export interface ModuleRecord {
   absent: readonly string[];
   /** How the objects of its release are; undefined while none are followed. */
   health: RevisionHealth | undefined;
+  /** What the last run of its readiness probe came to; undefined until the first one since it became enabled. */
+  probe: { readonly failure: string | undefined } | undefined;
   /** What others have changed of what helm set. */
   drift: Drift;
   /** Why the record of its release cannot be read; its objects are unknown then. */
@@ -88,6 +90,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     release: undefined,
     absent: [],
     health: undefined,
+    probe: undefined,
     drift: NO_DRIFT,
     unread: undefined,
     troubles: [],
@@ -106,6 +109,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
 export function startOver(record: ModuleRecord): void {
   record.run = startedOver(record.run);
   record.absent = [];
+  record.probe = undefined;
   record.synchronized = new Set();
 }
 

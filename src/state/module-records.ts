@@ -164,6 +164,17 @@ function ailingOf(record: ModuleRecord): HealthVerdict | undefined {
   return health.status === "True" ? undefined : health;
 }
 
+function unreadyOf({ hooks, probe }: ModuleRecord): ModuleView["unready"] {
+  const hook = hooks.find(({ item }) => item === "ready");
+  if (hook === undefined) return undefined;
+  if (probe === undefined)
+    return { status: "Unknown", message: `Waits for the first readiness probe by ${hook.name}` };
+  const { failure } = probe;
+  return failure === undefined
+    ? undefined
+    : { status: "False", message: `The readiness probe by ${hook.name} fails: ${failure}` };
+}
+
 /** What Ready of a module takes: that its release is applied, or that it is healthy, too. */
 type ReadyMeans = "applied" | "healthy";
 
@@ -203,6 +214,7 @@ function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): Mod
     awaitsCrds: awaitsCrds(record),
     releaseMoved: releaseMoved(record),
     ...ailments(record, terms),
+    unready: terms.ready === "healthy" ? unreadyOf(record) : undefined,
     sectionDigest: basis.section,
     givenDigest: basis.given,
     configDigest: basis.config,

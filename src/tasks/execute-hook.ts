@@ -141,20 +141,35 @@ export async function runHookTask(
   const generation = ports.watches.generation(hook);
   // What a run saw of watches that were closed meanwhile says nothing of those that are open now.
   const isStale = (): boolean => generation !== undefined && ports.watches.generation(hook) !== generation;
-  try {
-    await executeHook(ports, { hook, triggers, queue: context.queue, signal: context.signal });
-  } catch (error) {
-    if (context.signal.aborted || isStale() || !isOwed(ports, first)) return { kind: "cancelled" };
-    const message = oneLine(error);
-    ports.logger.error("Hook failed", {
-      hook: hook.name,
-      module: hook.module,
-      queue: context.queue,
-      error: message,
-    });
-    if (!allowsFailure(triggers)) return { kind: "retry", message };
+  const isOver = (): boolean => context.signal.aborted || isStale() || !isOwed(ports, first);
+  const { queue, signal } = context;
+  const failure = await executeHook(ports, { hook, triggers, queue, signal }).then(
+    () => undefined,
+    (error: unknown) => oneLine(error),
+  );
+  if (failure !== undefined && isOver()) return { kind: "cancelled" };
+  if (hook.item === "ready") return recordProbe(ports, hook, failure);
+  if (failure !== undefined) {
+    ports.logger.error("Hook failed", { hook: hook.name, module: hook.module, queue, error: failure });
+    if (!allowsFailure(triggers)) return { kind: "retry", message: failure };
   }
   if (!isStale()) unlockSynchronized(ports, batch);
+  return { kind: "done" };
+}
+
+/** Records what a readiness probe came to; only a change is logged. */
+function recordProbe(
+  { state, logger }: Ports,
+  { name, module = "" }: Hook,
+  failure: string | undefined,
+): Outcome<Task> {
+  const before = state.module(module)?.probe;
+  if (state.module(module)?.enabled !== true) return { kind: "done" };
+  if (before !== undefined && before.failure === failure) return { kind: "done" };
+  const fields = { hook: name, module };
+  if (failure !== undefined) logger.warn("Readiness probe failed", { ...fields, error: failure });
+  else if (before !== undefined) logger.info("Readiness probe succeeds again", fields);
+  state.update(module, (record) => void (record.probe = { failure }));
   return { kind: "done" };
 }
 

@@ -157,16 +157,24 @@ export async function loadHooks(
   const answers = await Promise.all(files.map((file) => ports.loader.load(file, module)));
   const hooks: Hook[] = [];
   const problems: Problem[] = [];
-  for (const answer of answers) {
+  for (const [place, answer] of answers.entries()) {
     if ("problem" in answer) {
       problems.push(answer.problem);
       continue;
     }
-    const { hook, warnings } = answer;
-    for (const warning of warnings) ports.logger.warn(warning, { hook: hook.name, module });
-    hooks.push(hook);
+    for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[place]?.name, module });
+    hooks.push(...answer.hooks);
   }
+  problems.push(...secondProbe(hooks));
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
+}
+
+/** A module has one readiness probe, so that its state has one meaning. */
+function secondProbe(hooks: readonly Hook[]): Problem[] {
+  const [first, second] = hooks.filter(({ item }) => item === "ready");
+  if (first === undefined || second === undefined) return [];
+  const message = `has a readiness probe, and so has ${first.path}`;
+  return [{ file: second.path, key: "readiness", message, remedy: "keep one of the two" }];
 }
 
 /** Hooks that are gone or were changed on disk; the next run, or this reload, activates the new ones. */

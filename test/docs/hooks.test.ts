@@ -222,7 +222,8 @@ describe("hooks", () => {
   test.each(examples())("$name", async ({ kind, path, context = "[]", left }) => {
     const loader = new HookLoader({ env, workingDir: undefined });
     const loaded = await loader.load(hookFileAt(path), kind === "module" ? "web" : undefined);
-    expect(loaded).toMatchObject({ hook: {}, warnings: [] });
+    expect(loaded).toMatchObject({ hooks: [{}], warnings: [] });
+    const item = "hooks" in loaded ? loaded.hooks[0]?.item : undefined;
     const settings = {
       env,
       workingDir: undefined,
@@ -232,6 +233,8 @@ describe("hooks", () => {
     };
     const { failure, output } = await hookOffline({
       path,
+      module: kind === "module" ? "web" : undefined,
+      item,
       context,
       values: "{}",
       configValues: "{}",

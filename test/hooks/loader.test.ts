@@ -35,16 +35,18 @@ describe("asking for the configuration", () => {
     const script = `echo "$@|$PWD|$WORKING_DIR|$INHERITED|$BINDING_CONTEXT_PATH|$(cat)" > "$0.seen"; echo 'onStartup: 3'`;
     const file = await hookFile(script, "sub/hook.sh");
     expect(await loader().load(file)).toEqual({
-      hook: {
-        ...file,
-        id: "global:sub/hook.sh",
-        module: undefined,
-        config: {
-          version: "v0",
-          bindings: bindingsWith({ lifecycle: [lifecycleBinding("onStartup", 3)] }),
-          settings: undefined,
+      hooks: [
+        {
+          ...file,
+          id: "global:sub/hook.sh",
+          module: undefined,
+          config: {
+            version: "v0",
+            bindings: bindingsWith({ lifecycle: [lifecycleBinding("onStartup", 3)] }),
+            settings: undefined,
+          },
         },
-      },
+      ],
       warnings: [],
     });
     expect(await readFile(`${file.path}.seen`, "utf8")).toBe(`--config|${process.cwd()}|${root}|yes||\n`);
@@ -61,7 +63,7 @@ describe("asking for the configuration", () => {
     const asked = async () => (await readFile(`${file.path}.count`, "utf8")).length / 2;
     const subject = loader();
     expect(await subject.load(file, "m")).toMatchObject({ problem: {} });
-    expect(await subject.load(file, "m")).toMatchObject({ hook: { id: "m:hook.sh", module: "m" } });
+    expect(await subject.load(file, "m")).toMatchObject({ hooks: [{ id: "m:hook.sh", module: "m" }] });
     await subject.load(file, "m");
     expect(await asked()).toBe(2);
     await subject.load({ ...file, signature: "2" }, "m");
@@ -70,7 +72,7 @@ describe("asking for the configuration", () => {
 
   test("hooks of a module and global hooks may differ in what they bind to", async () => {
     const file = await hookFile("echo 'beforeHelm: 1'");
-    expect(await loader().load(file, "m")).toMatchObject({ hook: {} });
+    expect(await loader().load(file, "m")).toMatchObject({ hooks: [{}] });
     expect(await loader().load(file)).toMatchObject({
       problem: { message: "beforeHelm is not allowed in a global hook, only in module hooks" },
     });
@@ -136,7 +138,7 @@ test("many hooks are asked a few at a time", async () => {
   const files = await Promise.all(Array.from({ length: 12 }, (_, i) => hookFile(script, `h${i}.sh`)));
   const subject = loader();
   const answers = await Promise.all(files.map((file) => subject.load(file)));
-  expect(answers.every((answer) => "hook" in answer)).toBe(true);
+  expect(answers.every((answer) => "hooks" in answer)).toBe(true);
   const counts = (await readFile(join(root, "counts"), "utf8")).trim().split("\n").map(Number);
   expect(Math.max(...counts)).toBeLessThanOrEqual(4);
 });
@@ -154,7 +156,7 @@ schedule:
 - name: x
 EOF`);
   const options = { env, workingDir: undefined };
-  const { problems } = await lintHook(file, "module", options);
+  const { problems } = await lintHook(file, "m", options);
   expect(problems.map(({ key, message }) => [key, message])).toEqual([
     ["line 9", "kubernetes[1].mode is a forbidden property"],
     ["line 10", "schedule[0].crontab is required"],

@@ -97,6 +97,22 @@ export const rows: readonly Row[] = [
     reason: "Unhealthy",
   },
   {
+    name: "its probe has not answered yet",
+    view: { unready: { status: "Unknown", message: "m" } },
+    ...works,
+    state: "Progressing",
+    reason: "Progressing",
+  },
+  {
+    name: "its probe fails",
+    view: { unready: { status: "False", message: "m" } },
+    state: "Unhealthy",
+    ready: "False",
+    other: undefined,
+    kstatus: "InProgress",
+    reason: "ReadinessProbeFailed",
+  },
+  {
     name: "suspended, not healthy",
     view: { suspended: true, ailing: { status: "False", reason: "Unhealthy", message: "m" } },
     ...held,

@@ -29,6 +29,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     absent: [],
     health: undefined,
     ailing: undefined,
+    unready: undefined,
     drift: NO_DRIFT,
     goesBack: false,
     refused: undefined,

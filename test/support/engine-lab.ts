@@ -53,6 +53,8 @@ export interface HookSpec {
   /** Another one means that the file was changed. */
   readonly signature?: string;
   readonly version?: HookConfig["version"];
+  /** It is one of a batch file. */
+  readonly item?: Hook["item"];
   /** Its configuration is refused with this message. */
   readonly refused?: string;
 }
@@ -414,6 +416,7 @@ export class EngineLab {
       ...fileOf(spec),
       id: idOf(spec),
       module: spec.module,
+      item: spec.item,
       config: configOf(spec, queueOf(this.moduleQueues, spec.module)),
     };
   }
@@ -668,7 +671,7 @@ export class EngineLab {
           const refused = spec === undefined ? "gone" : spec.refused;
           if (spec === undefined || refused !== undefined)
             return Promise.resolve({ problem: { file: file.path, message: refused ?? "" } });
-          return Promise.resolve({ hook: this.#hook(spec), warnings: [] });
+          return Promise.resolve({ hooks: [this.#hook(spec)], warnings: [] });
         },
       },
       serverVersion: () => {

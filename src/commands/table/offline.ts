@@ -53,9 +53,10 @@ const runHook: Work = (rooms, line, { env }) => {
   const context = textOf(line, "context");
   if (context === undefined)
     throw new UsageError([
-      "usage: addon-operator hook run PATH --context FILE [--values FILE] [--config-values FILE]",
+      "usage: addon-operator hook run PATH --context FILE [--item N] [--values FILE] [--config-values FILE]",
     ]);
-  const files = { path, context, values: textOf(line, "values"), configValues: textOf(line, "configValues") };
+  const [item, values, configValues] = ["item", "values", "configValues"].map((name) => textOf(line, name));
+  const files = { path, item, context, values, configValues };
   return rooms.runHookOffline(files, line.settings(env).settings, env);
 };
 
@@ -128,6 +129,7 @@ export const OFFLINE: readonly Row[] = [
           flags: "--context <FILE>",
           help: "the binding context: a JSON array, or one context; it has to be given",
         },
+        { flags: "--item <N>", help: "which hook of a batch file: its number in `hook list`, or ready" },
         VALUES,
         { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same form" },
       ],

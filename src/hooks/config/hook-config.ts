@@ -28,7 +28,7 @@ const SETTINGS = object({
 type RawSettings = Fits<typeof SETTINGS>;
 
 /** What a configuration may hold, by version (docs/HOOKS.md, "The old configuration"). */
-const FORMS = {
+export const FORMS = {
   v0: object(bindingKeys("v0"), { min: 1 }),
   v1: object({ configVersion: STRING, settings: SETTINGS, ...bindingKeys("v1") }, { min: 2 }),
 };
@@ -43,19 +43,34 @@ export function parseHookConfig(text: string, kind: HookKind, queue = MAIN_QUEUE
     return { errors: ["the configuration is empty: the hook printed nothing for --config"] };
   try {
     const { value, warnings } = parseYaml(text, "--config");
-    return check(value, warnings, { kind, queue });
+    return readHookConfig(value, { kind, queue }, warnings);
   } catch (error) {
     return { errors: [`the configuration is neither YAML nor JSON: ${oneLine(error)}`] };
   }
 }
 
+const KEY = new RegExp(
+  `(?:^|[\\s{,"'])(?:${Object.keys({ ...FORMS.v0.fields, ...FORMS.v1.fields }).join("|")})["']?\\s*:`,
+);
+
+/** Whether a text is meant as the configuration of a hook, right or wrong: it has one of its keys. */
+export function isConfiguration(text: string): boolean {
+  return KEY.test(text);
+}
+
 /** Whose configuration it is. */
-interface Owner {
+export interface ConfigOwner {
   readonly kind: HookKind;
+  /** The queue of bindings that name none. */
   readonly queue: string;
 }
 
-function check(value: Json, yamlWarnings: readonly string[], { kind, queue }: Owner): ParsedHookConfig {
+/** Checks a configuration and normalises it; `yamlWarnings` are added to its own. */
+export function readHookConfig(
+  value: Json,
+  { kind, queue }: ConfigOwner,
+  yamlWarnings: readonly string[] = [],
+): ParsedHookConfig {
   if (!isJsonObject(value)) return { errors: ["the configuration is no object with bindings"] };
   const version = versionOf(value);
   if (typeof version !== "string") return { errors: [version.error] };
@@ -103,7 +118,7 @@ function withHint(text: string, version: "v0" | "v1"): string {
 function normalise(
   value: JsonObject,
   yamlWarnings: readonly string[],
-  { version, queue }: Pick<HookConfig, "version"> & Pick<Owner, "queue">,
+  { version, queue }: Pick<HookConfig, "version"> & Pick<ConfigOwner, "queue">,
 ): ParsedHookConfig {
   const errors: string[] = [];
   const warnings = [...yamlWarnings];

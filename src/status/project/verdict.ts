@@ -75,7 +75,10 @@ const healing: Rule = (view) => {
     state: "Running",
     reason: "Healing",
     message: withWait(`Bringing back ${absentText(view)}`, view),
-    ready: view.retry === undefined && view.refused === undefined ? (view.ailing?.status ?? "True") : "False",
+    ready:
+      view.retry === undefined && view.refused === undefined
+        ? ((view.ailing ?? view.unready)?.status ?? "True")
+        : "False",
   };
 };
 
@@ -130,6 +133,14 @@ const ailing: Rule = ({ ailing: why }) => {
   return { state: "Progressing", reason: "Progressing", message: `Not healthy yet: ${why.message}` };
 };
 
+/** Applied, and healthy where that counts, but its own probe says no, or nothing yet. */
+const unready: Rule = ({ unready: why }) => {
+  if (why === undefined) return undefined;
+  const { status, message } = why;
+  if (status === "False") return { state: "Unhealthy", reason: "ReadinessProbeFailed", message };
+  return { state: "Progressing", reason: "Progressing", message };
+};
+
 /** Going back does not always mend what was broken. */
 const rolledBack: Rule = ({ refused, ailing: why }) => {
   if (refused === undefined) return undefined;
@@ -147,7 +158,7 @@ const unread: Rule = ({ unread: why, release }) =>
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
   invalid, deleting, rewriting, healing, running, waiting, retrying, leaving, owed, disabled, suspended,
-  rolledBack, unread, absent, ailing,
+  rolledBack, unread, absent, ailing, unready,
 ];
 
 function ready(view: ModuleView): Verdict {

@@ -1,0 +1,169 @@
+/** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/HOOKS.md, "Batch hooks"). */
+
+import { MISPLACED, pruned } from "../../bindings/index.ts";
+import { oneLine, parseJson } from "../../lib/index.ts";
+import { isJsonObject, probeQueue } from "../../model/index.ts";
+import type { BatchItem, HookConfig, Json, JsonObject } from "../../model/index.ts";
+import { FORMS, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
+
+/** One hook of a file. `name` and `item` are set where it is a batch file. */
+export interface ConfiguredHook {
+  readonly config: HookConfig;
+  readonly name?: string;
+  readonly item?: BatchItem;
+}
+
+/** What a file says of its hooks. */
+export interface Configured {
+  readonly hooks: readonly ConfiguredHook[];
+  readonly warnings: readonly string[];
+}
+
+/** The snapshots of all bindings of a hook are in each of its contexts. */
+const GROUP = "main";
+
+/**
+ * Reads the output of `hook config`: an object of version v1, or a list of hooks as older files print it. Unknown keys
+ * are ignored. All errors are reported together; each begins with the place in the output.
+ */
+export function parseBatchConfig(
+  text: string,
+  owner: BatchOwner,
+): Configured | { readonly errors: readonly string[] } {
+  const output = readOutput(text);
+  if (typeof output === "string") return { errors: [output] };
+  const read: Read = { owner, hooks: [], errors: [], warnings: [] };
+  output.hooks.forEach((value, index) => addHook(read, value, index));
+  if (output.readiness !== null) addReadiness(read, output.readiness);
+  const { hooks, warnings, errors } = read;
+  return errors.length > 0 ? { errors } : { hooks, warnings };
+}
+
+/** Whose configuration it is; `module` is undefined for global hooks. */
+export interface BatchOwner extends ConfigOwner {
+  readonly module: string | undefined;
+}
+
+interface Read extends Configured {
+  readonly owner: BatchOwner;
+  readonly hooks: ConfiguredHook[];
+  readonly errors: string[];
+  readonly warnings: string[];
+}
+
+interface Output {
+  readonly hooks: readonly Json[];
+  readonly readiness: Json;
+}
+
+/** What is wrong, as text, or the output's parts. Lines of a log may stand before it. */
+function readOutput(text: string): Output | string {
+  const value = jsonIn(text);
+  if (value === undefined) return "the output is malformed JSON";
+  if (Array.isArray(value)) return { hooks: value, readiness: null };
+  return isJsonObject(value) ? readObject(value) : "the output is neither an object nor a list";
+}
+
+function readObject({ version = null, hooks = null, readiness = null }: JsonObject): Output | string {
+  if (version !== "v1") return 'version must be "v1"';
+  if (hooks !== null && !Array.isArray(hooks)) return "hooks must be a list";
+  return { hooks: hooks ?? [], readiness };
+}
+
+function jsonIn(text: string): Json | undefined {
+  for (const attempt of [text, text.trimEnd().split("\n").at(-1) ?? ""]) {
+    try {
+      return parseJson(attempt);
+    } catch {
+      // The last line alone may be JSON.
+    }
+  }
+  return undefined;
+}
+
+function addHook(read: Read, value: Json, index: number): void {
+  const place = `hooks[${index}]`;
+  const config = configOf(read, value, place);
+  if (config !== undefined) read.hooks.push({ name: nameOf(value), item: index, config });
+}
+
+/** Only the schedule of a probe counts. */
+function addReadiness({ owner, ...read }: Read, value: Json): void {
+  const { module } = owner;
+  if (module === undefined) return void read.warnings.push("readiness is ignored: it is for modules only");
+  const config = configOf({ owner, ...read }, value, "readiness");
+  if (config === undefined) return;
+  const { schedule } = config.bindings;
+  if (schedule.length === 0) read.errors.push("readiness.schedule is required");
+  read.hooks.push({ name: nameOf(value), item: "ready", config: probeConfig(config, module) });
+}
+
+/** It has a queue of its own, so that it blocks nothing, and is not repeated after a failure: the next tick is soon. */
+function probeConfig({ version, bindings }: HookConfig, module: string): HookConfig {
+  const own = { queue: probeQueue(module), allowFailure: true };
+  const schedule = bindings.schedule.map((binding) => ({ ...binding, ...own }));
+  return { version, bindings: { lifecycle: [], kubernetes: [], schedule }, settings: undefined };
+}
+
+function nameOf(value: Json): string {
+  const metadata = isJsonObject(value) ? value["metadata"] : undefined;
+  const name = isJsonObject(metadata) ? metadata["name"] : undefined;
+  return typeof name === "string" ? oneLine(name, 100) : "";
+}
+
+/** A batch file may have hooks that never run. */
+const NO_BINDINGS: ParsedHookConfig = {
+  config: { version: "v1", bindings: { lifecycle: [], schedule: [], kubernetes: [] }, settings: undefined },
+  warnings: [],
+};
+
+/** The configuration of one hook; undefined where it has errors, which are collected. */
+function configOf(read: Read, value: Json, place: string): HookConfig | undefined {
+  const { owner, errors, warnings } = read;
+  if (!isJsonObject(value)) return void errors.push(`${place} must be an object`);
+  const misplaced = MISPLACED[owner.kind].filter((key) => (value[key] ?? null) !== null);
+  for (const key of misplaced) warnings.push(`${place}.${key} is ignored: it is not for ${owner.kind} hooks`);
+  const own = Object.fromEntries(
+    Object.entries(value).filter(([key]) => !misplaced.some((no) => no === key)),
+  );
+  const raw = translated(own);
+  const parsed = Object.keys(raw).length > 1 ? readHookConfig(raw, owner) : NO_BINDINGS;
+  if ("errors" in parsed) return void errors.push(...parsed.errors.map((error) => `${place}.${error}`));
+  warnings.push(...parsed.warnings.map((warning) => `${place}: ${warning}`));
+  return parsed.config;
+}
+
+/** The same as a configuration of version 1. */
+function translated(value: JsonObject): JsonObject {
+  const known = pruned(value, FORMS.v1) as JsonObject;
+  const { settings, schedule, kubernetes } = known;
+  return {
+    ...known,
+    configVersion: "v1",
+    ...(settings === undefined ? {} : { settings: settingsOf(settings) }),
+    ...(schedule === undefined ? {} : { schedule: each(schedule, (item) => ({ ...item, group: GROUP })) }),
+    ...(kubernetes === undefined ? {} : { kubernetes: each(kubernetes, kubernetesItem) }),
+  };
+}
+
+function each(items: Json, change: (item: JsonObject) => JsonObject): Json {
+  return Array.isArray(items) ? items.map((item) => (isJsonObject(item) ? change(item) : item)) : items;
+}
+
+/** `executeHookOnEvent` is a boolean here: all events, or snapshots alone. */
+function kubernetesItem({ executeHookOnEvent: events = true, ...item }: JsonObject): JsonObject {
+  return {
+    keepFullObjectsInMemory: false,
+    ...item,
+    group: GROUP,
+    ...(events === true ? {} : { executeHookOnEvent: events === false ? [] : events }),
+  };
+}
+
+/** Times are numbers of nanoseconds here. */
+function settingsOf(settings: Json): Json {
+  if (!isJsonObject(settings)) return settings;
+  const { executionMinInterval: interval, ...others } = settings;
+  if (typeof interval !== "number") return settings;
+  return { ...others, executionMinInterval: `${interval / 1e6}ms` };
+}
