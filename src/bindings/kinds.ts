@@ -75,12 +75,14 @@ export function contextOf(trigger: HookTrigger, config: HookConfig, snapshots: S
 
 /**
  * The task of one reason for a hook to run (docs/HOOKS.md, "Queues"). What may run together with its neighbours has the
- * hook as its batch. Everything of version 0 runs alone.
+ * hook as its batch; Synchronizations run together with each other. Everything of version 0 runs alone.
  */
 export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id };
-  const joins = hook.config.version === "v1" && kindOf(trigger.binding).joins(trigger);
-  return joins ? task : { ...task, alone: true };
+  if (hook.config.version === "v0") return { ...task, alone: true };
+  const joins = kindOf(trigger.binding).joins(trigger);
+  const peer = trigger.type === "synchronization" ? { peer: trigger.type } : {};
+  return { ...task, ...(joins ? {} : { alone: true }), ...peer };
 }
 
 /** Where tasks of hooks go: the queues of `queue/`. */

@@ -16,6 +16,7 @@ interface Common {
   readonly key?: string;
   readonly batch?: string;
   readonly alone?: boolean;
+  readonly peer?: string;
   readonly slot?: "usual" | "urgent";
   readonly group?: TaskGroup;
 }

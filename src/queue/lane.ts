@@ -102,13 +102,12 @@ export class Lane<T extends QueueTask> {
     return Math.min(last.enqueuedAt + QUIET_MS, endedAt + MOST_PAUSE_MS) - now;
   }
 
-  /** Folds the items that directly follow the head and belong to its batch into the head. */
+  /** Folds the items that directly follow the head into it, for as long as each joins the one before it. */
   foldIntoHead(): void {
-    const head = this.head;
-    const batch = head === undefined ? undefined : joiningBatch(head);
-    if (head === undefined || batch === undefined) return;
-    const stop = this.items.findIndex((item) => joiningBatch(item) !== batch);
-    const joined = this.items.splice(1, (stop < 0 ? this.items.length : stop) - 1);
+    const [head, ...others] = this.items;
+    if (head === undefined) return;
+    const stop = others.findIndex((item, index) => !joins(others[index - 1] ?? head, item));
+    const joined = this.items.splice(1, stop < 0 ? others.length : stop);
     for (const { tasks } of joined) head.tasks.push(...tasks);
   }
 
@@ -146,6 +145,14 @@ export class Lane<T extends QueueTask> {
   }
 }
 
+/** Whether an item may run together with the one before it. */
+function joins<T extends QueueTask>(before: QueueItem<T>, item: QueueItem<T>): boolean {
+  const [last, first] = [before.tasks.at(-1), item.tasks[0]];
+  if (last?.batch === undefined || last.batch !== first?.batch) return false;
+  if (last.alone !== true && first.alone !== true) return true;
+  return last.peer !== undefined && last.peer === first.peer;
+}
+
 /** The batch an item may be joined with; undefined for one that runs alone. */
 function joiningBatch<T extends QueueTask>({ tasks: [first] }: QueueItem<T>): string | undefined {
   return first?.alone === true ? undefined : first?.batch;
@@ -174,6 +181,8 @@ export interface QueueTask {
   readonly batch?: string;
   /** Runs by itself all the same, and no other task of its batch overtakes it. */
   readonly alone?: boolean;
+  /** Neighbours of one batch that give the same word run together, also where one of them runs by itself otherwise. */
+  readonly peer?: string;
   /** Runs only while one of the slots is free, which all queues share; an urgent task may take one more. */
   readonly slot?: "usual" | "urgent";
 }

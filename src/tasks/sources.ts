@@ -4,7 +4,7 @@
  */
 
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../model/index.ts";
-import { hookTask } from "../bindings/index.ts";
+import { allowsFailure, collapseGroups, hookTask } from "../bindings/index.ts";
 import { orAborted } from "../lib/index.ts";
 import type { WaitUntil } from "../queue/index.ts";
 import type { Ports } from "./run-task.ts";
@@ -92,14 +92,11 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
   await orAborted(Promise.all(elsewhere), run.signal);
 }
 
-/** Bindings of one group and queue are synchronized in one run; every other one alone. */
+/** Bindings of one queue that follow each other are synchronized in one run. */
 function stepsOf(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
   const steps: KubernetesBinding[][] = [];
   for (const binding of bindings) {
-    const last = steps.at(-1)?.[0];
-    const joins =
-      binding.group !== undefined && last?.group === binding.group && last.queue === binding.queue;
-    if (joins) steps.at(-1)?.push(binding);
+    if (steps.at(-1)?.[0]?.queue === binding.queue) steps.at(-1)?.push(binding);
     else steps.push([binding]);
   }
   return steps;
@@ -112,18 +109,20 @@ interface Synchronization {
 }
 
 async function synchronizeHere(ports: Ports, { hook, step, run }: Synchronization): Promise<void> {
-  const last = wanted(hook, step).at(-1);
-  if (last !== undefined) {
+  const triggers = wanted(ports, hook, step).map(
+    (binding) => ({ type: "synchronization", binding }) as const,
+  );
+  const [first, ...others] = collapseGroups(triggers);
+  if (first !== undefined) {
     run.onStart?.(hook);
-    const triggers = [{ type: "synchronization", binding: last }] as const;
     try {
-      await executeHook(ports, { hook, triggers, queue: run.queue, signal: run.signal });
+      await executeHook(ports, { ...run, hook, triggers: [first, ...others] });
     } catch (error) {
-      if (run.signal.aborted || !last.allowFailure) throw error;
+      if (run.signal.aborted || !allowsFailure(triggers)) throw error;
       ports.logger.warn("Hook failed, which is allowed", {
         hook: hook.name,
         module: hook.module,
-        binding: last.name,
+        binding: first.binding.name,
         error: failureText(error),
       });
     }
@@ -131,15 +130,16 @@ async function synchronizeHere(ports: Ports, { hook, step, run }: Synchronizatio
   noteSynchronized(ports, hook, step);
 }
 
-/** Bindings that the hook wants to be run for; version 0 knows no Synchronization. */
-function wanted(hook: Hook, step: readonly KubernetesBinding[]): KubernetesBinding[] {
-  return hook.config.version === "v0" ? [] : step.filter((binding) => binding.executeOnSynchronization);
+/** Bindings that the hook is still to be run for; version 0 knows no Synchronization. */
+function wanted(ports: Ports, hook: Hook, step: readonly KubernetesBinding[]): KubernetesBinding[] {
+  if (hook.config.version === "v0") return [];
+  return step.filter((binding) => binding.executeOnSynchronization && !isSynchronized(ports, hook, binding));
 }
 
 function synchronizeThere(ports: Ports, { hook, step, run }: Synchronization): Promise<void>[] {
   const waits: Promise<void>[] = [];
   for (const binding of step) {
-    if (wanted(hook, [binding]).length === 0) {
+    if (wanted(ports, hook, [binding]).length === 0) {
       noteSynchronized(ports, hook, [binding]);
       continue;
     }

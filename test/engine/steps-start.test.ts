@@ -94,7 +94,7 @@ describe("1 to 3: global hooks before the modules", () => {
     ]);
   });
 
-  it("2: global kubernetes hooks are synchronized by name, once for each binding", async () => {
+  it("2: global kubernetes hooks are synchronized by name, in one run each", async () => {
     const lab = new EngineLab({
       globalHooks: [
         { name: "b", kubernetes: [{ name: "nodes" }] },
@@ -103,7 +103,7 @@ describe("1 to 3: global hooks before the modules", () => {
       ],
     });
     await lab.start();
-    expect(lab.linesOf("hook ")).toEqual(["hook a: sync pods", "hook a: sync maps", "hook b: sync nodes"]);
+    expect(lab.linesOf("hook ")).toEqual(["hook a: sync pods sync maps", "hook b: sync nodes"]);
     expect(lab.unlocked).toEqual(["a/k0", "a/k1", "b/k0", "quiet/k0"]);
   });
 

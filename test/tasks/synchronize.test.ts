@@ -4,7 +4,7 @@ import type { KubernetesBinding } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec, ModuleSpec } from "../support/engine-lab.ts";
 
-test("a group in a named queue has one start-up run, as in main", async () => {
+test("bindings of one queue have one start-up run with one context of each group, in a named queue as in main", async () => {
   const grouped = (queue: string) => [
     { name: "pods", group: "g", queue },
     { name: "nodes", group: "g", queue },
@@ -22,7 +22,7 @@ test("a group in a named queue has one start-up run, as in main", async () => {
     ],
   });
   await lab.start();
-  expect(runs).toEqual(["here: 1", "here: 1", "there: 1", "there: 1"]);
+  expect(runs).toEqual(["here: 2", "there: 2"]);
   expect(lab.unlocked.filter((id) => id.startsWith("there")).toSorted()).toEqual([
     "there/k0",
     "there/k1",
@@ -65,9 +65,19 @@ test.each<readonly [string, Partial<HookSpec>, readonly string[]]>([
     ["hook one/h: sync pods", "hook one/h: sync nodes"],
   ],
   [
-    "two groups: one each",
+    "two groups: one with a context each",
     { kubernetes: [pods({ group: "g" }), { name: "nodes", group: "f" }] },
-    ["hook one/h: sync pods", "hook one/h: sync nodes"],
+    ["hook one/h: sync pods sync nodes"],
+  ],
+  [
+    "three of a group: one, with one context",
+    { kubernetes: [pods({ group: "g" }), { name: "nodes", group: "g" }, { name: "maps", group: "g" }] },
+    ["hook one/h: sync maps"],
+  ],
+  [
+    "one that is not asked for between two that are: one",
+    { kubernetes: [pods(), { name: "nodes", executeOnSynchronization: false }, { name: "maps" }] },
+    ["hook one/h: sync pods sync maps"],
   ],
   ["version 0: none", { version: "v0", kubernetes: [pods()] }, []],
   ["not asked for, in main: none", { kubernetes: [pods({ executeOnSynchronization: false })] }, []],
@@ -118,12 +128,23 @@ test("what succeeded in a first run that failed later is not repeated by its ret
   expect(lab.linesOf("hook")).toEqual(["a", "b", "b"].map((name) => `hook one/${name}: sync pods`));
 });
 
-test("of a global hook with two bindings, only the one that failed is repeated", async () => {
+test("of a global hook with bindings in two queues, only the run that failed is repeated", async () => {
   const act = (_: unknown, run: number) => (run === 2 ? { fail: "not yet" } : {});
-  const lab = new EngineLab({ globalHooks: [{ name: "g", kubernetes: [pods(), { name: "nodes" }], act }] });
+  const kubernetes = [pods(), { name: "nodes", queue: "side" }];
+  const lab = new EngineLab({ globalHooks: [{ name: "g", kubernetes, act }] });
   await lab.start();
   await lab.run(5000);
   expect(lab.linesOf("hook")).toEqual(["pods", "nodes", "nodes"].map((name) => `hook g: sync ${name}`));
+});
+
+test("a run for several bindings that fails is repeated for all of them", async () => {
+  const act = (_: unknown, run: number) => (run === 1 ? { fail: "not yet" } : {});
+  const lab = new EngineLab({ globalHooks: [{ name: "g", kubernetes: [pods(), { name: "nodes" }], act }] });
+  await lab.start();
+  expect(lab.unlocked).toEqual([]);
+  await lab.run(5000);
+  expect(lab.linesOf("hook")).toEqual(["hook g: sync pods sync nodes", "hook g: sync pods sync nodes"]);
+  expect(lab.unlocked).toEqual(["g/k0", "g/k1"]);
 });
 
 test("objects that cannot be listed fail the run, which says so", async () => {
