@@ -214,7 +214,7 @@ function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): Mod
     awaitsCrds: awaitsCrds(record),
     releaseMoved: releaseMoved(record),
     ...ailments(record, terms),
-    unready: terms.ready === "healthy" ? unreadyOf(record) : undefined,
+    unready: unreadyOf(record),
     sectionDigest: basis.section,
     givenDigest: basis.given,
     configDigest: basis.config,

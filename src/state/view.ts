@@ -81,7 +81,7 @@ export interface ModuleView extends ModuleSettings, RunRecord, Readonly<Pick<Mod
   readonly releaseMoved: boolean;
   /** Where Ready takes health: why its release is not known to be healthy. */
   readonly ailing: HealthVerdict | undefined;
-  /** Where Ready takes health: why its readiness probe does not let it be Ready; undefined where that succeeded, and where it has none. */
+  /** Why its readiness probe does not let it be Ready; undefined where that succeeded, and where it has none. */
   readonly unready: Pick<HealthVerdict, "status" | "message"> | undefined;
   /** Its release is not healthy in time, and a run is to go back to what was good. */
   readonly goesBack: boolean;
