@@ -123,7 +123,7 @@ const ROWS = {
   deleteBrake: row(
     LIMIT,
     "delete-brake=3,50%",
-    "most modules that one change may remove: a number, a share of those installed or on, or both (then both must be exceeded)",
+    "most modules that may be removed within ten minutes: a number, a share of those installed or on, or both (then both must be exceeded)",
   ),
   ready: row(
     choice(["applied", "healthy"]),

@@ -1,8 +1,11 @@
-/** The brake: whether a change removes too many modules at once (docs/RUNNING.md, "The brake"). */
+/** The deletion limit: whether too many modules are removed within its window (docs/RUNNING.md, "The deletion limit"). */
 
-import { exceeds, type Limit } from "../lib/index.ts";
-import type { BrakeView, View } from "../state/index.ts";
+import { digest, exceeds, plainLine, type Limit } from "../lib/index.ts";
+import type { BrakeView, DeletionWindow, View } from "../state/index.ts";
 import type { ModuleFacts } from "./discovery.ts";
+
+/** Removals within this time count together. */
+const WINDOW_MS = 600_000;
 
 /** What is to be removed, and what it is measured by. */
 interface Removal {
@@ -11,33 +14,73 @@ interface Removal {
   readonly orphans: readonly string[];
   /** Modules that are installed or on. */
   readonly present: Iterable<string>;
+  /** Tells an installed module or release from a later one of the same name. */
+  readonly identityOf: (name: string) => string;
   readonly limit: Limit;
+  /** Monotonic time in ms. */
+  readonly at: number;
+}
+
+/** The deletion limit after a discovery. */
+interface Limited {
+  readonly brake: BrakeView | undefined;
+  readonly deletions: DeletionWindow;
 }
 
 /**
- * A removal of more than `--delete-brake` allows: what a person has to confirm, and whether that has happened. Removals
- * that have begun are not counted. Decided only from what is installed and what is wanted, so neither a restart nor
- * another reload gets round it.
+ * A removal of more than `--delete-brake` allows, together with the removals of the last ten minutes: what a person has to
+ * confirm, and whether that has happened. Measured against what was installed before the first of these removals. Removals
+ * that have begun, or that a person has confirmed, are not counted. While a removal is held, no earlier one expires: what is
+ * held must not go by itself later.
  */
-export function brakeOf({ off, orphans, present, limit }: Removal, view: View): BrakeView | undefined {
+export function brakeOf(removal: Removal, view: View): Limited {
+  const { off, orphans, present, limit, at } = removal;
   const taken = off.filter(({ begun }) => !begun).map(({ module }) => module.name);
   const names = [...taken, ...orphans].toSorted();
-  const installed = new Set([...present, ...names]).size;
-  if (!exceeds(limit, names.length, installed)) return undefined;
-  const asked = view.brake;
-  // A hook's own write to the ConfigMap must not invalidate the version that a person is about to confirm.
-  const isAsked = asked !== undefined && names.every((name) => asked.modules.includes(name));
-  const resourceVersion = isAsked ? asked.resourceVersion : (view.config.resourceVersion ?? "");
-  const question = { modules: names, installed, resourceVersion };
-  return { ...question, confirmed: isAnswered(question, view) };
+  const isHeld = view.brake?.confirmed === false;
+  const removed = isHeld ? view.deletions.removed : since(view.deletions.removed, at - WINDOW_MS);
+  const known = knownSince(view.deletions, [...present, ...names], at);
+  const deletions = { removed, known };
+  const counted = new Set([...removed.keys(), ...names]);
+  const from = Math.min(at, ...removed.values());
+  const before = [...known].filter(([, firstSeen]) => firstSeen < from).map(([name]) => name);
+  const installed = new Set([...before, ...counted]).size;
+  if (names.length === 0 || !exceeds(limit, counted.size, installed)) return { brake: undefined, deletions };
+  const covers = names.map((name) => `${name} ${removal.identityOf(name)}`);
+  const question = {
+    modules: names,
+    covers,
+    removed: counted.size - names.length,
+    installed,
+    token: tokenOf(covers),
+  };
+  return { brake: { ...question, confirmed: isAnswered(question, view) }, deletions };
 }
 
+function since(times: ReadonlyMap<string, number>, start: number): Map<string, number> {
+  return new Map([...times].filter(([, at]) => at > start));
+}
+
+/** What is there, and since when; what the first discovery finds was there before. Bounded by what is there. */
+function knownSince({ known }: DeletionWindow, present: readonly string[], at: number): Map<string, number> {
+  const first = known.size === 0 ? -Infinity : at;
+  return new Map(present.map((name) => [name, known.get(name) ?? first]));
+}
+
+const TOKEN_LENGTH = 12;
+
+/** Covers exactly these modules as they are installed now: what is installed again needs another confirmation. */
+function tokenOf(covers: readonly string[]): string {
+  return digest(...covers).slice(3, 3 + TOKEN_LENGTH);
+}
+
+/** A confirmation covers the rest of a removal that it has begun; done, it covers nothing any more. */
 function isAnswered(
-  { resourceVersion }: Pick<BrakeView, "resourceVersion">,
-  { confirmation, config }: Pick<View, "confirmation" | "config">,
+  { covers, token }: Pick<BrakeView, "covers" | "token">,
+  { confirmation, brake }: Pick<View, "confirmation" | "brake">,
 ): boolean {
-  if (confirmation === undefined || confirmation === "") return false;
-  return confirmation === resourceVersion || confirmation === config.resourceVersion;
+  const goesOn = brake?.confirmed === true && covers.every((each) => brake.covers.includes(each));
+  return goesOn || confirmation === token;
 }
 
 /** Whether a held removal has been confirmed since. */
@@ -49,13 +92,23 @@ export function isConfirmedNow(view: View): boolean {
 export const CONFIRM_DELETE = "addon-operator.io/confirm-delete";
 
 const MOST_NAMED = 20;
+const LONGEST_ANSWER = 20;
 
-/** What is held, why, and how to go on; one sentence for people. */
-export function explainBrake({ modules, installed, resourceVersion }: BrakeView): string {
+/** What is held, why, and how to go on; one sentence for people. `confirmation` is what the annotation says now. */
+export function explainBrake(
+  { modules, installed, removed, token }: BrakeView,
+  confirmation: string | undefined,
+): string {
   const more = modules.length > MOST_NAMED ? ` and ${modules.length - MOST_NAMED} more` : "";
+  const count = `${modules.length + removed} of ${installed} modules`;
+  const when = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
+  const stale =
+    confirmation === undefined || confirmation === "" || confirmation === token
+      ? ""
+      : `; its present value ${plainLine(confirmation, LONGEST_ANSWER)} does not confirm this removal`;
   return (
-    `not deleted: ${modules.slice(0, MOST_NAMED).join(", ")}${more}: ${modules.length} of ${installed} modules at once` +
+    `not deleted: ${modules.slice(0, MOST_NAMED).join(", ")}${more}: ${count} ${when}` +
     ` are more than --delete-brake allows; switch them on again, or annotate the AddonOperator with` +
-    ` ${CONFIRM_DELETE}=${resourceVersion}`
+    ` ${CONFIRM_DELETE}=${token}${stale}`
   );
 }

@@ -31,6 +31,8 @@ interface ReleaseFacts {
   ownership(name: string): ModuleFacts["owner"];
   isReserved(name: string): boolean;
   get(name: string): { readonly status: string } | undefined;
+  /** Identifies the newest revision of a release. */
+  identity(name: string): string | undefined;
 }
 
 /** Looks at a module. */
@@ -46,6 +48,11 @@ export function moduleFacts(state: State, releases: ReleaseFacts, module: Module
     begun: releases.get(name)?.status === "uninstalled",
     invalid: () => cycleProblem(state.tree, name) ?? invalidValues(state.values, module),
   };
+}
+
+/** Tells what is installed under a name from what is installed there later: by its release, else by its last run here. */
+export function identityOf(state: State, releases: Pick<ReleaseFacts, "identity">, name: string): string {
+  return releases.identity(name) ?? `run ${state.module(name)?.run.lastRun?.startedAt ?? 0}`;
 }
 
 /** Whether hooks and schemas of a module matter: it may run, or has something to be deleted. */

@@ -2,6 +2,7 @@ export { CONFIRM_DELETE, explainBrake } from "./brake.ts";
 export {
   decide,
   decideAll,
+  identityOf,
   isWanted,
   moduleFacts,
   type DiscoveryInput,

@@ -71,6 +71,7 @@ const NOTHING: Plan = { offers: [], restart: undefined, outdated: [] };
  * | a file in the directories                                          | nothing: the next reload reads it |      |
  * | the same, noticed by `--watch-dirs`, of modules alone              | they are read, and run if that is all | front |
  * | the same, and other modules may have to do with it                 | reload (a held up one anew)      | front |
+ * | the same, or files of one module, and removals of a reload are still ahead | the reload anew          | front |
  * | its turn in a reload (`turnsDue`), in a queue of its own           | run of it                        | back  |
  * | anything of this, and CRDs of the module are still to be applied   | nothing: the reload does that first |
  * | edit or request of one module alone, in a queue of its own, while it stays on | run of it, whatever reload is on its way | front |
@@ -145,15 +146,17 @@ export function configOvertaken({ reload: { covered }, coverage }: View): boolea
 }
 
 /**
- * Whether the reload under way is out of date: the ConfigMap that it used is not in force any more, or it makes no
- * progress, or is left to modules alone, and somebody asks for another one, having mended something.
+ * Whether the reload under way is out of date: the ConfigMap that it used is not in force any more; files changed before all
+ * of its removals were carried out; or it makes no progress, or is left to modules alone, and somebody asks for another one,
+ * having mended something.
  */
 export function restartOwed(view: View): Cause | undefined {
   if (view.reload.phase === "idle") return undefined;
   if (configOvertaken(view)) return CONFIG;
   const isHeldUp =
     view.reload.phase === "turns" || [...view.modules.values()].some((each) => each.retry !== undefined);
-  if (!isHeldUp) return undefined;
+  // Files may say by now that what is still to be removed stays.
+  if (!isHeldUp) return view.removing.length > 0 ? filesMoved(view) : undefined;
   return (isAsked(view.requestedToken, view.handledToken) ? REQUESTED : confirmed(view)) ?? filesMoved(view);
 }
 

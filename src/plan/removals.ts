@@ -3,7 +3,7 @@
 import type { Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
 import { brokenFiles, configIsMissing, problemOf } from "../state/index.ts";
-import type { BrakeView, Hold, View } from "../state/index.ts";
+import type { BrakeView, DeletionWindow, Hold, View } from "../state/index.ts";
 import { guardKeys, keepsRelease, type ParsedConfig } from "../values/index.ts";
 import { brakeOf, explainBrake } from "./brake.ts";
 import type { ModuleFacts } from "./discovery.ts";
@@ -17,11 +17,15 @@ export interface RemovalInput {
   readonly orphans: readonly string[];
   /** Modules that are installed or on. */
   readonly present: Iterable<string>;
+  /** Tells an installed module or release from a later one of the same name. */
+  readonly identityOf: (name: string) => string;
   readonly limit: Limit;
   /** The content of the ConfigMap that is in force. */
   readonly config: ParsedConfig | undefined;
   readonly view: View;
   readonly now: number;
+  /** Monotonic time in ms. */
+  readonly at: number;
 }
 
 /** What goes, and what is to be recorded of the rest. */
@@ -33,6 +37,7 @@ export interface Removals {
   /** Modules under which somebody else's release stays. */
   readonly foreign: readonly string[];
   readonly brake: BrakeView | undefined;
+  readonly deletions: DeletionWindow;
   /** Modules that the brake holds. */
   readonly braked: readonly Module[];
   /** Modules, and releases without one, that stay for others, and who requires them. */
@@ -57,7 +62,7 @@ export function removalsOf(input: RemovalInput): Removals {
     (release) => guardOf(config, release) === undefined && !inUse.has(release),
   );
   const mayGo = nothingGoes(view) === undefined;
-  const brake = mayGo ? brakeOn(input, off, orphans) : view.brake;
+  const { brake, deletions } = mayGo ? brakeOn(input, off, orphans) : view;
   const isHeld = mayGo && brake?.confirmed === false;
   const deletes = deletesOf(isHeld ? off.filter(({ begun }) => begun) : off, view);
   const purges = purgesOf(orphans, input);
@@ -67,13 +72,14 @@ export function removalsOf(input: RemovalInput): Removals {
     foreign: namesOf(foreign),
     inUse,
     brake,
+    deletions,
     braked: isHeld ? off.filter(({ begun }) => !begun).map(({ module }) => module) : [],
     holds: [
       ...input.orphans.flatMap((release) => guardHold(config, release)),
       ...[...inUse].map(([name, users]) =>
         holdOf(kept.has(name) ? "delete" : "purge", [name], requiredBy(users)),
       ),
-      ...(isHeld ? [{ of: "delete", text: explainBrake(brake) } as const] : []),
+      ...(isHeld ? [{ of: "delete", text: explainBrake(brake, view.confirmation) } as const] : []),
       ...deletes.holds,
       ...purges.holds,
     ],
@@ -90,7 +96,7 @@ function brakeOn(
   input: RemovalInput,
   off: readonly ModuleFacts[],
   orphans: readonly string[],
-): BrakeView | undefined {
+): ReturnType<typeof brakeOf> {
   const counted = input.view.tree.purgeHolds.length > 0 ? [] : orphans;
   return brakeOf({ ...input, off, orphans: counted }, input.view);
 }

@@ -8,6 +8,7 @@ import { describeProblem, GLOBAL, type Json, type Module, type Overlay, type Tre
 import {
   decideAll,
   explainBrake,
+  identityOf,
   guardOf,
   isWanted,
   moduleFacts,
@@ -116,18 +117,26 @@ function removalsIn(
   running: State | undefined,
 ): Pick<Removals, "deletes" | "purges" | "inUse"> & { readonly held: readonly string[] } {
   const orphans = releases.withoutModule(tree);
-  const { brake, confirmation } = running?.view ?? state.view;
+  const { brake, confirmation, deletions } = running?.view ?? state.view;
   const input = {
     modules,
     orphans,
     present: [...releases.installed(), ...state.view.enabledModules],
     config: state.values.config,
     // What has no module now has none at the second look either.
-    view: { ...state.view, brake, confirmation, orphans: new Map(orphans.map((name) => [name, 0])) },
+    view: {
+      ...state.view,
+      brake,
+      confirmation,
+      deletions,
+      orphans: new Map(orphans.map((name) => [name, 0])),
+    },
     now: base.clock.now(),
+    at: base.clock.monotonic(),
+    identityOf: (name: string) => identityOf(running ?? state, releases, name),
   };
   const { brake: found } = removalsOf({ ...input, limit: base.settings.deleteBrake });
-  const held = found === undefined || found.confirmed ? [] : [explainBrake(found)];
+  const held = found === undefined || found.confirmed ? [] : [explainBrake(found, confirmation)];
   return { ...removalsOf({ ...input, limit: NO_LIMIT }), held };
 }
 

@@ -6,5 +6,14 @@ export type { LastRun, ModuleActivity, RetryReason, RunEvents, RunRecord } from 
 export { annotationToken } from "./request-token.ts";
 export { State } from "./state.ts";
 export { NO_FILES, configIsMissing } from "./view.ts";
-export type { BootPhase, BrakeView, Hold, ModuleView, ReleaseView, RequiredFinding, View } from "./view.ts";
+export type {
+  BootPhase,
+  BrakeView,
+  DeletionWindow,
+  Hold,
+  ModuleView,
+  ReleaseView,
+  RequiredFinding,
+  View,
+} from "./view.ts";
 export type { Coverage, ReloadPhase } from "./reload-record.ts";

@@ -43,6 +43,7 @@ export function begun(
   return {
     secondLook: false,
     movedFiles: NO_FILES,
+    removing: [],
     handledToken: requestedToken ?? handledToken,
     reload: {
       ...reload,

@@ -314,6 +314,14 @@ export class State {
     return forgotten !== undefined;
   }
 
+  /** A module or a release without one begins to be removed: it counts towards the deletion limit unless a person confirmed it. */
+  recordRemoval(name: string): void {
+    const { brake, deletions } = this.#operator;
+    if (brake?.confirmed === true && brake.modules.includes(name)) return;
+    const removed = new Map(deletions.removed).set(name, this.#clock.monotonic());
+    this.record({ deletions: { ...deletions, removed } });
+  }
+
   /** Notes why something is not deleted or purged now, in addition to what is noted already. */
   addHold(hold: Hold): void {
     this.record({ holds: [...this.#operator.holds, hold] });

@@ -105,16 +105,28 @@ type Shown =
   | "requestedToken"
   | "leaves";
 
-/** A removal that the brake holds: what a person has to confirm (docs/RUNNING.md, "The brake"). */
+/** A removal that exceeds the deletion limit: what a person has to confirm (docs/RUNNING.md, "The deletion limit"). */
 export interface BrakeView {
   /** What is to be removed: modules, and releases without a module. */
   readonly modules: readonly string[];
-  /** How many are installed or enabled, these included. */
+  /** The same, each with what tells it from a later installation. */
+  readonly covers: readonly string[];
+  /** How many were removed before, within the window. */
+  readonly removed: number;
+  /** How many were installed or enabled at the start of the window, all of these included. */
   readonly installed: number;
-  /** Version of the ConfigMap that the confirmation has to name. */
-  readonly resourceVersion: string;
+  /** What the confirmation has to name. */
+  readonly token: string;
   /** A person has confirmed it. */
   readonly confirmed: boolean;
+}
+
+/** What the deletion limit counts over time. Monotonic times in ms; of this process alone. */
+export interface DeletionWindow {
+  /** Modules and releases that were removed without a confirmation, and when. */
+  readonly removed: ReadonlyMap<string, number>;
+  /** Modules that are installed or on, and since when they are known. */
+  readonly known: ReadonlyMap<string, number>;
 }
 
 /** Why a removal that is owed does not happen now: of a module that is off, or of a release without a module. */
@@ -152,8 +164,11 @@ export interface View {
   readonly holds: readonly Hold[];
   /** Set while a removal is held, as the last discovery found it. */
   readonly brake: BrakeView | undefined;
-  /** The version of the ConfigMap by which a person confirms a removal. */
+  /** The token by which a person confirms a removal. */
   readonly confirmation: string | undefined;
+  readonly deletions: DeletionWindow;
+  /** Removals of the converge under way that are still ahead: modules, and releases without a module. */
+  readonly removing: readonly string[];
   /** Since when releases have had no module in the tree, in ms since the epoch. */
   readonly orphans: ReadonlyMap<string, number>;
   /** What is known of the objects that modules require, by `requiredKey`; nothing before the first look. */
@@ -202,6 +217,8 @@ export const BLANK: OperatorState = {
   holds: [],
   brake: undefined,
   confirmation: undefined,
+  deletions: { removed: new Map(), known: new Map() },
+  removing: [],
   orphans: new Map(),
   objects: new Map(),
   serverVersion: undefined,

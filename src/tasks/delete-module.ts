@@ -8,7 +8,8 @@ import { oneLine, orAborted } from "../lib/index.ts";
 import type { Ports } from "./run-task.ts";
 import { HookFailure } from "./execute-hook.ts";
 import { deactivate, openSnapshots } from "./sources.ts";
-import { ModuleRun } from "./run-module.ts";
+import { isStillDue } from "./recheck.ts";
+import { lifecycleHooks, ModuleRun } from "./run-module.ts";
 
 /**
  * Delete of a module: beforeDeleteHelm hooks, uninstall with the record kept, afterDeleteHelm hooks (which still
@@ -31,16 +32,26 @@ export async function deleteModule(
   if (missing !== undefined) return hold(ports, task.module, missing);
   const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
   try {
+    if (!(await isStillDue(ports, task.module, context.signal))) return superseded(run);
     await steps(run);
     finish(run);
     return { kind: "done" };
   } catch (error) {
+    if (error instanceof Superseded) return superseded(run);
     if (context.signal.aborted) {
       run.interrupt();
       return { kind: "cancelled" };
     }
     return fail(run, error);
   }
+}
+
+/** The removal is not due any more. */
+class Superseded extends Error {}
+
+function superseded(run: ModuleRun): Outcome<Task> {
+  run.break("what it was decided by has changed");
+  return { kind: "cancelled" };
 }
 
 /** When the ConfigMap returns, the reload that follows decides anew. */
@@ -60,6 +71,9 @@ async function steps(run: ModuleRun): Promise<void> {
     run.step("uninstall");
     const missing = nothingGoes(ports.state.view);
     if (missing !== undefined) throw new Error(missing);
+    const hasHooks = lifecycleHooks(record.hooks, "beforeDeleteHelm").length > 0;
+    if (hasHooks && !(await isStillDue(ports, name, run.context.signal))) throw new Superseded();
+    ports.state.recordRemoval(name);
     await ports.releases.uninstall(record.module, run.context.signal, run.onWait);
   }
   await run.hooks("afterDeleteHelm");
@@ -102,6 +116,8 @@ export async function purgeRelease(
   }
   try {
     await endWork(ports, task.release, context.signal);
+    if (!(await isStillDue(ports, task.release, context.signal))) return { kind: "cancelled" };
+    ports.state.recordRemoval(task.release);
     await ports.releases.uninstall({ name: task.release }, context.signal);
     await ports.releases.forget(task.release);
     ports.logger.info("Release purged", { release: task.release });

@@ -2,7 +2,7 @@
 
 import { ProblemError, deleteModuleKey, describeProblem, moduleOf, runModuleKey } from "../model/index.ts";
 import type { Cause, EnsureCrdsTask, Module, Task } from "../model/index.ts";
-import { CONFIRM_DELETE, SECOND_LOOK_MS, decideAll, mayRun, removalsOf } from "../plan/index.ts";
+import { CONFIRM_DELETE, SECOND_LOOK_MS, decideAll, identityOf, mayRun, removalsOf } from "../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../plan/index.ts";
 import { crdRequest, withTurn, type Enablement, type ModuleRecord } from "../state/index.ts";
 import { helmInput, valuesFiles, type ValuesFiles, type ValuesView, withoutHelm } from "../values/index.ts";
@@ -56,12 +56,12 @@ function input(ports: Ports, signal: AbortSignal): DiscoveryInput {
       await loadLate(ports, module);
       return factsOf(ports, module);
     },
-    ask: (module, enabled) => script(ports, module, { enabled, signal }),
+    ask: (module, enabled) => askScript(ports, module, { enabled, signal }),
   };
 }
 
-/** The answer of an `enabled` script, which sees the modules that are on before it. */
-async function script(
+/** The answer of an `enabled` script, which sees the modules that are on before it. Throws where it fails. */
+export async function askScript(
   ports: Ports,
   module: Module,
   { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
@@ -157,6 +157,8 @@ function removals(ports: Ports): Task[] {
     config: values.config,
     view,
     now: clock.now(),
+    at: clock.monotonic(),
+    identityOf: (name) => identityOf(state, releases, name),
   });
   record(ports, found);
   if (found.looksAgain) lookAgain(ports, SECOND_LOOK_MS);
@@ -171,8 +173,8 @@ function removals(ports: Ports): Task[] {
 }
 
 function record({ state, recorder }: Ports, removals: Removals): void {
-  const { holds, brake, orphans, foreign, braked, deletes } = removals;
-  state.record({ holds, brake, orphans });
+  const { holds, brake, deletions, orphans, foreign, braked, deletes, purges } = removals;
+  state.record({ holds, brake, deletions, orphans, removing: [...deletes, ...purges] });
   const note = "a release of this name is not ours; it is left alone";
   for (const module of foreign) recorder.failed(module, "ForeignRelease", note);
   const message = "the module is switched off, but its removal is held: too many would go at once";

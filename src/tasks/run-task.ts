@@ -62,6 +62,7 @@ export async function runTask(
     const outcome = await runKind(ports, { task, batch }, context);
     if (task.kind === "run-module") count(ports, task, outcome);
     else if (task.kind === "converge" || task.group === "reload") noteStep(ports, outcome);
+    if (outcome.kind !== "retry") endRemoval(ports, task);
     span.set({ outcome: outcome.kind });
     if (outcome.kind === "retry") span.fail(outcome.message);
     return outcome;
@@ -99,6 +100,15 @@ function noteStep({ state }: Ports, { kind }: Outcome<Task>): void {
   if (state.view.reload.heldUp !== heldUp) state.recordReload({ heldUp });
 }
 
+/** A removal that was carried out, or is not due any more, is not ahead. */
+function endRemoval({ state }: Ports, task: Task): void {
+  const name =
+    task.kind === "delete-module" ? task.module : task.kind === "purge-release" ? task.release : undefined;
+  const { removing } = state.view;
+  if (name !== undefined && removing.includes(name))
+    state.record({ removing: removing.filter((each) => each !== name) });
+}
+
 /** A module that is done within a reload is progress of that reload. */
 function count({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.reload;
@@ -128,6 +138,7 @@ type ReleasesPort = Pick<
   | "isReserved"
   | "ownership"
   | "installed"
+  | "identity"
   | "anyOurs"
   | "uninstall"
   | "forget"
@@ -175,7 +186,7 @@ export interface Ports {
   /** What makes hooks run beside tasks and watches. */
   readonly sources: Pick<Source, "enable" | "disable">;
   readonly releases: ReleasesPort;
-  readonly config: Pick<FollowedConfig, "write" | "judgeAgain">;
+  readonly config: Pick<FollowedConfig, "write" | "judgeAgain" | "refresh">;
   readonly recorder: Recorder;
   /** With what hooks and scripts run. */
   readonly runs: RunSettings;

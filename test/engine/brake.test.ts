@@ -12,6 +12,9 @@ function world(on: readonly string[] = NAMES, brake = "3,50%"): EngineLab {
 const off = (...names: readonly string[]): Record<string, undefined> =>
   Object.fromEntries(names.map((name) => [`${name}Enabled`, undefined]));
 
+/** What a person has to name to confirm what is held. */
+const tokenOf = (lab: EngineLab): string => lab.state.view.brake?.token ?? "nothing is held";
+
 const heldOf = (lab: EngineLab): readonly string[] =>
   [...lab.state.view.modules.values()].filter(({ problem }) => problem !== undefined).map(({ name }) => name);
 
@@ -29,7 +32,8 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toEqual([]);
     const text =
       "not deleted: a, b, c, d, e: 5 of 5 modules at once are more than --delete-brake allows;" +
-      " switch them on again, or annotate the AddonOperator with addon-operator.io/confirm-delete=2";
+      ` switch them on again, or annotate the AddonOperator with addon-operator.io/confirm-delete=${tokenOf(lab)}`;
+    expect(tokenOf(lab)).toMatch(/^[0-9a-f]{12}$/);
     expect(lab.state.view.holds).toEqual([{ of: "delete", text }]);
     expect(heldOf(lab)).toEqual(NAMES);
     expect(lab.state.view.modules.get("a")?.problem?.message).toContain("its removal is held");
@@ -69,12 +73,16 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
 
-  it("goes through once a person names the version of the ConfigMap", async () => {
+  it("goes through once a person names its token, not the version of the ConfigMap", async () => {
     const lab = await emptied();
-    lab.state.record({ confirmation: "1" });
+    lab.state.record({ confirmation: String(lab.version) });
+    lab.state.recordRequest(undefined, "look again");
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
-    lab.state.record({ confirmation: String(lab.version) });
+    expect(lab.state.view.holds[0]?.text).toMatch(
+      new RegExp(`confirm-delete=${tokenOf(lab)}; its present value 2 does not confirm this removal$`),
+    );
+    lab.state.record({ confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     expect(lab.releases.size).toBe(0);
@@ -87,10 +95,10 @@ describe("one change that would remove too many modules", () => {
     await lab.start();
     lab.edit(off("a", "b", "c", "d"));
     await lab.run();
-    const asked = lab.version;
+    const asked = tokenOf(lab);
     lab.edit(off("e"));
     await lab.run();
-    lab.state.record({ confirmation: String(asked) });
+    lab.state.record({ confirmation: asked });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -100,10 +108,10 @@ describe("one change that would remove too many modules", () => {
     await lab.start();
     lab.edit(off("a", "b", "c", "d"));
     await lab.run();
-    const asked = lab.version;
+    const asked = tokenOf(lab);
     lab.edit({ ...off("e"), aEnabled: "true" });
     await lab.run();
-    lab.state.record({ confirmation: String(asked) });
+    lab.state.record({ confirmation: asked });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -119,10 +127,11 @@ describe("one change that would remove too many modules", () => {
     await lab.start();
     lab.edit(off(...NAMES));
     await lab.run();
-    const asked = String(lab.version);
+    const asked = tokenOf(lab);
+    const version = lab.version;
     lab.tick("h");
     await lab.run();
-    expect(lab.version).toBeGreaterThan(Number(asked));
+    expect(lab.version).toBeGreaterThan(version);
     lab.state.record({ confirmation: asked });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
@@ -137,7 +146,7 @@ describe("one change that would remove too many modules", () => {
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.holds[0]?.text).toMatch(/^not deleted: a, b, c, d: 4 of 5 modules/);
-    lab.state.record({ confirmation: String(lab.version) });
+    lab.state.record({ confirmation: tokenOf(lab) });
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toHaveLength(4);
   });
@@ -199,12 +208,13 @@ describe("changes within the limit", () => {
     expect([...lab.releases.keys()]).toEqual(["e"]);
   });
 
-  it("follow each other", async () => {
+  it("follow each other after ten minutes", async () => {
     const lab = world();
     await lab.start();
     lab.edit(off("a", "b", "c"));
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(3);
+    await lab.run(600_000);
     lab.edit(off("d", "e"));
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
@@ -222,5 +232,132 @@ describe("changes within the limit", () => {
     const lab = world([]);
     await lab.start();
     expect(heldOf(lab)).toEqual([]);
+  });
+});
+
+describe("a confirmation", () => {
+  const on = (...names: readonly string[]): Record<string, string> =>
+    Object.fromEntries(names.map((name) => [`${name}Enabled`, "true"]));
+
+  it("is used up: the same modules, installed again, are asked about again", async () => {
+    const lab = await emptied();
+    const confirmation = tokenOf(lab);
+    lab.state.record({ confirmation });
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toHaveLength(5);
+    lab.edit(on(...NAMES));
+    await lab.run();
+    lab.log.length = 0;
+    lab.edit(off(...NAMES));
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    expect(tokenOf(lab)).not.toBe(confirmation);
+    expect(lab.state.view.holds[0]?.text).toContain(`its present value ${confirmation} does not confirm`);
+  });
+
+  it("is used up where modules have no release", async () => {
+    const hooks = [{ name: "h", lifecycle: { beforeHelm: 1, afterDeleteHelm: 1 } }];
+    const modules = NAMES.map((name) => ({ name, hooks, chart: "none" as const }));
+    const lab = new EngineLab({ brake: "3,50%", config: on(...NAMES), modules });
+    const ends = (): string[] => lab.log.filter((line) => line.endsWith(": afterDeleteHelm"));
+    await lab.start();
+    lab.edit(off(...NAMES));
+    await lab.run();
+    expect(ends()).toEqual([]);
+    lab.state.record({ confirmation: tokenOf(lab) });
+    await lab.run();
+    expect(ends()).toHaveLength(5);
+    await lab.run(1000);
+    lab.edit(on(...NAMES));
+    await lab.run();
+    lab.edit(off(...NAMES));
+    await lab.run();
+    expect(ends()).toHaveLength(5);
+  });
+
+  it("covers the rest of the removal that it began", async () => {
+    const lab = await emptied();
+    lab.uninstallFails = (name) => name === "c";
+    lab.state.record({ confirmation: tokenOf(lab) });
+    await lab.run();
+    expect([...lab.releases.keys()]).toEqual(["a", "b", "c"]);
+    lab.edit({ global: "{x: 1}" });
+    await lab.run();
+    lab.uninstallFails = undefined;
+    await lab.run(60_000);
+    expect([...lab.releases.keys()]).toEqual([]);
+  });
+
+  it("does not count towards the limit of what follows", async () => {
+    const lab = await emptied();
+    lab.state.record({ confirmation: tokenOf(lab) });
+    await lab.run();
+    expect(lab.state.view.deletions.removed.size).toBe(0);
+  });
+});
+
+describe("removals one after the other", () => {
+  const TWELVE = Array.from({ length: 12 }, (_, index) => `m${index}`);
+
+  /** Directories vanish one every two seconds, each noticed. */
+  async function vanishing(lab: EngineLab, names: readonly string[]): Promise<void> {
+    for (const [index] of names.entries()) {
+      lab.setModules(
+        TWELVE.filter((name) => !names.slice(0, index + 1).includes(name)).map((name) => ({ name })),
+      );
+      lab.state.recordFiles("all");
+      await lab.run(2000);
+    }
+    await lab.run(20_000);
+  }
+
+  const full = (): EngineLab =>
+    new EngineLab({
+      brake: "3,50%",
+      config: Object.fromEntries(TWELVE.map((name) => [`${name}Enabled`, "true"])),
+      modules: TWELVE.map((name) => ({ name })),
+    });
+
+  it("are held like as many at once", async () => {
+    const lab = full();
+    await lab.start();
+    await vanishing(lab, TWELVE.slice(0, 11));
+    // The sixth and the seventh come to the same discovery.
+    expect(lab.linesOf("uninstall")).toHaveLength(5);
+    expect(lab.state.view.holds[0]?.text).toMatch(
+      /^not deleted: m\d.*: 11 of 12 modules within 10 minutes \(5 removed already\) are more than --delete-brake allows/,
+    );
+    // What is held does not go by itself when the window has passed.
+    await lab.run(1_200_000);
+    lab.state.recordRequest(undefined, "look again");
+    await lab.run(20_000);
+    expect(lab.linesOf("uninstall")).toHaveLength(5);
+    lab.state.record({ confirmation: tokenOf(lab) });
+    await lab.run(20_000);
+    expect(lab.linesOf("uninstall")).toHaveLength(11);
+  });
+
+  it("are measured by what was installed before the first of them", async () => {
+    const lab = full();
+    await lab.start();
+    await vanishing(lab, TWELVE.slice(0, 6));
+    const more = Array.from({ length: 20 }, (_, index) => ({ name: `n${index}`, enabled: true }));
+    lab.setModules([...TWELVE.slice(7).map((name) => ({ name })), ...more]);
+    lab.state.recordFiles("all");
+    await lab.run(20_000);
+    expect(lab.linesOf("uninstall")).toHaveLength(6);
+    expect(lab.state.view.brake).toMatchObject({ modules: ["m6"], removed: 6, installed: 12 });
+  });
+
+  it("leave the record within bounds", async () => {
+    const lab = full();
+    await lab.start();
+    await vanishing(lab, TWELVE.slice(0, 3));
+    expect(lab.state.view.deletions.removed.size).toBe(3);
+    await lab.run(600_000);
+    lab.state.recordRequest(undefined, "look again");
+    await lab.run();
+    expect(lab.state.view.deletions.removed.size).toBe(0);
+    expect(lab.state.view.deletions.known.size).toBe(9);
   });
 });

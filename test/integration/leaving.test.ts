@@ -153,13 +153,11 @@ describe("the operator's CRDs and its end", () => {
       for (const name of MODULES) await wait(`addonmodule/${name}`, "condition=Ready");
 
       await install(...switched("false"));
-      const version = await kubectl(
-        "get",
-        "configmap/addon-operator",
-        "-o",
-        "jsonpath={.metadata.resourceVersion}",
-      );
-      const confirm = `addon-operator.io/confirm-delete=${version}`;
+      const token = await eventually(async () => {
+        const holds = await kubectl("get", "addonoperator/addon-operator", "-o", "jsonpath={.status.holds}");
+        return /confirm-delete=([0-9a-f]+)/.exec(holds)?.[1] ?? false;
+      }, "the hold");
+      const confirm = `addon-operator.io/confirm-delete=${token}`;
       await kubectl("annotate", "--overwrite", "addonoperator/addon-operator", confirm);
       await kubectl(
         "wait",

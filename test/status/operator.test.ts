@@ -32,7 +32,7 @@ const config = (condition: "invalid" | "missing") => (view: View) => ({
 });
 const phase = (view: View) => ({ reload: { ...view.reload, phase: "modules" as const, remaining: ["d"] } });
 const brake = (confirmed: boolean) => () => ({
-  brake: { modules: ["b", "e"], installed: 3, resourceVersion: "7", confirmed },
+  brake: { modules: ["b", "e"], covers: ["b 1", "e 1"], removed: 0, installed: 3, token: "7", confirmed },
 });
 const up = { state: "Ready", ready: "True", reason: "Ready", kstatus: "Current" } as const;
 const busy = { state: "Running", ready: "Unknown", reason: "Progressing", kstatus: "InProgress" } as const;

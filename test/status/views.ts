@@ -126,6 +126,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     modules: new Map(modules.map((module) => [module.name, module])),
     enabledModules: modules.filter((module) => module.enabled).map((module) => module.name),
     holds: [],
+    removing: [],
     movedFiles: new Set(),
     objects: new Map(),
     serverVersion: undefined,

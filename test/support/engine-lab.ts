@@ -172,6 +172,10 @@ export class EngineLab {
   globalSchema: string | undefined;
   /** Called when the directories are read. */
   onRead: (() => void) | undefined;
+  readonly #identities = new WeakMap<object, string>();
+  #nextIdentity = 1;
+  /** Called when the ConfigMap is read, as before each removal; may edit it. */
+  onRefresh: (() => void) | undefined;
   /** Set to make a write to the ConfigMap fail. */
   writeFails: (() => boolean) | undefined;
   /** Rules that were broken while tasks ran: two at a time in one queue, a run of a disabled module, a spin. */
@@ -575,6 +579,7 @@ export class EngineLab {
             modules.map(({ name, hasFinalValues }) => name + (hasFinalValues ? "" : "?")),
           ),
         get: (name) => this.releases.get(name),
+        identity: (name) => this.#identityOf(name),
         isReserved: (name) => this.reserved.has(name),
         ownership: (name) => (this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "none"),
         installed: () =>
@@ -616,6 +621,10 @@ export class EngineLab {
       config: {
         write: (key, operations) => Promise.resolve(this.#write(key, operations)),
         judgeAgain: () => void (this.#missing || this.#takeConfig()),
+        refresh: () => {
+          this.onRefresh?.();
+          return Promise.resolve(!this.#missing);
+        },
       },
       recorder: {
         waited: () => {},
@@ -688,6 +697,15 @@ export class EngineLab {
         return Promise.resolve({ ...tree, modules });
       },
     };
+  }
+
+  /** A release that is made again is another one. */
+  #identityOf(name: string): string | undefined {
+    const release = this.releases.get(name);
+    if (release === undefined) return undefined;
+    const known = this.#identities.get(release) ?? `uid-${this.#nextIdentity++}`;
+    this.#identities.set(release, known);
+    return known;
   }
 
   #write(key: string, operations: Parameters<Ports["config"]["write"]>[1]): void {

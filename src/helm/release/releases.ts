@@ -115,6 +115,11 @@ export class Releases extends ObservedReleases {
     };
   }
 
+  /** Identifies the newest revision of a release: what is installed again under its name has another one. */
+  identity(name: string): string | undefined {
+    return this.store.get(name)?.uid;
+  }
+
   /**
    * What a reload is going to run, in order: helm may begin before their turn, and an object whose template moved to
    * one of them stays. What the server serves is asked anew. Never throws.
